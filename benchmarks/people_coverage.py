@@ -91,7 +91,6 @@ def tried(people: PeopleSample, truth: float, asked: Bounds) -> dict[str, Any]:
         values = [float(bound(sample=one, failure_prob=FAILURE_PROB)) for one in (people, *samples)]
         found[name] = {
             "missed": float(np.mean(np.array(values[1:]) < truth)),
-            "mean value": float(np.mean(values[1:])),
             "value on the test people": values[0],
         }
     return found

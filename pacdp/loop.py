@@ -28,7 +28,7 @@ from pacdp.losses import PerExampleLoss
 from pacdp.resume import RunState, found, load_run, require_place, save_run
 from pacdp.step import event as events
 from pacdp.step.agreement import chosen_mode
-from pacdp.step.clip import ClippingRule, Weights
+from pacdp.step.clip import Clip, Weights
 from pacdp.step.identity import contents
 from pacdp.step.mechanism import GradSampleMode, Mechanism
 from pacdp.step.noise import Randomness, SystemRandomness
@@ -467,14 +467,13 @@ def _summer(
     reference = Reference(
         network,
         units,
-        mechanism.clip_norm,
+        mechanism.clip,
         contribution=algorithm.contribution,
         width=algorithm.width,
         draws=algorithm.draws,
         most=mechanism.max_physical_batch,
         pre_noise=algorithm.pre_noise,
         generator=pre_noise_generator,
-        clipping=mechanism.rule,
     )
     inputs = made_up_batch(template[0], examples=6)
     targets = torch.zeros_like(template[1][:1]).expand(6, *template[1].shape[1:])
@@ -487,19 +486,10 @@ def _summer(
     if algorithm.contribution is not None:
         return reference
 
-    def ghost(
-        network: Network, units: Units, clip_norm: float, clipping: ClippingRule = "flat"
-    ) -> Summer:
+    def ghost(network: Network, units: Units, clip: Clip) -> Summer:
         from pacdp.opacus.ghost import GhostSums
 
-        return GhostSums(
-            network.module,
-            units,
-            network.loss,
-            clip_norm=clip_norm,
-            most=_at_once(mechanism),
-            clipping=clipping,
-        )
+        return GhostSums(network.module, units, network.loss, clip, most=_at_once(mechanism))
 
     mode = chosen_mode(
         mechanism.grad_sample_mode,
@@ -511,7 +501,7 @@ def _summer(
         pre_noise=algorithm.pre_noise,
     )
     if mode == "ghost":
-        return ghost(network, units, mechanism.clip_norm, mechanism.rule)
+        return ghost(network, units, mechanism.clip)
     return reference
 
 

@@ -383,9 +383,8 @@ class Objective:
 
     @property
     def _clip(self) -> Clip:
-        return Clip(
-            NO_CLIPPING if self.clip_norm is None else float(self.clip_norm), float(self.batch_size)
-        )
+        norm = NO_CLIPPING.norm if self.clip_norm is None else float(self.clip_norm)
+        return Clip(norm, float(self.batch_size))
 
     @torch.no_grad()
     def logits(self, weights: Float[Tensor, " dim"]) -> Tensor:

@@ -52,12 +52,10 @@ from pacdp.opacus.loader import BatchMemoryManager as BatchMemoryManager
 from pacdp.opacus.loader import PoissonLoader as PoissonLoader
 from pacdp.resume import export as export
 from pacdp.schedules import Constant as Constant
-from pacdp.schedules import Polynomial as Polynomial
 from pacdp.schedules import Scaled as Scaled
 from pacdp.schedules import Schedule as Schedule
 from pacdp.schedules import Table as Table
 from pacdp.step.accountant import epsilon as epsilon
-from pacdp.step.accountant import epsilon_by_renyi as epsilon_by_renyi
 from pacdp.step.accountant import privacy_claim as privacy_claim
 from pacdp.step.accountant import privacy_spent as privacy_spent
 from pacdp.step.budget import PrivacyBudget as PrivacyBudget

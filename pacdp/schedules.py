@@ -35,22 +35,6 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Polynomial:
-    """initial · (1 + step / offset)^-power: the decaying steps of stochastic gradient Langevin dynamics."""
-
-    initial: float
-    power: float
-    offset: float = 1.0
-
-    def __post_init__(self) -> None:
-        require_positive(initial=self.initial, offset=self.offset)
-
-    def __call__(self, step: int) -> float:
-        """Return the value after so many steps."""
-        return self.initial * (1.0 + step / self.offset) ** -self.power
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
     """``values[step]``, one number a step."""
 

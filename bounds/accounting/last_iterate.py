@@ -18,7 +18,7 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import isotonic_regression
+from scipy.optimize import isotonic_regression  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
 
 from bounds import _check
 from bounds._rounding import outward

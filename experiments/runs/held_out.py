@@ -128,7 +128,7 @@ _STREAMS = ("weights", "prior", "posterior", "tried", "certificate")
 def held_out(config: HeldOutConfig, runtime: Runtime, folder: Path) -> dict[str, Any]:
     """A job's report; the Monte Carlo sums are kept in ``folder`` as they grow."""
     sets = load(config.dataset, root=runtime.data_root)
-    return certify_on(config, *sets, device=runtime.device, resume=folder / "draws.json").to_dict()
+    return certify_on(config, *sets, device=runtime.device, resume=folder / "draws.safetensors").to_dict()
 
 
 def certify_on(

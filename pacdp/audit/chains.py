@@ -29,6 +29,7 @@ from pacdp.chains import Keys, SecretKeys
 from pacdp.data import Dataset
 from pacdp.losses import Loss
 from pacdp.objective import Estimate, Objective
+from pacdp.step.clip import Clip
 from pacdp.step.mechanism import Mechanism
 from pacdp.step.sums import Reference
 from pacdp.step.units import Network, Units
@@ -60,7 +61,7 @@ class _Potential:
         data = Dataset(name="made up", inputs=inputs, labels=labels, classes=int(labels.max()) + 1)
         self.objective = Objective(module, loss, data, batch_size=batch_size, clip_norm=clip_norm)
         network = Network.of(copy.deepcopy(module).train(), loss)
-        self.exact = Reference(network, Units(subject.dataset, None), clip_norm, most=1)
+        self.exact = Reference(network, Units(subject.dataset, None), Clip(clip_norm), most=1)
         self.asked = list[_Asked]()
 
     def estimate(self, weights: Tensor, keys: Keys, tick: int | Tensor) -> Estimate:

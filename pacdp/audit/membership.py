@@ -23,7 +23,6 @@ from bounds import _check, clopper_pearson_lower, clopper_pearson_upper
 from bounds.accounting import Event, best_true_positive_rate
 from bounds.kl import binary_kl_lower, binary_kl_upper
 from pacdp.calibration.scores import auc as area
-from pacdp.step.event import ADJACENCY
 
 Scores = Float[np.ndarray, " examples"]
 Shadows = Float[np.ndarray, "shadows examples"]
@@ -53,7 +52,9 @@ class MembershipAttack:
     true_positive_lower: float
     true_positive_upper: float
     best_true_positive_rate: float | None
-    """The most any attacker can have at ``false_positive_rate`` if the history is true, add-remove; None without."""
+    """The most any attacker can have at ``false_positive_rate`` if the history is true; None without.
+
+    It is for replace-one neighbours: of data sets of one size, one without the example has another in its place."""
     members: int
     non_members: int
     failure_prob: float
@@ -151,7 +152,7 @@ def evaluate_attack(
     allowed = math.floor(false_positive_rate * len(outside))
     found = int((inside > np.sort(outside)[len(outside) - allowed - 1]).sum())
     limit = None if event is None else best_true_positive_rate(
-        event=event, adjacency=ADJACENCY, false_positive_rate=false_positive_rate)  # fmt: skip
+        event=event, adjacency="replace-one", false_positive_rate=false_positive_rate)  # fmt: skip
     return MembershipAttack(
         auc=auc, auc_lower=float(binary_kl_lower(auc, nats)), auc_upper=float(binary_kl_upper(auc, nats)),
         false_positive_rate=false_positive_rate,

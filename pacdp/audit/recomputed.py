@@ -117,13 +117,12 @@ def reference_of(observed: Observer) -> Reference:
     return Reference(
         Network.of(module, subject.loss),
         Units(subject.dataset, records),
-        mechanism.clip_norm,
+        mechanism.clip,
         contribution=algorithm.contribution,
         width=algorithm.width,
         draws=algorithm.draws,
         most=mechanism.max_physical_batch if together else 1,
         vectorised=False,
-        clipping=mechanism.rule,
     )
 
 
@@ -135,10 +134,10 @@ def contributions(reference: Reference, weights: Tensor, chosen: Sequence[int]) 
     none = flat(live.values()).double()[None][:0]
     found = torch.cat([none, *(flat(row[name] for name in live).double()[None] for row in rows)])
     norms = found.norm(dim=1, keepdim=True)
-    if reference.clipping == "automatic":
-        factors = reference.clip_norm / (norms + STABILITY)
+    if reference.clip.rule == "automatic":
+        factors = reference.clip.norm / (norms + STABILITY)
     else:
-        factors = (reference.clip_norm / norms).clamp(max=1.0)
+        factors = (reference.clip.norm / norms).clamp(max=1.0)
     return torch.where(torch.isfinite(norms), found * factors, 0.0)
 
 

@@ -6,10 +6,8 @@ and which to report is written in docs/calibration.md. These are estimates on th
 
 from pacdp.calibration.inputs import top_label as top_label
 from pacdp.calibration.metrics import ace as ace
-from pacdp.calibration.metrics import adaptive_ece as adaptive_ece
 from pacdp.calibration.metrics import ece as ece
 from pacdp.calibration.metrics import mce as mce
-from pacdp.calibration.metrics import rmsce as rmsce
 from pacdp.calibration.metrics import sce as sce
 from pacdp.calibration.reliability import ReliabilityCurve as ReliabilityCurve
 from pacdp.calibration.reliability import accuracy_bands as accuracy_bands

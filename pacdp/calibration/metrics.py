@@ -1,10 +1,9 @@
 """Calibration errors of predictive probabilities. Names that papers and packages use for different numbers:
 
 * ``ace`` is the classwise, equal-mass error of Nixon et al. 2019. netcal's ACE is another number (the unweighted mean
-  gap of the top label's non-empty bins of equal width), and so is the top-label equal-mass error, here
-  ``adaptive_ece``.
+  gap of the top label's non-empty bins of equal width), and so is the equal-mass error of the top label.
 * ``sce`` (Nixon et al.'s static calibration error) is also called classwise ECE.
-* ``rmsce`` is torchmetrics' norm "l2", ``mce`` its norm "max".
+* ``mce`` is torchmetrics' norm "max".
 
 Every number is a plug-in estimate on the examples given, and biased upwards: a perfectly calibrated predictor has an
 expected plug-in error above 0, more so with more bins and fewer examples.
@@ -12,8 +11,6 @@ expected plug-in error above 0, more so with more bins and fewer examples.
 Each function takes probabilities [n, classes] whose rows sum to 1 within 1e-4 and labels [n] in 0 .. classes - 1 and
 raises ValueError otherwise. How bins are closed is written in ``pacdp.calibration.binning``; empty bins are left out.
 """
-
-import math
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -55,36 +52,6 @@ def mce(
     decide it.
     """
     return float(_top_label_bins(probabilities, labels, bins).gaps.max())
-
-
-def rmsce(
-    probabilities: Float[np.ndarray, "n classes"],
-    labels: Int[np.ndarray, " m"],
-    *,
-    bins: int = BINS,
-) -> float:
-    """Root mean square calibration error of the top label: sqrt(sum_b (n_b / n) (acc_b - conf_b)^2), equal width.
-
-    Hendrycks, Mazeika and Dietterich 2019; the plug-in l2 error of Kumar, Liang and Ma 2019. In [0, 1], between ``ece``
-    and ``mce``.
-    """
-    found = _top_label_bins(probabilities, labels, bins)
-    return math.sqrt(float((found.counts * found.gaps**2).sum()) / len(labels))
-
-
-def adaptive_ece(
-    probabilities: Float[np.ndarray, "n classes"],
-    labels: Int[np.ndarray, " m"],
-    *,
-    bins: int = BINS,
-) -> float:
-    """Calibration error of the top label over bins of equal mass: (1 / bins) sum_b |acc_b - conf_b|.
-
-    Nguyen and O'Connor 2015; called ACE or ECE-EM elsewhere. In [0, 1]. With more bins than examples it is the mean of
-    |correct - confidence|.
-    """
-    require_bins(bins)
-    return equal_mass_error(*top_label(probabilities=probabilities, labels=labels), bins=bins)
 
 
 def sce(

@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from pacdp.calibration import metrics, scores
 from pacdp.calibration.inputs import top_label
 
-_BINNED = (metrics.ece, metrics.mce, metrics.rmsce, metrics.adaptive_ece, metrics.sce, metrics.ace)
+_BINNED = (metrics.ece, metrics.mce, metrics.sce, metrics.ace)
 
 
 def summary(

@@ -85,22 +85,6 @@ class Batch:
         """One hash for each example with its label, given those of its inputs."""
         return pair_hashes(inputs, row_hashes(self.labels, name="labels"))
 
-    def telling(self) -> Iterator[Tensor]:
-        """The inputs by which a network that holds some of them can be told.
-
-        One tensor is told by all of its rows. Beside others, a row tells nothing that stands in the batch twice, as
-        positions that all examples share do, or that is whole numbers in a few straight pieces: a mask, kinds of
-        tokens, places counted up. Networks have buffers of such rows whatever they were trained on.
-        """
-        for one in self.inputs.values():
-            if len(self.inputs) == 1:
-                yield one
-                continue
-            _, place, times = np.unique(row_hashes(one), return_inverse=True, return_counts=True)
-            rows = one[torch.from_numpy(times[place] == 1) & ~_straight(one.cpu())]
-            if len(rows):
-                yield rows
-
 
 def _straight(values: Tensor) -> Bool[Tensor, " m"]:
     """Which rows are whole numbers with at most four bends, and few for their length."""
@@ -117,6 +101,7 @@ class Hashed:
     pairs: list[UInt64[np.ndarray, " m"]] = field(default_factory=list[np.ndarray])
     owners: list[Int64[np.ndarray, " m"]] = field(default_factory=list[np.ndarray])
     mark: int = 0
+    _first: dict[str, np.uint64] = field(default_factory=dict[str, np.uint64])
 
     def add(self, batch: Batch) -> UInt64[np.ndarray, " m"]:
         """Take a batch in; gives the hashes of its inputs.
@@ -138,6 +123,26 @@ class Hashed:
         if batch.people is not None:
             self.owners.append(batch.people)
         return self.inputs[-1]
+
+    def telling(self, batch: Batch) -> Iterator[Tensor]:
+        """The inputs by which a network that holds some of them can be told.
+
+        One tensor is told by all of its rows. Beside others, a row tells nothing that makes up an eighth of the batch,
+        and two of it, or is the first of all again, as a table that all examples share, or that is whole numbers in a
+        few straight pieces: a mask, kinds of tokens, places counted up. Networks have buffers of such rows whatever
+        they were trained on.
+        """
+        for name, one in batch.inputs.items():
+            if len(batch.inputs) == 1:
+                yield one
+                continue
+            hashes = row_hashes(one)
+            _, place, times = np.unique(hashes, return_inverse=True, return_counts=True)
+            seldom = times[place] < max(2, batch.n / 8)
+            own = seldom & (hashes != self._first.setdefault(name, hashes[0]))
+            rows = one[torch.from_numpy(own) & ~_straight(one.cpu())]
+            if len(rows):
+                yield rows
 
     @property
     def people(self) -> Int64[np.ndarray, " n"] | None:

@@ -108,16 +108,16 @@ class Gaussians:
 
     def network(
         self, law: GaussianPosterior, weights: Mapping[str, Tensor] | None = None
-    ) -> Network:
+    ) -> Reading:
         """The network at these weights of a law, by default its means."""
         at = AtWeights(self.module, {**law.buffers, **(weights or law.means)})
-        return Network(network=at)
+        return Reading(law=Network(network=at), device=self.device)
 
     def judged(
         self, law: GaussianPosterior, weights: Mapping[str, Tensor] | None = None
     ) -> dict[str, Seen]:
         """What that network did on the bound's examples and on the test set."""
-        return judged(self.network(law, weights), self.data, self.test, self.device)
+        return judged(self.network(law, weights), self.data, self.test)
 
     def sampled(self, data: BoundSet, **how: Any) -> tuple[MonteCarloRisk, ...]:
         """Losses of the randomised network on some examples."""
@@ -141,8 +141,7 @@ class Gaussians:
         require_law_of(self.module, self.posterior)
         _ = self.kl_nats
         for data in (self.data, *(() if self.test is None else (self.test,))):
-            reading = Reading(law=self.network(self.posterior), device=self.device)
-            outputs = reading.outputs(data.inputs[:1])
+            outputs = self.network(self.posterior).outputs(data.inputs[:1])
             data.require_labels(classes_of(outputs))
             for loss in self.losses:
                 _require_defined(loss, outputs, data.labels[:1])

@@ -3,7 +3,7 @@
 Every route judges networks here: the mean of a posterior, one draw of it, the mean of a prior, a user's own network.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -12,15 +12,11 @@ import numpy as np
 
 import bounds
 from bounds.prices import Accounted, Price
-from pacdp.certify.evidence import evidence_of, resting, summaries
 from pacdp.certify.examples import BoundSet, Device, Unit
-from pacdp.certify.outputs import ClippedError, LossOf
-from pacdp.certify.priors import DataFree, HeldOut, Private, source_to_dict
+from pacdp.certify.priors import Private
 from pacdp.certify.reading import Network, Reading, Seen
 from pacdp.certify.released_counts import ReleasedErrors, sum_of_rates
-from pacdp.certify.settings import Settings
 from pacdp.predictions.bounding import clopper_pearson
-from pacdp.predictions.certify import certified
 from pacdp.predictions.report import Measured, Refusal, Report
 from pacdp.stochastic import MonteCarloRisk
 from pacdp.stochastic.risk import at_or_above
@@ -35,14 +31,11 @@ Release = Callable[[float, int, Unit], ReleasedErrors]
 """Releases the errors (the sum of people's rates) and the number of records, with noise that a ledger counts."""
 
 
-def judged(
-    law: Network, data: BoundSet, test: BoundSet | None, device: Device = "cpu"
-) -> dict[str, Seen]:
+def judged(reading: Reading, data: Any, test: Any, *, held: bool = False) -> dict[str, Seen]:
     """What a network did on the bound's examples, "bound", and, where there is one, on the test set, "test"."""
-    reading = Reading(law=law, device=device)
-    found = {"bound": reading.seen(data, "the bound's", held=False)}
+    found = {"bound": reading.seen(data, "the bound's", held=held)}
     if test is not None:
-        found["test"] = reading.seen(test, "the test set's", held=False)
+        found["test"] = reading.seen(test, "the test set's", held=held)
     return found
 
 
@@ -56,41 +49,6 @@ def about(
 ) -> bounds.Certificate:
     """The certificate under the name of the predictor and the risk that it is about."""
     return replace(made, name=name or made.name, of=of, measures=measures)
-
-
-def as_it_is(
-    law: Network,
-    data: Any,
-    source: DataFree | HeldOut | None,
-    *,
-    test: Any,
-    loss: LossOf | ClippedError | None,
-    ask: Sequence[str] | str | None,
-    failure_prob: float,
-    settings: Settings,
-    device: Device,
-) -> Report:
-    """What examples that are new to a network say of it: the report of their predictions, with what is known of rows.
-
-    Formal guarantee: that of :func:`pacdp.certify_predictions`.
-    """
-    reading = Reading(law=law, loss=loss, device=device)
-    seen = reading.seen(data, "the bound's")
-    fresh = None if test is None else reading.seen(test, "the test set's")
-    tested = None if fresh is None else fresh.examples
-    sets = {"bound": seen} if fresh is None else {"bound": seen, "test": fresh}
-    evidence, _ = evidence_of(source, seen.examples, tested)
-    fixed = settings.standing(seen.examples, tested)
-    clips = "pacdp.ClippedError, which clips" if isinstance(loss, ClippedError) else ""
-    found = certified(seen.table(law.of, range_by=clips), failure_prob=failure_prob, ask=ask)
-    return replace(
-        found,
-        certificates=tuple(resting(one, evidence, fixed) for one in found.certificates),
-        measured=tuple(measured(sets, law.of)),
-        rows=summaries(seen.examples, tested),
-        prior=source_to_dict(source),
-        choices={"count": settings.count},
-    )
 
 
 def released(
@@ -107,7 +65,7 @@ def released(
 
     With ``release`` its certificate is made from counts that are released here, with noise.
     """
-    seen = judged(law, data, test, device)
+    seen = judged(Reading(law=law, device=device), data, test)
     about_it: dict[str, Any] = {"of": law.of, "measures": data.risk()}
     report: dict[str, Any] = {"route": "released", "failure_prob": failure_prob}
     if release is not None:

@@ -172,7 +172,7 @@ class Reading:
         Args:
             data: anything that can be data, see :func:`pacdp.certify.batches.batches_of`.
             whose: whose rows they are, such as "the bound's", for sentences.
-            held: hash the rows, and refuse a network in which they stand, see :meth:`Batch.telling`; else ``data`` is a
+            held: hash the rows, and refuse a network in which they stand (:meth:`Hashed.telling`); else ``data`` is a
                 BoundSet whose rows were compared with the network before.
 
         Raises:
@@ -186,7 +186,7 @@ class Reading:
         for batch, found in self.over(data):
             if holdings is not None:
                 hashes = hashed.add(batch)
-                for rows in batch.telling():
+                for rows in hashed.telling(batch):
                     known = hashes if len(batch.inputs) == 1 else None
                     holdings.require_none(rows, hashes=known, whose=whose)
             if self.loss is None:

@@ -27,12 +27,13 @@ from pacdp.certify.priors import (
     privacy_to_dict,
     source_to_dict,
 )
-from pacdp.certify.reading import Function, Network
+from pacdp.certify.reading import Function, Network, Reading
 from pacdp.certify.settings import Settings
 from pacdp.certify.untouched import Surrogate, disagreement
 from pacdp.losses import Loss
 from pacdp.objective import Objective
 from pacdp.posterior import GaussianPosterior, LocalGibbs, Point
+from pacdp.predictions.certify import certified
 from pacdp.predictions.report import Report
 from pacdp.step.promise import NoPrivacy
 from pacdp.trials.buffers import Holdings
@@ -140,10 +141,11 @@ def certify(
     ):
         require_kind(name, given, kind)
     alone = isinstance(law, Network) and not isinstance(prior, Private)
+    how = "alone" if surrogate is None else "surrogate"
     _require_used(
-        law, "surrogate" if surrogate is not None else "alone" if alone else "", seen=seen, network=network, test=test,
-        loss=loss, ask=ask, surrogate=surrogate, monte_carlo=monte_carlo, gibbs=gibbs, losses=losses or None,
-        formulas=formulas or None, seed=seed, device=device, progress=progress, release=release,
+        how if alone else type(law).__name__, seen=seen, network=network, test=test, loss=loss, ask=ask,
+        surrogate=surrogate, monte_carlo=monte_carlo, gibbs=gibbs, losses=losses or None, formulas=formulas or None,
+        seed=seed, device=device, progress=progress, release=release,
     )  # fmt: skip
     seed, device = seed or 0, "cpu" if device is None else device
     require_draws(seed, device)
@@ -223,7 +225,10 @@ def _of_a_network(
     law: Network, data: Any, prior: From, seen: Any, test: Any, surrogate: Surrogate | None, settings: Settings,
     *, loss: LossOf | ClippedError | None, ask: Sequence[str] | str | None, failure_prob: float, device: Device,
 ) -> Report:  # fmt: skip
-    """The certificates of one network as it is, on examples that are new to it."""
+    """What examples that are new to a network say of it: the report of its predictions, with what is known of rows.
+
+    Formal guarantee: that of :func:`pacdp.certify_predictions`, or with a surrogate that of :func:`disagreement`.
+    """
     if isinstance(law.network, nn.Module) and any(part.training for part in law.network.modules()):
         raise ValueError(
             "the network is in train mode, where dropout and BatchNorm mix examples: call eval() on it"
@@ -236,46 +241,46 @@ def _of_a_network(
         raise ValueError("prior and seen say the same of a network as it is: give seen alone")
     seen = _source(prior, False) if seen is None else seen
     if surrogate is not None:
+        known = None if isinstance(seen, DataFree) else seen
         return disagreement(
-            law,
-            data,
-            surrogate,
-            settings,
-            seen=None if isinstance(seen, DataFree) else seen,
-            failure_prob=failure_prob,
-            device=device,
+            law, data, surrogate, settings, seen=known, failure_prob=failure_prob, device=device
         )
-    return networks.as_it_is(
-        law, data, source_of(seen), test=test, loss=loss, ask=ask, failure_prob=failure_prob,
-        settings=settings, device=device,
-    )  # fmt: skip
+    source = source_of(seen)
+    sets = networks.judged(Reading(law=law, loss=loss, device=device), data, test, held=True)
+    of_bound, *of_test = (one.examples for one in sets.values())
+    tested = of_test[0] if of_test else None
+    evidence, _ = evidence_of(source, of_bound, tested)
+    fixed = settings.standing(of_bound, tested)
+    clips = "pacdp.ClippedError, which clips" if isinstance(loss, ClippedError) else ""
+    found = certified(
+        sets["bound"].table(law.of, range_by=clips), failure_prob=failure_prob, ask=ask
+    )
+    return replace(
+        found,
+        certificates=tuple(resting(one, evidence, fixed) for one in found.certificates),
+        measured=tuple(networks.measured(sets, law.of)),
+        rows=summaries(of_bound, tested),
+        prior=source_to_dict(source),
+        choices={"count": settings.count},
+    )
 
 
 _USED = {
     "surrogate": {"seen", "surrogate", "device"},
     "alone": {"seen", "test", "loss", "ask", "device"},
     "Network": {"test", "device", "release"},
-    "GaussianPosterior": {
-        "network",
-        "test",
-        "monte_carlo",
-        "losses",
-        "formulas",
-        "seed",
-        "device",
-        "progress",
-    },
+    "GaussianPosterior": {"network", "test", "monte_carlo", "losses", "formulas", "seed", "device", "progress"},
     "LocalGibbs": {"test", "gibbs", "seed", "progress"},
     "Point": {"test"},
     "Finite": {"test", "device"},
-}
+}  # fmt: skip
 """Which arguments mean something, of a network as it is with a surrogate or without, and of each kind of law."""
 
 
-def _require_used(law: Law, how: str, **given: Any) -> None:
+def _require_used(what: str, **given: Any) -> None:
     """Refuse an argument that nothing would look at."""
     for name, value in given.items():
-        if value is not None and name not in _USED[how or type(law).__name__]:
+        if value is not None and name not in _USED[what]:
             raise ValueError(
                 f"{name} is not used for what is certified here, and would be ignored: leave it out"
             )

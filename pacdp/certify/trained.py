@@ -134,7 +134,7 @@ class Trained:
         seed: int = 0,
         progress: Progress | None = None,
     ) -> Report:
-        """Certificates of the posterior, with fresh randomness from ``seed``.
+        """Certificates of the posterior, with randomness from ``seed``; ``settings`` are the effort for a Gibbs one.
 
         A chain with ``clip_norm`` has rigorous ones by its accounted privacy, before the optimistic ones, and one that
         kept its norms those of its trajectory.

@@ -3,14 +3,15 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from pacdp.chains.predictive import PredictiveAverage
 from pacdp.chains.snapshots import Thinning, file_bytes, resume_snapshots
 from pacdp.cli.folder import require_space
 from pacdp.errors import CheckpointError
 from pacdp.objective import Objective
+from pacdp.uncertainty import PredictiveAverage
 
 
 class Ensemble:
@@ -23,13 +24,7 @@ class Ensemble:
         self, folder: Path, thinning: Thinning, objective: Objective, test: Objective, *, step: int
     ) -> None:
         self._thinning, self._layout = thinning, objective.layout
-        self._labels = test.labels[0]
-        self._average = PredictiveAverage(
-            test.logits,
-            n=test.n,
-            classes=max(2, test.logits(objective.weights()[0])[:1].numel()),
-            device=test.device,
-        )
+        self._test, self._average = test, PredictiveAverage()
         self._store = resume_snapshots(folder, up_to_step=step)
         if len(self._store) != thinning.count(step):
             raise CheckpointError(
@@ -39,7 +34,7 @@ class Ensemble:
         left = thinning.keep - len(self._store)
         require_space(folder.parent, bytes_needed=left * file_bytes(self._layout.shapes))
         for _, weights in self._store:
-            self._average.add(self._layout.flatten(weights).to(test.device))
+            self._add(self._layout.flatten(weights).to(test.device))
 
     def next_after(self, step: int) -> int | None:
         """The next step that leaves a snapshot."""
@@ -54,18 +49,27 @@ class Ensemble:
         """Take the weights [dim] after ``step`` steps if they are a snapshot."""
         if self._thinning.takes(step):
             self._store.append(step, self._layout.views(weights.cpu()))
-            self._average.add(weights)
+            self._add(weights)
+
+    def _add(self, weights: Tensor) -> None:
+        logits = self._test.logits(weights).double()
+        if logits.numel() == len(logits):
+            logits = torch.stack([torch.zeros_like(logits.flatten()), logits.flatten()], dim=1)
+        self._average.add(torch.softmax(logits, dim=1).cpu().numpy())
 
     def summary(self) -> dict[str, Any]:
         """Error and mean uncertainty of the mean prediction on the test set."""
-        if not self._average.snapshots:
+        if not self._average.members:
             return {"snapshots": 0}
-        seen = self._average.result()
-        true = seen.probabilities.gather(1, self._labels[:, None])[:, 0]
-        others = seen.probabilities.scatter(1, self._labels[:, None], -1.0).amax(dim=1)
+        seen, labels = self._average.result(), self._test.labels[0].cpu().numpy()[:, None]
+        true = np.take_along_axis(seen.probabilities, labels, axis=1)[:, 0]
+        others = seen.probabilities.copy()
+        np.put_along_axis(others, labels, -1.0, axis=1)
+        tiny = np.finfo(np.float64).tiny
         return {
-            "snapshots": seen.snapshots, "test_error": float((true <= others).double().mean()),
-            "test_nll": float(-true.clamp(min=torch.finfo(torch.float64).tiny).log().mean()),
-            "entropy_nats": float(seen.entropy_nats.mean()),
+            "snapshots": self._average.members,
+            "test_error": float((true <= others.max(axis=1)).mean()),
+            "test_nll": float(-np.log(np.maximum(true, tiny)).mean()),
+            "entropy_nats": float(seen.predictive_entropy_nats.mean()),
             "mutual_information_nats": float(seen.mutual_information_nats.mean()),
-        }  # fmt: skip
+        }

@@ -12,6 +12,7 @@ from torch import Tensor
 import bounds
 from bounds import _check
 from bounds.hypotheses import declared
+from pacdp.certify.batches import bound_set
 from pacdp.certify.evidence import evidence_of, rows_of, standing, summaries
 from pacdp.certify.examples import BoundSet, require_kind
 from pacdp.certify.networks import (
@@ -21,7 +22,7 @@ from pacdp.certify.networks import (
 )
 from pacdp.certify.outputs import error_share
 from pacdp.certify.priors import HeldOut
-from pacdp.certify.reading import Function, Network, Seen
+from pacdp.certify.reading import Function, Network, Reading, Seen
 from pacdp.certify.routes import certify
 from pacdp.certify.settings import Settings
 from pacdp.certify.untouched import Surrogate
@@ -106,7 +107,7 @@ class Compressed:
 
 def compress(
     learner: Learner | Any,
-    data: Dataset | BoundSet,
+    data: Any,
     *,
     groups: Groups | int = 10,
     stop: Stop | None = None,
@@ -114,7 +115,7 @@ def compress(
     expected: Sequence[int] = (),
     seed: int = 0,
     tolerance: float = 0.0,
-    test: Dataset | BoundSet | None = None,
+    test: Any = None,
     settings: Settings | None = None,
     start: State | None = None,
     start_rows: Any = None,
@@ -136,8 +137,8 @@ def compress(
 
     Args:
         learner: a :class:`Learner` of :mod:`pacdp.compress`, or a classifier of scikit-learn.
-        data: the sample. Where it knows its people, people are the records; one counts as an error when more than
-            ``tolerance`` of its examples are.
+        data: the sample, in any form that :func:`pacdp.certify` takes. Where it knows its people, people are the
+            records; one counts as an error when more than ``tolerance`` of its examples are.
         groups: how many records a round picks.
         stop: by default, when no error is left.
         failure_prob: of the certificate; divided by the ends that ``stop`` names and the number of ``settings``.
@@ -159,7 +160,7 @@ def compress(
         DataError: copies among the rows, or rows that test set or head start share with them.
         CheckpointError: the file is another run's.
     """
-    bound, fresh = _examples(data), None if test is None else _examples(test)
+    bound, fresh = bound_set(data), None if test is None else bound_set(test)
     classes = data.classes if isinstance(data, Dataset) else int(bound.labels.max()) + 1
     own: Learner = learner if isinstance(learner, Learner) else _estimator(learner, classes)
     groups = groups if isinstance(groups, Groups) else Groups(sizes=(groups,))
@@ -247,7 +248,7 @@ def assess(
         )
         return outputs_of(learner, trace.best_state, inputs, viewed=viewed if own else None)
 
-    seen = judged(Network(network=outputs, batch_size=2**30), data, test)
+    seen = judged(Reading(law=Network(network=outputs, batch_size=2**30)), data, test)
     findings: list[Any] = [made, *measured(seen, "weights")]
     findings += _by_person(seen, tolerance) if data.people is not None else []
     if (
@@ -311,14 +312,6 @@ def outputs_of(
     """The network's outputs, in batches of the size of the run; ``viewed`` are these, where they are known."""
     viewed = padded(learner.view(inputs), BATCH) if viewed is None else viewed
     return torch.cat([learner.outputs(state, batch) for batch in viewed])[: len(inputs)]
-
-
-def _examples(data: Dataset | BoundSet) -> BoundSet:
-    if not isinstance(data, Dataset | BoundSet):
-        raise ValueError(
-            f"data must be a Dataset or a BoundSet, got {type(data).__name__}; see pacdp.data"
-        )
-    return BoundSet.part(data) if isinstance(data, Dataset) else data
 
 
 def _estimator(learner: Any, classes: int) -> Learner:

@@ -57,17 +57,6 @@ class Rows:
                 "examples of Rows must be sorted, and at least one; make them with Rows.of."
             )
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Copies and pickles say of which format the hashes are."""
-        return _restored, (FORMAT, self.examples, self.inputs, self.owners, self.key_mark)
-
-    def __setstate__(self, state: object) -> None:
-        """Refuse a pickle without a format, whose hashes are others for the same rows; raises DataError."""
-        del state
-        raise DataError(
-            f"pickled Rows of an earlier version are not of the format {FORMAT}: make them anew with Rows.of."
-        )
-
     @classmethod
     def of(cls, inputs: Any, labels: Any, people: Any = None, *, key: bytes = b"") -> "Rows":
         """The rows of some examples.
@@ -127,11 +116,6 @@ class Rows:
         for name, array in self._arrays().items():
             summed.update(name.encode() + array.astype("<u8").tobytes())
         return f"{FORMAT}:{summed.hexdigest()}"
-
-    @property
-    def duplicates(self) -> int:
-        """How many examples, label included, are repeats of an earlier one."""
-        return self.n - len(np.unique(self.examples))
 
     @property
     def repeats(self) -> int:
@@ -241,15 +225,6 @@ def _each(values: Any, name: str, n: int, key: bytes) -> UInt64[np.ndarray, " n"
     if len(hashes) != n:
         raise DataError(f"{name} must be one for each of the {n} inputs, got {len(hashes)}.")
     return hashes
-
-
-def _restored(form: str, *columns: Any) -> Rows:
-    if form != FORMAT:
-        raise DataError(
-            f"pickled Rows are of the format {form}, not {FORMAT}: make them anew with Rows.of."
-        )
-    examples, inputs, owners, key_mark = columns
-    return Rows(examples=examples, inputs=inputs, owners=owners, key_mark=key_mark)
 
 
 def _order(

@@ -1,7 +1,7 @@
 """A scikit-learn estimator that keeps part of its data back, and says at the end how wrong it may be on new data."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownParameterType=false, reportMissingTypeArgument=false, reportUntypedBaseClass=false
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from numbers import Real
 from typing import Any, Literal, cast
@@ -23,7 +23,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from bounds.hypotheses import Hypothesis, declared
+from bounds.hypotheses import declared
 from pacdp.certify.evidence import equal_inputs
 from pacdp.certify.outputs import ClippedError
 from pacdp.data import DataError
@@ -125,30 +125,26 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
             )
         return self._kept if X is None else (X, y, groups)
 
-    def _answers(self, X: Any, *, new: bool) -> tuple[np.ndarray, tuple[Hypothesis, ...]]:
-        """What the estimator answers for each example, and what is known of inputs that it was fitted on too.
+    def _certify(
+        self, X: Any, y: Any, groups: Any, table: Callable[[np.ndarray, np.ndarray], dict[str, Any]], **how: Any
+    ) -> Report:  # fmt: skip
+        """The report on what the estimator answers, of which ``table`` makes what is certified, and what rows show.
 
         Raises:
-            DataError: they are too many, see ``_KEPT`` and ``FEW``.
+            DataError: too many inputs that it was fitted on too, see ``_KEPT`` and ``FEW``.
             ValueError: answers depend on the examples beside them.
         """
-        known = equal_inputs(
-            self._seen, table_hashes(X, name="X"), whose="groups", most=FEW if new else _KEPT
+        X_new, targets, people = self._new(X, y, groups)
+        most, by = _KEPT, "set aside by place before fit"
+        if X is not None:
+            most, by = FEW, "fit saw none of these inputs, by row hashes"
+        shared = equal_inputs(self._seen, table_hashes(X_new, name="X"), whose="groups", most=most)
+        said = own_answers(
+            lambda places: self.predict(_safe_indexing(X_new, places)), _num_samples(X_new)
         )
-        said = own_answers(lambda places: self.predict(_safe_indexing(X, places)), _num_samples(X))
-        return said, known
-
-    def _told(self, found: Report, shared: tuple[Hypothesis, ...], *, new: bool) -> Report:
-        """The report with what is known of the rows."""
-        by = (
-            "fit saw none of these inputs, by row hashes"
-            if new
-            else "set aside by place before fit"
-        )
-        unseen = declared(
-            "predictor saw none of these rows",
-            f"the caller, for what the estimator brings along and gets besides; {by}",
-        )
+        found = certify_predictions(**table(said, np.asarray(targets)), people=people, **how)
+        brought = f"the caller, for what the estimator brings along and gets besides; {by}"
+        unseen = declared("predictor saw none of these rows", brought)
         return replace(
             found,
             certificates=tuple(one.resting_on(unseen, *shared) for one in found.certificates),
@@ -249,16 +245,16 @@ class CertifiedClassifier(ClassifierMixin, _Certified):
                 is unproved beyond one in a hundred.
             ValueError: answers that depend on the examples beside them.
         """
-        inputs, labels, people = self._new(X, y, groups)
-        labels = np.asarray(labels)
-        names = coded("y", labels).names if labels.dtype == object else np.unique(labels).tolist()
-        known = list(dict.fromkeys([*self.classes_.tolist(), *names]))
-        said, shared = self._answers(inputs, new=X is not None)
-        found = certify_predictions(
-            labels, said, classes=known, people=people, failure_prob=failure_prob, ask=ask,
-            interval=interval,
-        )  # fmt: skip
-        return self._told(found, shared, new=X is not None)
+
+        def table(said: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
+            text = labels.dtype == object
+            names = coded("y", labels).names if text else np.unique(labels).tolist()
+            known = list(dict.fromkeys([*self.classes_.tolist(), *names]))
+            return {"labels": labels, "predictions": said, "classes": known}
+
+        return self._certify(
+            X, y, groups, table, failure_prob=failure_prob, ask=ask, interval=interval
+        )
 
     @_has("predict_proba")
     def predict_proba(self, X: Any) -> Any:
@@ -320,11 +316,8 @@ class CertifiedRegressor(RegressorMixin, _Certified):
         interval: bool = False,
     ) -> Report:  # fmt: skip
         """As :meth:`CertifiedClassifier.certify`, for the clipped error."""
-        inputs, targets, people = self._new(X, y, groups)
         loss = ClippedError(at=self.clip, kind=self.kind)
-        said, shared = self._answers(inputs, new=X is not None)
-        wrong = loss.of_arrays(said, np.asarray(targets))
-        found = certify_predictions(
-            losses={loss.name: wrong}, people=people, failure_prob=failure_prob, interval=interval
-        )
-        return self._told(found, shared, new=X is not None)
+        return self._certify(
+            X, y, groups, lambda said, targets: {"losses": {loss.name: loss.of_arrays(said, targets)}},
+            failure_prob=failure_prob, interval=interval,
+        )  # fmt: skip

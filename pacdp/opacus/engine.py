@@ -58,7 +58,7 @@ from pacdp.opacus.set_up import private_module, require_ownership
 from pacdp.schedules import Schedule, as_schedule
 from pacdp.step.accountant import privacy_claim
 from pacdp.step.budget import calibrated
-from pacdp.step.clip import ClippingRule
+from pacdp.step.clip import Clip, ClippingRule
 from pacdp.step.event import ADJACENCY
 from pacdp.step.noise import Randomness, SystemRandomness
 from pacdp.step.processes import Together, process_rank, rank_randomness, require_one_run
@@ -214,11 +214,10 @@ class PrivateEngine(PrivacyEngine):
             module,
             loader,
             probe,
+            Clip(max_grad_norm, rule=clipping),
             mode=mode,
-            clip_norm=max_grad_norm,
             pre_noise=pre_noise,
             generator=randomness.generator("pre-noise", device) if pre_noise > 0.0 else None,
-            clipping=clipping,
         )
         wrapped.guard = guard = Guard(
             module,

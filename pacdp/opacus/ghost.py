@@ -24,7 +24,7 @@ from pacdp.opacus.ghost_norms import NORM_SAMPLERS, is_linear, linear_sum
 from pacdp.opacus.modules import PrivateModule
 from pacdp.opacus.slopes import slopes_of_outputs
 from pacdp.opacus.tried import hooks_of
-from pacdp.step.clip import Clipping, ClippingRule, Weights, clip_factors, joint_norms
+from pacdp.step.clip import Clip, Clipping, Weights, clip_factors, joint_norms
 from pacdp.step.gradients import PerExampleLoss
 from pacdp.step.precision import full_precision
 from pacdp.step.sums import Sum, added_up, parts
@@ -46,12 +46,9 @@ class GhostModule(PrivateModule, GradSampleModuleFastGradientClipping):
     seen: dict[nn.Module, Tensor]
     slopes: dict[nn.Module, Tensor]
 
-    def __init__(
-        self, module: nn.Module, *, clip_norm: float, clipping: ClippingRule = "flat"
-    ) -> None:
+    def __init__(self, module: nn.Module, clip: Clip) -> None:
         super().__init__(module, loss_reduction="sum")
-        self.clip_norm = clip_norm
-        self.clipping: ClippingRule = clipping
+        self.clip = clip
         self.forget()
 
     def capture_activations_hook(
@@ -116,7 +113,7 @@ class GhostModule(PrivateModule, GradSampleModuleFastGradientClipping):
         """
         names = [name for name, p in self._module.named_parameters() if p.requires_grad]
         sums, empty = list[Tensor | None](), torch.zeros(0)
-        clip = clip_factors(empty, self.clip_norm)
+        clip = clip_factors(empty, self.clip)
         if len(outputs[0]):
             with warnings.catch_warnings():
                 warnings.filterwarnings(
@@ -140,7 +137,7 @@ class GhostModule(PrivateModule, GradSampleModuleFastGradientClipping):
             grad(outputs, self._reached(), slopes, retain_graph=not by_layer, allow_unused=True)
         kinds = {slopes[0].dtype, *(parameter.dtype for parameter in self.trainable_parameters)}
         coarsest = max(kinds, key=lambda kind: torch.finfo(kind).eps)
-        clip = clip_factors(self.get_norm_sample(), self.clip_norm, coarsest, self.clipping)
+        clip = clip_factors(self.get_norm_sample(), self.clip, coarsest)
         factors, finite = clip.factors, clip.finite
         self.disable_hooks()
         try:
@@ -215,13 +212,12 @@ class GhostSums:
         module: nn.Module,
         units: Units,
         loss: PerExampleLoss,
+        clip: Clip,
         *,
-        clip_norm: float,
         most: int | None = None,
-        clipping: ClippingRule = "flat",
     ) -> None:
         self.wrapped, self.units, self.loss, self.most = (
-            GhostModule(module, clip_norm=clip_norm, clipping=clipping),
+            GhostModule(module, clip),
             units,
             loss,
             most,
@@ -229,7 +225,7 @@ class GhostSums:
 
     def at(self, clip_norm: float) -> "GhostSums":
         """These sums, from now on with another clip norm."""
-        self.wrapped.clip_norm = clip_norm
+        self.wrapped.clip = self.wrapped.clip._replace(norm=clip_norm)
         return self
 
     def __call__(self, chosen: Tensor, weights: Weights) -> Sum:

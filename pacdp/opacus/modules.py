@@ -17,7 +17,7 @@ from torch.utils.data import TensorDataset
 from pacdp.layers.random import RandomState, random_state, rewind
 from pacdp.losses import PerExampleLoss
 from pacdp.opacus.guard import Guard
-from pacdp.step.clip import ClippingRule
+from pacdp.step.clip import Clip
 from pacdp.step.sums import Reference, Sum, runs_at_once
 from pacdp.step.units import ByPlace, Network, Units, rows_at, trained
 
@@ -79,15 +79,16 @@ class ReferenceModule(PrivateModule, AbstractGradSampleModule):
         pre_noise: see :class:`pacdp.step.sums.Reference`, like ``generator``.
     """
 
-    def __init__(self, module: nn.Module, *, clip_norm: float, inputs: Sequence[Any], pre_noise: float = 0.0,
-                 generator: torch.Generator | None = None, clipping: ClippingRule = "flat") -> None:  # fmt: skip
+    def __init__(
+        self, module: nn.Module, clip: Clip, *, inputs: Sequence[Any], pre_noise: float = 0.0,
+        generator: torch.Generator | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(module, loss_reduction="sum")
-        self.clip_norm, self.pre_noise, self.generator = clip_norm, pre_noise, generator
-        self.clipping: ClippingRule = clipping
+        self.clip, self.pre_noise, self.generator = clip, pre_noise, generator
         self._passed: tuple[Sequence[Any], dict[str, Any], RandomState, list[Any]] | None = None
         places = torch.arange(2)
         tried = Units.group(TensorDataset(places, places), None)
-        reference = Reference(Network.of(ByPlace(module, inputs), smooth_loss), tried, clip_norm)
+        reference = Reference(Network.of(ByPlace(module, inputs), smooth_loss), tried, clip)
         self._at_once = runs_at_once(reference, tried, trained(reference.network.module))
 
     def outputs_of(self, *inputs: Any, **named: Any) -> Any:
@@ -167,11 +168,10 @@ class ReferenceModule(PrivateModule, AbstractGradSampleModule):
         return Reference(
             Network.of(module, loss),
             Units.group(TensorDataset(rows, places), None),
-            self.clip_norm,
+            self.clip,
             vectorised=self._at_once,
             pre_noise=self.pre_noise,
             generator=self.generator,
-            clipping=self.clipping,
         )
 
 

@@ -10,7 +10,7 @@ from pacdp.opacus.ghost import GhostModule, GhostSums
 from pacdp.opacus.loader import PoissonLoader
 from pacdp.opacus.modules import PrivateModule, ReferenceModule, smooth_loss
 from pacdp.step.agreement import chosen_mode
-from pacdp.step.clip import ClippingRule
+from pacdp.step.clip import Clip
 from pacdp.step.mechanism import GradSampleMode
 from pacdp.step.units import Network
 from pacdp.trials import made_up_batch, require_independent_examples
@@ -20,19 +20,17 @@ def private_module(
     module: nn.Module,
     loader: PoissonLoader,
     probe: tuple[Any, ...] | None,
+    clip: Clip,
     *,
     mode: GradSampleMode | None,
-    clip_norm: float,
     pre_noise: float,
     generator: torch.Generator | None,
-    clipping: ClippingRule,
 ) -> PrivateModule:
     """The network in the wrapper whose clipped sums are those of its examples.
 
     Args:
         probe: positional inputs of at least three examples; None to make them up in the shape of the loader's.
         mode: None to choose.
-        clipping: see :mod:`pacdp.step.clip`.
         pre_noise: see :class:`pacdp.step.sums.Reference`, like ``generator``.
 
     Raises:
@@ -47,23 +45,16 @@ def private_module(
         raise UnsupportedModuleError(str(error).splitlines()[0]) from error
     chosen = chosen_mode(
         mode,
-        lambda network, units, norm: GhostSums(network.module, units, network.loss, clip_norm=norm),
+        lambda network, units, own: GhostSums(network.module, units, network.loss, own),
         Network.of(module, smooth_loss),
         inputs[0] if probe is None else inputs,
         torch.zeros(1, device=device),
-        clip_norm=clip_norm,
+        clip_norm=clip.norm,
         pre_noise=pre_noise,
     )
     if chosen == "ghost":
-        return GhostModule(module, clip_norm=clip_norm, clipping=clipping)
-    return ReferenceModule(
-        module,
-        clip_norm=clip_norm,
-        inputs=inputs,
-        pre_noise=pre_noise,
-        generator=generator,
-        clipping=clipping,
-    )
+        return GhostModule(module, clip)
+    return ReferenceModule(module, clip, inputs=inputs, pre_noise=pre_noise, generator=generator)
 
 
 def _made_up_input(loader: PoissonLoader) -> Tensor:

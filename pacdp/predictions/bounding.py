@@ -137,29 +137,20 @@ def described(
 
 def _upper(part: Part, examples: Examples, *, failure_prob: float) -> bounds.Certificate:
     """The certificate of the mean of a question's losses."""
-    measures = part.measures + examples.new
+    measures, counted = part.measures + examples.new, part.losses.dtype == np.bool_
     if examples.people is not None:
         made = _of_people(part, examples, failure_prob)
-    elif examples.weights is not None:
-        made = _weighted(part, examples, failure_prob)
-        measures = f"weighted {'error' if measures == '0-1 risk' else measures}"
-    elif part.losses.dtype == np.bool_:
+    elif counted and examples.weights is None:
         errors, n = int(part.losses.sum()), len(part.losses)
         made = clopper_pearson(errors, n, failure_prob, name=NEW, by=BY)
     else:
-        made = _betting(part, failure_prob)
-    return described(
-        made,
-        examples,
-        of=part.of,
-        measures=measures,
-        ranged=part.given and not _certain(part, examples),
-    )
-
-
-def _certain(part: Part, examples: Examples) -> bool:
-    """Whether the type of the losses says that they lie in [0, 1]."""
-    return part.losses.dtype == np.bool_ and not examples.range_by
+        made = _betting(part, examples, failure_prob)
+    if examples.weights is not None:
+        measures = f"weighted {'error' if measures == '0-1 risk' else measures}"
+    ranged = part.given and (
+        not counted or bool(examples.range_by)
+    )  # else their type says that they lie in [0, 1]
+    return described(made, examples, of=part.of, measures=measures, ranged=ranged)
 
 
 def clopper_pearson(
@@ -171,32 +162,29 @@ def clopper_pearson(
 
     Formal guarantee: see :func:`bounds.clopper_pearson_upper`.
     """
+    value = bounds.clopper_pearson_upper(errors, n, failure_prob)
     made = _certificate(
-        "clopper_pearson", bounds.clopper_pearson_upper(errors, n, failure_prob), failure_prob, by=by,
-        terms={"empirical_risk": errors / n}, inputs={"k": errors, "n": n}, reference="Clopper and Pearson (1934)",
+        "clopper_pearson", value, failure_prob, risk=errors / n, inputs={"k": errors, "n": n},
+        reference="Clopper and Pearson (1934)", by=by,
     )  # fmt: skip
     return replace(made, name=f"{name}_clopper_pearson")
 
 
-def _betting(part: Part, failure_prob: float) -> bounds.Certificate:
-    """Betting on examples."""
-    value = _computed(bounds.betting_upper(part.losses, failure_prob))
-    risk = min(1.0, outward(math.fsum(part.losses) / len(part.losses)))
+def _betting(part: Part, examples: Examples, failure_prob: float) -> bounds.Certificate:
+    """Betting on examples; by weight, on the ratio of the mean weighted loss to the mean weight."""
+    if examples.weights is None:
+        name, where = "betting", 'docs/guarantees.md, "Betting"'
+        value = bounds.betting_upper(part.losses, failure_prob)
+        risk = outward(math.fsum(part.losses) / len(part.losses))
+    else:
+        name, where = "weighted_betting", 'docs/people.md, "Betting on a ratio"'
+        share = _of_rows(examples.weights, part)
+        value = ratio_betting_upper(part.losses.astype(np.float64), share, failure_prob)
+        risk = _mean(part, examples)
+    risk = min(1.0, risk)
     return _certificate(
-        "betting", value, failure_prob, terms={"empirical_risk": risk}, inputs={"risk": risk, "n": len(part.losses)},
-        reference='Waudby-Smith and Ramdas 2024; docs/guarantees.md, "Betting"',
-    )  # fmt: skip
-
-
-def _weighted(part: Part, examples: Examples, failure_prob: float) -> bounds.Certificate:
-    """Betting on the ratio of the mean weighted loss to the mean weight."""
-    share = _of_rows(examples.weights, part)
-    value = _computed(ratio_betting_upper(part.losses.astype(np.float64), share, failure_prob))
-    risk = min(1.0, _mean(part, examples))
-    return _certificate(
-        "weighted_betting", value, failure_prob, terms={"empirical_risk": risk},
-        inputs={"risk": risk, "n": int(share.size)},
-        reference='Waudby-Smith and Ramdas 2024; docs/people.md, "Betting on a ratio"',
+        name, _computed(value), failure_prob, risk=risk, inputs={"risk": risk, "n": len(part.losses)},
+        reference=f"Waudby-Smith and Ramdas 2024; {where}",
     )  # fmt: skip
 
 
@@ -209,21 +197,15 @@ def _of_people(part: Part, examples: Examples, failure_prob: float) -> bounds.Ce
 
 
 def _certificate(
-    name: str,
-    value: float,
-    failure_prob: float,
-    *,
-    terms: dict[str, float],
-    inputs: dict[str, float | int],
-    reference: str,
-    by: str = BY,
-) -> bounds.Certificate:
+    name: str, value: float, failure_prob: float, *, risk: float, inputs: dict[str, float | int],
+    reference: str, by: str = BY,
+) -> bounds.Certificate:  # fmt: skip
     return bounds.Certificate(
         name=f"{NEW}_{name}",
         value=value,
         failure_prob=failure_prob,
         hypotheses=declared_by(by, name),
-        terms=terms,
+        terms={"empirical_risk": risk},
         budget={"test set": failure_prob},
         reference=reference,
         inputs={**inputs, "failure_prob": failure_prob},

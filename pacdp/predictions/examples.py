@@ -88,6 +88,8 @@ def examples(
         raise ValueError("give labels: predictions and probabilities are judged by them")
     if labels is not None and answers is None:
         raise ValueError("give predictions or probabilities beside the labels, or losses alone")
+    if labels is None and classes is not None:
+        raise ValueError("classes go with labels, and losses alone have none: leave them out")
     if labels is None:
         found = of_losses(losses)
     else:

@@ -265,33 +265,28 @@ class Report:
         )
         return replace(self, diagnosis=diagnosis.to_dict()) if diagnosis and assumed else self
 
-    def joined(self, *others: "Report") -> "Report":
-        """This report with the certificates, measurements and refusals of others about the same examples.
+    def joined(self, other: "Report") -> "Report":
+        """This report with the certificates, measurements and refusals of another about the same examples.
 
         Raises:
-            ValueError: the others are about other examples, as far as their numbers and digests tell.
+            ValueError: it is about other examples, as far as numbers and digests tell.
         """
-        parts = (self, *others)
-        for other in others:
-            mine, theirs = ((each.n, each.unit, each.examples) for each in (self, other))
-            if mine != theirs or (
-                self.rows and other.rows and self.rows["bound"] != other.rows["bound"]
-            ):
-                raise ValueError(
-                    f"expected reports on the same examples, got {mine} and {theirs} as n, unit and examples of "
-                    "two that have other rows: keep them apart"
-                )
+        mine, theirs = ((each.n, each.unit, each.examples) for each in (self, other))
+        apart = self.rows and other.rows and self.rows["bound"] != other.rows["bound"]
+        if mine != theirs or apart:
+            raise ValueError(
+                f"expected reports on the same examples, got {mine} and {theirs} as n, unit and examples of two that "
+                "have other rows: keep them apart"
+            )
         return replace(
             self,
-            certificates=_once(made for part in parts for made in part.certificates),
-            refusals=_once(one for part in parts for one in part.refusals),
-            measured=_once(one for part in parts for one in part.measured),
-            monte_carlo=tuple(one for part in parts for one in part.monte_carlo),
-            gibbs=next((part.gibbs for part in parts if part.gibbs), None),
-            diagnosis=next((part.diagnosis for part in parts if part.diagnosis), None),
-            details={
-                name: value for part in reversed(parts) for name, value in part.details.items()
-            },
+            certificates=_once((*self.certificates, *other.certificates)),
+            refusals=_once((*self.refusals, *other.refusals)),
+            measured=_once((*self.measured, *other.measured)),
+            monte_carlo=(*self.monte_carlo, *other.monte_carlo),
+            gibbs=self.gibbs or other.gibbs,
+            diagnosis=self.diagnosis or other.diagnosis,
+            details={**other.details, **self.details},
         )
 
     def to_dict(
@@ -347,10 +342,6 @@ def _written(value: Any) -> Any:
     return "inf" if isinstance(value, float) and value == math.inf else value
 
 
-def _once(things: Iterable[Any]) -> tuple[Any, ...]:
+def _once(things: tuple[Any, ...]) -> tuple[Any, ...]:
     """In order, without repeats."""
-    found: list[Any] = []
-    for thing in things:
-        if thing not in found:
-            found.append(thing)
-    return tuple(found)
+    return tuple(one for place, one in enumerate(things) if one not in things[:place])

@@ -16,7 +16,6 @@ from bounds.accounting import (
     SelfComposed,
     privacy_epsilon,
     privacy_record,
-    renyi_epsilon,
 )
 from bounds.privacy import Adjacency, ApproxDP, GaussianDP
 from bounds.privacy_loss import PrivacyLossDistribution
@@ -108,22 +107,6 @@ def epsilon(event: Event | None, *, delta: float, adjacency: Adjacency) -> float
         ValueError: delta or adjacency out of range.
     """
     return privacy_spent(event, delta=delta, adjacency=adjacency).upper
-
-
-def epsilon_by_renyi(event: Event | None, *, delta: float, adjacency: Adjacency) -> float:
-    """The epsilon that the Rényi divergences of the steps imply: a cross-check of :func:`epsilon`, mostly larger.
-
-    Both are proved, by different theorems and without common code, so that neither can lie below the other's
-    ``lower``.
-
-    Formal guarantee: as for :func:`epsilon`; Mironov 2017, Proposition 3.
-
-    Raises:
-        ValueError: delta or adjacency out of range.
-    """
-    if event is None:
-        return epsilon(event, delta=delta, adjacency=adjacency)
-    return renyi_epsilon(event=event, delta=delta, adjacency=adjacency).upper
 
 
 def privacy_claim(

@@ -19,7 +19,7 @@ from torch.utils.data import TensorDataset
 
 from pacdp.layers.plain import is_hooked
 from pacdp.layers.random import generators, random_state, rewind, same_state
-from pacdp.step.clip import Weights
+from pacdp.step.clip import Clip, Weights
 from pacdp.step.gradients import NO_CLIPPING
 from pacdp.step.mechanism import GradSampleMode
 from pacdp.step.sums import Reference, Summer, runs_at_once
@@ -35,8 +35,8 @@ _TRIALS = 3
 _SMALL = 1e-3
 """Gradients so many times smaller than the largest are rounding, whose direction says nothing."""
 _FAILURES = (ValueError, TypeError, RuntimeError, AttributeError, LookupError, AssertionError)
-MakeSummer = Callable[[Network, Units, float], Summer]
-"""From a network, its units and the clip norm."""
+MakeSummer = Callable[[Network, Units, Clip], Summer]
+"""From a network, its units and how their contributions are clipped."""
 
 
 def chosen_mode(
@@ -108,7 +108,7 @@ def disagreement(
     """How a fast mode's clipped sums differ from the reference's, in one sentence; None where they agree.
 
     Args:
-        make: the mode for a network, its units and a clip norm; it is given copies, which it may change.
+        make: the mode for a network, its units and their clipping; it is given copies, which it may change.
         inputs: one batch of examples, a tensor, of which shape and kind matter and not the values; or the network's
             positional arguments, tensors or structures of them, which are used as they are.
         targets: likewise.
@@ -178,7 +178,7 @@ def _differs(
         allowed = _TOLERANCE * min(norm, largest)
         other = Network(copy.deepcopy(network.module), network.fixed, network.loss)
         try:
-            fast = make(other, units, norm)
+            fast = make(other, units, Clip(norm))
         except _FAILURES as error:
             return f"it cannot be set up ({str(error).splitlines()[0]})"
         live = trained(other.module)

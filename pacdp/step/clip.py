@@ -24,10 +24,11 @@ Weights = dict[str, Tensor]
 
 
 class Clip(NamedTuple):
-    """Every example's gradient is brought into the ball of radius ``norm``; their sum is divided by ``divisor``."""
+    """How each contribution is brought into the ball of radius ``norm``, and what their sum is divided by."""
 
     norm: float
-    divisor: float
+    divisor: float = 1.0
+    rule: ClippingRule = "flat"
 
 
 class Clipping(NamedTuple):
@@ -67,27 +68,24 @@ def joint_norms(norms: list[Tensor]) -> Float[Tensor, " batch"]:
 
 
 def clip_factors(
-    norms: Float[Tensor, " batch"],
-    clip_norm: float,
-    dtype: torch.dtype = torch.float32,
-    clipping: ClippingRule = "flat",
+    norms: Float[Tensor, " batch"], clip: Clip, dtype: torch.dtype = torch.float32
 ) -> Clipping:
-    """Factors that bring every gradient of type ``dtype`` into the Euclidean ball of radius ``clip_norm``.
+    """Factors that bring every gradient of type ``dtype`` into the Euclidean ball of radius C = ``clip.norm``.
 
         flat:       min(1, C/‖g_i‖) g_i
         automatic:  C/(‖g_i‖ + γ) g_i = (C/γ) · γ/(‖g_i‖ + γ) g_i,    γ = 0.01
 
-    Formal guarantee: ‖scale · factor_i g_i‖ ≤ clip_norm for every example with a finite norm, with norms by
+    Formal guarantee: ‖scale · factor_i g_i‖ ≤ C for every example with a finite norm, with norms by
     :func:`row_norms`: the radius aimed at is smaller by 64 units of the last place of ``dtype``, which covers the
     rounding of norm, factor, scale and product. (Underflow of numbers below 1e-22 aside.)
     """
     finite, short = torch.isfinite(norms), 1.0 - 64.0 * torch.finfo(dtype).eps
-    if clipping == "automatic":
-        factors, scale = STABILITY * short / (norms + STABILITY), clip_norm / STABILITY
+    if clip.rule == "automatic":
+        factors, scale = STABILITY * short / (norms + STABILITY), clip.norm / STABILITY
     else:
-        factors, scale = (clip_norm * short / norms).clamp(max=1.0), 1.0
+        factors, scale = (clip.norm * short / norms).clamp(max=1.0), 1.0
     factors = torch.where(finite, factors, torch.zeros_like(factors))
-    return Clipping(factors, finite, scale, norms, clip_norm)
+    return Clipping(factors, finite, scale, norms, clip.norm)
 
 
 def without_subnormals(values: Tensor) -> Tensor:
@@ -119,12 +117,10 @@ class ClippedSum(NamedTuple):
     """Whose norm was at most C; private."""
 
 
-def clipped_sum(
-    contributions: Weights, clip_norm: float, clipping: ClippingRule = "flat"
-) -> ClippedSum:
+def clipped_sum(contributions: Weights, clip: Clip) -> ClippedSum:
     """Σ_i clip_C(Δ_i) over the first dimension of every entry; norms are over all entries together.
 
-    Formal guarantee: adding or removing one unit moves the sum by at most ``clip_norm`` in Euclidean norm, replacing it
+    Formal guarantee: adding or removing one unit moves the sum by at most ``clip.norm`` in Euclidean norm, replacing it
     by at most twice that, whatever its records: a contribution that is NaN or infinite counts as zero. Up to the
     rounding of the sum.
     """
@@ -136,8 +132,8 @@ def clipped_sum(
         torch.float32 if any(r.dtype == torch.float32 for r in rows.values()) else torch.float64
     )
     norms = joint_norms([row_norms(r) for r in rows.values()])
-    clip = clip_factors(norms, clip_norm, coarsest, clipping)
-    factors, finite, within = clip.scale * clip.factors, clip.finite, clip.within
+    made = clip_factors(norms, clip, coarsest)
+    factors, finite, within = made.scale * made.factors, made.finite, made.within
     if (
         finite.device.type != "cpu" or not finite.all()
     ):  # the copy costs as much as all else; to ask a GPU would wait

@@ -152,7 +152,7 @@ class CompiledSums:
         if not np.isfinite(squares).all():
             return None
         norms = torch.from_numpy(np.sqrt(squares))
-        factors = clip_factors(norms, clip.norm, outputs.dtype).factors
+        factors = clip_factors(norms, clip, outputs.dtype).factors
         scale = without_subnormals((factors / clip.divisor).to(outputs.dtype)).numpy()
         for place, layer in enumerate(layers):
             layer.collect(scale, into[2 * place], into[2 * place + 1])
@@ -227,7 +227,7 @@ def disagreement(
     everyone = torch.arange(max(1, batch_size)) % _PROBES
     for chosen in (*(torch.tensor([k]) for k in range(_PROBES)), torch.arange(_PROBES), everyone):
         into = torch.empty_like(weights)
-        sums(weights, _same_for_all(places[chosen]), [labels] * _CHAINS, Clip(norm, 1.0), into)
+        sums(weights, _same_for_all(places[chosen]), [labels] * _CHAINS, Clip(norm), into)
         expected = torch.einsum(
             "e,ced->cd", torch.bincount(chosen, minlength=_PROBES).double(), exact
         )
@@ -246,7 +246,7 @@ def _singles(
 ) -> Float[Tensor, "examples dim"]:
     found = torch.empty((len(labels), layout.dim), dtype=weights.dtype)
     for row, x, y in zip(found, inputs, labels, strict=True):
-        clipped_gradient(model, layout.views(weights), x[None], y[None], loss, clip_norm=NO_CLIPPING,
+        clipped_gradient(model, layout.views(weights), x[None], y[None], loss, NO_CLIPPING,
                          into=layout.views(row))  # fmt: skip
     return found
 

@@ -81,9 +81,8 @@ class FixedSizeSums:
             parameters: dict[str, Tensor], x: Tensor, y: Tensor, of: Tensor, sums: dict[str, Tensor]
         ) -> tuple[Tensor, Tensor]:
             seen = clipped_gradient(
-                self._model, parameters, x, y, self._loss,
-                clip_norm=clip.norm, divisor=clip.divisor, into=sums, member=of,
-            )  # fmt: skip
+                self._model, parameters, x, y, self._loss, clip, into=sums, member=of
+            )
             return seen.mean_loss, mean_over(in_error(seen.outputs, y).to(x.dtype), of)
 
         given = [self._inputs[drawn], own, member]

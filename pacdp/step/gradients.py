@@ -22,7 +22,7 @@ from torch.utils._pytree import tree_map
 from pacdp.layers.plain import call_with, is_plain, is_plain_linear
 from pacdp.losses import Loss, PerExampleLoss
 from pacdp.step.clip import (
-    ClippingRule,
+    Clip,
     Weights,
     clip_factors,
     joint_norms,
@@ -45,7 +45,7 @@ _ELEMENTWISE = (
 )
 LossOfOne = Callable[[Any, Any], Tensor]
 """From one example's outputs and its other tensors, all without a batch dimension, to a loss, shape ()."""
-NO_CLIPPING = 1e30
+NO_CLIPPING = Clip(1e30)
 _TOLERANCE = 1e-3
 
 
@@ -66,17 +66,15 @@ def clipped_gradient(
     inputs: Shaped[Tensor, "batch ..."],
     targets: Shaped[Tensor, "batch ..."],
     loss: PerExampleLoss,
+    clip: Clip,
     *,
-    clip_norm: float,
     into: Mapping[str, Tensor],
-    divisor: float = 1.0,
     member: Bool[Tensor, " batch"] | None = None,
-    clipping: ClippingRule = "flat",
 ) -> Seen:
-    """Write the clipped sum over ``divisor`` into the tensors ``into``, the gradients by the parameters of that name.
+    """Write the clipped sum over its divisor into the tensors ``into``, the gradients by the parameters of that name.
 
     Formal guarantee: without one of the examples the exact sum of the written terms moves by at most
-    clip_norm / divisor in Euclidean norm, whatever the example: one whose gradient is not finite counts as zero.
+    clip.norm / clip.divisor in Euclidean norm, whatever the example: one whose gradient is not finite counts as zero.
 
     Args:
         tensors: parameters and buffers by their names in ``model``; the model's own where one is not given.
@@ -89,10 +87,9 @@ def clipped_gradient(
             view.zero_()
         empty = next(iter(into.values())).new_zeros(0)
         return Seen(empty.sum(), empty, empty.bool(), empty.double())
-    numbers = clip_norm, clipping, divisor
     if fully_connected(model, inputs.ndim):
-        return _by_layers(model, tensors, inputs, targets, loss, *numbers, into, member)
-    return _by_examples(model, tensors, inputs, targets, loss, *numbers, into, member)
+        return _by_layers(model, tensors, inputs, targets, loss, clip, into, member)
+    return _by_examples(model, tensors, inputs, targets, loss, clip, into, member)
 
 
 def require_true_sums(
@@ -112,9 +109,7 @@ def require_true_sums(
     """
     found = {name: torch.zeros_like(value) for name, value in parameters.items()}
     try:
-        clipped_gradient(
-            model, parameters, inputs, targets, loss, clip_norm=NO_CLIPPING, into=found
-        )
+        clipped_gradient(model, parameters, inputs, targets, loss, NO_CLIPPING, into=found)
     except RuntimeError as error:
         raise ValueError(
             f"the gradient of a single example cannot be taken ({str(error).splitlines()[0]}): with clip_norm the "
@@ -165,9 +160,7 @@ def _by_layers(
     inputs: Tensor,
     targets: Tensor,
     loss: PerExampleLoss,
-    clip_norm: float,
-    clipping: ClippingRule,
-    divisor: float,
+    clip: Clip,
     into: Mapping[str, Tensor],
     member: Tensor | None = None,
 ) -> Seen:
@@ -197,10 +190,10 @@ def _by_layers(
         passes.append((name, before, slope))
         squares = squares + row_squares(slope) * (row_squares(before) * float(weight) + float(bias))
         slope = slope @ own[f"{name}.weight"] if k > lowest else slope
-    factors, finite, after, *_ = clip_factors(squares.sqrt(), clip_norm, x.dtype, clipping)
+    factors, finite, after, *_ = clip_factors(squares.sqrt(), clip, x.dtype)
     finite = finite if member is None else finite & member
     gone = ~finite[:, None]
-    scale = without_subnormals((factors / divisor).to(x.dtype))[:, None]
+    scale = without_subnormals((factors / clip.divisor).to(x.dtype))[:, None]
     whole = (
         member is None and finite.device.type == "cpu" and bool(finite.all())
     )  # a GPU would be waited for
@@ -271,18 +264,16 @@ def _by_examples(
     inputs: Tensor,
     targets: Tensor,
     loss: PerExampleLoss,
-    clip_norm: float,
-    clipping: ClippingRule,
-    divisor: float,
+    clip: Clip,
     into: Mapping[str, Tensor],
     member: Tensor | None = None,
 ) -> Seen:
     rows, losses, outputs = gradients_of_each(model, tensors, inputs, targets, loss, into)
     norms = joint_norms([row_norms(row) for row in rows.values()])
-    factors, finite, after, *_ = clip_factors(norms, clip_norm, losses.dtype, clipping)
+    factors, finite, after, *_ = clip_factors(norms, clip, losses.dtype)
     finite = finite if member is None else finite & member
     gone = ~finite[:, None]
-    scale = without_subnormals((after * factors / divisor).to(losses.dtype))
+    scale = without_subnormals((after * factors / clip.divisor).to(losses.dtype))
     with full_precision(losses.device):
         for name, view in into.items():
             flat = rows[name].flatten(1).masked_fill(gone, 0.0)

@@ -9,7 +9,7 @@ from bounds import _check
 from pacdp.errors import require_finite, require_fraction
 from pacdp.schedules import Schedule
 from pacdp.step.budget import PrivacyBudget
-from pacdp.step.clip import ClippingRule
+from pacdp.step.clip import Clip, ClippingRule
 
 GradSampleMode = Literal["reference", "ghost"]
 MODES: tuple[GradSampleMode, ...] = ("reference", "ghost")
@@ -109,9 +109,10 @@ class Mechanism:
         return isinstance(self.clipping, QuantileClipping)
 
     @property
-    def rule(self) -> ClippingRule:
-        """By which contributions are clipped at the norm of the step."""
-        return "flat" if isinstance(self.clipping, QuantileClipping) else self.clipping
+    def clip(self) -> Clip:
+        """How contributions are clipped at the first step."""
+        rule = "flat" if isinstance(self.clipping, QuantileClipping) else self.clipping
+        return Clip(self.clip_norm, rule=rule)
 
     @property
     def fixed_clip_norm(self) -> float:

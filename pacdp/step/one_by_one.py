@@ -57,8 +57,7 @@ class OneByOne(NamedTuple):
             self.inputs[examples],
             labels,
             self.loss,
-            clip_norm=clip.norm,
-            divisor=clip.divisor,
+            clip,
             into=self.layout.views(into),
         )
         if len(labels) == 0:

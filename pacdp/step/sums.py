@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from pacdp.layers.random import forget_draws, generators, random_state, rewind
-from pacdp.step.clip import ClippedSum, ClippingRule, Weights, clipped_sum
+from pacdp.step.clip import Clip, ClippedSum, Weights, clipped_sum
 from pacdp.step.gradients import clipped_gradient, gradients_of_each
 from pacdp.step.units import Network, UnitFunction, Units, each_unit, mean_loss
 
@@ -51,7 +51,7 @@ class Reference(NamedTuple):
 
     network: Network
     units: Units
-    clip_norm: float
+    clip: Clip
     contribution: UnitFunction | None = None
     """None for gradients of examples."""
     width: int | None = None
@@ -66,7 +66,6 @@ class Reference(NamedTuple):
     2021). It reduces the bias of clipping and buys no privacy."""
     generator: torch.Generator | None = None
     """Of that noise."""
-    clipping: ClippingRule = "flat"
 
     @property
     def alone(self) -> bool:
@@ -75,7 +74,7 @@ class Reference(NamedTuple):
 
     def at(self, clip_norm: float) -> "Reference":
         """The same with another clip norm."""
-        return self._replace(clip_norm=clip_norm)
+        return self._replace(clip=self.clip._replace(norm=clip_norm))
 
     def __call__(self, chosen: Tensor, weights: Weights) -> Sum:
         """Part by part; a network that draws for itself is asked for one unit at a time."""
@@ -97,7 +96,7 @@ class Reference(NamedTuple):
     def _part(self, weights: Weights, part: Tensor) -> Sum:
         if self.contribution is not None:
             rows = self._each(self.contribution, part, weights)
-            return _counted(clipped_sum(rows, self.clip_norm, self.clipping))
+            return _counted(clipped_sum(rows, self.clip))
         inputs, targets = self.units.examples(part, next(iter(weights.values())).device)
         network, tensors = self.network, {**self.network.fixed, **weights}
         if self.alone:
@@ -115,15 +114,14 @@ class Reference(NamedTuple):
                 inputs,
                 targets,
                 network.loss,
-                clip_norm=self.clip_norm,
+                self.clip,
                 into=into,
-                clipping=self.clipping,
             )
-            short = seen.squares.sqrt() <= self.clip_norm
+            short = seen.squares.sqrt() <= self.clip.norm
             return _counted(ClippedSum(into, seen.finite, short), seen.mean_loss)
         if self.pre_noise > 0.0:
             rows = {name: row + self._noise_like(row) for name, row in rows.items()}
-        return _counted(clipped_sum(rows, self.clip_norm, self.clipping), mean_loss)
+        return _counted(clipped_sum(rows, self.clip), mean_loss)
 
     def row(self, weights: Weights, inputs: Tensor, targets: Tensor) -> tuple[Weights, Tensor]:
         """The gradient of one example's loss, the mean over the draws, as one row, and that loss."""

@@ -67,7 +67,7 @@ def mean_risks(
         passes: see :func:`pacdp.stochastic.passes_for`.
         batch_size: examples at a time, which changes numbers by rounding alone. By default 64 on a CPU; on a GPU what a
             trial finds quickest, or 1,000 where ``resume`` or several ranks need the same again.
-        resume: a JSON file that holds the sums so far; written every few seconds, and read if it is there. Rank r > 0
+        resume: a checkpoint that holds the sums so far; written every few seconds, and read if it is there. Rank r > 0
             appends ``.r`` to the name.
         people: whose each example is; the mean is then over people of the means of their own losses. Given the data,
             an example of person p enters with weight 1/(people · passes · size of p), and 1/(largest weight) is the

@@ -1,12 +1,10 @@
-"""What a count has done so far, on disk: one JSON file that is always whole.
+"""What a count has done so far, on disk: a checkpoint (:mod:`pacdp.store.checkpoint`) whose tensors are its sums.
 
 The file belongs to one count: to its settings, weights and data, by their hash, and to what network and losses compute,
-by their values on a few rows (a changed attribute, hook or line of code leaves the hash as it was). Its own hash covers
-every field, so that an edited or damaged file is refused.
+by their values on a few rows (a changed attribute, hook or line of code leaves the hash as it was). The checkpoint's
+own hash covers every field, so that an edited or damaged file is refused.
 """
 
-import json
-import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,16 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from jaxtyping import Float64
 from torch import Tensor, nn
 
 from pacdp.errors import CheckpointError
 from pacdp.posterior import GaussianPosterior
 from pacdp.stochastic.risk import UNIT
-from pacdp.store.canonical import chained, follows
-from pacdp.store.checkpoint import content_hash
-from pacdp.store.files import replacing
+from pacdp.store.checkpoint import Checkpoint, content_hash, load_checkpoint, save_checkpoint
 
-FORMAT = "pacdp-monte-carlo/3"
 _ROUNDING = 256.0
 """Units in the last place by which outputs may differ between machines and numbers of threads."""
 _OF_LOSSES = 1e-3
@@ -33,11 +29,11 @@ _AGAIN = "delete it to count from the start"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
-    """What network and losses compute on a few rows: numbers, None for those that are not finite."""
+    """What network and losses compute on a few rows."""
 
-    outputs: list[float | None]
-    """Each row's by its own size, in [-1, 1]."""
-    losses: list[float | None]
+    outputs: Float64[Tensor, " values"]
+    """Each row's by its own size, in [-1, 1]; NaN where it is not finite."""
+    losses: Float64[Tensor, " others"]
     """In shares of each loss's interval."""
     rounding: float
     """By how much equal outputs may differ."""
@@ -47,30 +43,22 @@ class Signature:
         """The statistics of outputs [rows, ...], and of losses rescaled to [0, 1]."""
         rows = torch.cat([part.reshape(len(part), -1) for part in outputs]).detach().cpu()
         wide = rows.double()
-        share = wide / (1.0 + wide.abs().amax(dim=1, keepdim=True))
         return cls(
-            outputs=_numbers(share),
-            losses=_numbers(torch.cat([part.cpu() for part in losses])),
+            outputs=(wide / (1.0 + wide.abs().amax(dim=1, keepdim=True))).flatten(),
+            losses=torch.cat([part.detach().cpu().double().flatten() for part in losses]),
             rounding=min(1e-2, _ROUNDING * torch.finfo(rows.dtype).eps),
         )
 
-    def agrees(self, outputs: list[float | None], losses: list[float | None]) -> bool:
+    def agrees(self, outputs: Tensor, losses: Tensor) -> bool:
         """Whether the numbers in a file are these."""
         return _alike(self.outputs, outputs, self.rounding) and _alike(
             self.losses, losses, _OF_LOSSES
         )
 
 
-def _numbers(values: Tensor) -> list[float | None]:
-    return [
-        float(f"{x:.9g}") if math.isfinite(x) else None for x in values.double().flatten().tolist()
-    ]
-
-
-def _alike(ours: list[float | None], theirs: list[float | None], slack: float) -> bool:
-    return len(ours) == len(theirs) and all(
-        (a is None and b is None) or (a is not None and b is not None and abs(a - b) <= slack)
-        for a, b in zip(ours, theirs, strict=True)
+def _alike(ours: Tensor, theirs: Tensor, slack: float) -> bool:
+    return ours.shape == theirs.shape and torch.allclose(
+        ours, theirs.double(), rtol=0.0, atol=slack, equal_nan=True
     )
 
 
@@ -121,7 +109,7 @@ class Saved:
         seconds: float,
     ) -> None:
         self._path, self._seconds = path, seconds
-        self._named = {"format": FORMAT, "fingerprint": mark, "losses": list(losses)}
+        self._named = {"fingerprint": mark, "losses": list(losses)}
         self._signature, self._sizes = signature, sizes
         self._written = time.monotonic()
         self.jobs = 0
@@ -135,54 +123,47 @@ class Saved:
         """Write the sums if it is time, or ``now``; the old file stays whole until the new one is."""
         if self._path is None or not (now or time.monotonic() - self._written >= self._seconds):
             return
-        values = {
-            **self._named,
-            "jobs": self.jobs,
-            "totals": self.totals,
+        sums = {
+            "totals": torch.tensor(self.totals, dtype=torch.int64),
             "outputs": self._signature.outputs,
-            "loss_values": self._signature.losses,
+            "losses": self._signature.losses,
         }
+        header = {**self._named, "jobs": self.jobs}
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(self._path) as file:
-                file.write(json.dumps(chained(values, after="")).encode())
         except OSError as error:
             raise CheckpointError(
-                f"cannot write {self._path}: {error}; free space or choose another path"
+                f"cannot write {self._path}: {error}; choose another path"
             ) from error
+        save_checkpoint(self._path, Checkpoint(header=header, model=sums, state={}))
         self._written = time.monotonic()
 
     def _read(self, path: Path) -> None:
         try:
-            values = json.loads(path.read_text())
-            if values["format"] != FORMAT:
-                raise ValueError(f"its format is {values['format']!r}")
-            named = {name: values[name] for name in self._named}
-            jobs, totals = values["jobs"], list(values["totals"])
-            same = self._signature.agrees(values["outputs"], values["loss_values"])
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise CheckpointError(f"{path} is no {FORMAT} file ({error}): {_AGAIN}") from error
-        if not follows(values, after=""):
-            raise CheckpointError(
-                f"{path} is damaged or was edited, its content is not that of its hash: {_AGAIN}"
+            found = load_checkpoint(path)
+            totals, outputs, losses = (
+                found.model[name] for name in ("totals", "outputs", "losses")
             )
-        if named != self._named:
+        except (CheckpointError, KeyError) as error:
+            raise CheckpointError(f"{path} holds no sums of a count ({error}): {_AGAIN}") from error
+        if {name: found.header.get(name) for name in self._named} != self._named:
             raise CheckpointError(
-                f"{path} belongs to another count: data, posterior, losses, seed, passes, batch size and "
-                "the number of ranks must be those it was started with; choose another path"
+                f"{path} belongs to another count: data, posterior, losses, seed, passes, batch size and the number of "
+                "ranks must be those it was started with; choose another path"
             )
-        if not same:
+        if not self._signature.agrees(outputs, losses):
             raise CheckpointError(
                 f"{path} belongs to another network or loss: with these weights and rows it gave other values, so that "
                 f"an attribute, a hook or the code has changed since; {_AGAIN}"
             )
+        jobs: Any = found.header.get("jobs")
         if not self._possible(jobs, totals):
             raise CheckpointError(f"{path} holds sums that no count can reach: {_AGAIN}")
-        self.jobs, self.totals = jobs, totals
+        self.jobs, self.totals = jobs, totals.tolist()
 
-    def _possible(self, jobs: Any, totals: list[Any]) -> bool:
-        if any(type(count) is not int for count in (jobs, *totals)):
+    def _possible(self, jobs: Any, totals: Tensor) -> bool:
+        if type(jobs) is not int or not 0 <= jobs <= len(self._sizes):
             return False
-        if len(totals) != len(self.totals) or not 0 <= jobs <= len(self._sizes):
-            return False
-        return all(0 <= total <= sum(self._sizes[:jobs]) * UNIT for total in totals)
+        most = sum(self._sizes[:jobs]) * UNIT
+        whole = totals.dtype == torch.int64 and totals.shape == (len(self.totals),)
+        return whole and bool(((totals >= 0) & (totals <= most)).all())

@@ -38,6 +38,33 @@ class ClassUncertainty:
     variation_ratio: PerExample
 
 
+class PredictiveAverage:
+    """The uncertainties of members that come one at a time, in memory that does not grow with their number."""
+
+    def __init__(self) -> None:
+        self.members = 0
+        self._probabilities = self._entropies = self._votes = np.zeros(())
+
+    def add(self, probabilities: Float[np.ndarray, "n classes"]) -> None:
+        """One more member's; refuses what :func:`class_uncertainty` refuses, and is then as before."""
+        (found,) = _checked(probabilities[None])
+        classes = np.arange(found.shape[-1])
+        self._probabilities = self._probabilities + found
+        self._entropies = self._entropies + special.entr(found).sum(axis=-1)
+        self._votes = self._votes + (found.argmax(axis=-1)[:, None] == classes)
+        self.members += 1
+
+    def result(self) -> ClassUncertainty:
+        """Every uncertainty of the members so far, of which there is one or more."""
+        mean, expected = self._probabilities / self.members, self._entropies / self.members
+        total = special.entr(mean).sum(axis=-1)
+        return ClassUncertainty(
+            probabilities=mean, predictive_entropy_nats=total, expected_entropy_nats=expected,
+            mutual_information_nats=np.maximum(total - expected, 0.0),
+            variation_ratio=1.0 - self._votes.max(axis=-1) / self.members,
+        )  # fmt: skip
+
+
 def class_uncertainty(members: Members) -> ClassUncertainty:
     """Every uncertainty of the members' predictions, in float64.
 
@@ -48,16 +75,10 @@ def class_uncertainty(members: Members) -> ClassUncertainty:
         ValueError: another shape, no member or example, fewer than two classes, an entry that is negative or NaN, or a
             row that does not sum to 1.
     """
-    found = _checked(members)
-    mean = found.mean(axis=0)
-    total, expected = (special.entr(p).sum(axis=-1) for p in (mean, found))
-    expected = expected.mean(axis=0)
-    votes = found.argmax(axis=-1)
-    most = np.max([(votes == k).sum(axis=0) for k in range(found.shape[-1])], axis=0)
-    return ClassUncertainty(
-        probabilities=mean, predictive_entropy_nats=total, expected_entropy_nats=expected,
-        mutual_information_nats=np.maximum(total - expected, 0.0), variation_ratio=1.0 - most / len(found),
-    )  # fmt: skip
+    average = PredictiveAverage()
+    for member in _checked(members):
+        average.add(member)
+    return average.result()
 
 
 def predictive_mean(members: Members) -> Float[np.ndarray, "n classes"]:

@@ -10,6 +10,7 @@ report                      what a path is, what a report is, the program ``pacd
 measured                    what a report counts: settings, rows, records, measured errors, and each once
 predicted                   a report on predictions: its ledger, its rows, counts of parts and whole, its remarks
 selfcertified               what ``pacdp.self_certify`` writes: the smallest of several certificates
+remarks                     which remarks are due, and which may be told of weights that leave
 certificate                 one certificate: what its name says, and what is asked of it, in which order
 needs                       which hypotheses a formula needs at a price, and what nothing can show
 formulas                    every bound by its name; each function names the section of docs/guarantees.md
@@ -31,5 +32,6 @@ arithmetic                  kl and its inverse, Clopper and Pearson, ξ(n), as i
 
 So the price of a trajectory is ``realised_sum`` in ``formulas/prices.py``, held against "Noisy sums" of
 docs/guarantees.md, and that the norms add up to what it pays for is ``check_norms`` in ``norms.py``. What is checked of
-a run's folder, and in which order, is ``_checks`` there. What no check asks for is named as what cannot be checked.
+a run's folder, and in which order, is ``_checks`` in ``folder.py``. What no check asks for is named as what cannot be
+checked.
 """

@@ -32,11 +32,7 @@ from pacdp.verify.claim import (
     same,
 )
 from pacdp.verify.files import other_format
-from pacdp.verify.formulas import COSTS, FORMULAS, PRICED
-from pacdp.verify.formulas.counts import (
-    check_noisy_counts,
-    from_draws,
-)
+from pacdp.verify.formulas import COSTS, FORMULAS, PRICED, counts
 from pacdp.verify.formulas.prices import PREFIXES, check_price
 
 FORMAT = "pacdp-certificate/2"
@@ -66,16 +62,11 @@ _HEAD = re.compile(
 )
 """What may stand before a name: the predictor, the loss, or the examples that it is about."""
 _RISKS = {
-    "ece_pac_bayes": "ECE",
-    "ece_hoeffding": "ECE",
-    "ece_second_moment": "ECE",
-    "mce_hoeffding": "MCE",
-    "mce_clopper_pearson": "MCE",
-    "gibbs_risk_upper": "empirical risk",
-    "weighted_risk_upper": "empirical risk",
-    "correlated_risk_upper": "empirical risk",
-    "gibbs_catoni": "surrogate risk, rescaled to [0, 1]",
-    "largest_gap": "largest gap between ",
+    "ECE": "ece_pac_bayes ece_hoeffding ece_second_moment",
+    "MCE": "mce_hoeffding mce_clopper_pearson",
+    "empirical risk": "gibbs_risk_upper weighted_risk_upper correlated_risk_upper",
+    "surrogate risk, rescaled to [0, 1]": "gibbs_catoni",
+    "largest gap between ": "largest_gap",
 }
 """How the name of the risk begins that these formulas bound; others bound whatever lies in [0, 1]."""
 _BY_INPUT = {
@@ -161,10 +152,13 @@ def check_certificate(
         return [Statement(subject, "format", CANNOT, why)]
     made = fields(record)
     claims = list[Claim]()
-    given = made, privacy, losses_known
-    read = judged(subject, "value", _read_into, claims, *given)
+
+    def read() -> None:
+        claims.append(read_claim(made, privacy, losses_known))
+
+    unread = judged(subject, "value", read)
     if not claims:
-        return [read]
+        return [unread]
     checks = dict(_CHECKS)
     if made.name == "best_of":
         checks["choice"] = _choice
@@ -175,27 +169,22 @@ def check_certificate(
         proofs = "proofs of hypotheses"
         check = needs.require_proofs
         found.append(judged(subject, proofs, check, made, redone))
-    if unknown := _unknown(made):
-        why = f"this checker does not know what {', '.join(unknown)} is"
-        found.append(
-            Statement(subject, "what is told beside", CANNOT, why)
-        )
-    return found
+    return [*found, *_told_beside(subject, made)]
 
 
-def _read_into(claims: list[Claim], *given: Any) -> None:
-    claims.append(read_claim(*given))
-
-
-def _unknown(made: Fields) -> list[str]:
+def _told_beside(subject: str, made: Fields) -> list[Statement]:
     """What a certificate holds that no check asked for, beside what is only told."""
     repeated = f"{_TOLD} {' '.join(made.inputs)}"
-    return [
+    unknown = [
         *made.unasked("format reference"),
         *needs.unknown(made),
         *(f"inputs.{name}" for name in made.inputs.unasked(_TOLD)),
         *(f"terms.{name}" for name in made.terms.unasked(repeated)),
     ]
+    if not unknown:
+        return []
+    why = f"this checker does not know what {', '.join(unknown)} is"
+    return [Statement(subject, "what is told beside", CANNOT, why)]
 
 
 def _failure(c: Claim) -> None:
@@ -232,10 +221,8 @@ def _hypotheses(c: Claim) -> None:
     unproved = "unproved" in standing.values()
     status = "optimistic" if unproved else "rigorous"
     same("the status", c.record.status, status)
-    names = [c.name]
-    if c.name == "best_of":
-        names = [one[0] for one in parsed(c.inputs.among)]
-    for name in names:
+    best = c.name == "best_of"
+    for name, *_ in parsed(c.inputs.among) if best else [[c.name]]:
         _, prefix, formula = _named(name, c)
         needed = needs.needed(prefix, formula, name, c.inputs)
         needs.require_named(needed, standing)
@@ -290,7 +277,10 @@ def _begins(head: str, formula: str) -> str:
     if head.startswith("rescaled_"):
         loss = head.removeprefix("rescaled_")
         return f"{loss} risk, rescaled to [0, 1]"
-    return _RISKS.get(formula, "")
+    for begins, names in _RISKS.items():
+        if formula in names.split():
+            return begins
+    return ""
 
 
 def _people_in(measures: str) -> set[str]:
@@ -338,12 +328,12 @@ def _terms(c: Claim) -> None:
 def _value(c: Claim) -> None:
     """It is the formula's value at the summed costs, twice that for a vote, and at most 1."""
     if "released_errors" in c.inputs:
-        check_noisy_counts(c)
+        counts.check_noisy_counts(c)
     if "monte_carlo_mean" in c.inputs:
         agree(
             "inputs.risk",
             c.raw("risk"),
-            from_draws(c, "monte_carlo_"),
+            counts.from_draws(c, "monte_carlo_"),
         )
     exact = ONE
     if c.nats.is_finite():

@@ -29,9 +29,9 @@ from pacdp.verify.compressed import check_kept, check_numbers
 from pacdp.verify.events import Step, steps_in_order, steps_of
 from pacdp.verify.files import Folder, content_hash, digest
 from pacdp.verify.norms import (
+    PAYING,
     check_norms,
     every_record,
-    paying_for_norms,
 )
 from pacdp.verify.plan import (
     length,
@@ -73,7 +73,11 @@ def _checks(f: Folder) -> dict[str, Callable[[Folder], None]]:
         "kept records": (check_kept, f.compression and f.run),
         "report": (_report, report and header),
         "hypotheses": (_hypotheses, report and header.get("sampler")),
-        "norms": (check_norms, header and paying_for_norms(f)),
+        "norms": (
+            check_norms,
+            header
+            and any(PAYING in one.inputs for one in f.certificates),
+        ),
         "the rest of result.json": (_rest, result),
         "other files": (_name_others, header and _others(f)),
     }

@@ -35,6 +35,16 @@ _PAID = re.compile(
 """How a hypothesis says among how many settings was chosen."""
 
 
+_KNOWN_BY = {
+    "certificates": "",
+    "not_applicable": "",
+    "measured": "of on loss",
+    "monte_carlo": "loss",
+    "statements": "of quantity",
+}
+"""By which entries one is known among others; by all of them where none are named."""
+
+
 def _paid_for(report: Fields) -> None:
     """The count of settings is a whole number, and every certificate says that so many were paid for."""
     count = 1
@@ -79,27 +89,14 @@ def _named_rows(report: Fields) -> None:
 
 def _once(report: Fields) -> None:
     """Nothing stands twice: no certificate, no row, no measured value, no sum of draws, no refusal."""
-    details = report.details
-    keys = {
-        "certificates": "",
-        "not_applicable": "",
-        "measured": "of on loss",
-        "monte_carlo": "loss",
-    }
-    lists = {name: dict.get(report, name) or [] for name in keys}
-    lists["statements"] = details.get("statements", [])
-    keys["statements"] = "of quantity"
-    for name, found in lists.items():
-        words = keys[name].split()
+    parts = {**report, **report.details}
+    for name, words in _KNOWN_BY.items():
         texts = [
-            text_of({key: one[key] for key in words or one})
-            for one in found
+            text_of({key: one[key] for key in words.split() or one})
+            for one in parts.get(name) or ()
         ]
         twice = [one for one in texts if texts.count(one) > 1]
-        require(
-            not twice,
-            f"{name} has twice {', '.join(twice[:1])}",
-        )
+        require(not twice, f"{name} has twice {twice[:1]}")
 
 
 def _sizes(report: Fields) -> dict[str, set[int | None]]:

@@ -14,17 +14,10 @@ from pacdp.verify.claim import Fields, exactly, require, same
 from pacdp.verify.files import Folder
 from pacdp.verify.plan import noises
 
+PAYING = "sum_contributions"
+"""The input by which a certificate pays for the norms that its run kept."""
 _ORDERS = [1.0 + 0.02 * 2.0 ** (k / 2) for k in range(17)]
 """The orders of a realised price, all of which are paid for."""
-
-
-def paying_for_norms(f: Folder) -> list[Fields]:
-    """The certificates at a price of norms that the run kept."""
-    return [
-        one
-        for one in f.certificates
-        if "sum_contributions" in one.inputs
-    ]
 
 
 def check_norms(f: Folder) -> None:
@@ -45,7 +38,8 @@ def check_norms(f: Folder) -> None:
         f.stored.traced("squared_norms").ravel(),
         noises(sampler, header.step),
     )
-    for made in paying_for_norms(f):
+    paying = (one for one in f.certificates if PAYING in one.inputs)
+    for made in paying:
         said = exactly(made.inputs.sum_contributions)
         require(
             whole * (1 - 1e-9) <= said <= whole * (1 + 1e-5),

@@ -1,12 +1,9 @@
 """A report on predictions: its ledger, the rows that its certificates carry, and counts that must add up."""
 
-import unicodedata
-from collections.abc import Iterator
-
 from flint import arb  # pyright: ignore[reportMissingImports]
 
-from pacdp.verify import needs
-from pacdp.verify.arithmetic import log_choose, total
+from pacdp.verify import needs, remarks
+from pacdp.verify.arithmetic import total
 from pacdp.verify.claim import (
     Fields,
     Unchecked,
@@ -58,66 +55,28 @@ def _data(_: Fields) -> None:
 
 
 def _remarks(report: Fields) -> None:
-    """What counts and names show to be odd is remarked on; of other remarks nothing shows whether they are right."""
-    said = report.details.remarks
-    due = [*_alike(report), *_made_from_errors(report)]
-    for one in due:
-        require(one in said, f"there is no remark that {one}")
-    told = [one for one in said if one not in due]
-    made_up = [one for one in told if one.startswith("in every group ")]
-    require(
-        report.not_applicable or not made_up,
-        f"no counts show that {', '.join(made_up)}",
-    )
-    if told:
-        raise Unchecked(
-            f"nothing in the file determines that {'; '.join(told)}"
-        )
-
-
-def _alike(report: Fields) -> Iterator[str]:
-    """Models, groups and classes whose names differ by a space or by case alone; the first pair of each."""
+    """What names and counts show to be odd is remarked on."""
     rows = report.details.statements
-    named = {
-        "models": [repr(row.of) for row in _of_family(report, "error")]
-    }
+    errors = _of_family(report, "error")
+    due = [
+        *remarks.of_names("models", (repr(one.of) for one in errors))
+    ]
     for kind, begins in _NAMED.items():
-        named[kind] = [
-            row.quantity.removeprefix(begins)
-            for row in rows
-            if row.quantity.startswith(begins)
-        ]
-    for kind, names in named.items():
-        first = dict[str, str]()
-        for name in names:
-            plain = unicodedata.normalize("NFKC", name)
-            plain = "".join(plain.casefold().split())
-            other = first.setdefault(plain, name)
-            if other != name:
-                yield (
-                    f"the {kind} {other} and {name} differ by a space or by case alone, and count as two: "
-                    "if they are one, write them alike"
-                )
-                break
-
-
-def _made_from_errors(report: Fields) -> Iterator[str]:
-    """Models of which each group holds errors alone or none, where chance does so more rarely than 1e-6.
-
-    k errors on n examples do in at most 2^groups of the n over k ways.
-    """
-    for whole in _of_family(report, "error"):
-        own = report.certificates[whole.upper_by].inputs
-        parts = _parts(report, "groups", whole.of)
-        if not parts or not all("k" in one for one in (own, *parts)):
-            continue
-        pure = all(one.k in (0, one.n) for one in parts)
-        rare = arb(2) ** len(parts) / log_choose(own.n, own.k).exp()
-        if pure and rare < 1e-6:
-            yield (
-                f"in every group {whole.of} errs always or never: if groups were made from the errors, their rows say "
-                "nothing, since groups must be settled beforehand"
-            )
+        said = (row.quantity for row in rows)
+        names = (
+            one.removeprefix(begins)
+            for one in said
+            if one.startswith(begins)
+        )
+        due += remarks.of_names(kind, names)
+    for row in errors:
+        whole = report.certificates[row.upper_by].inputs
+        parts = _parts(report, "groups", row.of)
+        if all("k" in one for one in (whole, *parts)):
+            due += remarks.of_groups(row.of, whole, parts)
+    if report.not_applicable:
+        due = []  # some rows are not there
+    remarks.require_due(report.details.remarks, due)
 
 
 def _paid(report: Fields) -> None:
@@ -185,20 +144,19 @@ def _check_end(
     called = f"{row.quantity} of {row.of}"
     low, high = (exactly(end) for end in row.range)
     above, below = _measures(row)
-    value = made.terms[row.term] if row.term else made.value
+    share = exactly(made.terms[row.term] if row.term else made.value)
     mean = _mean(row, made)
+    names = {above, row.quantity}
     if upper:
-        exact = low + (high - low) * exactly(value)
+        exact = low + (high - low) * share
         agree(f"the upper end of {called}", row.upper, exact)
-        _check_same(row, made, unit, {above, row.quantity})
     else:
-        exact = high - (high - low) * exactly(value)
+        exact = high - (high - low) * share
         agree(f"the lower end of {called}", -number(row.lower), -exact)
-        names = {below, f"1 - {row.quantity}", f"1 - {above}"}
-        _check_same(row, made, unit, names)
-        mean = None if mean is None else 1 - mean
+        names = {below, *(f"1 - {name}" for name in names)}
+    _check_same(row, made, unit, names)
     if mean is not None:
-        exact = low + (high - low) * mean
+        exact = low + (high - low) * (mean if upper else 1 - mean)
         about(f"the measured {called}", row.measured, exact)
 
 
@@ -216,9 +174,9 @@ def _check_same(
     what = f"what the certificate of {row.quantity} is about"
     same(what, (made.of, n), (row.of, row.n))
     said = _plain(without_unit(made.measures, unit))
-    names = {_plain(name) for name in names}
     require(
-        names & {said, said.removeprefix("weighted ")},
+        {_plain(name) for name in names}
+        & {said, said.removeprefix("weighted ")},
         f"{row.quantity} rests on a certificate of {made.measures!r}",
     )
     for one in made.hypotheses:
@@ -281,9 +239,8 @@ def _measures(row: Fields) -> tuple[str, str]:
 
 
 def _counts(report: Fields) -> None:
-    """Errors on all classes, in all groups, and among all predictions, add up to the errors on all examples."""
+    """Rows count the records that there are, plain errors are among what was measured, parts add up to the whole."""
     n = report.n
-    complete = not report.not_applicable
     if report.unit == "example":
         same("the number of examples", report.examples, n)
     most = max(row.n for row in report.details.statements)
@@ -295,31 +252,34 @@ def _counts(report: Fields) -> None:
     for whole in _of_family(report, "error"):
         same(f"the records behind the error of {whole.of}", whole.n, n)
         made = report.certificates[whole.upper_by]
-        own = made.inputs
-        require(
-            not made.measures.startswith("0-1 risk")
-            or (whole.of, "bound", "zero-one") in measured,
-            f"the error of {whole.of} is not among what was measured",
-        )
-        for family in _PARTITIONS:
-            parts = _parts(report, family, whole.of)
-            if not parts or not all(
-                "k" in one for one in (own, *parts)
-            ):
-                continue
-            times = 1
-            # an example is none of all classes but one
-            if family == "false-alarms":
-                times = len(parts) - 1
-            errors, size = (
-                sum(one[key] for one in parts) for key in ("k", "n")
-            )
-            whole_size = own.n * times
+        if "k" in made.inputs:
             require(
-                (errors, size) == (own.k, whole_size)
-                or (not complete and errors <= own.k),
-                f"{family} count {errors} errors of {size}, and on all examples there are {own.k} of {whole_size}",
+                not made.measures.startswith("0-1 risk")
+                or (whole.of, "bound", "zero-one") in measured,
+                f"the error of {whole.of} is not among what was measured",
             )
+            _check_parts(report, whole.of, made.inputs)
+
+
+def _check_parts(report: Fields, of: str, own: Fields) -> None:
+    """Errors on all classes, in all groups, and among all predictions, add up to the errors on all examples."""
+    for family in _PARTITIONS:
+        parts = _parts(report, family, of)
+        if not parts or not all("k" in one for one in parts):
+            continue
+        times = 1
+        # an example is none of all classes but one
+        if family == "false-alarms":
+            times = len(parts) - 1
+        errors, size = (
+            sum(one[key] for one in parts) for key in ("k", "n")
+        )
+        whole_size = own.n * times
+        require(
+            (errors, size) == (own.k, whole_size)
+            or (report.not_applicable and errors <= own.k),
+            f"{family} count {errors} errors of {size}, and on all examples there are {own.k} of {whole_size}",
+        )
 
 
 def _of_family(report: Fields, family: str) -> list[Fields]:

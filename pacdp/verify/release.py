@@ -25,6 +25,12 @@ from pacdp.verify.plan import (
     steps_of_chain,
     steps_paid_for,
 )
+from pacdp.verify.remarks import (
+    PUBLIC_BATCHES,
+    PUBLIC_RATE,
+    PUBLIC_SIZE,
+    SEEDED,
+)
 
 _DELTA = 1e-5
 """At which the cost of weights without a report is told."""
@@ -37,21 +43,6 @@ _WITHOUT_NOISE = (
     "monte_carlo",
 )
 """What a report may not have here, since it was counted without noise."""
-_SEEDED = "The noise came from a seed and can be subtracted: this folder is for tests, and protects nobody."
-_PUBLIC_SIZE = (
-    "sampling.public_size is 0: sums were divided by sample_rate times the data's own number of records, which is "
-    "public thereby: epsilon is for replace-one neighbours"
-)
-_PUBLIC_RATE = (
-    "an example joins a batch with probability batch_size/n: the number of examples, n, is public thereby: epsilon is "
-    "for replace-one neighbours"
-)
-_PUBLIC_BATCHES = (
-    "sample_rate is one over the number of batches of data_loader, so that the number of examples is public: epsilon "
-    "is for replace-one neighbours; give sample_rate=, a number that you do not compute from the data, to have it for "
-    "add-remove neighbours"
-)
-"""The remarks that there may be, word for word: others could tell of the data."""
 _METHODS = (
     "Gaussian mechanism, closed form",
     "privacy loss distribution, dots connected",
@@ -81,8 +72,6 @@ _KNOWN = {
     "provenance": "commit dirty versions",
 }
 """All that each part may hold."""
-
-
 _NEIGHBOURS = ("add-remove", "replace-one")
 
 
@@ -150,13 +139,13 @@ def _remarks(f: Folder) -> None:
     run = f.settings.run
     due = list[str]()
     if "sampler" in run:
-        due.append(_PUBLIC_RATE)
+        due.append(PUBLIC_RATE)
     elif not run.sampling.public_size:
-        due.append(_PUBLIC_SIZE)
-    seeded = _SEEDED in f.settings.remarks
+        due.append(PUBLIC_SIZE)
+    seeded = SEEDED in f.settings.remarks
     if seeded:
-        due.append(_SEEDED)
-    same("the remarks of the settings", f.settings.remarks, due)
+        due.append(SEEDED)
+    same("what the settings remark", f.settings.remarks, due)
     require(
         seeded or not run.get("reproducible"),
         "the settings take the noise from a seed, and do not say so",
@@ -165,7 +154,7 @@ def _remarks(f: Folder) -> None:
     same(
         "what is said of the seed",
         said,
-        [_SEEDED if seeded else None] * 2,
+        [SEEDED if seeded else None] * 2,
     )
 
 
@@ -269,8 +258,12 @@ def _require_known(found: Mapping[str, Any]) -> None:
 def _nothing_beside(f: Folder) -> None:
     """Of weights alone: no other file, tensor or entry is there, and no other remark."""
     _require_known(_of_the_weights(f))
-    remark = f.header.get("remark", _PUBLIC_BATCHES)
-    same("the remark", remark, _PUBLIC_BATCHES)
+    remark = f.header.get("remark")
+    public = f.header.adjacency == "replace-one"
+    require(
+        remark is None or (public and remark == PUBLIC_BATCHES),
+        f"the remark is {remark!r}",
+    )
 
 
 def _cost_alone(f: Folder) -> None:

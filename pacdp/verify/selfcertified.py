@@ -20,6 +20,7 @@ from pacdp.verify.claim import (
     same,
 )
 from pacdp.verify.needs import RECORDS, standings
+from pacdp.verify.remarks import of_equal_inputs, require_due
 
 FORMAT = "pacdp-self-certified/1"
 SUM = 1 + 2.0**-45
@@ -143,23 +144,9 @@ def _counts(record: Fields) -> None:
 
 def _remarks(record: Fields) -> None:
     """What certificates take for true of inputs that stand on both sides of the split is remarked on."""
-    made = [
-        record.certificate,
-        *(one.certificate for one in _certified(record)),
-    ]
-    due = {
-        f"{said.name}: {said.by}"
-        for one in made
-        for said in one.hypotheses
-        if said.name == "equal inputs are separate draws"
-    }
-    for one in due:
-        require(one in record.remarks, f"there is no remark that {one}")
-    told = [one for one in record.remarks if one not in due]
-    if told:
-        raise Unchecked(
-            f"nothing in the file determines that {'; '.join(told)}"
-        )
+    tried = (one.certificate for one in _certified(record))
+    due = of_equal_inputs([record.certificate, *tried])
+    require_due(record.remarks, due)
 
 
 def _told(record: Fields) -> None:

@@ -153,8 +153,8 @@ def sums(path):
 
 
 def counted(folder):
-    sums(folder / "sums.json")
-    return folder / "sums.json"
+    sums(folder / "sums.safetensors")
+    return folder / "sums.safetensors"
 
 
 def features(folder):
@@ -217,7 +217,7 @@ LOADERS = {
     "registered data": Loader(holding("cells", _CELLS), registered, "npz", operator.eq),
     "what pacdp wrote": Loader(holding(LIST, "\nconfig.json\n"), lambda path: written(path.parent), "json"),
     "snapshots": Loader(snapshots, lambda path: list(read_snapshots(path.parent)), "safetensors"),
-    "sums of a count": Loader(counted, sums, "json", operator.eq),
+    "sums of a count": Loader(counted, sums, "safetensors", operator.eq),
     "cached features": Loader(
         lambda folder: backbone_cache.kept_rows(features(folder), np.ones((3, 2), np.float32)) is not None
         and features(folder).path,

@@ -205,9 +205,7 @@ def test_a_loss_over_pairs_has_no_way_into_another_example_s_gradient():
     inputs, labels, sums = torch.tensor(data.inputs), torch.tensor(data.labels), []
     for n in (9, 8):
         into = {name: torch.zeros_like(p) for name, p in parameters.items()}
-        clipped.clipped_gradient(
-            module, parameters, inputs[:n], labels[:n], mixing, clip_norm=0.1, divisor=1.0, into=into
-        )
+        clipped.clipped_gradient(module, parameters, inputs[:n], labels[:n], mixing, clipped.Clip(0.1), into=into)
         sums.append(torch.cat([value.flatten() for value in into.values()]))
     assert float((sums[0] - sums[1]).norm()) <= 0.1
 

@@ -42,9 +42,11 @@ def test_delta_of_one_step_brackets_the_closed_form(q, sigma, epsilon):
     event = steps(sigma, q)
     for adjacency in RELATIONS:
         made, true = lost(event, epsilon, adjacency), twin.delta(adjacency, q, sigma, epsilon)
+        known = true >= 1e-36  # else the closed form has lost its digits
         if (q, sigma) in EXTREMES:
-            assert made.lower <= max(0.0, true) <= made.upper
-        elif true < 1e-36:  # the closed form has lost its digits
+            assert made.lower <= max(1e-36, true)
+            assert not known or true <= made.upper
+        elif not known:
             assert made.upper < 1e-36
         else:
             assert made.lower <= true <= made.upper <= float(true) * 1.005

@@ -74,10 +74,10 @@ def width_bins(examples, bins):
 
 
 def slow_gaps(examples, bins):
-    """ECE, MCE and RMSCE."""
+    """ECE and MCE."""
     n, confidence, accuracy = np.transpose(width_bins(examples, bins))
     gaps = abs(accuracy - confidence)
-    return [n @ gaps / len(examples), gaps.max(), np.average(gaps**2, weights=n) ** 0.5]
+    return [n @ gaps / len(examples), gaps.max()]
 
 
 def slow_equal_mass(examples, bins):

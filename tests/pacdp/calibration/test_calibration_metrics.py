@@ -12,10 +12,8 @@ from scipy import special, stats
 from pacdp import calibration
 from pacdp.calibration import (
     ace,
-    adaptive_ece,
     ece,
     mce,
-    rmsce,
     sce,
     summary,
     top_label,
@@ -23,7 +21,7 @@ from pacdp.calibration import (
 from pacdp.calibration.binning import equal_width_index
 from tests.marks import every_case, parametrize
 
-ERRORS = [ece, mce, rmsce, adaptive_ece, sce, ace]
+ERRORS = [ece, mce, sce, ace]
 SCORES = [calibration.accuracy, calibration.nll_nats, calibration.brier]
 CASES = [made for seed in range(3) for made in (continuous(seed, n=40 * seed + 5), ties(seed, pieces=10))]
 near = partial(pytest.approx, rel=1e-11, abs=1e-13)
@@ -34,8 +32,7 @@ each_error = parametrize("function", ERRORS, ids=lambda function: function.__nam
 def test_plain_python_finds_the_same_and_equal_mass_shares_examples_and_ties_among_bins(bins):
     for case in CASES[:4]:
         examples = pairs(case)
-        assert [error(*case, bins=bins) for error in (ece, mce, rmsce)] == near(slow_gaps(examples, bins))
-        assert adaptive_ece(*case, bins=bins) == near(slow_equal_mass(examples, bins))
+        assert [error(*case, bins=bins) for error in (ece, mce)] == near(slow_gaps(examples, bins))
         classes = range(case.probabilities.shape[1])
         for error, slow in ((ace, slow_equal_mass), (sce, lambda *at: slow_gaps(*at)[0])):
             each = [slow(one_class(case, k), bins) for k in classes]
@@ -69,9 +66,7 @@ def test_ranges_and_orders(case):
     mean_gap, slack = abs(float(confidence.mean() - correct.mean())), 1e-12
     values = {function.__name__: function(*case) for function in ERRORS}
     assert all(0.0 <= value <= 1.0 for value in values.values())
-    assert mean_gap - slack <= values["ece"] <= values["rmsce"] + slack
-    assert values["rmsce"] <= values["mce"] + slack
-    assert values["adaptive_ece"] >= mean_gap - slack
+    assert mean_gap - slack <= values["ece"] <= values["mce"] + slack
     assert max(values["sce"], values["ace"]) <= 2 / case.probabilities.shape[1]
     assert ece(*case, bins=4) <= ece(*case, bins=16) + slack, "merged bins cancel"
 
@@ -83,8 +78,10 @@ def test_a_plug_in_error_is_biased_upwards(n, accuracy):
     probabilities = np.tile([0.7, 0.3], (n, 1))
     chances = stats.binom.pmf(np.arange(n + 1), n, accuracy)
     outcomes = [(np.arange(n) >= k).astype(np.int64) for k in range(n + 1)]
-    plug_in = math.fsum(p * rmsce(probabilities, y) ** 2 for p, y in zip(chances, outcomes, strict=True))
-    assert plug_in == pytest.approx((accuracy - 0.7) ** 2 + accuracy * (1 - accuracy) / n, abs=1e-13)
+    plug_in = math.fsum(p * ece(probabilities, y) for p, y in zip(chances, outcomes, strict=True))
+    shares = np.arange(n + 1) / n
+    assert plug_in == pytest.approx(chances @ np.abs(shares - 0.7), abs=1e-13)
+    assert plug_in >= abs(accuracy - 0.7) - 1e-13
 
 
 def test_single_precision_meets_edges_in_single_precision_and_its_softmax_is_taken():

@@ -20,7 +20,7 @@ PREDICTIONS = [
     (np.where(MARKED, np.nan, GOOD), LABELS, "got nan"),
     (GOOD * 1.001, LABELS, "sum to 1 within 0.0001, one is off by 0.001"),
 ]
-MEASURES = [c.adaptive_ece, c.nll_nats, c.macro_auc, c.summary]
+MEASURES = [c.ace, c.nll_nats, c.macro_auc, c.summary]
 REFUSED = [
     *((partial(c.ece, probabilities, labels), said) for probabilities, labels, said in PREDICTIONS),
     *((partial(measure, GOOD - 1.0, LABELS), "not logits") for measure in MEASURES),

@@ -14,7 +14,7 @@ from toys import toy_data, toy_objective
 import bounds
 from pacdp import HeldOut, Network, Prior, Private, Settings, certify
 from pacdp.algorithms import PSGLD, SGLD, build
-from pacdp.certify import DataFree, Finite, MonteCarlo, NoPrivacy
+from pacdp.certify import DataFree, Finite, MonteCarlo, NoPrivacy, Surrogate
 from pacdp.certify.finite import assess_finite
 from pacdp.certify.gibbs import GibbsSettings
 from pacdp.certify.priors import NoisySum
@@ -111,6 +111,9 @@ LAWS = {
 }  # fmt: skip
 CALLS = {
     "law": (lambda: gaussian(law=network()), "network is not used"),
+    "a surrogate of a law": (
+        lambda: gaussian(surrogate=Surrogate(network=network(), certificate=plain().certificates[0], saw={"a": FRESH})),
+        "surrogate is not used"),
     "a seed of nothing drawn": (lambda: plain(seed=0), "seed is not used"),
     "effort for weights as they are": (lambda: chain(gibbs=GibbsSettings()), "gibbs is not used"),
     "settings": (lambda: gaussian(settings=False), "expected settings to be"),

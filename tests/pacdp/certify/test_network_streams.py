@@ -138,7 +138,9 @@ def test_batches_in_keywords():
 
 
 WORDS, LENGTHS, PLACE = torch.randint(0, 90, (300, 24), generator=GENERATOR), LABELS[:, None] * 9 + 1, torch.arange(24)
-TEXTS = {"words": WORDS, "mask": (PLACE < LENGTHS).long(), "places": PLACE.expand(300, 24), "labels": LABELS}
+TABLE = torch.randn(24, generator=GENERATOR)
+SAME = {"table": TABLE.expand(300, 24), "places": PLACE.expand(300, 24)}
+TEXTS = {"words": WORDS, "mask": (PLACE < LENGTHS).long(), "labels": LABELS, **SAME}
 
 
 class Words(Module):
@@ -148,13 +150,13 @@ class Words(Module):
         super().__init__()
         self.table, self.kept = Linear(24, 3), kept
 
-    def forward(self, *, words, mask, places):
-        return self.table((words * mask + 0 * places).float() / 90)
+    def forward(self, *, words, mask, places, table):
+        return self.table((words * mask + 0 * places).float() / 90 + 0 * table)
 
 
 def test_networks_that_are_called_by_keywords_hold_none_of_the_words_but_may_hold_masks_and_places():
-    texts = [{name: one[at] for name, one in TEXTS.items()} for at in torch.arange(300).split(60)]
-    plain = {"causal": torch.ones(24, 24).tril(), "places": torch.arange(48), "ones": torch.ones(24)}
+    texts = [{name: one[at] for name, one in TEXTS.items()} for at in torch.arange(300).split([60, 120, 119, 1])]
+    plain = {"table": TABLE, "causal": torch.ones(24, 24).tril(), "places": torch.arange(48), "ones": torch.ones(24)}
     assert certify(Words(**plain).eval(), texts).certificates
     for held in (WORDS[100:150].clone(), WORDS[70:130] / 90.0):
         with refusal("of the network holds", DataError):

@@ -51,7 +51,7 @@ def test_batches_and_order_do_not_matter():
     assert whole == parts
     (renamed,) = counted(people=1000 - data.people)
     assert renamed == whole
-    with refusal("expected people for each"):
+    with refusal("expected a person for each"):
         counted(people=data.people[:-1])
 
 

@@ -8,7 +8,6 @@ from toys import keys_of
 from pacdp.chains import Keys, Layout, SecretKeys, langevin, resident
 from pacdp.chains.diagnostics import diagnose
 from pacdp.chains.native.convolution import ConvLayer
-from pacdp.chains.predictive import PredictiveAverage
 from pacdp.chains.snapshots import Thinning
 from tests.pacdp.draws import randn
 from tests.pacdp.small_networks import Made
@@ -32,10 +31,6 @@ def flattened():
 
 def stepped(count, **settings):
     return langevin(torch.zeros(3, 8), keys=keys_of(*range(count)), stream=0, tick=0, **settings)
-
-
-def average():
-    return PredictiveAverage(lambda w: torch.zeros(9, 3), n=9, classes=3)
 
 
 def block():
@@ -63,7 +58,6 @@ REFUSED = [
     (lambda: stepped(4), "expected one key a chain, got 4 keys for 3 chains"),
     (lambda: stepped(3, keep=np.full(2, 0.1)), "got 2 for 3 chains"),
     (lambda: stepped(3, centre=torch.zeros(3, 8).double()), "expected vectors like x"),
-    (lambda: average().result(), "expected at least one snapshot in the predictive average"),
     (lambda: batched(Sequential(Linear(5, 4), BatchNorm1d(4), Linear(4, 1))), BATCHED),
     (lambda: batched(Made(lambda own, x: positive(own.layer(x)), layer=Linear(5, 1))), BATCHED),
     (lambda: passed(examples=5), "at most batch=4"),

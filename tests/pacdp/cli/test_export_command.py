@@ -17,7 +17,7 @@ from tiny_runs import RUNTIME, begin, counted_run, interrupted, tiny_private
 
 from bounds.accounting import event_to_dict
 from pacdp import load_checkpoint, private
-from pacdp.certify import networks
+from pacdp.certify import reading
 from pacdp.certify.released_counts import sum_of_rates
 from pacdp.cli.exporting import SEEDED, export_run
 from pacdp.cli.private.certify import released
@@ -86,7 +86,7 @@ def test_a_run_that_hides_people_is_certified_and_leaves_by_people(name, written
     assert found[0].measures == certificate.measures == "0-1 risk of a new person"
     assert {entry.unit for entry in counted_in(tmp_path / "ledger")} == {"person"}
     assert {str(people), "1437"}.isdisjoint(re.findall(r"[\d.]+", words(tmp_path / "out")))
-    seen = networks.judged(one.predictor, one.bound, None)["bound"]
+    seen = reading.Reading(law=one.predictor).seen(one.bound, "the", held=False)
     rates = sum_of_rates(seen.wrong, one.bound.people)
     assert certificate.inputs["released_errors"] == pytest.approx(rates, abs=30.0)
     assert verdicts(tmp_path / "out") == {"follows"}

@@ -12,7 +12,7 @@ from report_pages import changed, write
 from tiny_runs import RUNTIME, counted_run, tiny_private
 
 from pacdp import load_checkpoint
-from pacdp.certify import networks
+from pacdp.certify import networks, reading
 from pacdp.cli.exporting import export_run
 from pacdp.cli.private.algorithms import Public, network, noise
 from pacdp.cli.private.certify import released
@@ -67,7 +67,7 @@ def secrets(root):
     """What the data, the private folder and the ledger know and nobody else may: patterns by name."""
     one, result = released(root / "run", RUNTIME), read(root / "run" / "result.json")
     header, rows, train, test = (one.checkpoint.header, one.bound.rows, result["private_train"], result["test"])
-    seen = networks.judged(one.predictor, one.bound, None)["bound"]
+    seen = reading.Reading(law=one.predictor).seen(one.bound, "the", held=False)
     texts = {
         "training data": header["about"]["data"]["train"],
         "test data": header["about"]["data"]["test"],

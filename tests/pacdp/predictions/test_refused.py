@@ -49,6 +49,7 @@ WRONG = {
         "ids must be different in every row, got 'a' in rows 0 and 2"),
     "masked labels": (said(labels=np.ma.masked_equal(Y, 2)), "labels must have no gaps, got none in row 2"),
     "masked probabilities": (soft(probabilities=np.ma.masked_equal(SOFT, 0.6)), "probabilities must have no gaps"),
+    "classes of losses": ({"losses": {"loss": [0.5]}, "classes": [0, 1]}, "classes go with labels"),
     "large losses": ({"losses": {"loss": [0.5, 1.5]}}, "loss must lie in [0, 1], got 1.5 in row 1"),
     "losses of which": (said(predictions={"a": P, "b": P}, losses={"l": [0.1] * 4}),
         "losses must say whose they are"),

@@ -14,6 +14,7 @@ import pacdp.step.sums
 from pacdp.algorithms.algorithm import Descent
 from pacdp.private import SeededRandomness, SystemRandomness, Units
 from pacdp.step.event import sampled_step
+from pacdp.step.gradients import NO_CLIPPING
 from pacdp.step.processes import Together
 from pacdp.step.release import PrivateStep
 from tests.marks import slow
@@ -66,9 +67,9 @@ def noise_halved(plant):
 def clipping_after_averaging(plant):
     right = pacdp.step.sums.clipped_sum
 
-    def late(contributions, clip_norm, clipping):
+    def late(contributions, clip):
         count = max(1, len(next(iter(contributions.values()))))
-        made = right({name: rows.mean(0, keepdim=True) for name, rows in contributions.items()}, clip_norm)
+        made = right({name: rows.mean(0, keepdim=True) for name, rows in contributions.items()}, clip)
         return made._replace(total={name: count * one for name, one in made.total.items()})
 
     plant(pacdp.step.sums, "clipped_sum", late)
@@ -77,11 +78,12 @@ def clipping_after_averaging(plant):
 def clipping_the_sum_of_a_batch(plant):
     right = pacdp.step.sums.clipped_gradient
 
-    def late(*arguments, clip_norm, into, **more):
-        seen = right(*arguments, clip_norm=1e9, into=into, **more)
+    def late(*arguments, into, **more):
+        *others, clip = arguments
+        seen = right(*others, NO_CLIPPING, into=into, **more)
         norm = torch.stack([one.norm() for one in into.values()]).norm()
         for one in into.values():
-            one.mul_((clip_norm / norm).clamp(max=1.0))
+            one.mul_((clip.norm / norm).clamp(max=1.0))
         return seen
 
     plant(pacdp.step.sums, "clipped_gradient", late)
@@ -285,10 +287,10 @@ def batches_read_in_part(plant):
 def small_sums_that_count_as_zero(plant):
     right = pacdp.step.sums.clipped_sum
 
-    def zeroed(contributions, clip_norm, clipping):
-        made = right(contributions, clip_norm)
+    def zeroed(contributions, clip):
+        made = right(contributions, clip)
         norm = torch.stack([one.norm() for one in made.total.values()]).norm()
-        return made._replace(total={name: one * (norm > 0.2 * clip_norm) for name, one in made.total.items()})
+        return made._replace(total={name: one * (norm > 0.2 * clip.norm) for name, one in made.total.items()})
 
     plant(pacdp.step.sums, "clipped_sum", zeroed)
 

@@ -85,7 +85,7 @@ def test_the_rate_at_few_false_alarms():
                   for rate in (0.01, 0.001))  # fmt: skip
     assert (made.true_positive_rate, none.true_positive_rate) == (0.75, 0.25)
     assert (made.members, made.non_members) == (4, 200)
-    direct = best_true_positive_rate(event=event, adjacency="add-remove", false_positive_rate=0.01)
+    direct = best_true_positive_rate(event=event, adjacency="replace-one", false_positive_rate=0.01)
     assert made.best_true_positive_rate == direct
     assert 0.01 < direct < 0.5
 

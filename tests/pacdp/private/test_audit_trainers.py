@@ -57,7 +57,7 @@ def audited(mechanism, algorithm=SGD, *, module=None, randomness=None, seed=0, c
 def unclipped(monkeypatch):
     """Clipping forgotten, in every way to a clipped sum, and no way compared with the reference before it is used."""
 
-    def ones(norms, clip_norm, dtype=torch.float32, clipping="flat"):
+    def ones(norms, clip, dtype=torch.float32):
         finite = torch.isfinite(norms)
         return Clipping(finite.to(norms), finite, 1.0, norms, math.inf)
 

@@ -12,6 +12,7 @@ from torch.utils.data import TensorDataset
 from pacdp.layers.regularise import kl_gradient
 from pacdp.opacus.ghost import GhostModule
 from pacdp.private import DPBBP, BayesLinear, Laplace, Normal, bayesian, with_weights
+from pacdp.step.clip import Clip
 from tests.marks import near, parametrize
 from tests.pacdp.draws import randn
 from tests.pacdp.toys import seeded
@@ -58,7 +59,7 @@ def rows_of(layer, draw, x):
 @parametrize("case", LAYERS)
 def test_norm_samplers_find_the_norms_of_vmapped_gradients(case):
     layer, x = bayes_layer(case)
-    outputs = GhostModule(layer, clip_norm=1.0)(x)
+    outputs = GhostModule(layer, Clip(1.0))(x)
     (draw,) = layer.drawn
     torch.sin(outputs).square().sum().backward()
     assert layer.drawn == []

@@ -26,7 +26,7 @@ from toys import dtypes
 from pacdp.opacus.ghost import GhostModule
 from pacdp.opacus.ghost_norms import linear_norms
 from pacdp.private import SystemRandomness
-from pacdp.step.clip import ClippingRule, clip_factors, row_norms
+from pacdp.step.clip import Clip, ClippingRule, clip_factors, row_norms
 from pacdp.step.mechanism import MODES
 from tests.marks import every_case, near, parametrize, refusal
 from tests.pacdp.draws import rand, randn
@@ -126,12 +126,12 @@ def test_what_went_into_a_layer_is_not_written_before_it_is_added_up():
 def test_clipped_rows_are_no_longer_than_the_clipping_norm(length, dtype, clipping):
     scales = torch.logspace(-6, 30, 2000, dtype=dtype)[:, None]
     rows = randn(2000, length, dtype=dtype) * scales
-    factors, finite, scale, *_ = clip_factors(row_norms(rows), CLIP, dtype, clipping)
+    factors, finite, scale, *_ = clip_factors(row_norms(rows), Clip(CLIP, rule=clipping), dtype)
     exact = (scale * (factors.to(dtype)[:, None] * rows)).double()[finite].norm(dim=1)
     assert float(exact.max()) <= CLIP
     assert float(exact.max()) > CLIP * (1.0 - 1e-4)
     assert factors[~finite].sum() == 0.0
-    assert len(clip_factors(torch.zeros(0), CLIP).factors) == 0
+    assert len(clip_factors(torch.zeros(0), Clip(CLIP)).factors) == 0
 
 
 def test_norms_of_long_rows_are_not_too_small():

@@ -16,7 +16,6 @@ from pacdp.private import (
     DPSGLD,
     Laplace,
     Normal,
-    Polynomial,
     SeededRandomness,
     average_over_snapshots,
     runs_of,
@@ -25,7 +24,7 @@ from pacdp.private import (
 from tests.marks import near, parametrize
 
 DOUBLE = doubles()
-STEPS = Polynomial(initial=2e-3, power=0.5, offset=3.0)
+STEPS = lambda t: 2e-3 * (1.0 + t / 3.0) ** -0.5  # noqa: E731
 PRIORS = {"flat": "none", "normal": Normal(std=0.7), "laplace": Laplace(scale=0.4)}
 
 
@@ -79,7 +78,7 @@ def test_the_conventions_are_their_formulas_and_far_apart():
     assert posterior.noise_at(0, m) == near(welling_teh.noise_at(0, m))
     assert posterior.rate_at(0, m) == near(welling_teh.rate_at(0, m))
     # a step size that falls by itself is one that a schedule gives
-    scheduled = replace(slot, step_size=Polynomial(initial=0.1, power=1 / 3), decay=0.0)
+    scheduled = replace(slot, step_size=lambda t: 0.1 * (1.0 + t) ** (-1 / 3), decay=0.0)
     assert [scheduled.rate_at(t, m) for t in range(9)] == [slot.rate_at(t, m) for t in range(9)]
 
 

@@ -19,9 +19,7 @@ from pacdp.private import (
     DPMCDropout,
     ExampleDropout,
     Mechanism,
-    Polynomial,
     SeededRandomness,
-    Table,
     average_over_draws,
     average_over_snapshots,
     bayesian,
@@ -113,10 +111,6 @@ def test_mc_dropout_predictions_average_masks():
     exact = torch.stack(by_hand).mean(0).detach()
     assert_close(average_over_draws(module, inputs, draws=4000, seed=1), exact, atol=0.03, rtol=0.0)
     assert module.training
-
-
-def test_schedules_end_where_they_say():
-    assert Polynomial(initial=2.0, power=0.5, offset=2.0)(6) == Table(values=(2.0, 1.0))(1) == 1.0
 
 
 def test_training_leaves_the_caller_s_network_alone_and_reports_progress():

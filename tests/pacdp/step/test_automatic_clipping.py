@@ -13,7 +13,7 @@ import pacdp.step.clip
 import pacdp.step.gradients
 from pacdp.opacus.ghost import GhostSums
 from pacdp.private import Units
-from pacdp.step.clip import clip_factors
+from pacdp.step.clip import Clip, clip_factors
 from pacdp.step.mechanism import MODES
 from pacdp.step.units import trained
 from tests.marks import every_case, near, parametrize
@@ -21,9 +21,9 @@ from tests.marks import every_case, near, parametrize
 HOW = {"clipping": "automatic"}
 
 
-def by_ghosts(module, inputs, targets, *, loss=cross_entropy, clip_norm=CLIP, **options):
+def by_ghosts(module, inputs, targets, *, loss=cross_entropy, clip_norm=CLIP, clipping="flat"):
     units = Units.group(TensorDataset(inputs, targets), None)
-    return GhostSums(module.train(), units, loss, clip_norm=clip_norm, **options)
+    return GhostSums(module.train(), units, loss, Clip(clip_norm, rule=clipping))
 
 
 def in_the_paper(module, inputs, targets):
@@ -52,7 +52,7 @@ def furthest(summer, module, inputs, targets):
 SUMMERS = {
     "reference": by_example,
     "ghost": by_ghosts,
-    "by person": lambda *given, clipping: by_person(*given)._replace(clipping=clipping, vectorised=True),
+    "by person": lambda *given, clipping: by_person(*given, clipping=clipping)._replace(vectorised=True),
 }
 
 
@@ -68,7 +68,7 @@ def of_norms(change):
 
 
 FAULTS = {
-    "flat": lambda *given: clip_factors(*given[:3]),
+    "flat": lambda norms, clip, *dtype: clip_factors(norms, Clip(clip.norm), *dtype),
     "no stability": of_norms(lambda norms: norms - 0.0099),
     "one factor for all": of_norms(lambda norms: norms.mean().expand(len(norms))),
     "the scale forgotten": lambda *given: clip_factors(*given)._replace(scale=1.0),

@@ -12,6 +12,7 @@ from torch.utils.data import Subset, TensorDataset
 
 from pacdp.layers.random import random_state, rewind
 from pacdp.private import Units, bayesian, with_example_dropout
+from pacdp.step.clip import Clip
 from pacdp.step.sums import Reference, runs_at_once
 from pacdp.step.units import Network, summed_gradient, trained
 from tests.marks import every_case, parametrize
@@ -22,17 +23,18 @@ N = 12
 EVERYONE, NOBODY = torch.arange(N), torch.zeros(0, dtype=torch.int64)
 
 
-def by_example(module, inputs, targets, *, loss=cross_entropy, clip_norm=CLIP, **options):
+def by_example(module, inputs, targets, *, loss=cross_entropy, clip_norm=CLIP, clipping="flat", **options):
     units = Units.group(TensorDataset(inputs, targets), None)
-    reference = Reference(Network.of(module, loss), units, clip_norm)
+    reference = Reference(Network.of(module, loss), units, Clip(clip_norm, rule=clipping))
     at_once = runs_at_once(reference, units, trained(module))
     return reference._replace(**{"vectorised": at_once, **options})
 
 
-def by_person(module, inputs, targets, *, clip_norm=CLIP):
+def by_person(module, inputs, targets, *, clip_norm=CLIP, clipping="flat"):
     """Each with one record, which means the same."""
     units = Units.group(TensorDataset(inputs, targets), EVERYONE)
-    return Reference(Network.of(module, cross_entropy), units, clip_norm, summed_gradient, vectorised=False)
+    clip = Clip(clip_norm, rule=clipping)
+    return Reference(Network.of(module, cross_entropy), units, clip, summed_gradient, vectorised=False)
 
 
 @every_case("name", KINDS)

@@ -134,18 +134,18 @@ def of_the_chain_before():
     kept = {}
     true = compiled.clip_factors
 
-    def faulty(norms, clip_norm, dtype):
-        own = true(norms, clip_norm, dtype)
+    def faulty(norms, clip, dtype):
+        own = true(norms, clip, dtype)
         before, kept[len(norms)] = kept.get(len(norms), own), own
         return before
 
     return faulty
 
 
-def one_for_all(norms, clip_norm, dtype):
+def one_for_all(norms, clip, dtype):
     """Every example's gradient is scaled alike."""
     finite = torch.isfinite(norms)
-    return Clipping((clip_norm / norms.mean()).clamp(max=1.0).expand(len(norms)), finite, 1.0, norms, clip_norm)
+    return Clipping((clip.norm / norms.mean()).clamp(max=1.0).expand(len(norms)), finite, 1.0, norms, clip.norm)
 
 
 FAULTS = {

@@ -34,6 +34,7 @@ from pacdp.opacus.ghost import GhostModule, GhostSums
 from pacdp.opacus.modules import ReferenceModule
 from pacdp.private import DPSGD, SeededRandomness, train
 from pacdp.step.agreement import disagreement
+from pacdp.step.gradients import NO_CLIPPING
 from pacdp.step.mechanism import MODES
 from pacdp.step.sums import Reference, Sum
 from pacdp.step.units import Network
@@ -137,8 +138,8 @@ def test_ghost_clipping_that_was_asked_for_is_refused_where_it_cannot_be_used():
 class Planted:
     """The reference, but for what ``fault`` makes of every example's gradient before and after it is clipped."""
 
-    def __init__(self, network, units, clip_norm, fault):
-        self.exact, self.clip_norm, self.fault = Reference(network, units, 1e30), clip_norm, fault
+    def __init__(self, network, units, clip, fault):
+        self.exact, self.clip_norm, self.fault = Reference(network, units, NO_CLIPPING), clip.norm, fault
 
     def __call__(self, chosen, weights):
         total = {name: torch.zeros_like(w) for name, w in weights.items()}

@@ -13,7 +13,7 @@ from pacdp.chains import Keys
 from pacdp.models import Architecture
 from pacdp.opacus import ghost
 from pacdp.step import compiled
-from pacdp.step.clip import clipped_sum
+from pacdp.step.clip import Clip, clipped_sum
 from pacdp.step.gradients import clipped_gradient
 from pacdp.step.precision import full_precision
 from tests.marks import parametrize
@@ -123,7 +123,7 @@ def excess(model, clip_norm):
     into = {name: torch.zeros_like(p) for name, p in model.named_parameters()}
     x, y = torch.full((1, 784), AWKWARD), torch.tensor([1.0])
     with Rounds():
-        clipped_gradient(model, {}, x, y, steep, clip_norm=clip_norm, into=into, member=torch.tensor([True]))
+        clipped_gradient(model, {}, x, y, steep, Clip(clip_norm), into=into, member=torch.tensor([True]))
     return float(sum(view.double().square().sum() for view in into.values()) ** 0.5) / clip_norm - 1.0
 
 
@@ -141,7 +141,7 @@ def test_a_sum_of_given_rows_keeps_its_bits():
     for k in range(60):
         clip_norm = 0.5 + k / 300
         with Rounds() as machine:
-            found = clipped_sum(rows, clip_norm)
+            found = clipped_sum(rows, Clip(clip_norm))
         assert float(found.total["w"].double().norm()) <= clip_norm
         assert not machine.reduced
 

@@ -21,8 +21,8 @@ from bounds.accounting import (
 from pacdp.private import (
     DPSGD,
     P3SGD,
-    Polynomial,
     SeededRandomness,
+    Table,
     after,
     first,
     joined,
@@ -121,11 +121,10 @@ def run_of(name, noise=DECAY, **changes):
     return replace(algorithm, **changes), numbers, build, people() if algorithm.by_person else None
 
 
-POLYNOMIAL = {"step_size": Polynomial(initial=0.1, power=0.5), "temperature": 3.0}
 RUNS = {name: run_of(name) for name in SOUND} | {
     "without noise": run_of("DP-SGD", noise=0.0),
     "noise that ends": run_of("DP-SGD", noise=lambda t: 2.5 - 0.5 * t),
-    "gradient slot, polynomial": run_of("gradient slot", **POLYNOMIAL),
+    "gradient slot, a table": run_of("gradient slot", step_size=Table(values=(0.6, 0.5, 0.4, 0.3, 0.2, 0.1))),
     "tempered, decaying": run_of("tempered", step_size=DECAY, temperature=0.01),
     "P3SGD, three scales": run_of("P3SGD", noise_scales=(3.0, 1.0, 2.0)),
     "P3SGD, no choice": run_of("P3SGD", noise_scales=(2.0,)),

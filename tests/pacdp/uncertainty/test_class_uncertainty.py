@@ -1,4 +1,4 @@
-"""Uncertainty of classes: slow twins, laws, the twin in pacdp.chains."""
+"""Uncertainty of classes: slow twins, laws; what is refused leaves an average as it was."""
 
 import math
 
@@ -7,8 +7,8 @@ from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-from pacdp.uncertainty import class_uncertainty, predictive_mean
-from tests.marks import parametrize
+from pacdp.uncertainty import PredictiveAverage, class_uncertainty, predictive_mean
+from tests.marks import parametrize, refusal
 
 PARTS = ("expected_entropy_nats", "mutual_information_nats", "predictive_entropy_nats", "variation_ratio")
 
@@ -32,6 +32,13 @@ def test_every_example_is_what_scipy_and_plain_python_find(shape):
         votes = [int(np.argmax(row)) for row in rows]
         assert math.isclose(found.variation_ratio[i], 1 - max(map(votes.count, votes)) / len(rows), abs_tol=1e-15)
     assert_array_equal(predictive_mean(given), found.probabilities)
+    average = PredictiveAverage()
+    for member in given:
+        average.add(member)
+        with refusal("members >= 0, got nan"):
+            average.add(member * np.nan)
+    assert average.members == len(given)
+    assert_array_equal(average.result().variation_ratio, found.variation_ratio)
     single = (class_uncertainty(given.astype(np.float32).astype(float)), class_uncertainty(given.astype(np.float32)))
     for part in PARTS:
         assert_allclose(*(getattr(one, part) for one in single), err_msg="it is summed in double")

@@ -1,0 +1,41 @@
+"""How many of the project's own files and functions a command enters: the journey of a reader, which may not grow."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from pacdp.cli.main import main
+from tests.marks import every_case
+
+OWN = tuple(f"{Path(__file__).parents[1] / name}/" for name in ("pacdp", "bounds"))
+MOST = {"a run": (99, 470), "predictions": (28, 150)}
+"""Files and named functions today; they are to come to (55, 240) and (15, 70)."""
+
+
+def journey(arguments):
+    """Files, and functions in them, that a command enters after everything was imported."""
+    entered = set()
+
+    def enter(frame, event, _):
+        code = frame.f_code
+        if event == "call" and code.co_filename.startswith(OWN) and not code.co_name.startswith("<"):
+            entered.add((code.co_filename, code.co_qualname))
+
+    main(arguments)
+    sys.setprofile(enter)
+    try:
+        main(arguments)
+    finally:
+        sys.setprofile(None)
+    return len({file for file, _ in entered}), len(entered)
+
+
+@every_case("what", MOST)
+def test_what_a_command_enters(what, copied, tmp_path):
+    labels = np.arange(200) % 3
+    table = np.stack([labels, np.where(np.arange(200) % 9, labels, 0)], axis=1)
+    np.savetxt(tmp_path / "p.csv", table, "%d", ",", header="label,prediction", comments="")
+    given = [copied("entropy-sgld")] if what == "a run" else ["--predictions", tmp_path / "p.csv"]
+    found = journey(["certify", *map(str, given)])
+    assert all(one <= most for one, most in zip(found, MOST[what], strict=True)), found
