@@ -18,7 +18,6 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import isotonic_regression  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
 
 from bounds import _check
 from bounds._rounding import outward
@@ -60,6 +59,9 @@ class LastIterate:
 
     def mu(self) -> float:
         """The mu of adding or removing a record, rounded up."""
+        # SciPy's optimisers take long to import, and few ask for this
+        from scipy.optimize import isotonic_regression  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
+
         shifts, squares = self._of_the_release()
         with np.errstate(over="ignore"):
             slopes: NDArray[np.float64] = cast(Any, isotonic_regression)(shifts / squares, weights=squares).x
