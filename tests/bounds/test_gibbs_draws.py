@@ -11,7 +11,7 @@ from itertools import product
 import mpmath as mp
 import numpy as np
 import pytest
-from cells import refused, within_rounding
+from cells import nats, refused, within_rounding
 from numpy.random import default_rng
 from scipy.stats import multinomial
 
@@ -27,10 +27,6 @@ LOSSES = partial(gibbs_losses, largest=4.0, tau=6000.0, normaliser=N)
 CONVEX = partial(gibbs_gradients, squared_gradients=[0.02], strong_convexity=2.0, orders=(1.3,))
 
 
-def nats(price, n=N):
-    return price.charge(n=n, failure_prob=0.05).nats
-
-
 @pytest.mark.parametrize(
     ("price", "value"),
     [
@@ -40,11 +36,10 @@ def nats(price, n=N):
         (RANGE(beta=0.5), 7.457369038755862),
         (RANGE(beta=0.1), nats(bounds.Sharp(epsilon=0.8 / ROOT))),
         (RANGE(draws=4), nats(RANGE(tau=2 * ROOT))),
-        (bounds.Sharp(epsilon=8 / ROOT), 20.78671959627726),
     ],
 )
 def test_prices_by_range(price, value):
-    """The law of the source paper costs 9.89 nats in place of the 20.79 of its privacy."""
+    """The law of the source paper costs 9.89 nats in place of the 20.79 of its privacy (test_private_priors)."""
     assert nats(price) == within_rounding(value)
 
 
