@@ -1,6 +1,7 @@
 """One number of a record changed: what tests expect the checker to notice."""
 
 import copy
+import json
 
 from pacdp.verify.certificate import check_certificate
 from pacdp.verify.claim import CANNOT, FOLLOWS
@@ -48,6 +49,11 @@ def moved(values, place, factor=0.0):
         new = round(new) if round(new) != old else old + (1 if factor > 1.0 else -1)
     holder[place[-1]] = new
     return changed
+
+
+def written(path, value):
+    """The value as the JSON of this file."""
+    path.write_text(json.dumps(value))
 
 
 def judged(record, **inputs):

@@ -56,6 +56,11 @@ def refused(words, call, *args, **told):
         call(*args, **told)
 
 
+def nats(price, n=60_000, failure_prob=0.05):
+    """What the price costs."""
+    return price.charge(n=n, failure_prob=failure_prob).nats
+
+
 within_rounding = partial(pytest.approx, rel=1e-12)
 """For what is computed in another way, in double precision."""
 
@@ -107,28 +112,12 @@ PRICES = {
 }
 REALISED = ("realised_sum", "realised_poisson", "gibbs_losses")
 SUMS = ("worst_case_sum", "poisson_sum", "gibbs_range", *REALISED)
-CLOSED = (
-    "independent",
-    "sharp",
-    "max_information",
-    "printed_2018",
-    "pure",
-    "worst_case_sum",
-    "gibbs_range",
-    *REALISED,
-)  # no search
-PREFIXES = {
-    "independent": "",
-    "sharp": "dp_",
-    "max_information": "max_information_",
-    "printed_2018": "printed_2018_",
-    "worst_case_sum": "noisy_sum_",
-    "realised_sum": "realised_sum_",
-    "poisson_sum": "poisson_sum_",
-    "realised_poisson": "realised_poisson_",
-    "gibbs_range": "gibbs_range_",
-    "gibbs_losses": "gibbs_losses_",
-}
+SEARCHED = ("approximate", "gaussian", "concentrated", "grid")
+CLOSED = [price for price in PRICES if price not in (*SEARCHED, "poisson_sum")]
+PREFIXES = {"independent": "", "sharp": "dp_", "worst_case_sum": "noisy_sum_"} | dict.fromkeys(
+    (*SEARCHED, "pure"), "private_"
+)
+"""Of the names of certificates, where it is not that of the price."""
 
 
 def _of_kl(function, **fixed):
@@ -212,7 +201,7 @@ class Cell:
     def name(self):
         """What its certificates are called."""
         plain = self.formula.split()[0]
-        name = PREFIXES.get(self.price, "private_") + plain
+        name = PREFIXES.get(self.price, f"{self.price}_") + plain
         return {
             "dp_maurer": "dp_pac_bayes",
             "max_information_maurer": "max_information_pac_bayes",

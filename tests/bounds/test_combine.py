@@ -37,6 +37,9 @@ def ledger():
     return FailureBudget(0.05).spend("Monte Carlo", 0.01).spend("PAC step", 0.03)
 
 
+overall = partial(overall_certificate, risk=RISK, bound=STEP, budget=ledger())
+
+
 def test_best_of_formal_guarantee_is_paid_by_the_sum():
     budget = FailureBudget(0.05).spend("checkpoints compared", 0.03)
     made = candidates(budget.share("checkpoints compared", 3))
@@ -89,30 +92,26 @@ def test_what_is_proved_of_one_statement_is_not_proved_of_another():
     drawn = proved("draws independent", "a generator of their own")
     guess = unproved("draws independent", "one chain")
     for first, second in ((drawn, guess), (guess, drawn)):
-        both = overall_certificate(
-            risk=RISK.resting_on(first),
-            bound=lambda known=second, **given: STEP(**given).resting_on(known),
-            budget=ledger(),
-        )
+        both = overall(risk=RISK.resting_on(first), bound=lambda known=second, **given: STEP(**given).resting_on(known))
         assert both.hypothesis("draws independent") == guess
 
 
 def test_what_measures_different_risks_is_not_compared():
     bound = partial(maurer, kl_nats=1.0, n=100, failure_prob=0.01)
     half_brier = brier_risk(brier=0.02, bound=bound).certificate
-    refused(
-        r"^certificates must measure one risk, got half the Brier risk, risk",
-        best_of,
-        [*candidates(0.01), half_brier],
-        budget=0.05,
-    )
-    refused("measure", best_of, [best_of(candidates(0.01), budget=0.03), half_brier], budget=0.05)
+    for one in (candidates(0.01)[0], best_of(candidates(0.01), budget=0.03)):
+        refused(
+            r"^certificates must measure one risk, got half the Brier risk, risk",
+            best_of,
+            [one, half_brier],
+            budget=0.05,
+        )
     drawn = replace(candidates(0.01)[1], of="one draw")
     assert best_of([candidates(0.01)[0], drawn], budget=0.05).of == "one draw"
 
 
 def test_overall_certificate_is_kl_inverse_within_kl_inverse():
-    made = overall_certificate(risk=RISK, bound=STEP, budget=ledger())
+    made = overall()
     inner = kl_upper(0.02, -log(0.01) / 5000)
     outer = kl_upper(inner, (20.0 + log_xi(6000) - log(0.03)) / 6000)
     assert float(outer) <= made.value <= float(outer) * (1 + 1e-12)
@@ -126,11 +125,11 @@ def test_overall_certificate_is_kl_inverse_within_kl_inverse():
 def test_further_entries_are_charged_and_chains_stay_optimistic():
     budget = ledger().spend("log partition", 0.005)
     chain = correlated_risk_upper(chain=[0.1, 0.2] * 50, failure_prob=0.01)
-    made = overall_certificate(risk=chain, bound=STEP, budget=budget)
+    made = overall(risk=chain, budget=budget)
     assert made.failure_prob == pytest.approx(0.045)
     assert made.status == "optimistic"
     assert set(made.unproved) == set(chain.unproved)
-    private = overall_certificate(
+    private = overall(
         risk=gibbs_risk_upper(mean=0.1, draws=900, failure_prob=0.01),
         bound=partial(dp_pac_bayes, kl_nats=3.0, n=5000, epsilon=0.01),
         budget=budget,
@@ -139,33 +138,10 @@ def test_further_entries_are_charged_and_chains_stay_optimistic():
 
 
 def test_overall_certificate_refuses_what_the_ledger_does_not_pay():
-    for missing in ("Monte Carlo", "PAC step"):
-        other = "PAC step" if missing == "Monte Carlo" else "Monte Carlo"
-        refused(
-            f"^budget must have an entry '{missing}'",
-            overall_certificate,
-            risk=RISK,
-            bound=STEP,
-            budget=FailureBudget(0.05).spend(other, 0.01),
-        )
-    refused(
-        r"^risk must fail with at most the 0\.01",
-        overall_certificate,
-        risk=gibbs_risk_upper(mean=0.02, draws=5000, failure_prob=0.02),
-        bound=STEP,
-        budget=ledger(),
-    )
-    refused(
-        r"^risk must come from",
-        overall_certificate,
-        risk=STEP(risk=0.1, failure_prob=0.01),
-        bound=STEP,
-        budget=ledger(),
-    )
-    refused(
-        r"^bound must fail with at most the 0\.03",
-        overall_certificate,
-        risk=RISK,
-        bound=lambda **given: STEP(**given).charged("log partition", 0.001),
-        budget=ledger(),
-    )
+    for missing, other in permutations(("Monte Carlo", "PAC step")):
+        refused(f"^budget must have an entry '{missing}'", overall, budget=FailureBudget(0.05).spend(other, 0.01))
+    wrong = gibbs_risk_upper(mean=0.02, draws=5000, failure_prob=0.02)
+    refused(r"^risk must fail with at most the 0\.01", overall, risk=wrong)
+    refused(r"^risk must come from", overall, risk=STEP(risk=0.1, failure_prob=0.01))
+    charged = lambda **given: STEP(**given).charged("log partition", 0.001)  # noqa: E731
+    refused(r"^bound must fail with at most the 0\.03", overall, bound=charged)

@@ -27,20 +27,6 @@ def test_gibbs_risk_is_the_inverse_kl_at_the_count_of_draws(mean, draws, failure
     assert read_again(made) == made
 
 
-def test_gibbs_risk_formal_guarantee_for_fresh_weights_per_example():
-    """Two hypotheses, n = 60 examples, fresh weights each: the law of the error count by convolution."""
-    rng = default_rng(1)
-    posterior = np.array([0.3, 0.7])
-    losses = (rng.random((2, 60)) < [[0.1], [0.5]]).astype(float)
-    rates = posterior @ losses  # of an error on each example
-    law = np.array([1.0])
-    for rate in rates:
-        law = np.convolve(law, [1 - rate, rate])
-    for failure_prob in (0.3, 0.05, 1e-3):
-        values = [gibbs_risk_upper(mean=k / 60, draws=60, failure_prob=failure_prob).value for k in range(61)]
-        assert 0 < law[np.array(values) < rates.mean()].sum() <= failure_prob
-
-
 @given(
     rates=lists(floats(0, 1), min_size=7, max_size=7),
     weights=lists(integers(1, 9), min_size=7, max_size=7),

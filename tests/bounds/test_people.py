@@ -28,7 +28,6 @@ from bounds import (
     people_sample,
     second_moment_upper,
     thinned,
-    weighted_risk_upper,
 )
 from bounds.printed import dp_pac_bayes
 
@@ -144,13 +143,6 @@ def test_monte_carlo_formal_guarantee_counts_the_largest_weight():
     assert made.value == gibbs_risk_upper(mean=sample.person_risk, draws=6, failure_prob=level).value
     pooled = new_example_monte_carlo(sample=sample, passes=passes, failure_prob=level)
     assert pooled.terms["monte_carlo_draws"] == 13 * passes
-    weighted = weighted_risk_upper(
-        values=[0.25] * (13 * passes),
-        weights=[1 / size for size in sizes for _ in range(size * passes)],
-        failure_prob=level,
-    )
-    assert weighted.terms["monte_carlo_draws"] == pytest.approx(6)
-
     for rates in ((0.9, 0.0, 0.0), (0.18, 0.18, 0.18), (0.5, 0.1, 0.3)):  # of the examples of the three people
         truth = sum(rates) / 3
         counts = np.arange(passes * 6 + 1)

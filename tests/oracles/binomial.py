@@ -10,8 +10,8 @@ from scipy.special import gammaln, logsumexp
 
 def cdf(k, n, p):
     """P(Bin(n, p) ≤ k), exactly."""
-    p = Fraction(p)
-    return sum((comb(n, j) * p**j * (1 - p) ** (n - j) for j in range(k + 1)), Fraction(0))
+    a, whole = Fraction(p).as_integer_ratio()
+    return Fraction(sum(comb(n, j) * a**j * (whole - a) ** (n - j) for j in range(k + 1)), whole**n)
 
 
 def log_cdf(k, n, p):

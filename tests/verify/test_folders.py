@@ -23,7 +23,7 @@ from pacdp.verify.files import Stored
 from pacdp.verify.folder import check_folder
 from pacdp.verify.recount import count_errors, recount
 from pacdp.verify.report import check_path, check_report, main
-from tests.edits import UNSEEN, leaves, moved
+from tests.edits import UNSEEN, leaves, moved, written
 from tests.pacdp.toys import seeded
 
 # What a header, a report or a row may say that nothing else in the folder, nor any theorem, determines.
@@ -104,7 +104,7 @@ def test_no_number_of_rows_configuration_or_result_changes_without_notice(folder
 def test_what_is_not_shown_to_be_of_this_run_is_named(folder):
     report, result = read(folder / "certificates.json"), read(folder / "result.json")
     (folder / "snapshots-00003.safetensors").touch()
-    (folder / "result.json").write_text(json.dumps({**result, "rests_on": {}}))
+    written(folder / "result.json", {**result, "rests_on": {}})
     found = {one.claim: one for one in check_folder(folder, {**report, "subject": {"data": report["subject"]["data"]}})}
     assert found["result.json"].verdict == DOES_NOT
     assert (found["report"].verdict, found["other files"].verdict) == (CANNOT, CANNOT)
@@ -126,7 +126,7 @@ def test_no_number_of_a_report_changes_without_notice(folder, monkeypatch):
             missed.add(place[-1])
     assert missed <= {"high", "unbounded_prob"}, "the interval of a loss, and 1e-14 of a probability"
     report["privacy"]["event"]["inner"][0]["count"] = 9
-    (folder / "certificates.json").write_text(json.dumps(report))
+    written(folder / "certificates.json", report)
     assert _wrong(folder, reported=True) == {"report"}, "a shortened history is not that of the settings"
 
 

@@ -12,7 +12,7 @@ from numpy.random import default_rng
 from pacdp import certify_predictions
 from pacdp.verify.claim import CANNOT, DOES_NOT
 from pacdp.verify.report import check_path, check_report, main
-from tests.edits import WHOLE
+from tests.edits import WHOLE, written
 
 RNG = default_rng(3)
 LABELS, GROUPS = RNG.integers(0, 2, 400), RNG.choice(["a", "b"], 400)
@@ -159,7 +159,7 @@ def test_other_counts_everywhere_are_said_not_to_be_compared_with_the_data(tmp_p
     wrong = LABELS ^ WRONG[0]
     for predictions in (wrong, np.where(np.arange(400) < 20, LABELS, wrong)):
         made = certify_predictions(LABELS, predictions=predictions, groups=GROUPS).to_dict()
-        (tmp_path / "x.json").write_text(json.dumps(made))
+        written(tmp_path / "x.json", made)
         assert main([str(tmp_path / "x.json")]) == 3
         assert "the counts and means were not compared with the data" in capsys.readouterr().out
 

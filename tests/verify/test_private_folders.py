@@ -1,7 +1,6 @@
 """A private run's folder: its noise is that of its configuration, and no number of that changes without notice."""
 
 import copy
-import json
 import re
 import shutil
 from itertools import product
@@ -19,7 +18,7 @@ from pacdp.verify.claim import CANNOT, DOES_NOT, FOLLOWS
 from pacdp.verify.files import digest
 from pacdp.verify.folder import check_folder
 from pacdp.verify.report import check_path, check_report
-from tests.edits import leaves, moved, odd
+from tests.edits import leaves, moved, odd, written
 
 NAMES = ("calibrated", "halted", "langevin", "tempered", "parameters", "people", "quantile")
 # what a mechanism does not depend on: learning rates, networks, seeds, and how many examples at a time
@@ -64,14 +63,14 @@ def forged(private_runs, tmp_path):
             header["about"] = {**old["about"], "run": run}
             header["config_hash"] = digest(run)
             config |= run
-            (folder / "config.json").write_text(json.dumps(config))
+            written(folder / "config.json", config)
         forge(folder, **header)
         made = load_checkpoint(folder)
         result, report = read(folder / "result.json"), read(folder / "certificates.json")
         result["rests_on"] |= {"checkpoint": made.content_hash, "config": digest(config)}
         report["subject"]["content_hash"] = made.content_hash
-        (folder / "result.json").write_text(json.dumps(result))
-        (folder / "certificates.json").write_text(json.dumps(report))
+        written(folder / "result.json", result)
+        written(folder / "certificates.json", report)
         return _wrong(folder)
 
     return forge_and_check
@@ -113,7 +112,7 @@ def test_a_run_stopped_by_hand_pays_for_its_plan(private_runs, forged, tmp_path)
     report = read(folder / "certificates.json")
     assert report["privacy"]["event"]["inner"][0]["count"] == steps
     report["privacy"]["event"] = event
-    (folder / "certificates.json").write_text(json.dumps(report))
+    written(folder / "certificates.json", report)
     assert "was to make more" in _wrong(folder)["report"]
 
 
@@ -138,11 +137,11 @@ def test_words_of_a_header_are_those_of_its_run(private_runs, forged, tmp_path):
     folder = tmp_path / "forged"
     for name, value in others.items():
         edited = {**result, "privacy": {**result["privacy"], name: value}}
-        (folder / "result.json").write_text(json.dumps(edited))
+        written(folder / "result.json", edited)
         assert {"mechanism", "privacy spent", "result.json"} & set(_wrong(folder)), name
     for change in ({"format": "pacdp-private-result/0"}, {"rests_on": None}):
         edited = {name: one for name, one in {**result, **change}.items() if one is not None}
-        (folder / "result.json").write_text(json.dumps(edited))
+        written(folder / "result.json", edited)
         (said,) = check_folder(folder, read(folder / "certificates.json"))
         assert (said.claim, said.verdict) == ("format", CANNOT)
         assert "check it with pacdp 0." in said.why
@@ -166,12 +165,12 @@ def test_nothing_can_be_told_beside_what_an_export_spent(exported, tmp_path):
             for key in part:
                 holder = holder[key]
             holder[name] = value
-            (folder / "certificates.json").write_text(json.dumps(edited))
+            written(folder / "certificates.json", edited)
             assert DOES_NOT in verdicts(check_path(folder)), (part, name)
-    (folder / "certificates.json").write_text(json.dumps(report))
+    written(folder / "certificates.json", report)
     settings = read(folder / "settings.json")
     for remarks in ([], [*settings["remarks"], "4.49"], ["epsilon is for add-remove neighbours"]):
-        (folder / "settings.json").write_text(json.dumps({**settings, "remarks": remarks}))
+        written(folder / "settings.json", {**settings, "remarks": remarks})
         assert DOES_NOT in verdicts(check_path(folder), "remarks")
 
 

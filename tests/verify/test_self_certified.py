@@ -10,6 +10,7 @@ from numpy.random import default_rng
 from bounds import Monitor, maurer
 from pacdp.verify.claim import CANNOT, DOES_NOT
 from pacdp.verify.report import check_path, main
+from tests.edits import written
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +27,7 @@ def record():
 
 def judged(record, tmp_path):
     path = tmp_path / "self.json"
-    path.write_text(json.dumps(record))
+    written(path, record)
     return verdicts(check_path(path))
 
 
@@ -81,9 +82,9 @@ def test_exit_statuses_tell_sound_from_open(record, tmp_path, capsys):
         ([], 2),
     ]
     for content, status in cases:
-        path.write_text(json.dumps(content))
+        written(path, content)
         assert main([str(path)]) == status
-    path.write_text(json.dumps({"format": "pacdp-certificates/1", **old}))
+    written(path, {"format": "pacdp-certificates/1", **old})
     (said,) = check_path(path)
     assert said.verdict == CANNOT
     assert "check it with pacdp 0.0.9 at commit abc" in said.why

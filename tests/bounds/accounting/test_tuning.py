@@ -48,11 +48,8 @@ def worlds():
     """Two neighbouring laws of a run that can be enumerated, its event, and either order of the outcomes."""
     for epsilon in (0.1, 1.0, 4.0):
         likely = np.exp(epsilon) / (1 + np.exp(epsilon))
-        yield (
-            ExponentialMechanism(epsilon=epsilon, **ADD),
-            np.array([likely, 1 - likely]),
-            np.array([1 - likely, likely]),
-        )
+        masses = np.array([likely, 1 - likely])
+        yield ExponentialMechanism(epsilon=epsilon, **ADD), masses, masses[::-1]
     for sigma in (0.7, 3.0):
         cells = np.linspace(-4 * sigma, 4 * sigma + 1, 300)
         laws = (np.diff([0.0, *norm(mean, sigma).cdf(cells), 1.0]) for mean in (0.0, 1.0))

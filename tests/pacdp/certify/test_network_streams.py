@@ -65,7 +65,7 @@ FORMS = {
     "a data set": Pairs(),
     "a shuffling loader": DataLoader(Pairs(), batch_size=37, shuffle=True, generator=seeded(1)),
     "an iterable data set": DataLoader(Stream(), batch_size=64),
-    "a list of batches with empty ones": [(INPUTS[:0], LABELS[:0]), ALL, (INPUTS[:0], LABELS[:0])],
+    "a list of batches with empty ones": [part(0, 0), ALL, part(0, 0)],
     "labels with a further axis": (INPUTS, LABELS[:, None]),
     "a bound set": BoundSet(inputs=INPUTS, labels=LABELS),
     "people": [(*part(k, k + 50), PEOPLE[k : k + 50]) for k in range(0, 300, 50)],
@@ -311,7 +311,7 @@ MIXED = {
     "another loss from 300": (above(300, lambda z: z * 0), ALL, "other examples of its batch"),
     "a larger batch later": (
         above(200, lambda z: z - z.mean(0)),
-        [(INPUTS[:100], LABELS[:100]), (INPUTS[100:], LABELS[100:])],
+        [part(0, 100), part(100, 300)],
         "other examples of its batch",
     ),
     "counts": (Attribute(lambda seen, out: (seen or 0) + 1).eval(), ALL, "other examples|changes seen"),

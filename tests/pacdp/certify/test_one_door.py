@@ -73,8 +73,11 @@ def test_sixteen_errors_of_360_are_one_number(door):
 def test_who_asks_for_everything_has_the_same_rows_at_either_door():
     network, table = BY["a network"](), BY["probabilities"]()
     assert network.budget == table.budget
-    rows = [(one.quantity, round(one.measured, 9), one.lower, one.upper) for one in table.statements]
-    assert [(one.quantity, round(one.measured, 9), one.lower, one.upper) for one in network.statements] == rows
+    rows, others = (
+        [(one.quantity, round(one.measured, 9), one.lower, one.upper) for one in made.statements]
+        for made in (network, table)
+    )
+    assert rows == others
     assert all(map(same, network.certificates, table.certificates))
     assert str(network).splitlines()[2:] == str(table).splitlines()[2:] or "your network" in str(network)
 

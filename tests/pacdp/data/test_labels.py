@@ -28,12 +28,14 @@ def test_a_larger_fraction_corrupts_a_superset(n, classes, seed, fractions):
     assert many.max() < classes
 
 
+def pair(n, **how):
+    """Two label vectors that differ everywhere, randomised: they agree exactly where labels were drawn."""
+    return [random_labels(np.full(n, label), classes=3, **how) for label in (0, 1)]
+
+
 @given(n=st.integers(1, 200), fraction=unit, seed=seeds)
 def test_exactly_the_fraction_is_drawn(n, fraction, seed):
-    """Two label vectors that differ everywhere agree after randomising exactly where labels were drawn."""
-    zeros, ones = np.zeros(n, dtype=np.int64), np.ones(n, dtype=np.int64)
-    a = random_labels(zeros, fraction=fraction, classes=3, seed=seed)
-    b = random_labels(ones, fraction=fraction, classes=3, seed=seed)
+    a, b = pair(n, fraction=fraction, seed=seed)
     drawn = a == b
     assert drawn.sum() == round(fraction * n)
     assert np.all(a[~drawn] == 0)
@@ -56,9 +58,8 @@ def test_draws_are_uniform_over_all_classes_and_independent_of_the_truth(classes
 def test_the_subset_is_uniform():
     chosen = np.zeros(4)
     for seed in range(400):
-        zeros, ones = np.zeros(40, dtype=np.int64), np.ones(40, dtype=np.int64)
-        pair = [random_labels(x, fraction=0.25, classes=2, seed=seed) for x in (zeros, ones)]
-        chosen += (pair[0] == pair[1]).reshape(4, 10).sum(axis=1)
+        a, b = pair(40, fraction=0.25, seed=seed)
+        chosen += (a == b).reshape(4, 10).sum(axis=1)
     assert stats.chisquare(chosen).pvalue > 1e-6
 
 

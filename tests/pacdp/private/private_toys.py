@@ -215,11 +215,10 @@ def private(module=None, dataset=None, *, mode=None, lr=0.1, seed=0, engine=None
     module, dataset = module or mlp(), data() if dataset is None else dataset
     engine = engine or PrivateEngine(randomness=SeededRandomness(seed))
     settings = {"noise_multiplier": 1.0, "max_grad_norm": 0.5, "sample_rate": 0.25, "expected_batch_size": 10.0,
-                "batches": "own"}  # fmt: skip
+                "batches": "own", "optimizer": SGD(module.parameters(), lr=lr)}  # fmt: skip
     criterion = CrossEntropyLoss(reduction=changes.get("loss_reduction", "mean"))
     module, optimizer, loader = engine.make_private(
-        module=module, optimizer=SGD(module.parameters(), lr=lr), dataset=dataset, grad_sample_mode=mode,
-        **{**settings, **changes})  # fmt: skip
+        module=module, dataset=dataset, grad_sample_mode=mode, **{**settings, **changes})  # fmt: skip
     return module, optimizer, criterion, loader, engine
 
 
