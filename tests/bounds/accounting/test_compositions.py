@@ -1,6 +1,6 @@
 """Many steps: published numbers, another implementation as a bracket, laws, and the faults that others have."""
 
-from math import comb, exp, expm1, fsum, inf
+from math import comb, exp, expm1, fsum, inf, sqrt
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ from bounds.accounting import (
     Composed,
     ExponentialMechanism,
     Gaussian,
+    PoissonSampled,
     SelfComposed,
     clt_gdp,
     gaussian_epsilon,
@@ -58,6 +59,18 @@ def test_google_s_accountant_lies_between(multipliers, rate, delta, adjacency):
     ours = spent(sampled_gaussians(sample_rate=rate, noise_multipliers=multipliers), delta, adjacency)
     assert ours.lower <= theirs * (1 + 1e-6)
     assert ours.upper == pytest.approx(theirs, rel=5e-4)
+
+
+@pytest.mark.parametrize(
+    ("scales", "published"), [((3, 1), 6.19), ((2, 1), 6.92), ((3, 2), 2.61), ((1,), 5.15), ((2,), 1.68), ((3,), 0.98)]
+)
+def test_selection_on_the_same_sample(scales, published):
+    """P3SGD, all candidates released and one chosen by an exponential mechanism, on one Poisson sample."""
+    parts = [Gaussian(noise_multiplier=float(scale)) for scale in scales]
+    if len(scales) > 1:
+        parts.append(ExponentialMechanism(epsilon=sqrt(0.1), adjacency="add-remove"))
+    event = SelfComposed(event=PoissonSampled(sample_rate=0.1, event=Composed(events=tuple(parts))), count=100)
+    assert upper(event, delta=1000**-1.1) == pytest.approx(published, abs=0.006)
 
 
 def test_pure_mechanisms_compose_as_randomised_response():
