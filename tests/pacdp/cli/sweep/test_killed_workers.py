@@ -1,7 +1,6 @@
 """Workers that are killed: their runs start again, one that always kills its worker is given up, the others finish."""
 
 import logging
-import multiprocessing
 import os
 import subprocess
 import sys
@@ -13,7 +12,6 @@ from subprocess import PIPE
 
 import psutil
 import pytest
-from joblib.externals import loky
 from small_jobs import job, outs, pids, wait_for_pid
 from sweeps import ended, tries, two_workers, values
 from tiny_runs import RUNTIME
@@ -25,16 +23,9 @@ from tests.marks import refusal, slow
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])}
 
 
-SLOW = [slow(one) for one in ("processes", "dask")]
-
-
-@pytest.fixture(params=["forks", *SLOW])
-def two(request, monkeypatch):
-    """Two workers of either backend, or forks of this process, with so many retries."""
-    if request.param == "forks":
-        executor = partial(loky.ProcessPoolExecutor, context=multiprocessing.get_context("fork"))
-        monkeypatch.setattr(loky, "ProcessPoolExecutor", executor)
-
+@pytest.fixture(params=["processes", slow("dask")])
+def two(request):
+    """Two workers of either backend, with so many retries; no forks of this process, whose threads hold locks."""
     return partial(two_workers, request)
 
 
