@@ -21,7 +21,7 @@ from bounds import _check
 from bounds._rounding import inward, outward, total
 from bounds.hypotheses import Hypothesis
 from bounds.noisy import GibbsGradients, GibbsLosses, GibbsRange, known_of
-from bounds.noisy_steps import checked_orders
+from bounds.noisy_steps import checked_orders, of_records
 
 _ULP = 2.0**-52
 DRAW_ORDERS = tuple(1.0 + 0.05 * 1.5**k for k in range(12))
@@ -137,9 +137,9 @@ def gibbs_gradients(
         orders, weights: as for ``RealisedSum``; fixed beforehand.
     """
     gradients, smooth, lipschitz = np.broadcast_arrays(
-        _positive("squared_gradients", squared_gradients),
-        _positive("smoothness", smoothness),
-        _positive("squared_lipschitz", squared_lipschitz),
+        of_records("squared_gradients", squared_gradients),
+        of_records("smoothness", smoothness),
+        of_records("squared_lipschitz", squared_lipschitz),
     )
     _check.positive(strong_convexity=strong_convexity)
     orders = checked_orders(orders)
@@ -175,10 +175,3 @@ def _over(losses: ArrayLike, pivots: ArrayLike) -> NDArray[np.float64]:
     if found.ndim != 1 or not found.size or not bool(np.all(np.isfinite(over))):
         raise ValueError("losses and pivots must be finite numbers, one for each record; pass those of the draw.")
     return over
-
-
-def _positive(name: str, values: ArrayLike) -> NDArray[np.float64]:
-    found = np.atleast_1d(_check.array(name, values))
-    if found.ndim != 1 or not bool(np.all(found >= 0.0)):
-        raise ValueError(f"{name} must be numbers of zero or more, one for each record.")
-    return found

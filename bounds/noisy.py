@@ -31,11 +31,16 @@ ORDERS = tuple(1.0 + 0.02 * 2.0 ** (k / 2) for k in range(17))
 _ULP = 2.0**-52
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Draw(Price):
-    """A price that is proved by one exponential moment, so that one step pays for the prior and for one draw."""
+    """A price that is proved by one exponential moment, so that one step pays for the prior and for one draw.
 
-    __slots__ = ()
-    hypotheses: tuple[Hypothesis, ...]
+    Attributes:
+        hypotheses: what is known of the run or draw.
+    """
+
+    hypotheses: tuple[Hypothesis, ...] = ()
+
     pays_for_a_draw: ClassVar[bool] = True
 
     @property
@@ -43,7 +48,7 @@ class _Draw(Price):
         """What is known of the run, in place of the caller's word."""
         return self.hypotheses
 
-    def _check_hypotheses(self) -> None:
+    def __post_init__(self) -> None:
         known = known_of(self.hypotheses)
         if strange := [
             one.name for one in known if one.standing != "unproved" and one.name not in OF_PRICE[self.prefix]
@@ -82,7 +87,6 @@ class WorstCaseSum(_Squared):
 
     mu: float
     event: str = ""
-    hypotheses: tuple[Hypothesis, ...] = ()
 
     prefix: ClassVar[str] = "noisy_sum_"
     reference: ClassVar[str] = 'docs/guarantees.md, "Noisy sums"'
@@ -90,7 +94,7 @@ class WorstCaseSum(_Squared):
     def __post_init__(self) -> None:
         _check.nonnegative(mu=self.mu)
         _check.text(event=self.event)
-        self._check_hypotheses()
+        _Draw.__post_init__(self)
 
     @property
     def _mu(self) -> float:
@@ -113,14 +117,13 @@ class GibbsRange(_Squared):
     """
 
     spread: float
-    hypotheses: tuple[Hypothesis, ...] = ()
 
     prefix: ClassVar[str] = "gibbs_range_"
     reference: ClassVar[str] = 'docs/guarantees.md, "Gibbs draws"'
 
     def __post_init__(self) -> None:
         _check.nonnegative(spread=self.spread)
-        self._check_hypotheses()
+        _Draw.__post_init__(self)
 
     @property
     def _mu(self) -> float:
@@ -145,14 +148,13 @@ class PoissonSum(_Draw):
     """
 
     event: Event
-    hypotheses: tuple[Hypothesis, ...] = ()
 
     prefix: ClassVar[str] = "poisson_sum_"
     reference: ClassVar[str] = 'docs/guarantees.md, "Noisy sums on secret batches"'
 
     def __post_init__(self) -> None:
         checked_event(self.event)
-        self._check_hypotheses()
+        _Draw.__post_init__(self)
 
     @property
     def inputs(self) -> Inputs:
@@ -202,7 +204,6 @@ class _Realised(_Draw):
     records: int
     orders: tuple[float, ...] = ORDERS
     weights: tuple[float, ...] = ()
-    hypotheses: tuple[Hypothesis, ...] = ()
 
     measured: ClassVar[bool] = True
 
@@ -218,7 +219,7 @@ class _Realised(_Draw):
         _check.count(records=self.records)
         object.__setattr__(self, "orders", orders)
         object.__setattr__(self, "weights", weights)
-        self._check_hypotheses()
+        _Draw.__post_init__(self)
 
     def _moments(self) -> tuple[float, ...]:
         raise NotImplementedError

@@ -44,12 +44,18 @@ def poisson_log_moments(
     """
     step = PoissonSampled(sample_rate=sample_rate, event=Gaussian(noise_multiplier=noise_multiplier))
     ((rate, noise, _),) = flattened(step)
-    norms = np.atleast_1d(_check.array("squared_norms", squared_norms))
-    if not bool(np.all(norms >= 0.0)):
-        raise ValueError("squared_norms must be zero or more, got a negative number or NaN; pass sums of squares.")
+    norms = of_records("squared_norms", squared_norms)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         x = np.where(norms > 0.0, norms * squared_ratio(noise) * (1.0 + 4 * _ULP) + _LEAST, 0.0)
     return np.array([_sum(log_moment(order, rate, x)) for order in checked_orders(orders)])
+
+
+def of_records(name: str, values: ArrayLike) -> Array:
+    """Numbers of zero or more, one for each record, as an array."""
+    found = np.atleast_1d(_check.array(name, values))
+    if found.ndim != 1 or not bool(np.all(found >= 0.0)):
+        raise ValueError(f"{name} must be numbers of zero or more, one for each record, got another.")
+    return found
 
 
 def checked_orders(orders: Sequence[float]) -> tuple[float, ...]:

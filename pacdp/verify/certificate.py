@@ -33,7 +33,11 @@ from pacdp.verify.claim import (
 )
 from pacdp.verify.files import other_format
 from pacdp.verify.formulas import COSTS, FORMULAS, PRICED, counts
-from pacdp.verify.formulas.prices import PREFIXES, check_price
+from pacdp.verify.formulas.prices import (
+    MOMENTS,
+    PREFIXES,
+    check_price,
+)
 
 FORMAT = "pacdp-certificate/2"
 LOST = "routes that came to nothing"
@@ -71,9 +75,7 @@ _RISKS = {
 """How the name of the risk begins that these formulas bound; others bound whatever lies in [0, 1]."""
 _BY_INPUT = {
     "sum_contributions": "realised_sum_",
-    "sum_log_moments": "realised_poisson_",
-    "losses_log_moments": "gibbs_losses_",
-    "gradients_log_moments": "gibbs_gradients_",
+    **{name: prefix for prefix, name in MOMENTS.items()},
     "draw_spread": "gibbs_range_",
     "sum_mu": "noisy_sum_",
     "sum_event": "poisson_sum_",

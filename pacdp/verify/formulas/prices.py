@@ -97,9 +97,9 @@ def realised_sum(p: Price) -> arb:
     return root_of_orders(p, moments)
 
 
-def realised_poisson(p: Price) -> arb:
-    """The root of Σ_j w_j exp((1 - 1/α_j)Λ - M_j/α_j) = 1/δ ("Noisy sums on secret batches")."""
-    return root_of_orders(p, p.c.listed("sum_log_moments"))
+def realised_moments(p: Price) -> arb:
+    """The root of Σ_j w_j exp((1 - 1/α_j)Λ - M_j/α_j) = 1/δ ("Noisy sums on secret batches", "Gibbs draws")."""
+    return root_of_orders(p, p.c.listed(MOMENTS[p.c.prefix]))
 
 
 def gibbs_range(p: Price) -> arb:
@@ -107,15 +107,12 @@ def gibbs_range(p: Price) -> arb:
     return transfer.sharp(p, p.c["draw_spread"])
 
 
-def gibbs_losses(p: Price) -> arb:
-    """As for secret batches, with M_j/α_j the tilts of the losses that were reached ("Gibbs draws")."""
-    return root_of_orders(p, p.c.listed("losses_log_moments"))
-
-
-def gibbs_gradients(p: Price) -> arb:
-    """As for secret batches, with M_j/α_j the tilts of the gradients at the draw ("Gibbs draws")."""
-    return root_of_orders(p, p.c.listed("gradients_log_moments"))
-
+MOMENTS = {
+    "realised_poisson_": "sum_log_moments",
+    "gibbs_losses_": "losses_log_moments",
+    "gibbs_gradients_": "gradients_log_moments",
+}
+"""The input that holds the M_j of a price that was measured: of norms, of the losses reached, or of gradients."""
 
 PRICES: dict[str, Callable[[Price], arb]] = {
     "": independent,
@@ -125,10 +122,8 @@ PRICES: dict[str, Callable[[Price], arb]] = {
     "noisy_sum_": noisy_sum,
     "realised_sum_": realised_sum,
     "poisson_sum_": poisson_sum,
-    "realised_poisson_": realised_poisson,
     "gibbs_range_": gibbs_range,
-    "gibbs_losses_": gibbs_losses,
-    "gibbs_gradients_": gibbs_gradients,
+    **dict.fromkeys(MOMENTS, realised_moments),
 }
 PREFIXES = (*PRICES, "private_")
 """Of the names of certificates, by which their prices are known."""
