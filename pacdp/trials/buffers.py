@@ -169,7 +169,7 @@ def _count_alike(
 ) -> int:
     """How many of those wanted correlate with some row by 0.9999 and more, or less than -0.9999.
 
-    |u·v| >= c of unit vectors means |u ∓ v|² <= 2 - 2c, and so on some of their coordinates: few other pairs pass there.
+    |u·v| >= c of unit vectors means |u ∓ v|² <= 2 - 2c, and so on some of their coordinates, as of few other pairs.
     """
     some = slice(None, None, max(1, rows.shape[1] // _LEAST_WIDTH))
     u, v = wanted[:, some], rows[:, some]
