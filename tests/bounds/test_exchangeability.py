@@ -1,4 +1,4 @@
-"""A conformal test martingale: a naive twin, how often it errs, and what it sees."""
+"""A conformal test martingale: a naive twin, how large its evidence is, and what it sees."""
 
 from itertools import permutations
 from math import sqrt
@@ -56,15 +56,6 @@ def test_mean_evidence_over_every_order_is_at_most_one(scores):
     ).mean(axis=1)
     assert means.mean() <= 1.0 + 4 * means.std() / sqrt(len(means))
     assert means.mean() > 0.8
-
-
-@pytest.mark.parametrize("law", [lambda rng, n: rng.random(n), lambda rng, n: rng.random(n) < 0.1])
-def test_one_law_is_seldom_refuted(law):
-    rng, alarms = default_rng(1), 0
-    for seed in range(1000):
-        scores = law(rng, 150)
-        alarms += exchangeable(old=scores[:50], new=scores[50:], seed=seed).alarm(0.1) is not None
-    assert 10 <= alarms <= 100 + 4 * sqrt(90)
 
 
 @pytest.mark.parametrize("shift", [0.3, -0.3])

@@ -25,11 +25,7 @@ def cost(privacy, n=N, failure_prob=0.05):
     return transfer_cost(privacy=privacy, n=n, failure_prob=failure_prob)
 
 
-PRINTED = {0.001: 0.000088, 0.005: 0.000291, 0.01: 0.000675, 0.02: 0.001873, 0.03: 0.003640, 0.05: 0.008870,
-           0.1: 0.031800, 0.2: 0.119947, 0.3: 0.265003, 0.5: 0.729990, 1.0: 2.9588}  # fmt: skip
-
-
-@pytest.mark.parametrize(("mu", "printed"), PRINTED.items())
+@pytest.mark.parametrize(("mu", "printed"), [(0.001, 0.000088), (0.03, 0.003640), (1.0, 2.9588)])
 def test_cost_per_record_of_gaussian_privacy_at_mnist_size(mu, printed):
     assert cost(gaussian(mu)).nats / N == pytest.approx(printed, rel=5e-4, abs=6e-7)
 
