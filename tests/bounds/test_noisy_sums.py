@@ -134,15 +134,6 @@ def test_a_mixture_is_never_above_the_union_nor_below_the_best_order(whole, fail
     assert exact <= found <= exact * (1 + mpf("1e-9"))
 
 
-def test_more_noise_and_fewer_samples_never_cost():
-    for harder in (
-        [(2.0, rate, 50) for rate in (0.01, 0.2, 0.5, 0.7, 1.0)], [(noise, 0.05, 50) for noise in (9.0, 2.0, 0.5)],
-        [(2.0, 0.05, count) for count in (1, 50, 4000)],
-    ):  # fmt: skip
-        found = [nats(PoissonSum(event=steps(*at)), n=1000) for at in harder]
-        assert found == sorted(found), harder
-
-
 def test_prices_of_runs_are_sums_over_their_steps():
     noises = [3.0, 3.0, 5.0, 7.0]
     event = sampled_gaussians(sample_rate=1.0, noise_multipliers=noises)

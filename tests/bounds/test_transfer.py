@@ -7,7 +7,6 @@ import transfer_by_mpmath as slow
 from cells import KNOWN, refused, steps
 from gaussian_cells import gaussian_cells
 from mpmath import mpf
-from subsampled_gaussian import dp_sgd
 
 from bounds import ApproxDP, GaussianDP, PureDP, ZeroConcentratedDP
 from bounds._losses import ConcentratedLoss, GaussianLoss
@@ -73,8 +72,6 @@ def test_dp_sgd_on_a_grid_has_its_printed_cost():
     law = loss_distribution(event=steps(1.1, 256 / N, 3515), adjacency="add-remove")
     printed = 0.2334197 + 1.023 / 0.023 * log(2000) / N
     assert printed * (1 - 1e-6) <= cost(law).nats / N <= printed * 1.001
-    apart = dp_sgd(256 / N, 1.1, 3515, spacing=4e-5)
-    assert cost(apart).nats / N == pytest.approx(printed, rel=1e-4)
 
 
 def test_pure_privacy_takes_the_sharp_transfer():
