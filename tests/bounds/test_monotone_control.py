@@ -1,10 +1,6 @@
-"""Thresholds of detectors and prediction sets: exact failure probabilities, and the limits that decide."""
-
-from itertools import product
-from math import factorial, prod
+"""Thresholds of detectors and prediction sets: the limits that decide. How often they fail: tests/coverage."""
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis.strategies import floats, integers
 from numpy.random import default_rng
@@ -29,22 +25,6 @@ def test_so_many_misses_and_no_more_are_allowed(n, target, failure_prob):
         assert clopper_pearson_upper(allowed, n, failure_prob) <= target
     if allowed < n:
         assert clopper_pearson_upper(allowed + 1, n, failure_prob) > target
-
-
-@pytest.mark.parametrize("law", [(0.2, 0.3, 0.5), (0.05, 0.45, 0.5), (0.21, 0.09, 0.7)])
-@pytest.mark.parametrize("target", [0.2, 0.45])
-def test_false_negatives_fail_no_more_than_they_say_over_every_sample(law, target):
-    """Scores 0, 1, 2 of eight positives: the rate at threshold s is the probability of a smaller score."""
-    rates, failing = np.concatenate([[0.0], np.cumsum(law)]), 0.0
-    for counts in product(range(9), repeat=3):
-        if sum(counts) != 8:
-            continue
-        scores = np.repeat([0.0, 1.0, 2.0], counts)
-        made = detect(scores, target, 0.2)
-        if made.threshold is not None and rates[int(made.threshold)] > target:
-            ways = factorial(8) / prod(map(factorial, counts))
-            failing += ways * prod(p**k for p, k in zip(law, counts, strict=True))
-    assert failing <= 0.2
 
 
 def test_a_detector_sounds_where_it_must():

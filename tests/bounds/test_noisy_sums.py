@@ -52,24 +52,6 @@ def test_log_moments_formal_guarantee_above_the_definition_and_close(order, rate
         assert exact <= value <= exact * (1 + mpf("1e-9")) + 1e-300, x
 
 
-@pytest.mark.cases(1)
-@pytest.mark.parametrize("rate", [0.2, 0.01, 0.5])
-@pytest.mark.parametrize("size", [0.1, 1.0])
-def test_moments_are_those_of_the_subsampled_gaussian_by_quadrature(rate, size):
-    """At whole orders m is E_Q (P/Q)^α exactly; between 1 and 2 it is a bound on it."""
-
-    def moment(order):
-        def density(z):
-            return mp.exp(-z * z / 2) * (1 - rate + rate * mp.exp(size * z - size**2 / 2)) ** order
-
-        return mp.log(mp.quad(density, [-mp.inf, -5, 0, 5, 15, mp.inf]) / mp.sqrt(2 * mp.pi))
-
-    for order in (2, 3, 5):
-        assert float(log_moment(order, rate, size**2)) == pytest.approx(float(moment(order)), rel=1e-8)
-    for order in (1.05, 1.4, 1.9, 2.5):
-        assert moment(order) <= float(log_moment(order, rate, size**2)) <= 2 * moment(order)
-
-
 def density(y, means):
     return np.exp(-0.5 * np.sum((y - means) ** 2, axis=0)) / (2 * pi) ** (len(means) / 2)
 

@@ -1,18 +1,14 @@
-"""Which bound is never above which, and that no public bound escapes the laws."""
+"""Which bound is never above which."""
 
-import inspect
 from itertools import pairwise
 from math import ceil, inf, isnan, log, sqrt
 
 import pytest
-from cells import FORMULAS
 from hypothesis import example, given
 from hypothesis.strategies import floats, integers, just, sampled_from
-from test_laws import PARTIALS, UNPRICED
 
 import bounds
 from bounds import (
-    Certificate,
     catoni,
     clopper_pearson_upper,
     gibbs_risk_upper,
@@ -68,24 +64,6 @@ TAILS = {
     ),
 }
 every_tail = pytest.mark.parametrize("bound", TAILS.values(), ids=TAILS)
-
-
-def test_every_public_bound_is_under_the_laws():
-    made = {name for name, thing in {**vars(bounds.printed), **vars(bounds)}.items() if inspect.isfunction(thing)
-            and inspect.signature(thing).return_annotation is Certificate}  # fmt: skip
-    in_laws = {formula.split()[0] for formula in FORMULAS} | UNPRICED.keys() | PARTIALS.keys() | TAILS.keys()
-    elsewhere = {
-        "hybrid_pac_bayes",  # test_private_pac_bayes.py
-        "mce_hoeffding", "mce_clopper_pearson",  # test_reliability_bins.py
-        "best_of", "overall_certificate",  # test_combine.py
-        "for_a_new_person", "new_person_monte_carlo", "new_example_monte_carlo", "new_example_betting",
-        *(f"new_person_{kind}" for kind in ("bernstein", "betting", "clopper_pearson", "hoeffding", "kl",
-                                            "second_moment")),  # test_people.py, test_new_example.py
-        "compression",  # test_compression.py
-        "disagreement",  # test_disagreement.py
-        "correlated_risk_upper",  # test_monte_carlo.py: an estimate, optimistic
-    }  # fmt: skip
-    assert made - in_laws == elsewhere
 
 
 @every_tail

@@ -91,13 +91,6 @@ def test_general_transfer_at_the_mechanisms_own_loss_law():
     assert mechanisms.noise_failure(n, mu, own[1] / 2) > 1.3 * DELTA
 
 
-@pytest.mark.parametrize("n", [1, 2, 5, 40, 400, 4000])
-@pytest.mark.parametrize("root", [0.3, 1.0, 2.0, 6.0, 20.0])
-def test_sharp_transfer_holds_exactly_under_randomised_response(n, root):
-    epsilon = root * sqrt(8 / n)
-    assert mechanisms.response_failure(n, epsilon, transfer_nats(epsilon=epsilon, n=n, failure_prob=DELTA)) <= DELTA
-
-
 def test_sharp_transfer_leaves_a_tenth_of_its_price_unused():
     n, epsilon = 60_000, 8 / sqrt(60_000)
     spent = transfer_nats(epsilon=epsilon, n=n, failure_prob=DELTA)
