@@ -48,4 +48,3 @@ def test_what_makes_no_sense_is_refused():
         n=500,
         failure_prob=0.02,
     )
-    refused("must", disagreement, surrogate=SURROGATE, k=3, n=500, failure_prob=0.98)

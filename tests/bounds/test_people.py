@@ -4,12 +4,11 @@ from fractions import Fraction
 from math import fsum, log
 
 import numpy as np
-import people_by_mpmath as slow
 import pytest
 from hypothesis import given
 from hypothesis.strategies import booleans, floats, integers, lists, tuples
 from numpy.random import default_rng
-from people_by_mpmath import ALIKE, of
+from people_by_mpmath import of
 from scipy.stats import chisquare
 
 import bounds
@@ -102,20 +101,6 @@ def test_laws_of_a_new_person(name):
     assert new_person(name, of(SIZES * 8, SUMS * 8)).value <= base.value
     merged = of([2 * size for size in SIZES * 4], [2 * total for total in SUMS * 4])  # pairs of alike people as one
     assert new_person(name, merged).value >= new_person(name, of(SIZES * 8, SUMS * 8)).value
-
-
-KINDS = [(0.3, 1, 0), (0.25, 4, 1), (0.15, 2, 2), (0.2, 10, 1), (0.1, 10, 10)]
-
-
-@every_bound
-@pytest.mark.parametrize("kinds", [KINDS, ALIKE], ids=["mixed", "all or nothing"])
-def test_coverage_of_a_new_person_over_every_sample(name, kinds):
-    truth = slow.new_person(kinds)
-    for level in (0.3, 0.06):
-        missed = slow.failures(
-            lambda sizes, sums, level=level: new_person(name, of(sizes, sums), level).value, kinds, 5, truth
-        )
-        assert missed <= level
 
 
 def test_monte_carlo_formal_guarantee_counts_the_largest_weight():
