@@ -3,10 +3,9 @@
 from math import log, pi, sqrt
 
 import mpmath as mp
-from cells import within_rounding
 from kl_by_mpmath import xi
 
-from bounds import linear, log_xi
+from bounds import log_xi
 
 
 def test_log_xi_formal_guarantee_above_the_definition_and_close():
@@ -20,9 +19,3 @@ def test_log_xi_below_two_root_n_and_smooth_where_the_formula_changes():
         assert log_xi(n) <= log(2 * sqrt(n)) * (1 + 2e-14)
         assert log_xi(n) >= log(2 / 3 + sqrt(pi * n / 2)) - 1e-3 / n
     assert 0 < log_xi(10**10 + 1) - log_xi(10**10) < 2e-5
-
-
-def test_the_linear_bound_takes_every_lam_above_a_half():
-    at = {"risk": 0.01, "kl_nats": 1.0, "n": 1000, "failure_prob": 0.05}
-    cost = linear(**at, lam=0.6).total_nats / 1000
-    assert linear(**at, lam=0.6).value == within_rounding((0.01 + 0.6 * cost) / (1 - 0.5 / 0.6))

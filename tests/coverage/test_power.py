@@ -10,7 +10,7 @@ from tests.coverage import mechanisms
 from tests.coverage.broken import BROKEN
 from tests.coverage.costs import at_fraction, has_formula
 from tests.coverage.entries import ENTRIES, MOST
-from tests.coverage.harness import cases_of, given_to, run
+from tests.coverage.harness import cases_of, given_to
 from tests.coverage.priced import PRICED
 from tests.coverage.worlds import DELTA
 
@@ -78,8 +78,3 @@ def test_worlds_fail_as_often_as_their_exact_law_says(world, n, rate):
     failed = (cases_of(world, 20_000).columns["risk"] * n <= mechanisms.rarest(n, 15.0) + 0.5).sum()
     assert abs(failed - 20_000 * rate) < 5 * sqrt(20_000 * rate)
     assert 0.05 < rate < 0.5
-
-
-def test_runs_see_the_power_worlds_at_full_cost_too():
-    (entry,) = (entry for entry in ENTRIES if entry.name == "private_kl_chernoff, Gaussian")
-    assert len(run(entry, 100)) == len(entry.worlds) + len(entry.power)
