@@ -28,31 +28,19 @@ def test_parameter_counts(architecture, classes, count):
     assert model(torch.zeros(4, *IMAGE)).shape == (4, 1 if classes == 2 else classes)
 
 
-def in_colour(name, **how):
-    return build(Architecture(name=name, **how), input_shape=(3, 32, 32), classes=10, generator=seeded(0))
-
-
-def pictures():
-    return torch.rand(3, 3, 32, 32, generator=seeded(1))
-
-
-def test_all_cnn_is_that_of_its_paper():
-    model = in_colour("allcnn")
-    assert parameter_count(model) == 1_369_738
-    images = pictures()
-    with torch.no_grad():
-        assert model(images).shape == (3, 10)
-        assert model[:-2](images).shape == (3, 10, 6, 6)
-
-
-def test_resnet_18_is_that_of_its_paper():
-    model = in_colour("resnet18", norm="group")
-    assert parameter_count(model) == 11_173_962
-    images = pictures()
+@every_case(
+    ("name", "norm", "count", "before", "maps"),
+    [("allcnn", "none", 1_369_738, -2, (10, 6, 6)), ("resnet18", "group", 11_173_962, -3, (512, 4, 4))],
+)
+def test_large_networks_are_those_of_their_papers(name, norm, count, before, maps):
+    """In parameters, and in the maps before they are averaged."""
+    images = torch.rand(3, 3, 32, 32, generator=seeded(1))
+    model = build(Architecture(name=name, norm=norm), input_shape=images.shape[1:], classes=10, generator=seeded(0))
+    assert parameter_count(model) == count
     with torch.no_grad():
         assert model(images).shape == (3, 10)
         assert torch.allclose(model(images)[1:2], model(images[1:2]), atol=1e-5), "examples do not mix"
-        assert model[:-3](images).shape == (3, 512, 4, 4)
+        assert model[:before](images).shape == (3, *maps)
 
 
 def test_a_residual_block_adds_what_goes_around_it():
