@@ -26,7 +26,6 @@ from bounds.monitor import Monitor
 from bounds.monotone_control import control_false_negatives, control_miscoverage
 from bounds.monte_carlo import correlated_risk_upper, gibbs_risk_upper, weighted_risk_upper
 from bounds.new_example import new_example_betting, new_example_kl, new_example_pac_bayes
-from bounds.noisy_plan import langevin_noise, plan_noisy_sum
 from bounds.noisy_runs import noisy_sum_realised, noisy_sum_worst_case, poisson_sum, poisson_sum_realised
 from bounds.noisy import PoissonSum, RealisedPoissonSum, RealisedSum, WorstCaseSum
 from bounds.one_draw import disintegrated, disintegrated_renyi
@@ -116,7 +115,6 @@ __all__ = [
     "hoeffding_upper",
     "kl_chernoff",
     "kl_chernoff_upper",
-    "langevin_noise",
     "langford_seeger",
     "linear",
     "log_xi",
@@ -141,7 +139,6 @@ __all__ = [
     "overall_certificate",
     "partition",
     "people_sample",
-    "plan_noisy_sum",
     "poisson_sum",
     "poisson_sum_realised",
     "printed",

@@ -11,8 +11,7 @@ import math
 from dataclasses import dataclass
 
 from bounds import _check
-from bounds._rounding import inward, outward
-from bounds.kl import binary_kl
+from bounds._rounding import outward
 from bounds.partition import checked_loss
 
 
@@ -51,8 +50,7 @@ def gibbs_kl(
     Formal guarantee: ``kl_nats`` ≥ KL(Q‖P) if ``mean_loss_nats`` ≤ E_Q loss and ``log_partition_nats`` ≤ ln Z, or if
     upper_nats ≥ KL(Q‖P) and the estimate is above it; with estimates in their place, none, and the certificate must
     say so. ``kl_nats`` is never below ``lower_nats``, and ``clipped`` and ``note`` tell when the estimate was. E_Q loss
-    may be tau times the Gibbs risk, or 0 for a loss ≥ 0; the proved bounds come from ``gibbs_kl_lower`` and
-    ``gibbs_kl_upper``.
+    may be tau times the Gibbs risk, or 0 for a loss ≥ 0; a proved bound comes from ``gibbs_kl_upper``.
     """
     _check.real(mean_loss_nats=mean_loss_nats, log_partition_nats=log_partition_nats)
     _check.nonnegative(lower_nats=lower_nats, upper_nats=upper_nats)
@@ -84,24 +82,6 @@ def gibbs_kl_upper(*, log_partition_lower_nats: float, tau: float, loss_low: flo
     if log_partition == -math.inf:
         return min(caps)
     return min(max(0.0, -log_partition - tau * low) + 2.0**-49 * size, *caps)
-
-
-def gibbs_kl_lower(*, posterior_loss: float, prior_loss: float, loss_low: float, loss_high: float) -> float:
-    """KL(Q‖P) ≥ kl(q‖p) nats, rounded down, for the mean losses of Q and P rescaled to q and p in [0, 1].
-
-    Data processing: a coin that shows heads with the rescaled loss of the drawn weights has means q and p. Any Q and P;
-    0 when q ≥ p. An estimate of KL below this contradicts the mean losses it was made from.
-
-    Formal guarantee: at most KL(Q‖P), if ``posterior_loss`` ≥ E_Q R̂ and ``prior_loss`` ≤ E_P R̂.
-    """
-    _, low, high = checked_loss(1.0, loss_low, loss_high)
-    for name, value in (("posterior_loss", posterior_loss), ("prior_loss", prior_loss)):
-        _check.real(**{name: value})
-        if not low <= value <= high:
-            raise ValueError(f"{name} must lie in [{low!r}, {high!r}], got {value!r}; check the interval.")
-    q = min(1.0, outward((float(posterior_loss) - low) / (high - low)))
-    p = inward((float(prior_loss) - low) / (high - low))
-    return inward(float(binary_kl(q, p))) if q < p else 0.0
 
 
 def checked_partition(

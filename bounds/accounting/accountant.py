@@ -123,7 +123,8 @@ def privacy_record(
     The general transfer compares the mechanism with itself without one record, so that the remove direction of
     "add-remove" neighbours serves as it is, and is cheaper than "replace-one".
 
-    Formal guarantee: as for ``loss_distribution``, and ``full_batch_gdp``.
+    Formal guarantee: as for ``loss_distribution``; Gaussians on all records are mu-GDP, mu² the sum of squared
+    sensitivities over noise multipliers, and no smaller mu will do but for rounding.
     """
     made = schedule(event, adjacency)
     if made.exact:

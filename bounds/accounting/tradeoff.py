@@ -17,7 +17,7 @@ from bounds.accounting._compose import compose
 from bounds.accounting._pieces import mechanisms
 from bounds.accounting._schedule import schedule
 from bounds.accounting.events import Event
-from bounds.accounting.gaussian import delta_bracket, gaussian_mu
+from bounds.accounting.gaussian import delta_bracket
 from bounds.privacy import Adjacency, GaussianDP
 
 Array = NDArray[np.float64]
@@ -95,31 +95,6 @@ def best_true_positive_rate(*, event: Event, adjacency: Adjacency, false_positiv
     """
     _check.probability(false_positive_rate=false_positive_rate)
     return 1.0 - float(trade_off(event=event, adjacency=adjacency, type_i=false_positive_rate))
-
-
-def gaussian_envelope(*, event: Event, adjacency: Adjacency, smallest_delta: float = 1e-8) -> GaussianDP:
-    """The smallest mu whose delta(epsilon) lies above the event's wherever that is at least ``smallest_delta``.
-
-    Compared at a grid of epsilons. Not a guarantee of mu-GDP, which a subsampled Gaussian satisfies for no mu below
-    the one without sampling: below ``smallest_delta`` nothing is compared, hence the status "approximate accountant".
-
-    Raises ValueError when smallest_delta is not in [1e-9, 1).
-    """
-    _check.open_probability(smallest_delta=smallest_delta)
-    if smallest_delta < 1e-9:
-        raise ValueError(
-            f"smallest_delta must be at least 1e-9, got {smallest_delta!r}; smaller ones are not resolved."
-        )
-    made = schedule(event, adjacency)
-    if made.exact:
-        return GaussianDP(mu=made.mu, adjacency=adjacency, status="accounted")
-    profile = privacy_profile(event=event, adjacency=adjacency)
-    kept = (profile.epsilons >= 0.0) & (profile.deltas >= smallest_delta) & (profile.deltas < 1.0)
-    pairs = zip(profile.epsilons[kept][::4], profile.deltas[kept][::4], strict=True)
-    mus = [gaussian_mu(epsilon=float(epsilon), delta=float(delta)) for epsilon, delta in pairs]
-    return GaussianDP(
-        mu=max(mus, default=math.inf) * (1.0 + 1e-9), adjacency=adjacency, status="approximate accountant"
-    )
 
 
 def clt_gdp(*, event: Event) -> GaussianDP:

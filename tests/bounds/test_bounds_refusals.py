@@ -63,7 +63,7 @@ from bounds.divergence import gaussian_kl
 from bounds.partition import log_partition_best
 from bounds.printed import Printed2018, hybrid_pac_bayes, transfer_nats_2018
 from bounds.refined import ExcessStep
-from bounds.transfer import in_expectation_nats, max_information_nats, transfer_cost
+from bounds.transfer import max_information_nats, transfer_cost
 
 NAN, INF = nan, inf
 AT = {"n": 100, "failure_prob": 0.05}
@@ -236,7 +236,6 @@ TABLE = [
             "failure_prob": [0.0],
         },
     ),
-    (in_expectation_nats, {"n": 9}, {"privacy": [ApproxDP(epsilon=1.0, delta=1e-9, **KNOWN)]}),
     (
         hybrid_pac_bayes,
         {"risk": 0.1, "kl_nats": 1.0, "privacy": GaussianDP(mu=0.1, **KNOWN), "failure_prob": 0.05},

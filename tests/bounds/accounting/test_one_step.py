@@ -16,10 +16,10 @@ from scipy.stats import norm
 from bounds.accounting import (
     Composed,
     Gaussian,
-    full_batch_gdp,
     gaussian_delta,
     gaussian_epsilon,
     gaussian_mu,
+    privacy_record,
     renyi_divergences,
     renyi_epsilon,
 )
@@ -85,7 +85,7 @@ def test_gaussians_on_all_records_compose_exactly():
     both = Composed(events=(Gaussian(noise_multiplier=5.0), Gaussian(noise_multiplier=10.0)))
     mu = sqrt(1 / 25 + 1 / 100)
     for adjacency, sensitivity in (("add-remove", 1.0), ("replace-one", 2.0)):
-        made = full_batch_gdp(event=both, adjacency=adjacency)
+        made = privacy_record(event=both, adjacency=adjacency)
         assert made.mu == pytest.approx(sensitivity * mu, rel=1e-14)
         assert made.mu >= sensitivity * mu * (1 - 1e-16)
         bound = spent(both, adjacency=adjacency)
@@ -163,10 +163,10 @@ def test_the_mu_of_many_gaussians_is_never_rounded_down():
     noises = [1.0 + k / 7919.0 for k in range(20_000)]
     event = Composed(events=tuple(Gaussian(noise_multiplier=noise) for noise in noises))
     true = sum((1 / Fraction(noise)) ** 2 for noise in map(Fraction, noises[:200]))
-    few = full_batch_gdp(event=Composed(events=event.events[:200]), adjacency="add-remove").mu
+    few = privacy_record(event=Composed(events=event.events[:200]), adjacency="add-remove").mu
     assert true <= Fraction(few) ** 2 <= true * (1 + Fraction(1, 10**12))
     rest = fsum(1.0 / noise**2 for noise in noises)  # within a few ulp
-    assert rest * (1 + 1e-14) <= full_batch_gdp(event=event, adjacency="add-remove").mu ** 2 <= rest * (1 + 1e-12)
+    assert rest * (1 + 1e-14) <= privacy_record(event=event, adjacency="add-remove").mu ** 2 <= rest * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
