@@ -26,7 +26,7 @@ from bounds.monitor import Monitor
 from bounds.monotone_control import control_false_negatives, control_miscoverage
 from bounds.monte_carlo import correlated_risk_upper, gibbs_risk_upper, weighted_risk_upper
 from bounds.new_example import new_example_betting, new_example_kl, new_example_pac_bayes
-from bounds.noisy_runs import noisy_sum_realised, noisy_sum_worst_case, poisson_sum, poisson_sum_realised
+from bounds.noisy_runs import noisy_sum_realised, noisy_sum_worst_case, poisson_sum_realised
 from bounds.noisy import PoissonSum, RealisedPoissonSum, RealisedSum, WorstCaseSum
 from bounds.one_draw import disintegrated, disintegrated_renyi
 from bounds.pac_bayes import catoni, catoni_grid, langford_seeger, linear, maurer, mcallester, quadratic, thiemann
@@ -139,7 +139,6 @@ __all__ = [
     "overall_certificate",
     "partition",
     "people_sample",
-    "poisson_sum",
     "poisson_sum_realised",
     "printed",
     "prior_scale_grid",

@@ -19,11 +19,12 @@ from typing import ClassVar
 
 from bounds import _check
 from bounds._rounding import log_inverse, outward, total
+from bounds._transfer_search import Charge
 from bounds.accounting.events import Event, event_to_json
 from bounds.hypotheses import Hypothesis
 from bounds.needs import OF_PRICE
 from bounds.noisy_steps import checked_event, checked_orders, record_cost
-from bounds.prices import Charge, Inputs, Price
+from bounds.prices import Inputs, Price
 
 ORDERS = tuple(1.0 + 0.02 * 2.0 ** (k / 2) for k in range(17))
 """Orders α of a realised price, from 1.02 to 6.12: a grid that was fixed before any run."""
@@ -67,12 +68,10 @@ class _Squared(_Draw):
     def _mu(self) -> float:
         raise NotImplementedError
 
-    def charge(self, *, n: int, failure_prob: float) -> Charge:
-        """The charge is (√ln(1/failure_prob) + mu √(n/2))² nats, rounded up."""
-        _check.count(n=n)
-        _check.open_probability(failure_prob=failure_prob)
+    def _nats(self, n: int, failure_prob: float) -> float:
+        """(√ln(1/failure_prob) + mu √(n/2))², rounded up."""
         root = math.sqrt(log_inverse(failure_prob)) + self._mu * math.sqrt(n / 2.0)
-        return Charge(name="transfer", nats=outward(outward(root * root)), budget={"bound": failure_prob})
+        return outward(outward(root * root))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,12 +160,9 @@ class PoissonSum(_Draw):
         """What ran."""
         return {"sum_event": event_to_json(self.event)}
 
-    def charge(self, *, n: int, failure_prob: float) -> Charge:
-        """The charge is Λ at the best order of the search, which the terms name."""
-        _check.count(n=n)
-        _check.open_probability(failure_prob=failure_prob)
-        nats, order = _least_poisson(self.event, int(n), float(failure_prob))
-        return Charge(name="transfer", nats=nats, budget={"bound": failure_prob}, terms={"transfer_alpha": order})
+    def _charge(self, n: int, failure_prob: float) -> Charge:
+        nats, order = _least_poisson(self.event, n, failure_prob)
+        return Charge(nats=nats, budget={"bound": failure_prob}, terms={"transfer_alpha": order})
 
 
 _CANDIDATES = (*(1.0 + 1.25**-k for k in range(60, 0, -1)), 2.0, 2.5, *map(float, range(3, 17)), 24.0, 32.0, 64.0)
@@ -229,18 +225,14 @@ class _Realised(_Draw):
         given = {"sum_orders": ", ".join(map(repr, self.orders))}
         return {**given, "sum_weights": ", ".join(map(repr, self.weights))} if self.weights else given
 
-    def charge(self, *, n: int, failure_prob: float) -> Charge:
-        """The charge is the root Λ, rounded up."""
-        _check.count(n=n)
-        _check.open_probability(failure_prob=failure_prob)
+    def _nats(self, n: int, failure_prob: float) -> float:
         if n > self.records:
             raise ValueError(
                 f"n must be at most the {self.records} records whose contributions were added up, got {n!r}; add up "
                 f"those of all records that are counted."
             )
         weights = self.weights or (1.0 / len(self.orders),) * len(self.orders)
-        nats = mixture_nats(self.orders, weights, self._moments(), float(failure_prob))
-        return Charge(name="transfer", nats=nats, budget={"bound": failure_prob})
+        return mixture_nats(self.orders, weights, self._moments(), failure_prob)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from bounds import _check
 from bounds._rounding import outward, total
 from bounds.accounting.events import Event, event_to_json
 from bounds.hypotheses import Hypothesis
-from bounds.noisy import ORDERS, PoissonSum, RealisedPoissonSum, RealisedSum, WorstCaseSum, known_of
+from bounds.noisy import ORDERS, RealisedPoissonSum, RealisedSum, WorstCaseSum, known_of
 from bounds.noisy_steps import checked_orders, flattened, in_order, log_moment, record_cost, squared_ratio
 
 
@@ -15,23 +15,14 @@ def noisy_sum_worst_case(*, event: Event, hypotheses: Sequence[Hypothesis] = ())
     """The worst-case price of an event of Gaussian noise on clipped sums over all records.
 
     mu² = Σ_t 1/noise_multiplier_t², rounded up. Formal guarantee: "Noisy sums" in docs/guarantees.md. Raises ValueError
-    for sampled steps, for which there is ``poisson_sum``, and where a step is no noisy sum.
+    for sampled steps, for which there is ``PoissonSum``, and where a step is no noisy sum.
     """
     for rate, _, _ in flattened(event):
         if rate != 1.0:
-            raise ValueError(f"event must hold steps on all records, got a sample rate of {rate!r}; use poisson_sum.")
+            raise ValueError(f"event must hold steps on all records, got a sample rate of {rate!r}; use PoissonSum.")
     twice = record_cost(event, 2.0)  # ln m at order 2 is Σ 1/noise_multiplier²
     mu = outward(math.sqrt(twice))
     return WorstCaseSum(mu=mu, event=event_to_json(event), hypotheses=known_of(hypotheses))
-
-
-def poisson_sum(*, event: Event, hypotheses: Sequence[Hypothesis] = ()) -> PoissonSum:
-    """The worst-case price of Gaussian noise on clipped sums over secret Poisson batches.
-
-    Formal guarantee: "Noisy sums on secret batches" in docs/guarantees.md. Raises ValueError where a step is no noisy
-    sum.
-    """
-    return PoissonSum(event=event, hypotheses=known_of(hypotheses))
 
 
 def noisy_sum_realised(

@@ -12,7 +12,7 @@ from functools import lru_cache
 from bounds import _check
 from bounds._losses import ConcentratedLoss, GaussianLoss, from_approximate, from_distribution
 from bounds._rounding import log_inverse, outward
-from bounds._transfer_search import TransferCost, search, settled
+from bounds._transfer_search import Charge, charged, search
 from bounds.privacy import ApproxDP, GaussianDP, PrivacyClaim, PureDP, ZeroConcentratedDP
 from bounds.privacy_loss import PrivacyLossDistribution
 from bounds.pure_transfer import max_information_nats as max_information_nats
@@ -24,7 +24,7 @@ _SMALLEST_MU = 1e-12  # below it squares lose digits; rounding a guarantee up is
 _LARGEST = 1e300  # beyond it, at the latest, nothing is promised
 
 
-def transfer_cost(*, privacy: PrivacyClaim, n: int, failure_prob: float) -> TransferCost:
+def transfer_cost(*, privacy: PrivacyClaim, n: int, failure_prob: float) -> Charge:
     """The cost of the general transfer, Λ = n (a + H_α(a)/δ₂) + α/(α-1) ln(1/δ₁), rounded up.
 
     "General transfer" in docs/guarantees.md: if E_S exp f(y, S) ≤ 1 for every fixed y, and a mechanism that saw S
@@ -58,14 +58,14 @@ def checked(privacy: object) -> Claim:
 
 
 @lru_cache(maxsize=128)
-def _cost(privacy: Claim, n: int, failure_prob: float) -> TransferCost:
+def _cost(privacy: Claim, n: int, failure_prob: float) -> Charge:
     match privacy:
         case PureDP() | ApproxDP(delta=0.0):
             return _pure(privacy, n, failure_prob)
         case GaussianDP(mu=0.0) | ZeroConcentratedDP(rho=0.0):
-            return settled(log_inverse(failure_prob), math.inf, 0.0, failure_prob)
+            return charged(log_inverse(failure_prob), math.inf, 0.0, failure_prob)
         case GaussianDP(mu=size) | ZeroConcentratedDP(rho=size) | ApproxDP(epsilon=size) if size > _LARGEST:
-            return settled(math.inf, math.inf, math.inf, failure_prob)
+            return charged(math.inf, math.inf, math.inf, failure_prob)
         case GaussianDP(mu=mu):
             law = GaussianLoss(max(float(mu), _SMALLEST_MU))
         case ZeroConcentratedDP(rho=rho):
@@ -83,13 +83,13 @@ def _cost(privacy: Claim, n: int, failure_prob: float) -> TransferCost:
     return search(law, n, failure_prob)
 
 
-def _pure(privacy: PureDP | ApproxDP, n: int, failure_prob: float) -> TransferCost:
+def _pure(privacy: PureDP | ApproxDP, n: int, failure_prob: float) -> Charge:
     epsilon = _of_replacement(privacy)
     nats = transfer_nats(epsilon=epsilon, n=n, failure_prob=failure_prob)
     if not 0.0 < nats < math.inf or epsilon == 0.0:
-        return settled(nats, math.inf, epsilon, failure_prob)
+        return charged(nats, math.inf, epsilon, failure_prob)
     excess = math.sqrt(8.0 * log_inverse(failure_prob) / n)  # (α - 1) epsilon
-    return settled(nats, 1.0 + excess / epsilon, (epsilon + excess) * epsilon / 8.0, failure_prob)
+    return charged(nats, 1.0 + excess / epsilon, (epsilon + excess) * epsilon / 8.0, failure_prob)
 
 
 def _of_replacement(privacy: PureDP | ApproxDP) -> float:

@@ -16,6 +16,7 @@ from bounds import (
     MaxInformation,
     Monitor,
     PeopleSample,
+    PoissonSum,
     PrivacyClaim,
     PrivacyLossDistribution,
     PureDP,
@@ -47,7 +48,6 @@ from bounds import (
     noisy_sum_realised,
     noisy_sum_worst_case,
     people_sample,
-    poisson_sum,
     poisson_sum_realised,
     recursive,
     second_moment_upper,
@@ -250,7 +250,7 @@ TABLE = [
         for made, large in ((noisy_sum_realised, ()), (poisson_sum_realised, ([1.0, 2.0, 11.0],)))
     ),
     (noisy_sum_realised, {"squared_norms": [1.0] * 4, "records": 10}, {"event": [MIXED]}),
-    *((made, {}, {"event": [Composed(events=(THREE, PURE))]}) for made in (noisy_sum_worst_case, poisson_sum)),
+    *((made, {}, {"event": [Composed(events=(THREE, PURE))]}) for made in (noisy_sum_worst_case, PoissonSum)),
     (
         RealisedSum,
         {"contributions": 1.0, "records": 10, "orders": (1.5, 2.0)},
