@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bounds import _check
+from bounds._arrays import Array, as_given, doubles, names, rates
 from bounds._rounding import outward
 from bounds.budget import FailureBudget
 from bounds.certificate import Certificate
@@ -157,7 +158,7 @@ class Tests:
                 position += 1
         return dict(sorted(found.items()))
 
-    def _tested(self, threshold: float, groups: list[NDArray[np.float64]], level: float) -> ThresholdTest:
+    def _tested(self, threshold: float, groups: list[Array], level: float) -> ThresholdTest:
         samples = [losses[~np.isnan(losses)] for losses in groups]
         limits = [self._limit(sample, level) for sample in samples]
         means = [min(1.0, outward(float(sample.mean()))) if sample.size else 0.0 for sample in samples]
@@ -170,7 +171,7 @@ class Tests:
             passed=limit <= self.target,
         )
 
-    def _limit(self, sample: NDArray[np.float64], level: float) -> float:
+    def _limit(self, sample: Array, level: float) -> float:
         if sample.size == 0:
             return 1.0
         if self.exact:
@@ -213,21 +214,15 @@ def certified(
 
 def parts_of(groups: Any, n: int) -> dict[str, NDArray[np.intp]]:
     """The positions of the records of each group, by its name, if ``groups`` names one for each of n records."""
-    try:
-        names = np.asarray(groups)
-    except (TypeError, ValueError, OverflowError):
-        names = np.asarray(None)
-    if names.ndim != 1 or names.dtype.kind not in "iuU" or len(names) != n or n == 0:
-        raise ValueError(
-            f"groups must be one whole number or text for each of the {n} records, got {names.dtype} of shape "
-            f"{names.shape}; name the group of each record."
-        )
-    return {str(name): np.flatnonzero(names == name) for name in np.unique(names)}
+    named = names("groups", groups)
+    if len(named) != n:
+        raise ValueError(f"groups must be one name for each of the {n} records, got {len(named)}; name that of each.")
+    return {str(name): np.flatnonzero(named == name) for name in np.unique(named)}
 
 
-def scores_of(name: str, values: ArrayLike, n: int) -> NDArray[np.float64]:
+def scores_of(name: str, values: ArrayLike, n: int) -> Array:
     """``values`` as one number a record, none of them NaN."""
-    scores = _check.array(name, values)
+    scores = doubles(name, values)
     if scores.shape != (n,) or np.isnan(scores).any():
         raise ValueError(f"{name} must be one number for each of the {n} records, none NaN, got shape {scores.shape}.")
     return scores
@@ -246,16 +241,10 @@ def finite(thresholds: Any) -> tuple[float, ...]:
     return listed
 
 
-def losses_of(values: Any, *, dimension: int) -> tuple[NDArray[np.float64], bool]:
+def losses_of(values: Any, *, dimension: int) -> tuple[Array, bool]:
     """Losses as floats, and whether their type says that they are errors."""
-    try:
-        exact = np.asarray(values).dtype.kind in "biu"
-    except (TypeError, ValueError, OverflowError):
-        exact = False
-    losses = _check.array("losses", values)
+    losses = rates("losses", values)
     if losses.ndim != dimension or losses.size == 0:
         what = "one row a record and one column a threshold" if dimension == 2 else "one number a record"
         raise ValueError(f"losses must be {what}, got shape {losses.shape}.")
-    if not ((losses >= 0.0) & (losses <= 1.0)).all():
-        raise ValueError("losses must lie in [0, 1], got one that does not (or a NaN); rescale the loss to [0, 1].")
-    return losses, exact
+    return losses, as_given(values).dtype.kind in "biu"

@@ -10,8 +10,8 @@ wealth about 1/(K t ln² t), not by ones that lost everything before it. "Tests 
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bounds._arrays import Array
 from bounds._elementwise import jit
 
 _LARGEST = 2.0**900
@@ -19,7 +19,7 @@ _LARGEST = 2.0**900
 
 
 @jit
-def _play(arms: NDArray[np.float64], factors: NDArray[np.float64], done: int, wealth: NDArray[np.float64]) -> float:
+def _play(arms: Array, factors: Array, done: int, wealth: Array) -> float:
     bets = arms.size
     kept = 1.0 / (1.0 + math.log1p(done))
     for i in range(wealth.size):
@@ -34,9 +34,7 @@ def _play(arms: NDArray[np.float64], factors: NDArray[np.float64], done: int, we
     return kept
 
 
-def played(
-    arms: NDArray[np.float64], factors: NDArray[np.float64], done: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def played(arms: Array, factors: Array, done: int) -> tuple[Array, Array]:
     """The wealth of each bet after these factors, ``done`` having come before, and the whole wealth after each.
 
     Formal guarantee: the whole wealth is rounded down, by more than the rounding of so many steps, each factor having

@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bounds import _check
+from bounds._arrays import Array, doubles
 from bounds._rounding import inward, outward
 from bounds.kl import poisson_kl
 
@@ -143,7 +144,7 @@ def triangular_log_density_ratio(
     return math.fsum(parts) if math.isfinite(slack) else math.inf
 
 
-def _least_length(lower: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+def _least_length(lower: Array, b: Array) -> float:
     """A lower limit of ‖L⁻¹b‖ in Frobenius' norm, for b of differences that were rounded once.
 
     With x ≈ L⁻¹b and X ≈ L⁻¹ the error of x is L⁻¹(b - Lx) = (XL)⁻¹ X(b - Lx), and ‖(XL)⁻¹‖ ≤ 1/(1 - ‖I - XL‖) (Rump,
@@ -168,13 +169,13 @@ def _least_length(lower: NDArray[np.float64], b: NDArray[np.float64]) -> float:
     return length if 0.0 < length < math.inf else 0.0
 
 
-def _triangular(factor: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.float64]:
+def _triangular(factor: ArrayLike, shape: tuple[int, ...]) -> Array:
     """The factor as doubles, if it fits rows of this shape.
 
     Raises:
         ValueError: it is not square, not lower triangular, not finite, or its diagonal is not positive.
     """
-    lower = _check.array("factor", factor)
+    lower = doubles("factor", factor)
     if len(shape) != 2 or lower.shape != (shape[1], shape[1]):
         raise ValueError(f"factor must be [dim, dim] for rows [rows, dim], got {lower.shape} for {shape}")
     if not np.isfinite(lower).all() or np.triu(lower, 1).any() or not (np.diag(lower) > 0.0).all():
@@ -182,9 +183,9 @@ def _triangular(factor: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.float64
     return lower
 
 
-def _coordinates(single_means: bool, **arrays: ArrayLike) -> list[NDArray[np.float64]]:
+def _coordinates(single_means: bool, **arrays: ArrayLike) -> list[Array]:
     """The arrays as doubles, if they describe one space; means may be single numbers where ``single_means`` says so."""
-    made = {name: _check.array(name, values) for name, values in arrays.items()}
+    made = {name: doubles(name, values) for name, values in arrays.items()}
     free = {name for name in made if single_means or name.startswith("std")}
     shapes = {name: array.shape for name, array in made.items() if array.ndim or name not in free}
     if len(set(shapes.values())) > 1:

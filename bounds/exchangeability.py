@@ -10,9 +10,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bounds import _check
+from bounds._arrays import Array, Integers, vector
 from bounds._elementwise import jit
 from bounds._wealth import played
 
@@ -30,7 +31,7 @@ class Exchangeability:
     """
 
     old: int
-    evidence: NDArray[np.float64]
+    evidence: Array
 
     @property
     def new(self) -> int:
@@ -100,16 +101,14 @@ def exchangeable(*, old: ArrayLike, new: ArrayLike, seed: int = 0) -> Exchangeab
     return Exchangeability(old=int(before.size), evidence=evidence)
 
 
-def _factors(p: NDArray[np.float64], q: NDArray[np.float64]) -> NDArray[np.float64]:
+def _factors(p: Array, q: Array) -> Array:
     """What each bet multiplies by; every one falls as its p-value rises, so that rounding p up is safe."""
     columns = [power * one ** (power - 1.0) for one in (p, q) for power in _POWERS]
     return np.column_stack([*columns, 1.5 - p, 1.5 - q])
 
 
 @jit
-def _ranks(
-    counts: NDArray[np.int64], places: NDArray[np.int64], less: NDArray[np.float64], equal: NDArray[np.float64]
-) -> float:
+def _ranks(counts: Integers, places: Integers, less: Array, equal: Array) -> float:
     """How many scores so far are less than each new one, and how many equal it, by a binary indexed tree."""
     size = counts.size
     tree = np.zeros(size + 1, dtype=np.int64)
@@ -133,8 +132,8 @@ def _ranks(
     return 0.0
 
 
-def _scores(name: str, values: ArrayLike) -> NDArray[np.float64]:
-    scores = _check.array(name, values)
-    if scores.ndim != 1 or scores.size == 0 or np.isnan(scores).any():
-        raise ValueError(f"{name} must be a non-empty list of numbers, none NaN, got shape {scores.shape}; flatten it.")
+def _scores(name: str, values: ArrayLike) -> Array:
+    scores = vector(name, values)
+    if np.isnan(scores).any():
+        raise ValueError(f"{name} must be numbers other than NaN, got one; leave it out.")
     return scores

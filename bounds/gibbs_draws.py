@@ -15,9 +15,10 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bounds import _check
+from bounds._arrays import Array, doubles, vector
 from bounds._rounding import inward, outward, total
 from bounds.hypotheses import Hypothesis
 from bounds.noisy import GibbsGradients, GibbsLosses, GibbsRange, known_of
@@ -160,7 +161,7 @@ def gibbs_gradients(
     )
 
 
-def pivot_tilt(order: float, t: NDArray[np.float64]) -> NDArray[np.float64]:
+def pivot_tilt(order: float, t: Array) -> Array:
     """ψ_α(t) = -t - (1/α) ln(1 + α(e^(-t) - 1)) ≥ 0, elementwise, rounded up; infinite from ln(α/(α-1)) on."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         inner = np.log1p(order * np.expm1(-t) * (1.0 + 4 * _ULP * np.sign(t))) / order
@@ -168,10 +169,9 @@ def pivot_tilt(order: float, t: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(np.isfinite(found), np.maximum(found, 0.0), np.inf)
 
 
-def _over(losses: ArrayLike, pivots: ArrayLike) -> NDArray[np.float64]:
+def _over(losses: ArrayLike, pivots: ArrayLike) -> Array:
     """Losses less their pivots, if they are numbers, one for each record."""
-    found = np.atleast_1d(_check.array("losses", losses))
-    over = found - np.broadcast_to(_check.array("pivots", pivots), found.shape)
-    if found.ndim != 1 or not found.size or not bool(np.all(np.isfinite(over))):
+    found, less = vector("losses", losses), doubles("pivots", pivots)
+    if less.shape not in ((), found.shape) or not bool(np.all(np.isfinite(found - less))):
         raise ValueError("losses and pivots must be finite numbers, one for each record; pass those of the draw.")
-    return over
+    return found - less

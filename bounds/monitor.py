@@ -12,9 +12,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bounds import _check
+from bounds._arrays import Array, rates
 from bounds._elementwise import jit
 from bounds._wealth import played
 from bounds.certificate import Certificate
@@ -226,7 +227,7 @@ class Monitor:
         del values["format"]
         return cls(**values)
 
-    def _joined(self, values: NDArray[np.float64], positions: Any) -> dict[int, float]:
+    def _joined(self, values: Array, positions: Any) -> dict[int, float]:
         """The losses that wait with the new ones among them."""
         places = np.asarray(positions)
         if places.shape != values.shape or places.dtype.kind not in "iu":
@@ -237,7 +238,7 @@ class Monitor:
             raise ValueError("positions must be new, each given once, got one whose loss is there; leave it out.")
         return found | given
 
-    def _counting(self, values: NDArray[np.float64]) -> "Monitor":
+    def _counting(self, values: Array) -> "Monitor":
         """The monitor after these losses, in their order."""
         sums = np.array([float(self.n), self.loss_sum, self.spread])
         _add(values, sums)
@@ -261,14 +262,14 @@ class Monitor:
         )
 
 
-def _factors(losses: NDArray[np.float64], promised: float) -> NDArray[np.float64]:
+def _factors(losses: Array, promised: float) -> Array:
     """(1 + (o - 1) x)/(1 + (o - 1) promised) for each of the odds o: of expectation at most 1 while the risk is."""
     more = np.array(_ODDS) - 1.0
     return (1.0 + losses[:, None] * more) / (1.0 + more * promised)
 
 
 @jit
-def _add(losses: NDArray[np.float64], sums: NDArray[np.float64]) -> float:
+def _add(losses: Array, sums: Array) -> float:
     """Count, sum and spread after these losses, each compared with the mean of those before and of one half."""
     for x in losses:
         centre = (0.5 + sums[1]) / (1.0 + sums[0])
@@ -278,12 +279,10 @@ def _add(losses: NDArray[np.float64], sums: NDArray[np.float64]) -> float:
     return sums[1]
 
 
-def _losses(values: Any) -> NDArray[np.float64]:
-    losses = np.ascontiguousarray(np.atleast_1d(_check.array("losses", values)))
-    if losses.ndim != 1 or not ((losses >= 0.0) & (losses <= 1.0)).all():
-        raise ValueError(
-            "losses must be numbers in [0, 1], got one that is not (or a NaN); rescale the loss to [0, 1]."
-        )
+def _losses(values: Any) -> Array:
+    losses = np.ascontiguousarray(np.atleast_1d(rates("losses", values)))
+    if losses.ndim != 1:
+        raise ValueError(f"losses must be a list of numbers, got shape {losses.shape}; flatten it.")
     return losses
 
 

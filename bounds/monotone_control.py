@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bounds import _check
+from bounds._arrays import Array, doubles
 from bounds._rounding import outward
 from bounds._threshold_tests import RiskControl, ThresholdTest, certified, parts_of, scores_of
 from bounds.hypotheses import proved
@@ -51,7 +52,7 @@ def control_false_negatives(
         failure_prob: probability that it does not.
         groups: one whole number or text a record: one threshold is to do for every group, at no further cost.
     """
-    positive = _check.array("positives", positives)
+    positive = doubles("positives", positives)
     if np.asarray(positives).dtype.kind not in "biu" or positive.ndim != 1 or not np.isin(positive, (0.0, 1.0)).all():
         raise ValueError(
             f"positives must be one bool or 0 or 1 a record, got shape {positive.shape}; mark each record."
@@ -86,7 +87,7 @@ def control_miscoverage(
         failure_prob: probability that it does not.
         groups: one whole number or text a record: one threshold is to do for every group, at no further cost.
     """
-    table, which = _check.array("scores", scores), _check.array("labels", labels)
+    table, which = doubles("scores", scores), doubles("labels", labels)
     if table.ndim != 2 or table.size == 0:
         raise ValueError(f"scores must be one row a record and one column a label, got shape {table.shape}.")
     whole = np.asarray(labels).dtype.kind in "iu" and which.shape == (len(table),)
@@ -115,7 +116,7 @@ def allowed_misses(n: int, target: float, failure_prob: float) -> int:
 
 def _control(
     function: str,
-    scores: NDArray[np.float64],
+    scores: Array,
     counted: NDArray[np.bool_],
     target: float,
     failure_prob: float,
@@ -155,13 +156,13 @@ def _control(
     )
 
 
-def _threshold(sample: NDArray[np.float64], target: float, failure_prob: float) -> float:
+def _threshold(sample: Array, target: float, failure_prob: float) -> float:
     """The (k+1)-th smallest score, k misses being allowed; minus infinity when even none is too many."""
     allowed = allowed_misses(sample.size, target, failure_prob) if sample.size else -1
     return -math.inf if allowed < 0 else float(sample[min(allowed, sample.size - 1)])
 
 
-def _seen(samples: list[NDArray[np.float64]], threshold: float, target: float, failure_prob: float) -> ThresholdTest:
+def _seen(samples: list[Array], threshold: float, target: float, failure_prob: float) -> ThresholdTest:
     """What the records say of a threshold: the worst of the groups."""
     misses = [int(np.searchsorted(sample, threshold)) for sample in samples]
     limits = [

@@ -16,13 +16,13 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bounds import _check
+from bounds._arrays import Array, as_given, vector
 from bounds._rounding import outward, total
 from bounds.accounting.events import Composed, Event, Gaussian, PoissonSampled, SelfComposed
 
-Array = NDArray[np.float64]
 _LARGEST_ORDER = 1024.0
 _ULP = 2.0**-52
 _LEAST = math.ulp(0.0)
@@ -52,8 +52,8 @@ def poisson_log_moments(
 
 def of_records(name: str, values: ArrayLike) -> Array:
     """Numbers of zero or more, one for each record, as an array."""
-    found = np.atleast_1d(_check.array(name, values))
-    if found.ndim != 1 or not bool(np.all(found >= 0.0)):
+    found = vector(name, np.atleast_1d(as_given(values)))
+    if not bool(np.all(found >= 0.0)):
         raise ValueError(f"{name} must be numbers of zero or more, one for each record, got another.")
     return found
 

@@ -13,9 +13,10 @@ The derivatives of the upper inverse of kl are here too.
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bounds import _check
+from bounds._arrays import Array, doubles
 from bounds._rounding import log_inverse
 from bounds.kl import binary_kl, binary_kl_upper
 from bounds.xi import log_xi
@@ -61,9 +62,9 @@ def _operand(name: str, value: Any) -> Any:
 class KLObjective(NamedTuple):
     """kl⁻¹(R̂, c) and its partial derivatives, float64 arrays of the broadcast shape."""
 
-    value: NDArray[np.float64]
-    by_risk: NDArray[np.float64]
-    by_kl_nats: NDArray[np.float64]
+    value: Array
+    by_risk: Array
+    by_kl_nats: Array
 
 
 def f_kl(risk: ArrayLike, kl_nats: ArrayLike, *, n: int, failure_prob: float) -> KLObjective:
@@ -73,12 +74,12 @@ def f_kl(risk: ArrayLike, kl_nats: ArrayLike, *, n: int, failure_prob: float) ->
     by_kl_nats · (kl - stopped(kl)) has the right value and gradient. At risk 0 the derivative by risk is infinite;
     where the bound is vacuous both are 0, and ``f_quad`` should be trained on first.
     """
-    cost = cost_per_example(_check.array("kl_nats", kl_nats), n=n, failure_prob=failure_prob)
+    cost = cost_per_example(doubles("kl_nats", kl_nats), n=n, failure_prob=failure_prob)
     by_risk, by_cost = binary_kl_upper_gradient(risk, cost)
     return KLObjective(np.asarray(binary_kl_upper(risk, cost)), by_risk, by_cost / n)
 
 
-def binary_kl_upper_gradient(q: ArrayLike, nats: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def binary_kl_upper_gradient(q: ArrayLike, nats: ArrayLike) -> tuple[Array, Array]:
     """(∂p/∂q, ∂p/∂nats) at p = ``binary_kl_upper(q, nats)``, elementwise in float64.
 
     From kl(q‖p) = nats: ∂p/∂nats = p(1-p)/(p-q) and ∂p/∂q = ln(p(1-q)/(q(1-p))) · p(1-p)/(p-q), both non-negative.
@@ -88,7 +89,7 @@ def binary_kl_upper_gradient(q: ArrayLike, nats: ArrayLike) -> tuple[NDArray[np.
     At the edges, one-sided limits: (1, inf) for nats = 0 and 0 < q < 1; (inf, 1-p) for q = 0; (0, 0) where the
     inverse is 1. NaN on invalid input.
     """
-    q, nats = np.broadcast_arrays(_check.array("q", q), _check.array("nats", nats))
+    q, nats = np.broadcast_arrays(doubles("q", q), doubles("nats", nats))
     p = np.asarray(binary_kl_upper(q, nats))
     with np.errstate(all="ignore"):
         # kl grows with the square of p - q where rounding matters, and is nats to all digits elsewhere

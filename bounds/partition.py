@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bounds import _check
+from bounds._arrays import doubles
 from bounds._rounding import log_inverse, outward
 from bounds.kl import binary_kl_lower, binary_kl_upper
 
@@ -50,7 +51,7 @@ class StreamingLogMeanExp:
 
     def push(self, values: ArrayLike) -> None:
         """Take in a number or an array of numbers. Raises ValueError when one is NaN or plus infinity."""
-        batch: Any = _check.array("values", values).ravel()
+        batch: Any = doubles("values", values).ravel()
         if not (batch < math.inf).all():
             raise ValueError("values must be below infinity and not NaN; has the loss overflowed?")
         self._count += batch.size

@@ -16,12 +16,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import fft
 
+from bounds._arrays import Array, Integers
 from bounds._elementwise import jit
 
-Array = NDArray[np.float64]
 _ULP = 2.0**-53
 _EDGES = (0.85, 1.0)
 _TOGETHER = 4
@@ -151,7 +150,7 @@ class _Row:
 
     count: int
     shares: Array
-    times: NDArray[np.int64]
+    times: Integers
 
 
 class _Moments(NamedTuple):
@@ -179,13 +178,13 @@ class Spectrum:
 
     def add(
         self,
-        indices: NDArray[np.int64],
+        indices: Integers,
         masses: Array,
         count: int,
         log_scale: float | None = None,
         *,
         shares: Array = _NONE,
-        times: NDArray[np.int64] = _NEVER,
+        times: Integers = _NEVER,
     ) -> float:
         """Multiply in a law ``count`` times; returns ln of its tilted total, the divisor unless ``log_scale`` is.
 
@@ -208,7 +207,7 @@ class Spectrum:
         self._before = law
         return divisor
 
-    def _mix(self, law: _Moments, shares: Array, times: NDArray[np.int64]) -> Array:
+    def _mix(self, law: _Moments, shares: Array, times: Integers) -> Array:
         """Count mixtures with the law before; returns their shares of what both laws were divided by."""
         before = self._before
         with np.errstate(divide="ignore"):

@@ -10,9 +10,9 @@ import math
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bounds import _check
+from bounds._arrays import Array, Integers
 from bounds.accounting._compose import compose
 from bounds.accounting._fourier import Composite
 from bounds.accounting._pieces import mechanisms
@@ -172,7 +172,7 @@ def loss_distribution(*, event: Event, adjacency: Adjacency, resolution: float =
     )
 
 
-def _raised(side: Composite, slack: float, indices: NDArray[np.int64]) -> NDArray[np.float64]:
+def _raised(side: Composite, slack: float, indices: Integers) -> Array:
     """Masses at these grid points, with their errors added; none outside the window."""
     masses = (side.masses * math.exp(side.log_scale) + side.cell_error) * (1.0 + slack)
     at = indices - side.window.start

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bounds import _check
+from bounds._arrays import Array, rates
 from bounds.accounting._compose import compose
 from bounds.accounting._pieces import mechanisms
 from bounds.accounting._schedule import schedule
@@ -20,7 +21,6 @@ from bounds.accounting.events import Event
 from bounds.accounting.gaussian import delta_bracket
 from bounds.privacy import Adjacency, GaussianDP
 
-Array = NDArray[np.float64]
 _LEVELS = 2001
 _LARGEST = 1e6  # epsilon that a profile is asked for
 
@@ -74,9 +74,7 @@ def trade_off(*, event: Event, adjacency: Adjacency, type_i: ArrayLike) -> Array
 
     Raises ValueError when a level is outside [0, 1].
     """
-    levels = _check.array("type_i", type_i)
-    if not ((levels >= 0.0) & (levels <= 1.0)).all():
-        raise ValueError(f"type_i must lie in [0, 1], got {type_i!r}; pass false-positive rates.")
+    levels = rates("type_i", type_i)
     profile = privacy_profile(event=event, adjacency=adjacency)
     flat = levels.reshape(1, -1)
     with np.errstate(over="ignore", invalid="ignore"):
