@@ -16,7 +16,6 @@ from bounds.combine import best_of, overall_certificate, prior_scale_grid
 from bounds.compression import compression, compression_weights
 from bounds.disagreement import disagreement
 from bounds.exchangeability import Exchangeability, exchangeable
-from bounds.gibbs import gibbs_kl
 from bounds.gibbs_posterior import gibbs_catoni, gibbs_pac_bayes
 from bounds.hypotheses import Hypothesis, declared, proved, unproved
 from bounds.kl import binary_kl, binary_kl_lower, binary_kl_upper
@@ -108,7 +107,6 @@ __all__ = [
     "for_a_new_person",
     "gibbs_catoni",
     "gibbs_draws",
-    "gibbs_kl",
     "gibbs_pac_bayes",
     "gibbs_risk_upper",
     "hoeffding",

@@ -104,17 +104,6 @@ class FailureBudget:
         """Plain types for JSON: format, total, and name and amount of every entry in order."""
         return {"format": FORMAT, "total": self.total, "entries": [list(entry) for entry in self.entries]}
 
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> "FailureBudget":
-        """The ledger that ``to_dict`` wrote. Raises ValueError when the record is not one of this format."""
-        known = isinstance(record, Mapping) and set(record) == {"format", "total", "entries"}  # pyright: ignore[reportUnnecessaryIsInstance]
-        if not known or record["format"] != FORMAT:
-            raise ValueError(f"record must be a ledger of format {FORMAT!r}, got {record!r}.")
-        budget = cls(record["total"])
-        for name, amount in _pairs(record["entries"]):
-            budget = budget.spend(name, amount)
-        return budget
-
     def _sum(self) -> Fraction:
         return sum((Fraction(float(amount)) for _, amount in self.entries), Fraction(0))
 

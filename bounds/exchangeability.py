@@ -6,7 +6,6 @@ be looked at after every score. Proof: docs/guarantees.md, "Exchangeability". Ar
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,10 +14,9 @@ from numpy.typing import ArrayLike
 from bounds import _check
 from bounds._arrays import Array, Integers, vector
 from bounds._elementwise import jit
-from bounds._wealth import played
+from bounds._wealth import first_alarm, p_value, played
 
 _POWERS = (0.2, 0.5, 0.8)
-_AT_ONCE = 2**16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -46,7 +44,7 @@ class Exchangeability:
     @property
     def p_value(self) -> float:
         """One over the largest wealth so far, rounded up: a p-value wherever one stops."""
-        return min(1.0, math.nextafter(1.0 / max(1.0, float(self.evidence.max())), 2.0))
+        return p_value(float(self.evidence.max()))
 
     def alarm(self, failure_prob: float) -> int | None:
         """After how many new scores the wealth first reached 1/failure_prob; None when it did not.
@@ -54,8 +52,7 @@ class Exchangeability:
         Formal guarantee: if old and new scores are exchangeable, it ever does so with probability at most failure_prob.
         """
         _check.open_probability(failure_prob=failure_prob)
-        found = np.flatnonzero(self.evidence * failure_prob >= 1.0 + 2.0**-50)
-        return int(found[0]) + 1 if found.size else None
+        return first_alarm(self.evidence, failure_prob)
 
     def __str__(self) -> str:
         return (
@@ -93,10 +90,8 @@ def exchangeable(*, old: ArrayLike, new: ArrayLike, seed: int = 0) -> Exchangeab
     above = 1.0 - below  # U, and 1 - U one step further: both p-values are on the upper end of their steps
     greater = many - less - equal
     p, q = (greater + above * equal) / many, (less + (below + 2.0**-53) * equal) / many
-    arms, evidence = np.zeros(2 * (len(_POWERS) + 1)), np.empty(after.size)
-    for start in range(0, after.size, _AT_ONCE):
-        here = slice(start, start + _AT_ONCE)
-        arms, evidence[here] = played(arms, _factors(p[here], q[here]), start)
+    arms = np.zeros(2 * (len(_POWERS) + 1))
+    _, evidence = played(arms, lambda part: _factors(p[part], q[part]), after.size)
     evidence.setflags(write=False)
     return Exchangeability(old=int(before.size), evidence=evidence)
 

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from bounds import _check
 from bounds._arrays import Array, rates
 from bounds._elementwise import jit
-from bounds._wealth import played
+from bounds._wealth import first_alarm, p_value, played
 from bounds.certificate import Certificate
 from bounds.hypotheses import Hypothesis, declared, proved
 from bounds.needs import standing
@@ -27,7 +27,6 @@ from bounds.sentence import confidence, down, up
 FORMAT = "pacdp-monitor/1"
 _ODDS = (1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0)
 """How many times the promised odds of a loss the bets of the alarm count on."""
-_AT_ONCE = 2**16
 _IN_ORDER = "each loss counts when the losses of all earlier examples are there, whenever its label comes"
 
 
@@ -165,7 +164,7 @@ class Monitor:
     @property
     def p_value(self) -> float:
         """One over the largest evidence so far, rounded up: a p-value of (b) wherever one stops."""
-        return min(1.0, math.nextafter(1.0 / max(1.0, self.peak), 2.0))
+        return p_value(self.peak)
 
     def hypothesis(self) -> Hypothesis:
         """Why the expectation of each loss, given what was known when it was counted, is the risk."""
@@ -242,23 +241,19 @@ class Monitor:
         """The monitor after these losses, in their order."""
         sums = np.array([float(self.n), self.loss_sum, self.spread])
         _add(values, sums)
-        arms, evidence, peak, alarm = np.array(self.wealth), self.evidence, self.peak, self.alarm
-        for start in range(0, values.size, _AT_ONCE):
-            part = values[start : start + _AT_ONCE]
-            arms, wealth = played(arms, _factors(part, self.promised), self.n + start)
-            evidence, peak = float(wealth[-1]), max(peak, float(wealth.max()))
-            crossed = np.flatnonzero(wealth * self.false_alarm_prob >= 1.0 + 2.0**-50)
-            if alarm is None and crossed.size:
-                alarm = self.n + start + int(crossed[0]) + 1
+        arms, wealth = played(
+            np.array(self.wealth), lambda part: _factors(values[part], self.promised), values.size, self.n
+        )
+        crossed = first_alarm(wealth, self.false_alarm_prob) if self.alarm is None else None
         return replace(
             self,
             n=self.n + int(values.size),
             loss_sum=float(sums[1]),
             spread=float(sums[2]),
             wealth=tuple(arms.tolist()),
-            evidence=evidence,
-            peak=peak,
-            alarm=alarm,
+            evidence=float(wealth[-1]) if wealth.size else self.evidence,
+            peak=float(wealth.max(initial=self.peak)),
+            alarm=self.alarm if crossed is None else self.n + crossed,
         )
 
 

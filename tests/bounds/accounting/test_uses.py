@@ -48,7 +48,7 @@ def test_events_survive_json():
 
 def test_bounds_survive_json():
     made = spent(HEADLINE)
-    assert PrivacyBound.from_dict(json.loads(json.dumps(made.to_dict()))) == made
+    assert PrivacyBound(**json.loads(json.dumps(made.to_dict()))) == made
     assert float(made) == made.upper == made.epsilon == made.guarantee.epsilon
 
 
