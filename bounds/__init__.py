@@ -38,7 +38,7 @@ from bounds.privacy import ApproxDP, GaussianDP, PrivacyClaim, PureDP, ZeroConce
 from bounds.privacy_loss import PrivacyLossDistribution
 from bounds.refined import recursive, split_kl, unexpected_bernstein
 from bounds.released import chernoff, hoeffding, kl_chernoff
-from bounds.reliability import brier_risk, ece_hoeffding, ece_pac_bayes, ece_second_moment
+from bounds.reliability import ece_hoeffding, ece_pac_bayes, ece_second_moment
 from bounds.reliability_bins import CalibrationSample, calibration_sample, mce_clopper_pearson
 from bounds.reliability_bins import mce_hoeffding
 from bounds.risk_control import control_groups, control_risk, control_selective_risk, control_set_size
@@ -77,7 +77,6 @@ __all__ = [
     "binary_kl",
     "binary_kl_lower",
     "binary_kl_upper",
-    "brier_risk",
     "calibration_sample",
     "catoni",
     "catoni_grid",

@@ -91,6 +91,14 @@ def records(name: str, values: Any, kind: type[Record]) -> tuple[Record, ...]:
     return cast(tuple[Record, ...], made)
 
 
+def pairs(name: str, values: Any) -> list[tuple[Any, Any]]:
+    """``values`` as a list of pairs, if they are such."""
+    made = [records(name, pair, object) for pair in records(name, values, object)]
+    if not all(len(pair) == 2 for pair in made):
+        raise ValueError(f"{name} must be pairs in a list, got {short(values)}.")
+    return cast(list[tuple[Any, Any]], made)
+
+
 def reals(name: str, values: Any) -> tuple[float, ...]:
     """``values`` as a tuple of floats, if they are real numbers."""
     made = None if isinstance(values, str) else _items(values)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -137,11 +138,7 @@ class Tests:
         """The tests by position: from each start on, until one fails."""
         count = len(self.thresholds)
         parts = parts_of(self.groups, self.n)
-        limit = (
-            (lambda sample: errors_upper(sample, level))
-            if self.exact
-            else (lambda sample: betting_upper(sample, level))
-        )
+        limit = partial(errors_upper if self.exact else betting_upper, failure_prob=level)
         found: dict[int, ThresholdTest] = {}
         for start in range(self.starts):
             position = start * count // self.starts

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any
 
 from bounds import _check
 
@@ -110,7 +110,7 @@ class FailureBudget:
 
 def _pairs(entries: Any) -> list[tuple[str, Any]]:
     """``entries``, if they are pairs of a name and something."""
-    pairs = [_check.records("entries", pair, object) for pair in _check.records("entries", entries, object)]
-    if not all(len(pair) == 2 and isinstance(pair[0], str) for pair in pairs):
-        raise ValueError(f"entries must be pairs of a name, in words, and an amount, got {entries!r}.")
-    return cast(list[tuple[str, Any]], pairs)
+    pairs = _check.pairs("entries", entries)
+    for name, _ in pairs:
+        _check.text(entries=name)
+    return pairs

@@ -85,10 +85,8 @@ def gaussian_log_density_ratio(
     )
     wide, narrow = (np.broadcast_to(np.log(std), w.shape) for std in (std_p, std_q))
     with np.errstate(over="ignore", under="ignore"):
-        far, near = 0.5 * ((w - mean_p) / std_p) ** 2, 0.5 * ((w - mean_q) / std_q) ** 2
-        parts = [float(np.sum(part)) for part in (wide, -narrow, far, -near)]
-        slack = _ERROR * float(np.sum(np.abs(wide)) + np.sum(np.abs(narrow)) + np.sum(far) + np.sum(near))
-    return math.fsum((*parts, slack)) if math.isfinite(slack) else math.inf
+        far, near = (0.5 * float(np.sum(((w - mean) / std) ** 2)) for mean, std in ((mean_p, std_p), (mean_q, std_q)))
+    return _log_ratio((wide, -narrow), far, near)
 
 
 def triangular_gaussian_kl(
@@ -139,8 +137,13 @@ def triangular_log_density_ratio(
     with np.errstate(over="ignore", under="ignore"):
         far = 0.5 * float(np.sum(((w - mean_p) / wide) ** 2))
     logs = np.log(wide), np.broadcast_to(-np.log(np.diag(lower)), w.shape), np.full(w.shape, -math.log(std_q))
-    slack = _ERROR * (far + 0.5 * near**2 + sum(float(np.sum(np.abs(each))) for each in logs))
-    parts = (*(float(np.sum(each)) for each in logs), far, -0.5 * near**2, slack)
+    return _log_ratio(logs, far, 0.5 * near**2)
+
+
+def _log_ratio(logs: tuple[Array, ...], far: float, near: float) -> float:
+    """The sum of the logarithms, and ``far`` - ``near``, rounded up."""
+    slack = _ERROR * (far + near + sum(float(np.sum(np.abs(each))) for each in logs))
+    parts = (*(float(np.sum(each)) for each in logs), far, -near, slack)
     return math.fsum(parts) if math.isfinite(slack) else math.inf
 
 

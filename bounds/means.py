@@ -16,7 +16,7 @@ from scipy import special
 
 from bounds import _check
 from bounds._arrays import Array, rates, vector
-from bounds._rounding import inward, log_inverse, outward, total
+from bounds._rounding import inward, least, log_inverse, outward, total
 from bounds.kl import binary_kl_lower, binary_kl_upper, poisson_kl
 
 # Relative error allowed to SciPy's incomplete beta function, some hundred times what it makes.
@@ -194,13 +194,8 @@ def ratio_betting_upper(values: ArrayLike, weights: ArrayLike, failure_prob: flo
     spread = 0.25 + np.cumsum((share * (sample - centre)) ** 2)
     variance = np.append(0.25, spread[:-1]) / rounds
     bets = np.sqrt(2.0 * level / (n * variance))
-    low, high = float((share * sample).sum() / share.sum()), 1.0
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        if high - low <= 1e-10 * high or not low < middle < high:
-            break
-        low, high = (low, middle) if _log_wealth(sample, share, bets, middle) >= level else (middle, high)
-    return high
+    mean = float((share * sample).sum() / share.sum())
+    return least(lambda middle: _log_wealth(sample, share, bets, middle) >= level, mean, 1.0, relative=1e-10)
 
 
 def _blind_order(values: Array, weights: Array) -> NDArray[np.intp]:

@@ -283,10 +283,8 @@ def _losses(values: Any) -> Array:
 
 def _pairs(waiting: Any) -> tuple[tuple[int, float], ...]:
     """``waiting``, if it is pairs of a position and a loss."""
-    pairs = [_check.records("waiting", pair, object) for pair in _check.records("waiting", waiting, object)]
-    if not all(len(pair) == 2 for pair in pairs):
-        raise ValueError("waiting must be pairs of a position and a loss; take what observe returns.")
-    for place, loss in cast(list[tuple[int, float]], pairs):
+    pairs = _check.pairs("waiting", waiting)
+    for place, loss in pairs:
         _check.whole(waiting=place)
         _check.probability(waiting=loss)
-    return tuple((int(place), float(loss)) for place, loss in cast(list[tuple[int, float]], pairs))
+    return tuple((int(place), float(loss)) for place, loss in pairs)

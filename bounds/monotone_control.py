@@ -8,6 +8,7 @@ ValueError.
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -132,7 +133,7 @@ def _control(
     lowest = float(min((sample.min() for sample in samples if sample.size), default=0.0))
     shown = threshold if found else lowest
     misses = [(sample < shown).astype(np.float64) for sample in samples]
-    seen = tested(shown, misses, target, lambda sample: errors_upper(sample, failure_prob))
+    seen = tested(shown, misses, target, partial(errors_upper, failure_prob=failure_prob))
     return controlled(
         function,
         (seen,),

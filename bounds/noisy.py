@@ -12,18 +12,18 @@ docs/guarantees.md.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from bounds import _check
-from bounds._rounding import log_inverse, outward, total
+from bounds._rounding import least, log_inverse, outward, total
 from bounds._transfer_search import Charge
 from bounds.accounting.events import Event, event_to_json
 from bounds.hypotheses import Hypothesis
 from bounds.needs import OF_PRICE
-from bounds.noisy_steps import checked_event, checked_orders, record_cost
+from bounds.noisy_steps import checked_orders, flattened, record_cost
 from bounds.prices import Inputs, Price
 
 ORDERS = tuple(1.0 + 0.02 * 2.0 ** (k / 2) for k in range(17))
@@ -152,7 +152,7 @@ class PoissonSum(_Draw):
     reference: ClassVar[str] = 'docs/guarantees.md, "Noisy sums on secret batches"'
 
     def __post_init__(self) -> None:
-        checked_event(self.event)
+        tuple(flattened(self.event))
         _Draw.__post_init__(self)
 
     @property
@@ -300,6 +300,26 @@ class _Moments(_Realised):
     def _moments(self) -> tuple[float, ...]:
         return self.log_moments
 
+    @classmethod
+    def of(
+        cls,
+        moment: Callable[[float], float],
+        *,
+        records: int,
+        orders: Sequence[float],
+        weights: Sequence[float],
+        hypotheses: Sequence[Hypothesis],
+    ) -> Self:
+        """The price whose M at an order is ``moment`` of it."""
+        orders = checked_orders(orders)
+        return cls(
+            log_moments=tuple(map(moment, orders)),
+            records=records,
+            orders=orders,
+            weights=_check.reals("weights", weights),
+            hypotheses=known_of(hypotheses),
+        )
+
 
 class RealisedPoissonSum(_Moments):
     """The price of secret Poisson batches: M_j sums ln m_α_j of all records at all steps, sampled or not.
@@ -356,13 +376,7 @@ def mixture_nats(
         found = top + math.log(math.fsum(math.exp(one - top) for one in logs))
         return found - (16.0 * size + 32.0) * _ULP >= spent
 
-    low, high = 0.0, best
-    for _ in range(80):
-        middle = 0.5 * (low + high)
-        if high - low <= 1e-13 * high or not low < middle < high:
-            break
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+    return least(enough, 0.0, best, relative=1e-13)
 
 
 def known_of(hypotheses: Sequence[Hypothesis]) -> tuple[Hypothesis, ...]:

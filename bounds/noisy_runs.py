@@ -78,7 +78,7 @@ def poisson_sum_realised(
             the clipped contributions, in squared clip norms.
         records, orders, weights: as for ``noisy_sum_realised``.
     """
-    norms, orders = _norms(squared_norms), checked_orders(orders)
+    norms = _norms(squared_norms)
     _check.count(records=records)
     steps = in_order(event, len(norms))
     for norm in norms:
@@ -98,13 +98,7 @@ def poisson_sum_realised(
             parts += [_product(norm, value) for (_, norm), value in zip(found, each, strict=True)]
         return total(*parts)
 
-    return RealisedPoissonSum(
-        log_moments=tuple(map(moment, orders)),
-        records=records,
-        orders=orders,
-        weights=_check.reals("weights", weights),
-        hypotheses=known_of(hypotheses),
-    )
+    return RealisedPoissonSum.of(moment, records=records, orders=orders, weights=weights, hypotheses=hypotheses)
 
 
 def _norms(values: Sequence[float]) -> tuple[float, ...]:

@@ -13,7 +13,6 @@ y/(α-1) nats at order α ("Noisy sums" in docs/guarantees.md):
 import math
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -69,25 +68,21 @@ def checked_orders(orders: Sequence[float]) -> tuple[float, ...]:
     return given
 
 
-def flattened(event: Event) -> Iterator[tuple[float, float, int]]:
-    """Rate, noise multiplier and number of each run of noisy sums, in order.
+def flattened(event: Event, count: int = 1) -> Iterator[tuple[float, float, int]]:
+    """Rate, noise multiplier and number of each run of noisy sums, in order but where compositions are repeated.
 
     Raises ValueError where a step is no Gaussian noise on one sum.
     """
-    yield from _flattened(event, 1)
-
-
-def _flattened(event: Any, count: int) -> Iterator[tuple[float, float, int]]:
     match event:
         case Gaussian():
             yield 1.0, float(event.noise_multiplier), count
         case PoissonSampled(event=Gaussian() as inner):
             yield float(event.sample_rate), float(inner.noise_multiplier), count
-        case Composed():  # where it is repeated, the order of its steps is lost: totals do not need it
+        case Composed():
             for part in event.events:
-                yield from _flattened(part, count)
+                yield from flattened(part, count)
         case SelfComposed():
-            yield from _flattened(event.event, count * int(event.count))
+            yield from flattened(event.event, count * int(event.count))
         case _:
             raise ValueError(
                 f"event must hold Gaussian steps, each on all records or on one Poisson sample, got {event!r}; for "
@@ -95,37 +90,25 @@ def _flattened(event: Any, count: int) -> Iterator[tuple[float, float, int]]:
             )
 
 
-def checked_event(event: Event) -> None:
-    """Refuse what is not made of noisy sums."""
-    for _ in flattened(event):
-        pass
-
-
 def in_order(event: Event, steps: int) -> list[tuple[float, float]]:
     """Rate and noise multiplier of each step, if there are so many."""
-    runs = list(flattened(event))
-    planned = sum(count for _, _, count in runs)
+    planned = sum(count for _, _, count in flattened(event))
     if planned != steps:
         raise ValueError(
             f"squared_norms must hold one number for each of the {planned} steps of the event, got {steps}; norms that "
             f"were not recorded cannot be left out."
         )
-    if _mixed_repeats(event, False):
-        raise ValueError(
-            "event must not repeat a composition of different steps where norms are recorded step by step; write its "
-            "steps out in Composed."
-        )
-    return [(rate, noise) for rate, noise, count in runs for _ in range(count)]
+    return _one_by_one(event)
 
 
-def _mixed_repeats(event: Any, inside: bool) -> bool:
+def _one_by_one(event: Event) -> list[tuple[float, float]]:
     match event:
         case SelfComposed():
-            return _mixed_repeats(event.event, inside or int(event.count) > 1)
+            return _one_by_one(event.event) * int(event.count)
         case Composed():
-            return (inside and len(event.events) > 1) or any(_mixed_repeats(part, inside) for part in event.events)
+            return [step for part in event.events for step in _one_by_one(part)]
         case _:
-            return False
+            return [(rate, noise) for rate, noise, _ in flattened(event)]
 
 
 def squared_ratio(noise_multiplier: float) -> float:

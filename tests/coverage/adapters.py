@@ -141,8 +141,10 @@ def second_moment(mean, second_moment, n, failure_prob, fraction=1.0):
 private_catoni = partial(bounds.printed.private_catoni, inverse_temperature=100.0)
 
 
-def brier_risk(brier, kl_nats, n, failure_prob):
-    return bounds.brier_risk(brier=brier, bound=partial(maurer, kl_nats=kl_nats, n=n, failure_prob=failure_prob))
+def half_brier(brier, kl_nats, n, failure_prob, fraction=1.0):
+    """Half the Brier loss lies in [0, 1]: twice what bounds it bounds the Brier risk."""
+    made = maurer(risk=brier / 2, kl_nats=kl_nats, n=n, failure_prob=failure_prob)
+    return 2.0 * (made.value if fraction == 1.0 else at_fraction(made, fraction))
 
 
 def mce(bound, ways, counts, corrects, confidences, true_gaps, failure_prob, min_count=5, fraction=1.0):

@@ -199,7 +199,7 @@ _ENTRIES = [
     *crowds.ENTRIES,
     *compressed.ENTRIES,
     *controlled.ENTRIES,
-    Entry("brier_risk of maurer", by.brier_risk, calibrated.BRIER, (tight.lucky_brier,)),
+    Entry("maurer of half the Brier loss", by.half_brier, calibrated.BRIER, (tight.lucky_brier,)),
 ]
 ENTRIES = [
     replace(entry, caught=LOOSE[entry.name][0], why=LOOSE[entry.name][1]) if entry.name in LOOSE else entry
