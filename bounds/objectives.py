@@ -1,8 +1,8 @@
 """What to minimise when training for a certificate: PAC-Bayes bounds as differentiable formulas.
 
-``f_classic``, ``f_quad`` and ``f_lambda`` use nothing but +, -, *, / and ** of their arguments: floats, NumPy arrays
+``f_classic`` and ``f_quad`` use nothing but +, -, *, / and ** of their arguments: floats, NumPy arrays
 and torch tensors go through unchanged, with gradients where the tensors have them. They are the values of
-``mcallester``, ``quadratic`` and ``thiemann`` without rounding to the safe side and without the cap at one, where
+``mcallester`` and ``quadratic`` without rounding to the safe side and without the cap at one, where
 gradients vanish.
 ``f_kl`` gives value and derivatives of ``maurer`` as numbers, for a custom gradient.
 
@@ -38,14 +38,6 @@ def f_quad(risk: Any, kl_nats: Any, *, n: int, failure_prob: float) -> Any:
     half = cost_per_example(kl_nats, n=n, failure_prob=failure_prob) / 2.0
     root = (_operand("risk", risk) + half) ** 0.5 + half**0.5
     return root * root
-
-
-def f_lambda(risk: Any, kl_nats: Any, lam: Any, *, n: int, failure_prob: float) -> Any:
-    """(R̂ + c/λ)/(1 - λ/2), a bound for all λ in (0, 2) at once, so λ may be trained too; Thiemann et al. 2017."""
-    risk, lam = _operand("risk", risk), _operand("lam", lam)
-    if isinstance(lam, float) and not 0.0 < lam < 2.0:
-        raise ValueError(f"lam must lie strictly between 0 and 2, got {lam!r}; f_quad is its value at the best one.")
-    return (risk + cost_per_example(kl_nats, n=n, failure_prob=failure_prob) / lam) / (1.0 - lam / 2.0)
 
 
 def _operand(name: str, value: Any) -> Any:

@@ -39,17 +39,6 @@ def gaussian_epsilon(*, mu: float, delta: float) -> float:
     return epsilon_end(float(mu), float(delta), 1)
 
 
-def gaussian_mu(*, epsilon: float, delta: float) -> float:
-    """The largest mu for which mu-GDP implies (epsilon, delta)-DP, rounded down.
-
-    Formal guarantee: value-GDP implies (epsilon, delta)-DP.
-    """
-    _check.nonnegative(epsilon=epsilon)
-    delta_in_range(delta)
-    epsilon, delta = float(epsilon), float(delta)
-    return _border(lambda mu: delta_bracket(mu, epsilon)[1] <= delta)[0]
-
-
 def delta_bracket(mu: float, epsilon: float) -> tuple[float, float]:
     """Below and above delta(epsilon)."""
     if mu == 0.0 or epsilon == math.inf:

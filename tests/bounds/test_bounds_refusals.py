@@ -75,7 +75,6 @@ STEP = Gaussian(noise_multiplier=2.0)
 THREE = SelfComposed(event=STEP, count=3)
 PURE = ExponentialMechanism(epsilon=0.1, adjacency="replace-one")
 TWO = Composed(events=(STEP, Gaussian(noise_multiplier=3.0)))
-MIXED = SelfComposed(event=TWO, count=2)
 SUM = RealisedSum(contributions=1.0, records=60)
 INTERVAL = {"tau": 3.0, "loss_low": 0.5, "loss_high": 4.0}
 GIBBS = {"log_partition_lower_nats": -20.0, "log_partition_failure_prob": 0.01, **INTERVAL, **AT}
@@ -249,7 +248,6 @@ TABLE = [
         )
         for made, large in ((noisy_sum_realised, ()), (poisson_sum_realised, ([1.0, 2.0, 11.0],)))
     ),
-    (noisy_sum_realised, {"squared_norms": [1.0] * 4, "records": 10}, {"event": [MIXED]}),
     *((made, {}, {"event": [Composed(events=(THREE, PURE))]}) for made in (noisy_sum_worst_case, PoissonSum)),
     (
         RealisedSum,

@@ -200,3 +200,11 @@ def test_sums_of_nothing_cost_nothing_and_weights_of_orders_are_kept_as_a_tuple(
     given = {"records": 10, "orders": (1.5, 2.0)}
     assert poisson_sum_realised(event=step, squared_norms=[0.0], **given).log_moments == (0.0, 0.0)
     assert bounds.RealisedSum(contributions=1.0, weights=[0.5, 0.5], **given).weights == (0.5, 0.5)
+
+
+def test_norms_of_a_repeated_composition_belong_to_its_steps_in_order():
+    two = (Gaussian(noise_multiplier=2.0), Gaussian(noise_multiplier=3.0))
+    repeated, written = SelfComposed(event=Composed(events=two), count=2), Composed(events=two + two)
+    given = {"squared_norms": [1.0, 2.0, 3.0, 4.0], "records": 10}
+    for made in (noisy_sum_realised, poisson_sum_realised):
+        assert made(event=repeated, **given) == made(event=written, **given)
