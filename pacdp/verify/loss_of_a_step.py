@@ -12,13 +12,14 @@ beyond g_U; left of it likewise with B(g) = E_Q (g - u)^+ and g_L; what is left 
 curve by at most (mass of the cell) (g_l - g_k)/4. Masses are rigorous (Arb).
 """
 
-import math
 from functools import lru_cache
 from itertools import pairwise
+from math import fsum, inf, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
 from flint import arb  # pyright: ignore[reportMissingImports]
+from numpy import ndarray
 
 from pacdp.verify.arithmetic import (
     ONE,
@@ -38,22 +39,19 @@ _DUST = 4e-12  # more than rounding can move the mass of one step
 class Atoms(NamedTuple):
     """One step on the grid: whole indices, masses under P and Q, and what lies at ±infinity."""
 
-    places: np.ndarray
-    p: np.ndarray
-    q: np.ndarray
+    places: ndarray
+    p: ndarray
+    q: ndarray
     at_infinity: float = 0.0
     at_zero: float = 0.0
 
 
 def _about(
-    z: np.ndarray,
-    step: Step,
-    replaced: bool,
-    response: Any = 0.0,
-) -> np.ndarray:
+    z: ndarray, step: Step, replaced: bool, response: Any = 0.0
+) -> ndarray:
     """The loss at noise z, in doubles: it decides where cells begin and end, and how wide they are."""
 
-    def mixed(t: np.ndarray, inside: Any) -> np.ndarray:
+    def mixed(t: ndarray, inside: Any) -> ndarray:
         exponent = inside + t / step.noise - 0.5 / step.noise**2
         return np.log1p(
             step.rate * np.expm1(np.minimum(exponent, 600.0))
@@ -73,14 +71,10 @@ def spread(step: Step, replaced: bool) -> float:
         square += (
             float(p) * _about(z, step, replaced, float(added)) ** 2
         )
-    return math.sqrt(np.sum(weight * square) / np.sum(weight))
+    return sqrt(np.sum(weight * square) / np.sum(weight))
 
 
-def _tails(
-    x: arb,
-    step: Step,
-    replaced: bool,
-) -> tuple[arb, arb]:
+def _tails(x: arb, step: Step, replaced: bool) -> tuple[arb, arb]:
     """P and Q of losses above x."""
     rate = ball(step.rate)
     of_p = ZERO
@@ -99,17 +93,14 @@ def _tails(
 
 
 def _noise_above(
-    u: arb,
-    inside: arb,
-    step: Step,
-    replaced: bool,
+    u: arb, inside: arb, step: Step, replaced: bool
 ) -> tuple[arb, arb, arb]:
     """How probable it is that the ratio exceeds u, with noise around 0, s and -s.
 
     The ratio is 1-q + q c y with y = e^(sz) and c = e^(r - s²/2), or (1-q + q c y) / (1-q + q c/y) with c = e^(-s²/2).
     """
     q = ball(step.rate)
-    if step.noise == math.inf:
+    if step.noise == inf:
         always = arb(int(1 - q + q * inside > u))
         return always, always, always
     if not replaced and u <= 1 - q:
@@ -141,11 +132,7 @@ class _Grid(NamedTuple):
 
 
 def _grid(
-    step: Step,
-    replaced: bool,
-    spacing: float,
-    width: int,
-    share: float,
+    step: Step, replaced: bool, spacing: float, width: int, share: float
 ) -> _Grid:
     sides = np.array([-1.0, 1.0])
     shift = np.array([-1.0 if replaced else 0.0, 1.0]) / step.noise
@@ -166,11 +153,7 @@ def _grid(
 
 @lru_cache(maxsize=256)  # runs that differ in one step share all others
 def atoms(
-    step: Step,
-    replaced: bool,
-    spacing: float,
-    width: int,
-    share: float,
+    step: Step, replaced: bool, spacing: float, width: int, share: float
 ) -> tuple[Atoms, Atoms]:
     """A step that dominates this one, and one that it dominates; cells of ``width``, or a ``share`` of the loss."""
     grid = _grid(step, replaced, spacing, width, share)
@@ -194,11 +177,7 @@ def _on_the_ends(grid: _Grid) -> tuple[list[arb], list[arb]]:
     return p, q
 
 
-def _above(
-    grid: _Grid,
-    p: list[arb],
-    q: list[arb],
-) -> Atoms:
+def _above(grid: _Grid, p: list[arb], q: list[arb]) -> Atoms:
     """The dominating pair, rounded up; beyond the last cell P is at it as far as Q reaches, else at infinity."""
     beyond = grid.q[-1] * grid.g[-1]
     return Atoms(
@@ -209,7 +188,7 @@ def _above(
     )
 
 
-def _up(masses: list[arb]) -> np.ndarray:
+def _up(masses: list[arb]) -> ndarray:
     return np.array([max(0.0, upper(mass)) for mass in masses])
 
 
@@ -242,7 +221,7 @@ def _below(grid: _Grid, q: list[arb]) -> Atoms:
         inner[part][1 : side.cut] = kept * weights[part][1 : side.cut]
         inner[part][side.cut] = kept * weights[part][side.cut :].sum()
     under = inner * np.array([lower(one) for one in grid.g])
-    elsewhere = max(math.fsum(inner), math.fsum(under))
+    elsewhere = max(fsum(inner), fsum(under))
     inner[zero] = under[zero] = max(0.0, 1.0 - elsewhere - _DUST)
     return Atoms(np.array(grid.places), under, inner)
 

@@ -1,16 +1,10 @@
 """The mechanisms that a run's settings plan, whether these ran, and what a budget leaves of them."""
 
-import math
-from collections import Counter
+from math import sqrt
 from typing import Any
 
 from pacdp.verify.claim import Fields, Unchecked, Wrong, require
-from pacdp.verify.events import (
-    Step,
-    noise_of_all,
-    steps_in_order,
-    steps_of,
-)
+from pacdp.verify.events import Step, noise_of_all, steps_of
 from pacdp.verify.loss import private
 
 
@@ -20,13 +14,9 @@ def length(run: Fields, n: int) -> int:
     return max(1, round(batches / run.sampler.get("inner_steps", 1)))
 
 
-def steps_of_chain(
-    sampler: Fields,
-    n: int,
-    steps: int,
-) -> list[Step]:
+def steps_of_chain(sampler: Fields, n: int, steps: int) -> list[Step]:
     """What so many steps of clipped SGLD or Entropy-SG(L)D add: noise (K/C) √(2/(τ h)), at sample rate K/n."""
-    clip = sampler.get("clip_norm") or 0.0
+    clip = sampler["clip_norm"] or 0.0
     require(
         clip and sampler.kind in ("SGLD", "EntropySGD"),
         "the sampler's steps are no private mechanisms",
@@ -55,7 +45,7 @@ def noises(sampler: Fields, steps: int) -> list[float]:
     friction = sampler.get("friction", 1.0)
     return [
         sampler.batch_size
-        * math.sqrt(
+        * sqrt(
             2 * friction / (sampler.tau * t**cooling * size * t**-decay)
         )
         for t in places
@@ -63,9 +53,7 @@ def noises(sampler: Fields, steps: int) -> list[float]:
 
 
 def require_same(
-    said: list[Step],
-    expected: list[Step],
-    slack: float = 0.002,
+    said: list[Step], expected: list[Step], slack: float = 0.002
 ) -> None:
     """As many mechanisms at the same rates, each with as much noise, or a little less, than the settings give."""
     require(
@@ -86,9 +74,7 @@ def require_same(
 
 
 def planned_steps(
-    header: Fields,
-    run: Fields,
-    n: int | None,
+    header: Fields, run: Fields, n: int | None
 ) -> list[Step]:
     """All steps that a private run's configuration plans; its header has to say the same."""
     sampling = run.sampling
@@ -102,7 +88,7 @@ def planned_steps(
             mechanism[name] == value,
             f"the header's {name} is not that of its run",
         )
-    made = steps_in_order(header.event)
+    made = steps_of(header.event)
     require(
         header.step == len(header.chosen) == len(made),
         "the header's number of steps is not that of its run",
@@ -118,9 +104,7 @@ def planned_steps(
 
 
 def steps_by_settings(
-    made: list[Step],
-    run: Fields,
-    batch: float,
+    made: list[Step], run: Fields, batch: float
 ) -> list[Step]:
     """All steps that a private run's configuration plans; those made are the beginning of them.
 
@@ -153,7 +137,7 @@ def steps_by_settings(
 
 def _with_count(run: Fields, noise: float) -> float:
     """Of a sum and, where a quantile of the norms is followed, the count: 1/σ² = 1/z² + 1/(2σ_b)²."""
-    count = run.sampling.get("count_noise")
+    count = run.sampling["count_noise"]
     return noise_of_all([noise, 2 * count]) if count else noise
 
 
@@ -176,9 +160,7 @@ def _noise_for_the_budget(made: list[Step], run: Fields) -> float:
 
 
 def _noises_of_dpsgld(
-    made: list[Step],
-    run: Fields,
-    batch: float,
+    made: list[Step], run: Fields, batch: float
 ) -> list[float]:
     """By the step sizes h: √(2hT), or √(v/h) q/(d C), or, tempered, (K/C) √(2T/h)."""
     method = run.method
@@ -192,22 +174,16 @@ def _noises_of_dpsgld(
     match method.convention:
         case "gradient-slot":
             return [
-                _with_count(
-                    run, math.sqrt(2 * size * method.temperature)
-                )
+                _with_count(run, sqrt(2 * size * method.temperature))
                 for size in sizes
             ]
         case "parameter-slot":
             scale = sampling.sample_rate / method.drift / clip
-            return [
-                math.sqrt(method.noise / size) * scale for size in sizes
-            ]
+            return [sqrt(method.noise / size) * scale for size in sizes]
         case "tempered":
-            noise = math.sqrt(2 * method.temperature / sizes[0])
+            noise = sqrt(2 * method.temperature / sizes[0])
             first = batch / clip * noise or made[0].noise
-            return [
-                first * math.sqrt(sizes[0] / size) for size in sizes
-            ]
+            return [first * sqrt(sizes[0] / size) for size in sizes]
         case convention:
             raise Wrong(
                 f"this checker knows no {convention!r} of DP-SGLD"
@@ -222,18 +198,18 @@ def relation(run: Fields) -> tuple[float, bool]:
     if "budget" not in run:
         return 1e-5, True  # a chain
     budget = run.budget
-    replaced = budget.adjacency == "replace-one"
-    return budget.delta, replaced or not run.sampling.public_size
+    return (
+        budget.delta,
+        budget.adjacency == "replace-one"
+        or not run.sampling.public_size,
+    )
 
 
 def steps_paid_for(
-    event: Any,
-    made: int,
-    planned: list[Step],
-    run: Fields,
+    event: Any, made: int, planned: list[Step], run: Fields
 ) -> list[Step]:
     """The mechanisms that a certificate pays for: those made, and those that the budget has left of the plan."""
-    count = sum(steps_of(event).values())
+    count = len(steps_of(event))
     paid = planned[:count]
     require(
         made <= count <= len(planned),
@@ -243,9 +219,9 @@ def steps_paid_for(
         count == made or affordable(paid, run) is not False,
         f"{count} steps are paid for, and the budget ends the run before",
     )
-    more = planned[: count + 1]
     require(
-        count == len(planned) or not affordable(more, run, share=0.99),
+        count == len(planned)
+        or not affordable(planned[: count + 1], run, share=0.99),
         f"{count} steps are paid for, and the run was to make more",
     )
     return paid
@@ -256,6 +232,9 @@ def affordable(
 ) -> bool | None:
     """Whether steps keep to a share of the run's epsilon; None where that is undecided."""
     budget = run.budget
-    replaced = budget.adjacency == "replace-one"
-    epsilon = share * budget.epsilon
-    return private(Counter(steps), epsilon, budget.delta, replaced)
+    return private(
+        steps,
+        share * budget.epsilon,
+        budget.delta,
+        budget.adjacency == "replace-one",
+    )

@@ -1,9 +1,7 @@
 """A private run: its mechanism by header, settings and result, and what it spent of its budget."""
 
-from collections import Counter
-
 from pacdp.verify.claim import Unchecked, require, same
-from pacdp.verify.events import Step, steps_in_order
+from pacdp.verify.events import Step, steps_of
 from pacdp.verify.files import Folder
 from pacdp.verify.loss import private, require_private
 from pacdp.verify.plan import affordable, relation
@@ -21,14 +19,13 @@ def check_mechanism(f: Folder) -> None:
     source = "SeededRandomness" if seeded else "SystemRandomness"
     same("the header's source of noise", header.randomness, source)
     said = f.result.part("privacy") if f.result else {}
-    replaced = (
-        "replace-one" if relation(run)[1] else run.budget.adjacency
-    )
     expected = {
-        "adjacency": replaced,
+        "adjacency": "replace-one"
+        if relation(run)[1]
+        else run.budget.adjacency,
         "delta": run.budget.delta,
         "counted": header.ledger is not None,
-        "units": f.report.get("n"),
+        "units": f.report["n"],
     }
     for name, one in expected.items():
         if one is not None:
@@ -45,7 +42,7 @@ def check_mechanism(f: Folder) -> None:
 
 def check_spent(f: Folder) -> None:
     """The epsilon of the last row, and of the result, is what ran; what was spent is within the budget."""
-    made = steps_in_order(f.header.event)
+    made = steps_of(f.header.event)
     result = f.result
     if f.rows:
         row = f.rows[-1]
@@ -61,12 +58,16 @@ def check_spent(f: Folder) -> None:
             "the result is of an earlier version, which took the number of records for private"
         )
     own = spent.of_budget
-    ran = Counter(made[: result.steps])
+    ran = made[: result.steps]
     same("what the budget counts", own.adjacency, budget.adjacency)
-    replaced = own.adjacency == "replace-one"
     require(
         own.epsilon <= budget.epsilon
-        and private(ran, own.epsilon, spent.delta, replaced)
+        and private(
+            ran,
+            own.epsilon,
+            spent.delta,
+            own.adjacency == "replace-one",
+        )
         is not False,
         f"epsilon {own.epsilon!r} of the budget is not what was spent, or more than there is",
     )
@@ -88,8 +89,6 @@ def _check_epsilon(
         delta == planned and affordable(ran, f.run) is not False,
         f"{what} is not within the budget",
     )
-    less = epsilon and private(
-        Counter(ran), 0.95 * epsilon, delta, replaced
-    )
+    less = epsilon and private(ran, 0.95 * epsilon, delta, replaced)
     require(not less, f"{what} is more than what ran costs")
-    require_private(what, Counter(ran), epsilon, delta, replaced)
+    require_private(what, ran, epsilon, delta, replaced)

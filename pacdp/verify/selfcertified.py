@@ -12,9 +12,9 @@ from pacdp.verify.claim import (
     Statement,
     Unchecked,
     about,
-    all_judged,
     exactly,
     fields,
+    judged,
     parsed,
     require,
     same,
@@ -27,9 +27,7 @@ SUM = 1 + 2.0**-45
 """Shares are decimal fractions, added up."""
 
 
-def check_self_certified(
-    record: Mapping[str, Any],
-) -> list[Statement]:
+def check_self_certified(record: Mapping[str, Any]) -> list[Statement]:
     """A statement on each certificate, on the choice among them, the ledger, the counts, and on what is only told."""
     made = fields(record)
     found = check_certificate(made.certificate)
@@ -45,7 +43,7 @@ def check_self_certified(
         "remarks": _remarks,
         "what is told beside": _told,
     }
-    return [*found, *all_judged("self-certified", checks, made)]
+    return [*found, *judged("self-certified", checks, made)]
 
 
 def _certified(record: Fields) -> list[Fields]:
@@ -58,11 +56,9 @@ def _choice(record: Fields) -> None:
     made = record.certificate
     tried = _certified(record)
     names = ("name", "of", "value", "failure_prob")
-    listed = [
-        [one.certificate[name] for name in names] for one in tried
-    ]
     require(
-        parsed(made.inputs.among) == listed,
+        parsed(made.inputs.among)
+        == [[one.certificate[name] for name in names] for one in tried],
         "the certificates that were compared are not those of the routes that were tried",
     )
     best = tried[made.inputs.chosen_position]
@@ -83,8 +79,11 @@ def _ledger(record: Fields) -> None:
     shares = shares_of(record.budget)
     made = record.certificate
     tried = {one.name: one.certificate for one in record.tried}
-    names = sorted(one.name for one in record.tried)
-    same("what the ledger pays for", sorted(shares), names)
+    same(
+        "what the ledger pays for",
+        sorted(shares),
+        sorted(one.name for one in record.tried),
+    )
     require(
         all(share > 0 for share in shares.values()),
         "the ledger has nothing for a route",
@@ -96,11 +95,13 @@ def _ledger(record: Fields) -> None:
             one is None or exactly(one.failure_prob) <= share * SUM,
             f"the certificate of {name} may fail more often than the ledger says",
         )
-    lost = total(
-        shares[name] for name, one in tried.items() if one is None
+    about(
+        "what is paid for routes that came to nothing",
+        made.budget.get(LOST, 0),
+        total(
+            shares[name] for name, one in tried.items() if one is None
+        ),
     )
-    said = made.budget.get(LOST, 0)
-    about("what is paid for routes that came to nothing", said, lost)
 
 
 def shares_of(ledger: Fields) -> dict[str, arb]:
@@ -131,12 +132,13 @@ def _counts(record: Fields) -> None:
             same(f"training records of {name}", one.train, split.train)
             same("both parts", one.train + one.bound, split.n)
             counted = "k" in inputs
-            error = (
+            about(
+                f"the error of {name}",
+                one.error,
                 inputs.k / arb(inputs.n)
                 if counted
-                else exactly(inputs.risk)
+                else exactly(inputs.risk),
             )
-            about(f"the error of {name}", one.error, error)
         for said in made.hypotheses:
             if said.name == RECORDS:
                 same(f"the unit of {name}", said.unit, split.unit)
@@ -144,8 +146,12 @@ def _counts(record: Fields) -> None:
 
 def _remarks(record: Fields) -> None:
     """What certificates take for true of inputs that stand on both sides of the split is remarked on."""
-    tried = (one.certificate for one in _certified(record))
-    due = of_equal_inputs([record.certificate, *tried])
+    due = of_equal_inputs(
+        [
+            record.certificate,
+            *(one.certificate for one in _certified(record)),
+        ]
+    )
     require_due(record.remarks, due)
 
 

@@ -17,14 +17,13 @@ _SMALL = arb(2) ** -150
 
 def compression(c: Claim) -> arb:
     """ε_k: the largest v with Σ_{m=k}^{n-1} λ_m C(m,k)/C(n,k) (1-v)^(m-n) ≤ 1 ("Sample compression")."""
-    k = c.raw("k")
     n = c.n
-    require(isinstance(k, int) and 0 <= k <= n, f"k is {k!r}, of {n}")
+    k = c.whole("k", n)
     c.term_agrees("kept_share", arb(k) / n)
     sizes = _weights(c, k)
     if k == n or sizes == []:
         return ONE
-    log_delta = c["failure_prob"].log()
+    log_delta = c.failure_prob.log()
     lowest = (arb(k) / n).max(ONE / n / 2**60)
     return zero_of(
         lambda v: log_delta + _log_tail(k, n, sizes, v), lowest, 1
@@ -36,7 +35,7 @@ def _weights(c: Claim, k: int) -> list[tuple[int, arb]] | None:
     if "weight_sizes" not in c.inputs:
         return None
     sizes = [
-        int(part) for part in str(c.raw("weight_sizes")).split(",")
+        int(part) for part in str(c.inputs.weight_sizes).split(",")
     ]
     shares = c.listed("weight_shares")
     require(
@@ -68,11 +67,7 @@ def _log_tail(
     return log_sum(logs)
 
 
-def _log_uniform(
-    k: int,
-    n: int,
-    v: arb,
-) -> arb:
+def _log_uniform(k: int, n: int, v: arb) -> arb:
     """ln of P(Bin(n, v) > k) / (n v P(Bin(n, v) = k)), for λ_m = δ/n ("Sample compression")."""
     log_mass = log_choose(n, k) + (n - k) * (1 - v).log()
     if k:
@@ -81,12 +76,7 @@ def _log_uniform(
     return above.log() - (n * v).log() - log_mass
 
 
-def _at_most(
-    k: int,
-    n: int,
-    v: arb,
-    mass: arb,
-) -> arb:
+def _at_most(k: int, n: int, v: arb, mass: arb) -> arb:
     """P(Bin(n, v) ≤ k) from P(Bin(n, v) = k) downward ("Sample compression")."""
     odds = (1 - v) / v
     term = below = mass

@@ -18,11 +18,11 @@ class _Gibbs:
 
     def __init__(self, c: Claim) -> None:
         self.c = c
-        self.tau = c["tau"]
-        self.v = c["log_partition_lower_nats"]
-        self.low = c["loss_low"]
-        self.high = c["loss_high"]
-        self.scale = c["error_loss"] - self.low
+        self.tau = c.tau
+        self.v = c.log_partition_lower_nats
+        self.low = c.loss_low
+        self.high = c.loss_high
+        self.scale = c.error_loss - self.low
         self.top = (-self.v / self.tau).max(self.low).min(self.high)
 
     def cap(self) -> arb:
@@ -72,17 +72,17 @@ def gibbs_pac_bayes(c: Claim) -> arb:
 
 def free_energy(c: Claim) -> arb:
     """-ln Z - τa, at most τ(b - a) ("Divergence of a Gibbs posterior")."""
-    tau = c["tau"]
-    low = c["loss_low"]
-    spread = tau * (c["loss_high"] - low)
+    tau = c.tau
+    low = c.loss_low
+    spread = tau * (c.loss_high - low)
     if "log_partition_lower_nats" not in c.inputs:
         return spread
-    nats = -c["log_partition_lower_nats"] - tau * low
+    nats = -c.log_partition_lower_nats - tau * low
     return nats.max(ZERO).min(spread)
 
 
 def gibbs_catoni(c: Claim) -> arb:
     """[1 - exp(-(-v - τa + Λ)/n)]/(1 - e^(-C/n)), C = τ(b - a) ("Certificates without draws of the posterior")."""
-    spread = c["tau"] * (c["loss_high"] - c["loss_low"])
+    spread = c.tau * (c.loss_high - c.loss_low)
     c.terms_are(inverse_temperature=spread)
     return (-c.nats / c.n).expm1() / (-spread / c.n).expm1()
