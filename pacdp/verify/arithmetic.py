@@ -141,9 +141,7 @@ def log_xi(n: int) -> arb:
 
 def log_choose(n: int, k: int) -> arb:
     """ln C(n, k)."""
-    taken = arb(k + 1).lgamma()
-    left = arb(n - k + 1).lgamma()
-    return arb(n + 1).lgamma() - taken - left
+    return arb.bin_uiui(n, k).log()
 
 
 def normal_above(z: arb) -> arb:

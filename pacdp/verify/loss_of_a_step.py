@@ -12,8 +12,8 @@ beyond g_U; left of it likewise with B(g) = E_Q (g - u)^+ and g_L; what is left 
 curve by at most (mass of the cell) (g_l - g_k)/4. Masses are rigorous (Arb).
 """
 
+from collections.abc import Callable, Iterable
 from functools import lru_cache
-from itertools import pairwise
 from math import fsum, inf, sqrt
 from typing import Any, NamedTuple
 
@@ -118,17 +118,25 @@ def _noise_above(
 
 
 class _Grid(NamedTuple):
-    """Cells of one step: their ends as whole indices and ratios, and P and Q of losses above each of them."""
+    """Cells of one step: their ends as whole indices and ratios, and P and Q of losses above each of them, exactly."""
 
-    places: list[int]
-    g: list[arb]
-    p: list[arb]
-    q: list[arb]
+    places: ndarray
+    g: ndarray
+    p: ndarray
+    q: ndarray
 
     @property
     def missing(self) -> arb:
         """What Q has beyond the first cell and P has not."""
         return 1 - self.q[0] - (1 - self.p[0]) / self.g[0]
+
+
+def _exact(values: Iterable[arb]) -> ndarray:
+    return np.array([*values], dtype=object)
+
+
+def _rounded(to: Callable[[arb], float], values: ndarray) -> ndarray:
+    return np.array([to(one) for one in values])
 
 
 def _grid(
@@ -147,8 +155,9 @@ def _grid(
     index.sort()
     x = [ball(spacing) * k for k in index]
     tails = [_tails(each, step, replaced) for each in x]
-    of_p, of_q = (list(column) for column in zip(*tails, strict=True))
-    return _Grid(index, [each.exp() for each in x], of_p, of_q)
+    of_p, of_q = map(_exact, zip(*tails, strict=True))
+    g = _exact(each.exp() for each in x)
+    return _Grid(np.array(index), g, of_p, of_q)
 
 
 @lru_cache(maxsize=256)  # runs that differ in one step share all others
@@ -158,58 +167,49 @@ def atoms(
     """A step that dominates this one, and one that it dominates; cells of ``width``, or a ``share`` of the loss."""
     grid = _grid(step, replaced, spacing, width, share)
     p, q = _on_the_ends(grid)
-    return _above(grid, p, q), _below(grid, q)
+    return _above(grid, p, q.copy()), _below(grid, q)
 
 
-def _on_the_ends(grid: _Grid) -> tuple[list[arb], list[arb]]:
+def _on_the_ends(grid: _Grid) -> tuple[ndarray, ndarray]:
     """Masses of P and Q where that of each cell goes to its ends; what lies below all cells is at the first point."""
+    low, high = grid.g[:-1], grid.g[1:]
+    mass = grid.p[:-1] - grid.p[1:]
+    excess = mass / low - (grid.q[:-1] - grid.q[1:])
+    upward = excess / (1 / low - 1 / high)
+    downward = mass - upward
     first = 1 - grid.p[0]
-    p = [first]
-    q = [first / grid.g[0]]
-    for cell, (low, high) in enumerate(pairwise(grid.g)):
-        mass = grid.p[cell] - grid.p[cell + 1]
-        excess = mass / low - (grid.q[cell] - grid.q[cell + 1])
-        upward = excess / (1 / low - 1 / high)
-        p[-1] += mass - upward
-        q[-1] += (mass - upward) / low
-        p.append(upward)
-        q.append(upward / high)
+    p = _exact([first, *upward])
+    q = _exact([first / low[0], *upward / high])
+    p[:-1] += downward
+    q[:-1] += downward / low
     return p, q
 
 
-def _above(grid: _Grid, p: list[arb], q: list[arb]) -> Atoms:
+def _above(grid: _Grid, p: ndarray, q: ndarray) -> Atoms:
     """The dominating pair, rounded up; beyond the last cell P is at it as far as Q reaches, else at infinity."""
     beyond = grid.q[-1] * grid.g[-1]
-    return Atoms(
-        np.array(grid.places),
-        _up([*p[:-1], p[-1] + beyond]),
-        _up([*q[:-1], q[-1] + grid.q[-1]]),
-        *_up([grid.p[-1] - beyond, grid.missing]).tolist(),
-    )
+    p[-1] += beyond
+    q[-1] += grid.q[-1]
+    ends = _exact([grid.p[-1] - beyond, grid.missing])
+    masses = [_rounded(upper, one).clip(0.0) for one in (p, q, ends)]
+    return Atoms(grid.places, *masses[:2], *masses[2].tolist())
 
 
-def _up(masses: list[arb]) -> ndarray:
-    return np.array([max(0.0, upper(mass)) for mass in masses])
-
-
-def _below(grid: _Grid, q: list[arb]) -> Atoms:
+def _below(grid: _Grid, q: ndarray) -> Atoms:
     """The dominated pair: both sides lowered, and what is left at 1 in agreement.
 
     The heights are C and B at the ends, rounded down; the gaps, what a chord may lie above the curve by, rounded up.
     """
-    zero = grid.places.index(0)
-    curve = list(zip(*grid[1:], strict=True))
-    rise = [lower(p - g * q) for g, p, q in curve]
-    fall = [lower(g * (1 - q) - (1 - p)) for g, p, q in curve]
-    gap = [
-        upper((one[2] - other[2]) * (other[0] - one[0]) / 4)
-        for one, other in pairwise(curve)
-    ]
+    zero = int(np.argmin(abs(grid.places)))
+    rise = _rounded(lower, grid.p - grid.g * grid.q)
+    fall = _rounded(lower, grid.g * (1 - grid.q) - (1 - grid.p))
+    cells = (grid.q[:-1] - grid.q[1:]) * (grid.g[1:] - grid.g[:-1])
+    gap = _rounded(upper, cells / 4)
     right = _lowered(rise[zero:], gap[zero:])
     left = _lowered(fall[zero::-1], gap[:zero][::-1])
-    masses = [q[0] + grid.missing, *q[1:]]
-    masses[-1] += grid.q[-1]  # whatever lies farther out
-    weights = np.array([lower(mass) for mass in masses])
+    first = q[0] + grid.missing
+    last = q[-1] + grid.q[-1]  # and whatever lies farther out
+    weights = _rounded(lower, _exact([first, *q[1:-1], last]))
     inner = np.zeros(len(weights))
     lost = max(right.lost, left.lost)
     for side, part in (
@@ -220,10 +220,10 @@ def _below(grid: _Grid, q: list[arb]) -> Atoms:
         kept *= 1.0 - _DUST / 4
         inner[part][1 : side.cut] = kept * weights[part][1 : side.cut]
         inner[part][side.cut] = kept * weights[part][side.cut :].sum()
-    under = inner * np.array([lower(one) for one in grid.g])
+    under = inner * _rounded(lower, grid.g)
     elsewhere = max(fsum(inner), fsum(under))
     inner[zero] = under[zero] = max(0.0, 1.0 - elsewhere - _DUST)
-    return Atoms(np.array(grid.places), under, inner)
+    return Atoms(grid.places, under, inner)
 
 
 class _Lowered(NamedTuple):
@@ -234,10 +234,8 @@ class _Lowered(NamedTuple):
     keep: float
 
 
-def _lowered(heights: list[float], gaps: list[float]) -> _Lowered:
+def _lowered(height: ndarray, gap: ndarray) -> _Lowered:
     """The cut that loses least; the heights fall outward."""
-    height = np.array(heights)
-    gap = np.array(gaps)
     best = _Lowered(1, 1.0, 0.0)
     for cut in np.unique(np.geomspace(1, len(gap), 200).astype(int)):
         if height[cut] > 0.0:

@@ -99,14 +99,11 @@ def check(p: Price) -> None:
         agree("inputs.privacy_mu", c.inputs.privacy_mu, mu)
     if notion == "approximate" and c.privacy_delta == 0:
         notion = "pure"
-    lost = [
-        c[name]
-        for name in ("privacy_mu", "privacy_rho")
-        if name in c.inputs
-    ]
+    named = {"privacy_mu", "privacy_rho"} & c.inputs.keys()
+    lost = total(c[name] for name in named)
     if notion == "pure":
         _check_pure(p, c.privacy_epsilon * (2 if added else 1))
-    elif alpha == inf and lost and max(map(float, lost)) == 0.0:
+    elif alpha == inf and named and lost == 0:
         p.agree(p.log)
     elif p.claimed < inf and 1 < alpha < inf and 0 <= level < inf:
         t = Transfer(p.n, ball(alpha) - 1, ball(level), *parts)
@@ -120,31 +117,24 @@ def check(p: Price) -> None:
 
 def _split(p: Price) -> list[arb]:
     """δ₁, δ₂ and δ₃, by the terms and by the budget, which add up to what pays for the price."""
-    said = p.c.terms
     budget = p.c.budget
-    terms = {
-        one: p.term(one) for one in _SPLIT if one + p.suffix in said
-    }
+    said = [p.c.terms[one + p.suffix] for one in _SPLIT]
+    paid = [budget[entry] for entry in _SPLIT.values()]
+    none = [None] * 3
     if "transfer" in budget:
-        paid = {
-            one: budget[entry]
-            for one, entry in _SPLIT.items()
-            if entry in budget
-        }
         require(
-            terms in ({}, paid),
-            f"the budget divides the failure probability as {paid}, and the terms as {terms}",
+            said in (none, paid),
+            f"the budget divides the failure probability as {paid}, and the terms as {said}",
         )
-        terms = paid
-    if not terms:
+        said = paid
+    if said == none:
         raise Unchecked(
             "how the failure probability of the transfer was divided is not in the file"
         )
-    parts = [exactly(terms.get(one, 0.0)) for one in _SPLIT]
+    parts = [exactly(one or 0) for one in said]
     whole = float(total(parts))
-    about(
-        "the parts of the transfer's probability", whole, p.c.price_prob
-    )
+    what = "the parts of the transfer's probability"
+    about(what, whole, p.c.price_prob)
     return parts
 
 
