@@ -31,7 +31,7 @@ from pacdp.verify.claim import (
 )
 from pacdp.verify.files import other_format
 from pacdp.verify.formulas import COSTS, FORMULAS, PRICED, counts
-from pacdp.verify.formulas.prices import MOMENTS, PREFIXES, check_price
+from pacdp.verify.formulas.prices import OWN_INPUT, PRICES, check_price
 from pacdp.verify.needs import (
     RECORDS,
     STANDINGS,
@@ -69,7 +69,7 @@ _ALIASES = {
 _KINDS = {
     **{
         prefix + formula: (prefix, formula)
-        for prefix in PREFIXES
+        for prefix in PRICES
         for formula in PRICED
     },
     **{formula: ("", formula) for formula in FORMULAS},
@@ -89,15 +89,6 @@ _RISKS = {
     "largest gap between ": "largest_gap",
 }
 """How the name of the risk begins that these formulas bound; others bound whatever lies in [0, 1]."""
-_BY_INPUT = {
-    "privacy_notion": "private_",
-    "sum_event": "poisson_sum_",
-    "sum_mu": "noisy_sum_",
-    "draw_spread": "gibbs_range_",
-    **{moments: prefix for prefix, moments in MOMENTS.items()},
-    "sum_contributions": "realised_sum_",
-}
-"""Prices by an input that they alone have; a worst case may name its event as well, and the last one counts."""
 
 
 def read_claim(
@@ -131,8 +122,8 @@ def _named(name: str, c: Claim) -> tuple[str, str, str]:
         return head, "", "ece_second_moment"
     # the calibration error of one draw is by PAC-Bayes
     prefix = "dp_" if "transfer" in c.costs else ""
-    for name, other in _BY_INPUT.items():
-        if name in c.inputs:
+    for other, own in OWN_INPUT.items():
+        if own in c.inputs:
             prefix = other
     return head, prefix, "ece_pac_bayes"
 
@@ -209,8 +200,9 @@ def _failure(c: Claim) -> None:
         "monte_carlo_failure_prob": ["Monte Carlo"],
         "log_partition_failure_prob": ["log partition"],
     }
-    for name in paid.keys() & c.inputs.keys():
-        about(f"inputs.{name}", c.inputs[name], c.paid(*paid[name]))
+    for name, entries in paid.items():
+        if name in c.inputs:
+            about(f"inputs.{name}", c.inputs[name], c.paid(*entries))
 
 
 def _hypotheses(c: Claim) -> None:

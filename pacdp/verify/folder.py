@@ -42,13 +42,14 @@ from pacdp.verify.needs import (
 )
 from pacdp.verify.norms import PAYING, check_norms, every_record
 from pacdp.verify.plan import (
+    check_mechanism,
+    check_spent,
     length,
     planned_steps,
     require_same,
     steps_of_chain,
     steps_paid_for,
 )
-from pacdp.verify.private import check_mechanism, check_spent
 
 _READ = """
     checkpoint.safetensors config.json metrics.jsonl result.json certificates.json provenance.json

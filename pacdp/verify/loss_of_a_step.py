@@ -167,7 +167,8 @@ def atoms(
     """A step that dominates this one, and one that it dominates; cells of ``width``, or a ``share`` of the loss."""
     grid = _grid(step, replaced, spacing, width, share)
     p, q = _on_the_ends(grid)
-    return _above(grid, p, q.copy()), _below(grid, q)
+    below = _below(grid, q)
+    return _above(grid, p, q), below
 
 
 def _on_the_ends(grid: _Grid) -> tuple[ndarray, ndarray]:
@@ -191,8 +192,12 @@ def _above(grid: _Grid, p: ndarray, q: ndarray) -> Atoms:
     p[-1] += beyond
     q[-1] += grid.q[-1]
     ends = _exact([grid.p[-1] - beyond, grid.missing])
-    masses = [_rounded(upper, one).clip(0.0) for one in (p, q, ends)]
-    return Atoms(grid.places, *masses[:2], *masses[2].tolist())
+    of_p, of_q, beside = (
+        _rounded(upper, one).clip(0.0) for one in (p, q, ends)
+    )
+    return Atoms(
+        grid.places, of_p, of_q, float(beside[0]), float(beside[1])
+    )
 
 
 def _below(grid: _Grid, q: ndarray) -> Atoms:

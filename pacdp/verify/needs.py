@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from pacdp.verify.claim import Fields, Unchecked, Wrong, require
-from pacdp.verify.formulas import NEEDED
+from pacdp.verify.formulas import NEEDED, prices
 
 STANDINGS = ("proved", "declared", "unproved")
 
@@ -30,47 +30,41 @@ _STATIONARY = "chain stationary"
 _DRAWS = "draws independent"
 
 _EVERY = (RECORDS, _LAW, "settings fixed beforehand")
-_PRIVACY = (COVERED, _NOISE)
-_SUMS = (*BY_SUMS, _NOISE, "first weights independent")
-_EXACT = (
-    "drawn from the law that is paid for",
-    "potentials one a record",
-    _NOISE,
-    "schedule blind to the records",
-)
-_DRAW = (*_EXACT, "losses within their range")
-_SECRET_BATCHES = "batches secret and Poisson"
-
-OF_PRICE: dict[str, tuple[str, ...]] = {
-    "": (),
-    "dp_": _PRIVACY,
-    "max_information_": _PRIVACY,
-    "printed_2018_": _PRIVACY,
-    "private_": _PRIVACY,
-    "noisy_sum_": (*_SUMS, KNOWN_BATCHES, BOUNDED),
-    "realised_sum_": (*_SUMS, KNOWN_BATCHES, KEPT),
-    "poisson_sum_": (*_SUMS, _SECRET_BATCHES, BOUNDED),
-    "realised_poisson_": (*_SUMS, _SECRET_BATCHES, KEPT),
-    "gibbs_range_": _DRAW,
-    "gibbs_losses_": (*_DRAW, "losses of all records kept"),
-    "gibbs_gradients_": (*_EXACT, "losses convex", KEPT),
-}
-"""What is needed because of the price, by its prefix; an independent prior is among the needs of the formula."""
-_PURE = ("dp_", "max_information_", "printed_2018_")
-"""Prices of a bare epsilon: for a chain it is that of the law which the chain stands in for."""
-
 _KINDS: dict[str, tuple[str, ...]] = {
     "prior": (*_EVERY, _PRIOR),
     "drawn": (*_EVERY, _PRIOR, _DRAWS),
     "new_rows": (*_EVERY, _PREDICTOR),
-    "private": (*_EVERY, *_PRIVACY),
+    "private": (*_EVERY, COVERED, _NOISE),
     "learner": (*_EVERY, "learner saw picked records alone"),
     "surrogate": (*_EVERY, "neither network saw the unlabelled rows"),
     "draws": (_DRAWS,),
     "chain": (_DRAWS, _STATIONARY),
+    "privacy": (COVERED, _NOISE),
+    "sums": (*BY_SUMS, _NOISE, "first weights independent"),
+    "known": (KNOWN_BATCHES,),
+    "secret": ("batches secret and Poisson",),
+    "bounded": (BOUNDED,),
+    "kept": (KEPT,),
+    "exact": (
+        "drawn from the law that is paid for",
+        "potentials one a record",
+        _NOISE,
+        "schedule blind to the records",
+    ),
+    "ranged": ("losses within their range",),
+    "all_losses": ("losses of all records kept",),
+    "convex": ("losses convex",),
 }
+"""Hypotheses by the words of the tables of bounds and prices."""
 OF_FORMULA = {name: _KINDS[kind] for name, kind in NEEDED.items()}
 """What is needed because of the formula, at an independent prior; another price replaces what saw none of the rows."""
+OF_PRICE = {
+    prefix: [name for kind in kinds for name in _KINDS[kind]]
+    for prefix, kinds in prices.NEEDED.items()
+}
+"""What is needed because of the price, by its prefix."""
+_PURE = ("dp_", "max_information_", "printed_2018_")
+"""Prices of a bare epsilon: for a chain it is that of the law which the chain stands in for."""
 
 _ABOUT_THE_WORLD = {RECORDS, _LAW, _NOISE}
 """What no file and no program shows."""

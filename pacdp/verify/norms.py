@@ -100,7 +100,5 @@ def realised_contributions(
 def every_record(header: Fields) -> bool:
     """Whether every record is in every batch of the chain."""
     sampler = header.sampler
-    return (
-        bool(sampler.get("every_record", False))
-        and sampler.batch_size == header.n
-    )
+    every = bool(sampler["every_record"])
+    return every and sampler.batch_size == header.n

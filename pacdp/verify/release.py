@@ -140,24 +140,20 @@ def _settings(f: Folder) -> None:
 def _remarks(f: Folder) -> None:
     """Those that the settings ask for are there, and no other: of noise from a seed, and of a number that is public."""
     run = f.settings.run
-    due = list[str]()
-    if "sampler" in run:
-        due.append(PUBLIC_RATE)
-    elif not run.sampling.public_size:
-        due.append(PUBLIC_SIZE)
     seeded = SEEDED in f.settings.remarks
-    if seeded:
-        due.append(SEEDED)
+    due = []
+    if "sampler" in run:
+        due = [PUBLIC_RATE]
+    elif not run.sampling.public_size:
+        due = [PUBLIC_SIZE]
+    due += [SEEDED] * seeded
     same("what the settings remark", f.settings.remarks, due)
     require(
         seeded or not run["reproducible"],
         "the settings take the noise from a seed, and do not say so",
     )
-    same(
-        "what is said of the seed",
-        [f.header["remark"], f.report.details["seeded"]],
-        [SEEDED if seeded else None] * 2,
-    )
+    said = {f.header["remark"], f.report.details["seeded"]}
+    same("what is said of the seed", said, {SEEDED if seeded else None})
 
 
 def _spent(f: Folder) -> None:
@@ -165,18 +161,14 @@ def _spent(f: Folder) -> None:
     spent = f.report.details.spent
     said = spent.delta, spent.adjacency == "replace-one"
     same("delta and neighbours", said, relation(f.settings.run))
-    same("the report's epsilon", spent.epsilon, spent.upper)
     require(
-        0
-        <= number(spent.lower)
-        <= number(spent.estimate)
-        <= spent.upper,
+        0 <= number(spent.lower) <= number(spent.estimate)
+        and spent.estimate <= spent.upper == spent.epsilon,
         f"epsilon is said to be {spent.estimate!r}, from {spent.lower!r} to {spent.upper!r}",
     )
-    same("how it was accounted", spent.status, "accounted")
     require(
-        spent.method in _METHODS,
-        f"by {spent.method!r} nothing is accounted",
+        spent.status == "accounted" and spent.method in _METHODS,
+        f"by {spent.method!r} nothing is {spent.status!r}",
     )
 
 
@@ -189,28 +181,21 @@ def _counts(f: Folder) -> None:
         {"event": "Gaussian", "noise_multiplier": said[name]}
         for name in ("std_errors", "std_n")
     ]
+    events = [f.report.privacy.event, *noise]
+    both = [step for one in events for step in steps_of(one)]
     require(
-        steps_of(together.event)
-        == steps_of(
-            {
-                "event": "Composed",
-                "inner": [f.report.privacy.event, *noise],
-            }
-        ),
+        steps_of(together.event) == both,
         "what the counts cost with the run is of another event than the run's with theirs",
     )
-    same(
-        "delta and neighbours of counts",
-        *[(one.delta, one.adjacency) for one in (together, spent)],
-    )
+    relations = [
+        (one.delta, one.adjacency) for one in (together, spent)
+    ]
+    same("delta and neighbours of counts", *relations)
     same("the unit of the counts", said.unit, f.report.unit)
     for made in f.report.certificates:
         for name, entry in _REPEATED.items():
-            same(
-                f"{name} of {made.name}",
-                made.inputs.get(entry),
-                said[name],
-            )
+            what = f"{name} of {made.name}"
+            same(what, made.inputs[entry], said[name])
 
 
 def _nothing_else(f: Folder) -> None:
@@ -265,12 +250,9 @@ def _nothing_beside(f: Folder) -> None:
     """Of weights alone: no other file, tensor or entry is there, and no other remark."""
     _require_known(_of_the_weights(f))
     remark = f.header["remark"]
+    told = f.header.adjacency, remark
     require(
-        remark is None
-        or (
-            f.header.adjacency == "replace-one"
-            and remark == PUBLIC_BATCHES
-        ),
+        remark is None or told == ("replace-one", PUBLIC_BATCHES),
         f"the remark is {remark!r}",
     )
 
@@ -280,9 +262,8 @@ def _cost_alone(f: Folder) -> None:
     words = f.header.adjacency
     require(words in _NEIGHBOURS, f"its neighbours are {words!r}")
     replaced = words == "replace-one"
-    most = loss.epsilon_upper(
-        steps_of(f.header.event, replaced), _DELTA, replaced
-    )
+    ran = steps_of(f.header.event, replaced)
+    most = loss.epsilon_upper(ran, _DELTA, replaced)
     raise Unchecked(
         f"the folder holds weights and the event that they cost, and no report: the event is private at epsilon = "
         f"{most:.4f} and delta = {_DELTA:g} for {words} neighbours, and nothing shows that it is what ran"

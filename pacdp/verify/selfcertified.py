@@ -19,7 +19,8 @@ from pacdp.verify.claim import (
     require,
     same,
 )
-from pacdp.verify.needs import RECORDS, standings
+from pacdp.verify.measured import mean_of
+from pacdp.verify.needs import standings, units
 from pacdp.verify.remarks import of_equal_inputs, require_due
 
 FORMAT = "pacdp-self-certified/1"
@@ -79,11 +80,8 @@ def _ledger(record: Fields) -> None:
     shares = shares_of(record.budget)
     made = record.certificate
     tried = {one.name: one.certificate for one in record.tried}
-    same(
-        "what the ledger pays for",
-        sorted(shares),
-        sorted(one.name for one in record.tried),
-    )
+    names = [one.name for one in record.tried]
+    same("what the ledger pays for", sorted(shares), sorted(names))
     require(
         all(share > 0 for share in shares.values()),
         "the ledger has nothing for a route",
@@ -95,13 +93,9 @@ def _ledger(record: Fields) -> None:
             one is None or exactly(one.failure_prob) <= share * SUM,
             f"the certificate of {name} may fail more often than the ledger says",
         )
-    about(
-        "what is paid for routes that came to nothing",
-        made.budget.get(LOST, 0),
-        total(
-            shares[name] for name, one in tried.items() if one is None
-        ),
-    )
+    lost = total(shares[name] for name in tried if not tried[name])
+    what = "what is paid for routes that came to nothing"
+    about(what, made.budget.get(LOST, 0), lost)
 
 
 def shares_of(ledger: Fields) -> dict[str, arb]:
@@ -121,9 +115,8 @@ def _counts(record: Fields) -> None:
     split = record.split
     for one in _certified(record):
         made = one.certificate
-        inputs = made.inputs
         name = one.name
-        same(f"the records behind {name}", inputs.n, one.bound)
+        same(f"the records behind {name}", made.inputs.n, one.bound)
         require(
             one.bound <= split.n and one.train <= split.n,
             f"{name} rests on more than the {split.n} records",
@@ -131,27 +124,15 @@ def _counts(record: Fields) -> None:
         if one.route == "held-out count":
             same(f"training records of {name}", one.train, split.train)
             same("both parts", one.train + one.bound, split.n)
-            counted = "k" in inputs
-            about(
-                f"the error of {name}",
-                one.error,
-                inputs.k / arb(inputs.n)
-                if counted
-                else exactly(inputs.risk),
-            )
-        for said in made.hypotheses:
-            if said.name == RECORDS:
-                same(f"the unit of {name}", said.unit, split.unit)
+            about(f"the error of {name}", one.error, mean_of(made))
+        for unit in units(made):
+            same(f"the unit of {name}", unit, split.unit)
 
 
 def _remarks(record: Fields) -> None:
     """What certificates take for true of inputs that stand on both sides of the split is remarked on."""
-    due = of_equal_inputs(
-        [
-            record.certificate,
-            *(one.certificate for one in _certified(record)),
-        ]
-    )
+    tried = [one.certificate for one in _certified(record)]
+    due = of_equal_inputs([record.certificate, *tried])
     require_due(record.remarks, due)
 
 

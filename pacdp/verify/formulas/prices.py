@@ -35,11 +35,9 @@ from pacdp.verify.formulas import transfer
 
 def check_price(p: Price) -> None:
     """Raise unless the nats that are claimed pay for a prior of the claim's kind on n records."""
-    prefix = p.c.prefix
-    if prefix == "private_":
-        transfer.check(p)
-    else:
-        p.agree(PRICES[prefix](p))
+    exact = PRICES[p.c.prefix](p)
+    if exact is not None:  # it was not compared there
+        p.agree(exact)
 
 
 def independent(p: Price) -> arb:
@@ -99,7 +97,7 @@ def realised_sum(p: Price) -> arb:
 
 def realised_moments(p: Price) -> arb:
     """The root of Σ_j w_j exp((1 - 1/α_j)Λ - M_j/α_j) = 1/δ ("Noisy sums on secret batches", "Gibbs draws")."""
-    return root_of_orders(p, p.c.listed(MOMENTS[p.c.prefix]))
+    return root_of_orders(p, p.c.listed(OWN_INPUT[p.c.prefix]))
 
 
 def gibbs_range(p: Price) -> arb:
@@ -107,26 +105,29 @@ def gibbs_range(p: Price) -> arb:
     return transfer.sharp(p, p.c.draw_spread)
 
 
-MOMENTS = {
-    "realised_poisson_": "sum_log_moments",
-    "gibbs_losses_": "losses_log_moments",
-    "gibbs_gradients_": "gradients_log_moments",
-}
-"""The input that holds the M_j of a price that was measured: of norms, of the losses reached, or of gradients."""
-
-PRICES: dict[str, Callable[[Price], arb]] = {
-    "": independent,
-    "dp_": sharp,
-    "max_information_": max_information,
-    "printed_2018_": printed_2018,
-    "noisy_sum_": noisy_sum,
-    "realised_sum_": realised_sum,
-    "poisson_sum_": poisson_sum,
-    "gibbs_range_": gibbs_range,
-    **dict.fromkeys(MOMENTS, realised_moments),
-}
-PREFIXES = (*PRICES, "private_")
-"""Of the names of certificates, by which their prices are known."""
+_PRICES = """
+prefix              recomputed by     own input               needs
+private_            check             privacy_notion          privacy
+poisson_sum_        poisson_sum       sum_event               sums secret bounded
+noisy_sum_          noisy_sum         sum_mu                  sums known bounded
+gibbs_range_        gibbs_range       draw_spread             exact ranged
+realised_poisson_   realised_moments  sum_log_moments         sums secret kept
+gibbs_losses_       realised_moments  losses_log_moments      exact ranged all_losses
+gibbs_gradients_    realised_moments  gradients_log_moments   exact convex kept
+realised_sum_       realised_sum      sum_contributions       sums known kept
+dp_                 sharp             -                       privacy
+max_information_    max_information   -                       privacy
+printed_2018_       printed_2018      -                       privacy
+"""
+"""Every price by the prefix of a certificate's name, and an input that it alone has; of two, the later one counts."""
+PRICES: dict[str, Callable[[Price], arb | None]] = {"": independent}
+OWN_INPUT = {"": "-"}
+NEEDED: dict[str, list[str]] = {"": []}
+"""Function, input and kinds of hypotheses (in ``needs``), by the prefix."""
+for line in _PRICES.strip().splitlines()[1:]:
+    prefix, function, OWN_INPUT[prefix], *needs = line.split()
+    PRICES[prefix] = {**vars(transfer), **globals()}[function]
+    NEEDED[prefix] = [*needs]
 
 
 def root_of_orders(p: Price, moments: list[arb]) -> arb:
