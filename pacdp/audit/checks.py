@@ -53,16 +53,11 @@ class MechanismAudit:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values."""
+        shown = ("name", "claim", "p_value", "seen")
         rows = [
-            {
-                "name": c.name,
-                "claim": c.claim,
-                "p_value": c.p_value,
-                "seen": c.seen,
-                "refuted": self.is_refuted(c),
-                "checked": not c.unchecked,
-            }
-            for c in self.checks
+            {name: getattr(check, name) for name in shown}
+            | {"refuted": self.is_refuted(check), "checked": not check.unchecked}
+            for check in self.checks
         ]
         return {
             "failure_prob": self.failure_prob,

@@ -83,14 +83,14 @@ def shadow_confidences(
     Args:
         fit: trains on the examples with these indices, returns φ of all examples.
         examples: size of the pool.
-        shadows: an even number of models; the halves come in complementary pairs.
+        shadows: an even number of models, four or more; the halves come in complementary pairs.
         generator: draws the halves.
 
     Raises:
-        ValueError: an odd number of models, or below 2.
+        ValueError: an odd number of models, or below 4: an example then has one model or none on a side.
     """
-    if shadows < 2 or shadows % 2:
-        raise ValueError(f"shadows must be even and at least 2, got {shadows}")
+    if shadows < 4 or shadows % 2:
+        raise ValueError(f"shadows must be even and at least 4, got {shadows}")
     half = np.stack([generator.permutation(examples) < examples // 2 for _ in range(shadows // 2)])
     member = np.concatenate([half, ~half])
     return np.stack(
@@ -104,10 +104,7 @@ def likelihood_ratios(attacked: Scores, shadows: Shadows, member: Members) -> Sc
     Args:
         attacked: φ of the attacked model.
         shadows: φ of the shadow models.
-        member: which shadow model saw which example.
-
-    Raises:
-        ValueError: an example that no model saw, or that all did, or one model in the mean.
+        member: which shadow model saw which example; each was seen by some and not by others.
     """
     inside, outside = _gaussian(shadows, member), _gaussian(shadows, ~member)
     return norm.logpdf(attacked, *inside) - norm.logpdf(attacked, *outside)
@@ -116,11 +113,6 @@ def likelihood_ratios(attacked: Scores, shadows: Shadows, member: Members) -> Sc
 def _gaussian(shadows: Shadows, chosen: Members) -> tuple[Scores, float]:
     """Mean of each example over the chosen models, and the standard deviation of all."""
     count = chosen.sum(0)
-    if shadows.shape != chosen.shape or not count.min() or count.sum() <= len(count):
-        raise ValueError(
-            "every example needs a shadow model with it and one without, and in the mean more than one of each; got as "
-            f"few as {count.min()} of {len(shadows)}"
-        )
     mean = shadows.mean(0, where=chosen)
     squares = np.square(shadows - mean).sum(where=chosen)
     return mean, math.sqrt(max(squares / (count.sum() - len(count)), 1e-12))

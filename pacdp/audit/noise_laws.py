@@ -54,9 +54,9 @@ def variance_of_coordinates(z: Noise) -> Found:
 
 def variance_of_tensors(z: Noise, tensors: Sequence[slice]) -> Found:
     """The variance within every tensor is 1: much sharper than that of its coordinates one by one."""
-    squares, sizes = (z.astype(np.float64) ** 2).sum(0), [one.stop - one.start for one in tensors]
-    own = np.array([squares[one].sum() for one in tensors])
-    return _variances(own, len(z) * np.array(sizes))
+    squares, starts = (z.astype(np.float64) ** 2).sum(0), [one.start for one in tensors]
+    sizes = np.diff([*starts, z.shape[1]])
+    return _variances(np.add.reduceat(squares, starts), len(z) * sizes)
 
 
 def variance_of_steps(z: Noise) -> Found:
@@ -126,11 +126,14 @@ def covariance_by_lag(z: Noise, tensors: Sequence[slice]) -> Found:
 
 def covariance_in_directions(z: Noise, tensors: Sequence[slice]) -> Found:
     """Sums over tensors and random directions have variance 1."""
-    own = [z[:, one].sum(1, dtype=np.float64) / math.sqrt(one.stop - one.start) for one in tensors]
-    ones = z.sum(1, dtype=np.float64) / math.sqrt(z.shape[1])
-    count = min(_DIRECTIONS, z.shape[1])
-    directions, _ = np.linalg.qr(np.random.default_rng(0).standard_normal((z.shape[1], count)))
-    parts = [np.stack(own), ones, z @ directions]
+    whole = slice(0, z.shape[1])
+    sums = [
+        z[:, one].sum(1, dtype=np.float64) / math.sqrt(one.stop - one.start)
+        for one in (whole, *tensors)
+    ]
+    count = min(_DIRECTIONS, whole.stop)
+    directions, _ = np.linalg.qr(np.random.default_rng(0).standard_normal((whole.stop, count)))
+    parts = [sums[0], np.stack(sums[1:]), z @ directions]
     seen = f"at most {max(float((part**2).mean()) for part in parts):.3f} of what was told"
     return least([(float(chi_square((part**2).sum(), part.size)), seen) for part in parts])
 
@@ -169,9 +172,8 @@ def repeated_noise(z: Noise, tensors: Sequence[slice] = ()) -> Found:
 
 def _largest_cosine(z: Noise) -> Found:
     """The largest cosine between any two releases; the square of each follows a Beta law."""
-    rows = z.astype(np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
-        rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        rows = z / np.linalg.norm(z.astype(np.float64), axis=1, keepdims=True)
     cosines = np.abs(rows @ rows.T)[np.triu_indices(len(rows), 1)]
     if not np.isfinite(cosines).all():
         return Found(0.0, "a release without noise")
