@@ -77,6 +77,11 @@ def certain(name: str, claim: str, broken: bool, seen: str, *, share: float = 0.
     return Check(name=name, claim=claim, p_value=None, seen=seen, broken=broken, share=share)
 
 
+def none_of(name: str, claim: str, wrong: int, said: str) -> Check:
+    """A claim that holds where nothing is wrong; ``said`` goes on after how many things are."""
+    return certain(name, claim, wrong > 0, f"{wrong} {said}")
+
+
 def cannot_be_checked(name: str, claim: str, why: str) -> Check:
     """A claim of which the auditor can say nothing."""
     return Check(

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils import parameters_to_vector
 
-from pacdp.audit.checks import Check, cannot_be_checked, certain
+from pacdp.audit.checks import Check, cannot_be_checked, none_of
 from pacdp.audit.observed import Observer, norm, put
 from pacdp.step.clip import Weights
 from pacdp.step.noise import SeededRandomness
@@ -127,9 +127,8 @@ def of_weights(observed: Observer, *, name: str = "weights") -> Check:
     claim, again = "the weights follow from the released sums alone", moves_again(observed)
     if isinstance(again, str):
         return cannot_be_checked(name, claim, again)
-    off = sum(one != 0.0 for one in again)
-    seen = f"{off} of {len(again)} steps differ, by up to {max(again):.1e}"
-    return certain(name, claim, off > 0, seen)
+    said = f"of {len(again)} steps differ, by up to {max(again):.1e}"
+    return none_of(name, claim, sum(one != 0.0 for one in again), said)
 
 
 def trainable(observed: Observer) -> Tensor:

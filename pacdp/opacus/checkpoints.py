@@ -81,7 +81,6 @@ def _state(
     randomness: Randomness,
     adjacency: Adjacency | None,
 ) -> RunState:
-    generator = getattr(module, "generator", None)
     return RunState(
         module=network(module),
         optimizer=optimizer.original_optimizer,
@@ -92,7 +91,6 @@ def _state(
         },
         settings={},
         adjacency=adjacency,
-        generators={} if generator is None else {"pre_noise": generator},
     )
 
 

@@ -136,7 +136,6 @@ class PrivateEngine(PrivacyEngine):
         loss_reduction: Reduction = "mean",
         grad_sample_mode: str | None = None,
         steps: int | None = None,
-        pre_noise: float = 0.0,
         data_free_gradient: DataFreeGradient | None = None,
         probe: tuple[Any, ...] | None = None,
         batches: Literal["loader", "own"] = "loader",
@@ -164,7 +163,6 @@ class PrivateEngine(PrivacyEngine):
             grad_sample_mode: see :class:`pacdp.step.mechanism.Mechanism`; Opacus's "hooks", "functorch" and "ew" stand
                 for its None.
             steps: batches in one pass of the loader; by default those of ``data_loader``, or 1/q where q is given.
-            pre_noise: see :class:`pacdp.step.sums.Reference`.
             data_free_gradient: called after the noise; adds a gradient that depends on no data to ``p.grad``.
             probe: the network's positional inputs for the tests of independence and of the mode: a tuple of tensors
                 of at least 3 examples, or of dicts and tuples of such; without it numbers in the shape of the data's
@@ -189,8 +187,6 @@ class PrivateEngine(PrivacyEngine):
         require_rule(clipping)
         require_words(loss_reduction, batches)
         require_finite(max_grad_norm=max_grad_norm)
-        if pre_noise != 0.0:
-            require_finite(pre_noise=pre_noise)
         schedule, mode = cache(as_schedule(noise_multiplier)), mode_of(grad_sample_mode)
         drawn = self._sampling(data_loader, dataset, sample_rate, expected_batch_size, steps)
         module, several = unwrapped(module)
@@ -208,16 +204,10 @@ class PrivateEngine(PrivacyEngine):
         if several:
             public = {"noise_multiplier": schedule(0), "max_grad_norm": max_grad_norm, "grad_sample_mode": mode,
                       "sample_rate": drawn.sample_rate, "expected_batch_size": drawn.expected_batch_size,
-                      "pre_noise": pre_noise, "steps": drawn.steps, "clipping": clipping}  # fmt: skip
+                      "steps": drawn.steps, "clipping": clipping}  # fmt: skip
             require_one_run(public, drawn.dataset, rank_randomness(randomness), device)
         wrapped = private_module(
-            module,
-            loader,
-            probe,
-            Clip(max_grad_norm, rule=clipping),
-            mode=mode,
-            pre_noise=pre_noise,
-            generator=randomness.generator("pre-noise", device) if pre_noise > 0.0 else None,
+            module, loader, probe, Clip(max_grad_norm, rule=clipping), mode=mode
         )
         wrapped.guard = guard = Guard(
             module,
