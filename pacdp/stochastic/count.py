@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float64, Int64
 from torch import Tensor, nn
 
+from bounds import _check
 from pacdp.losses import Loss, Totals
 from pacdp.posterior import GaussianPosterior
 from pacdp.stochastic.forward import FreshPass, fresh_pass
@@ -218,8 +219,7 @@ def _require_countable(
         raise ValueError(
             "expected at least one loss, got none: pass pacdp.losses.zero_one() for the error"
         )
-    if passes < 1 or batch_size < 1:
-        raise ValueError(f"expected passes >= 1 and batch_size >= 1, got {passes} and {batch_size}")
+    _check.count(passes=passes, batch_size=batch_size)
     if n * passes >= LIMIT:
         raise ValueError(
             f"expected n * passes < 2**31, so that sums fit 64 bits, got {n} * {passes}: use fewer passes"
