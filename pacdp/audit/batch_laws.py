@@ -79,11 +79,8 @@ def steps_of_batches(x: Batches, q: float) -> Found:
         ]  # in one pair each
         both = x[first] & x[first + lag]
         found.append((float(binomial(int(both.sum()), both.size, q * q)), f"most at lag {lag}"))
-    counts = _in_common(x)
-    if len(counts):
-        tail = float(stats.binom.sf(counts.max() - 1, x.shape[1], q * q))
-        found.append((bonferroni(tail, len(counts)), "most at the two steps that share most"))
-    return least(found)
+    any_two = pairs_of_units(x.T, q)
+    return least([*found, (any_two.p_value, f"any two steps {any_two.seen}")])
 
 
 def _in_common(rows: np.ndarray) -> np.ndarray:

@@ -13,7 +13,6 @@ from pacdp.audit.checks import Check, by_chance, cannot_be_checked, certain, non
 from pacdp.audit.observed import Observer, put
 from pacdp.audit.p_values import Found, bonferroni
 from pacdp.audit.recomputed import Evidence, reference_of, told_of
-from pacdp.audit.updates import trainable
 from pacdp.random.grid import GRID_LOG2
 from pacdp.step.event import combined
 from pacdp.step.noise import share
@@ -122,14 +121,16 @@ def of_choices(observed: Observer, evidence: Evidence) -> Iterator[Check]:
         why = "candidates that are made from another with more noise are seen by nobody unless they are chosen"
         yield cannot_be_checked("choices", claim, why)
         return
-    reference, live = reference_of(observed), trainable(observed)
-    module, scores = reference.network.module, list[list[float]]()
+    reference, scores = reference_of(observed), list[list[float]]()
+    live = trained(reference.network.module)
     for batch, seen in zip(evidence.batches, observed.steps, strict=True):
         came, own = torch.from_numpy(np.flatnonzero(batch)), list[float]()
         for released in seen.released:
-            move = released.to(seen.before) / mechanism.expected_batch_size
-            put(seen.before.masked_scatter(live, seen.before[live] + move), module)
-            found = reference.losses(came, trained(module)).double().numpy() / choice.score_bound
+            put(seen.before, reference.network.module)
+            parts = released.split([w.numel() for w in live.values()])
+            for w, part in zip(live.values(), parts, strict=True):
+                w += part.view_as(w) / mechanism.expected_batch_size
+            found = reference.losses(came, live).double().numpy() / choice.score_bound
             own.append(np.where(np.isnan(found), 1.0, found.clip(0.0, 1.0)).sum())
         scores.append(own)
     chosen = np.eye(len(choice.noise_scales))[[seen.chosen for seen in observed.steps]]

@@ -78,7 +78,8 @@ def moves_again(observed: Observer) -> list[float] | str:
     """
     algorithm, module = observed.algorithm, copy.deepcopy(observed.subject.module).train()
     optimizer = algorithm.optimizer([p for p in module.parameters() if p.requires_grad])
-    found, live, root = list[float](), trained(module), math.sqrt(int(trainable(observed).sum()))
+    found, live = list[float](), trained(module)
+    root = math.sqrt(sum(w.numel() for w in live.values()))
     for seen in observed.steps:
         put(seen.before, module)
         drawn, choice = torch.get_rng_state(), algorithm.choice
@@ -129,10 +130,3 @@ def of_weights(observed: Observer, *, name: str = "weights") -> Check:
         return cannot_be_checked(name, claim, again)
     said = f"of {len(again)} steps differ, by up to {max(again):.1e}"
     return none_of(name, claim, sum(one != 0.0 for one in again), said)
-
-
-def trainable(observed: Observer) -> Tensor:
-    """Which entries of a flat vector of all parameters are trained."""
-    return torch.cat(
-        [torch.full((p.numel(),), p.requires_grad) for p in observed.subject.module.parameters()]
-    )

@@ -29,6 +29,7 @@ from pacdp.opacus.loss_by_example import Constants, LossByExample, Reduction, cl
 from pacdp.opacus.recorded import Record, Recorded, output
 from pacdp.opacus.tried import set_up
 from pacdp.step.sums import Sum
+from pacdp.step.units import rows_at
 from pacdp.trials import MOST, Unmoved
 
 Clipped = Callable[[list[Tensor], list[Tensor]], Sum]
@@ -204,18 +205,10 @@ class Guard:
     def _require_alone(self, outputs: Any, inputs: Any, named: Any, n: int) -> None:
         """Refuse a network whose first examples have other outputs in a larger batch than was tried before."""
         few = self.tried
-
-        def first(leaf: Any) -> Any:
-            return (
-                leaf[:few]
-                if isinstance(leaf, Tensor) and leaf.dim() > 0 and len(leaf) == n
-                else leaf
-            )
-
+        again, named_again, own = rows_at(torch.arange(few), (inputs, named, outputs))
         with torch.no_grad():
-            again, named_again = tree_map(first, (inputs, named))
             alone = tree_leaves(self.module(*again, **named_again))
-        for one, other in zip(map(first, tree_leaves(outputs)), alone, strict=True):
+        for one, other in zip(tree_leaves(own), alone, strict=True):
             if isinstance(one, Tensor) and not close(one.detach(), other):
                 raise ValueError(
                     f"the examples of a batch are not independent: outputs of {few} examples are others in a batch of "

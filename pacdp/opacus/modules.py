@@ -30,8 +30,6 @@ class PrivateModule:
 
     guard: Guard | None = None
     """What watches a loop of one's own."""
-    generator: torch.Generator | None = None
-    """Of the noise on single gradients, whose state a checkpoint carries."""
 
     def forward(self, *inputs: Any, **named: Any) -> Any:
         """The network's outputs; for an empty batch, empty outputs. In training they are recorded under a guard."""

@@ -7,7 +7,7 @@ device changes it only where the rounding of single precision decides between tw
 
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from functools import partial
 
 import numpy as np
 import torch
@@ -86,16 +86,20 @@ def mean_risks(
         if batch_size > len(probe):
             fresh_pass(module, posterior, inputs[:batch_size].to(device))
     weights, whole, known = _weights(people, n)
-    jobs = _jobs(n, passes, batch_size)[rank::world]
-    share, done = sum(job.stop - job.start for job in jobs), 0
+    parts = [slice(start, min(start + batch_size, n)) for start in range(0, n, batch_size)]
+    jobs = [(number, rows) for number in range(passes) for rows in parts][rank::world]
+    share, done = sum(rows.stop - rows.start for _, rows in jobs), 0
     unread, counted, totals = Totals(losses), 0, [0] * len(losses)
-    for job in jobs:
-        _count(way, job, inputs, labels, unread, seed, device, weights)
+    for number, rows in jobs:
+        outputs = way.outputs(inputs[rows].to(device), seed=seed, number=number, first=rows.start)
+        weigh = None if weights is None else weights[rows].to(device)
+        units = partial(in_units, weights=weigh)
+        unread.add(outputs, labels[rows].to(device), units)
         counted += 1
-        if counted == _waits_for(device) or job is jobs[-1]:
+        if counted == _waits_for(device) or (number, rows) == jobs[-1]:
             totals = [total + more for total, more in zip(totals, unread.read(), strict=True)]
             counted = 0
-        done += job.stop - job.start
+        done += len(outputs)
         if progress is not None:
             progress(done, share)
     return tuple(
@@ -148,37 +152,6 @@ def _seconds(way: FreshPass, inputs: Tensor) -> float:
 def _waits_for(device: torch.device) -> int:
     """How many batches' sums are read together."""
     return 1 if device.type == "cpu" else _UNREAD
-
-
-class _Job(NamedTuple):
-    number: int
-    start: int
-    stop: int
-
-
-def _jobs(n: int, passes: int, batch_size: int) -> list[_Job]:
-    return [
-        _Job(number, start, min(start + batch_size, n))
-        for number in range(passes)
-        for start in range(0, n, batch_size)
-    ]
-
-
-def _count(
-    way: FreshPass,
-    job: _Job,
-    inputs: Tensor,
-    labels: Tensor,
-    into: Totals,
-    seed: int,
-    device: torch.device,
-    weights: Float64[Tensor, " n"] | None,
-) -> None:
-    here = inputs[job.start : job.stop].to(device)
-    outputs = way.outputs(here, seed=seed, number=job.number, first=job.start)
-    own = labels[job.start : job.stop].to(device)
-    weigh = None if weights is None else weights[job.start : job.stop].to(device)
-    into.add(outputs, own, lambda values, loss: in_units(values, loss, weigh))
 
 
 def _weights(

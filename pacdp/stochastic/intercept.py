@@ -8,14 +8,13 @@ which no one sees cannot pass for the posterior mean.
 """
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_leaves
 
 from pacdp.layers.plain import call_with
 from pacdp.stochastic import attention, layers
@@ -68,9 +67,7 @@ class _Replacing(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         touched = [
-            self._laws[id(leaf)][0]
-            for leaf in tree_leaves((args, kwargs))
-            if id(leaf) in self._laws
+            self._laws[id(leaf)][0] for leaf in _leaves((args, kwargs)) if id(leaf) in self._laws
         ]
         if not touched or func in _METADATA:
             return func(*args, **kwargs)
@@ -134,6 +131,16 @@ def by_example(
             "the network's output is no tensor whose first dimension is the examples"
         )
     return out
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, tuple | list):
+        for item in value:
+            yield from _leaves(item)
+    elif isinstance(value, dict):
+        yield from _leaves(tuple(value.values()))
+    else:
+        yield value
 
 
 def _name(func: Any) -> str:
