@@ -36,8 +36,7 @@ from pacdp.certify import Private, Report, Settings, certify
 from pacdp.certify.batches import bound_set
 from pacdp.certify.evidence import rows_of
 from pacdp.errors import CheckpointError, require_finite
-from pacdp.opacus.account import Account
-from pacdp.opacus.accountant import NAME, EventAccountant
+from pacdp.opacus.accountant import NAME, Account, EventAccountant
 from pacdp.opacus.arguments import (
     PUBLIC_SIZE,
     Sampling,
@@ -63,7 +62,6 @@ from pacdp.step.event import ADJACENCY
 from pacdp.step.noise import Randomness, SystemRandomness
 from pacdp.step.processes import Together, process_rank, rank_randomness, require_one_run
 from pacdp.store.ledger import Ledger
-from pacdp.store.reservation import Books
 
 _LOOP = "whoever wrote the loop, in which the private optimizer alone moves the weights"
 _BATCHES = "and who drew its batches, Poisson samples at the sample rate in each of which a row stands once"
@@ -97,7 +95,6 @@ class PrivateEngine(PrivacyEngine):
         with warnings.catch_warnings(action="ignore"):  # that Opacus's own secure generator is off
             super().__init__(accountant=NAME)
         self.accountant: EventAccountant = EventAccountant()
-        self._books: Books | None = None
         self._most_examples = 0
         self._own_batches = False
         self._made: tuple[nn.Module, Dataset[Any]] | None = None
@@ -217,7 +214,6 @@ class PrivateEngine(PrivacyEngine):
         )
         account = Account(
             accountant=self.accountant,
-            books=lambda: self._books,
             schedule=schedule,
             sample_rate=drawn.sample_rate,
             every=drawn.steps,
@@ -305,12 +301,12 @@ class PrivateEngine(PrivacyEngine):
         Raises:
             ValueError: the engine counts in a ledger already; the ledger is damaged or cannot be written.
         """
-        if self._books is not None:
+        if self.accountant.books is not None:
             raise ValueError("this engine counts its steps in a ledger already: open no second one")
         book = Ledger.open(folder)
         if self.event is not None and process_rank() == 0:
             book.correct(event=self.event, unit="example", label="steps before the engine's ledger")
-        self._books = book
+        self.accountant.books = book
         return book
 
     def certify(
