@@ -50,13 +50,24 @@ class Statement:
     quantity: str
     of: str
     measured: float
-    lower: float | None
+    lower: float | None = None
     upper: float | None
     n: int
     range: tuple[float, float] = (0.0, 1.0)
-    upper_by: int | None = None
+    upper_by: int | None = 0
     lower_by: int | None = None
     term: str = ""
+
+    def after(self, certificates: int) -> "Statement":
+        """The same row, with places that count so many certificates before its own."""
+        places = {name: getattr(self, name) for name in ("upper_by", "lower_by")}
+        return replace(
+            self, **{name: at + certificates for name, at in places.items() if at is not None}
+        )
+
+
+Found = tuple[list[Statement], list[bounds.Certificate]]
+"""Rows, and the certificates in whose list the rows' places count."""
 
 
 def records(part: Part, examples: Examples) -> int:
@@ -66,36 +77,35 @@ def records(part: Part, examples: Examples) -> int:
     return int(np.unique(_of_rows(examples.people, part)).size)
 
 
-def both_ends(
-    part: Part, examples: Examples, *, failure_prob: float, interval: bool
-) -> tuple[Statement, list[bounds.Certificate]]:
-    """The statement on a question and its certificates, which fail together with at most ``failure_prob``."""
+def answer(part: Part, examples: Examples, *, failure_prob: float, interval: bool) -> Found:
+    """The rows on a question and their certificates, which fail together with at most ``failure_prob``."""
     two = interval or part.both
     each = math.nextafter(failure_prob / 2, 0.0) if two else failure_prob
-    upper = _upper(part, examples, failure_prob=each)
-    made = [upper]
+    made = [_upper(part, examples, failure_prob=each)]
     if two:
-        turned = replace(part, losses=_turned(part), measures=part.otherwise)
+        rest = ~part.losses if part.losses.dtype == np.bool_ else 1.0 - part.losses
+        turned = replace(part, losses=rest, measures=part.otherwise)
         made.append(_upper(turned, examples, failure_prob=each))
     low, high = part.low, part.high
-    statement = Statement(
+    row = Statement(
         family=part.family,
         quantity=part.named or (part.measures if part.measures != "0-1 risk" else "error"),
         of=part.of,
         measured=low + (high - low) * _mean(part, examples),
-        lower=below(low, high, made[1].value) if two else None,
-        upper=above(low, high, upper.value),
+        lower=_below(low, high, made[1].value) if two else None,
+        upper=_above(low, high, made[0].value),
         n=records(part, examples),
         range=(low, high),
-        upper_by=0,
         lower_by=1 if two else None,
     )
-    return statement, made
+    if part.family == "recall":  # the error on a class, and its recall
+        return [row, _turned(row, part.otherwise)], made
+    return [_turned(row, part.otherwise) if part.family == "precision" else row], made
 
 
-def turned(row: Statement, quantity: str) -> Statement:
+def _turned(row: Statement, quantity: str) -> Statement:
     """The row of one minus a quantity in [0, 1], by the same certificates with their places exchanged."""
-    lower = None if row.upper is None else below(0.0, 1.0, row.upper)
+    lower = None if row.upper is None else _below(0.0, 1.0, row.upper)
     upper = None if row.lower is None else min(1.0, math.nextafter(1.0 - row.lower, math.inf))
     return replace(
         row, quantity=quantity, measured=1.0 - row.measured, lower=lower, upper=upper, upper_by=row.lower_by,
@@ -103,13 +113,13 @@ def turned(row: Statement, quantity: str) -> Statement:
     )  # fmt: skip
 
 
-def above(low: float, high: float, value: float) -> float:
+def _above(low: float, high: float, value: float) -> float:
     """low + (high - low) value, rounded up."""
     found = low + (high - low) * value
     return min(high, found if low == 0.0 else math.nextafter(found, math.inf))
 
 
-def below(low: float, high: float, value: float) -> float:
+def _below(low: float, high: float, value: float) -> float:
     """high - (high - low) value, rounded down, for the certificate of the complement."""
     return max(low, math.nextafter(high - (high - low) * value, -math.inf)) if value < 1.0 else low
 
@@ -139,10 +149,12 @@ def _upper(part: Part, examples: Examples, *, failure_prob: float) -> bounds.Cer
     """The certificate of the mean of a question's losses."""
     measures, counted = part.measures + examples.new, part.losses.dtype == np.bool_
     if examples.people is not None:
-        made = _of_people(part, examples, failure_prob)
+        owners = _of_rows(examples.people, part)
+        sample = bounds.people_sample(losses=part.losses.astype(np.float64), people=owners)
+        made = bounds.new_person_betting(sample=sample, failure_prob=failure_prob)
+        made = replace(made, value=_computed(made.value), name=f"{NEW}_{made.name}")
     elif counted and examples.weights is None:
-        errors, n = int(part.losses.sum()), len(part.losses)
-        made = clopper_pearson(errors, n, failure_prob, name=NEW, by=BY)
+        made = clopper_pearson(int(part.losses.sum()), len(part.losses), failure_prob, name=NEW)
     else:
         made = _betting(part, examples, failure_prob)
     if examples.weights is not None:
@@ -154,20 +166,17 @@ def _upper(part: Part, examples: Examples, *, failure_prob: float) -> bounds.Cer
 
 
 def clopper_pearson(
-    errors: int, n: int, failure_prob: float, *, name: str = "test_set", by: str = _FORMULA
+    errors: int, n: int, failure_prob: float, *, name: str = "test_set"
 ) -> bounds.Certificate:
     """Clopper and Pearson's bound on the 0-1 risk of a predictor that errs on ``errors`` of ``n`` examples new to it.
-
-    ``by`` vouches for what it takes for true.
 
     Formal guarantee: see :func:`bounds.clopper_pearson_upper`.
     """
     value = bounds.clopper_pearson_upper(errors, n, failure_prob)
-    made = _certificate(
-        "clopper_pearson", value, failure_prob, risk=errors / n, inputs={"k": errors, "n": n},
-        reference="Clopper and Pearson (1934)", by=by,
+    return _certificate(
+        name, "clopper_pearson", value, failure_prob, risk=errors / n, inputs={"k": errors, "n": n},
+        reference="Clopper and Pearson (1934)",
     )  # fmt: skip
-    return replace(made, name=f"{name}_clopper_pearson")
 
 
 def _betting(part: Part, examples: Examples, failure_prob: float) -> bounds.Certificate:
@@ -183,28 +192,20 @@ def _betting(part: Part, examples: Examples, failure_prob: float) -> bounds.Cert
         risk = _mean(part, examples)
     risk = min(1.0, risk)
     return _certificate(
-        name, _computed(value), failure_prob, risk=risk, inputs={"risk": risk, "n": len(part.losses)},
+        NEW, name, _computed(value), failure_prob, risk=risk, inputs={"risk": risk, "n": len(part.losses)},
         reference=f"Waudby-Smith and Ramdas 2024; {where}",
     )  # fmt: skip
 
 
-def _of_people(part: Part, examples: Examples, failure_prob: float) -> bounds.Certificate:
-    """The mean over people of their mean loss."""
-    owners = _of_rows(examples.people, part)
-    sample = bounds.people_sample(losses=part.losses.astype(np.float64), people=owners)
-    made = bounds.new_person_betting(sample=sample, failure_prob=failure_prob)
-    return replace(made, value=_computed(made.value), name=f"{NEW}_{made.name}")
-
-
 def _certificate(
-    name: str, value: float, failure_prob: float, *, risk: float, inputs: dict[str, float | int],
-    reference: str, by: str = BY,
+    examples: str, formula: str, value: float, failure_prob: float, *, risk: float, inputs: dict[str, float | int],
+    reference: str,
 ) -> bounds.Certificate:  # fmt: skip
     return bounds.Certificate(
-        name=f"{NEW}_{name}",
+        name=f"{examples}_{formula}",
         value=value,
         failure_prob=failure_prob,
-        hypotheses=declared_by(by, name),
+        hypotheses=declared_by(_FORMULA, formula),
         terms={"empirical_risk": risk},
         budget={"test set": failure_prob},
         reference=reference,
@@ -214,10 +215,6 @@ def _certificate(
 
 def _computed(value: float) -> float:
     return min(1.0, value + ROUNDED)
-
-
-def _turned(part: Part) -> NDArray[Any]:
-    return ~part.losses if part.losses.dtype == np.bool_ else 1.0 - part.losses
 
 
 def _mean(part: Part, examples: Examples) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 
 import bounds
 from pacdp.predictions.answers import Answers
-from pacdp.predictions.bounding import Statement, described
+from pacdp.predictions.bounding import Found, Statement, described
 from pacdp.predictions.columns import Codes
 from pacdp.predictions.examples import Examples
 
@@ -20,52 +20,45 @@ MIN_COUNT = 30
 """Bins with fewer examples are not certified: by counts alone, which the gap in a bin does not decide."""
 
 
-def calibration_error(
-    examples: Examples, of: str, said: Answers, *, failure_prob: float
-) -> tuple[Statement, list[bounds.Certificate]]:
+def calibration_error(examples: Examples, of: str, said: Answers, *, failure_prob: float) -> Found:
     """The expected calibration error: at most so much, whatever the number of bins."""
-    error, squared = (
-        _of_people(examples, said) if examples.people is not None else _of_examples(examples, said)
-    )
+    if examples.people is None:
+        sample = sample_of(said, examples.labels)
+        error, squared = sample.calibration_error, sample.mean_squared_gap
+    else:
+        error, squared = _of_people(examples, said)
+    n = examples.units
     made = bounds.ece_second_moment(
-        calibration_error=error,
-        mean_squared_gap=squared,
-        n=examples.units,
-        failure_prob=failure_prob,
+        calibration_error=error, mean_squared_gap=squared, n=n, failure_prob=failure_prob
     )
     made = described(
         replace(made, name="new_examples_ece"), examples, of=of, measures=f"ECE{examples.new}"
     )
     row = Statement(
-        family="calibration", quantity="calibration error (ECE)", of=of, measured=error, lower=None, upper=made.value,
-        n=examples.units, upper_by=0,
+        family="calibration", quantity="calibration error (ECE)", of=of, measured=error, upper=made.value, n=n
     )  # fmt: skip
-    return row, [made]
+    return [row], [made]
 
 
-def bins(
-    examples: Examples, of: str, said: Answers, *, failure_prob: float
-) -> tuple[list[Statement], list[bounds.Certificate]]:
+def bins(examples: Examples, of: str, said: Answers, *, failure_prob: float) -> Found:
     """The gap between confidence and accuracy in every bin with enough examples, all at once, or nothing."""
     sample = sample_of(said, examples.labels)
-    if all(one.count < MIN_COUNT for one in sample.bins):
+    certified = {
+        f"gap_{place}": one for place, one in enumerate(sample.bins) if one.count >= MIN_COUNT
+    }
+    if not certified:
         return [], []
     made = bounds.mce_clopper_pearson(
         bins=sample.bins, min_count=MIN_COUNT, failure_prob=failure_prob
     )
     made = described(replace(made, name=f"new_examples_{made.name}"), examples, of=of)
-    rows = list[Statement]()
-    for place, one in enumerate(sample.bins):
-        if one.count >= MIN_COUNT:
-            quantity, term = (
-                f"calibration gap at confidence {one.low:.2f} to {one.high:.2f}",
-                f"gap_{place}",
-            )
-            rows.append(Statement(
-                family="bins", quantity=quantity, of=of, measured=one.gap, lower=None, upper=made.terms[term],
-                n=one.count, upper_by=0, term=term,
-            ))  # fmt: skip
-    return rows, [made]
+    return [
+        Statement(
+            family="bins", quantity=f"calibration gap at confidence {one.low:.2f} to {one.high:.2f}", of=of,
+            measured=one.gap, upper=made.terms[term], n=one.count, term=term,
+        )
+        for term, one in certified.items()
+    ], [made]  # fmt: skip
 
 
 def sample_of(said: Answers, labels: Codes | None) -> bounds.CalibrationSample:
@@ -73,11 +66,6 @@ def sample_of(said: Answers, labels: Codes | None) -> bounds.CalibrationSample:
     return bounds.calibration_sample(
         confidence=_known(said.confidence), correct=said.predicted == labels, edges=EDGES
     )
-
-
-def _of_examples(examples: Examples, said: Answers) -> tuple[float, float]:
-    sample = sample_of(said, examples.labels)
-    return sample.calibration_error, sample.mean_squared_gap
 
 
 def _of_people(examples: Examples, said: Answers) -> tuple[float, float]:
