@@ -61,7 +61,7 @@ print("It kept", found.kept, "of", train.n, "examples.")
 import torch
 
 from pacdp.algorithms import SGHMC
-from pacdp.certify.training import train_certified
+from pacdp.certify.trajectory import train_certified
 from pacdp.features.named import seen_through
 
 data = seen_through(train, "coarse-waves")

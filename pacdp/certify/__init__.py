@@ -1,5 +1,6 @@
 """Certificates: a network or a law over networks and examples in, a :class:`Report` out. There is no other door."""
 
+from pacdp.certify.evidence import Settings as Settings
 from pacdp.certify.examples import BoundSet as BoundSet
 from pacdp.certify.finite import Finite as Finite
 from pacdp.certify.gaussian import MonteCarlo as MonteCarlo
@@ -10,9 +11,8 @@ from pacdp.certify.priors import Prior as Prior
 from pacdp.certify.priors import Private as Private
 from pacdp.certify.reading import Network as Network
 from pacdp.certify.routes import certify as certify
-from pacdp.certify.settings import Settings as Settings
-from pacdp.certify.training import Certified as Certified
-from pacdp.certify.training import train_certified as train_certified
+from pacdp.certify.trajectory import Certified as Certified
+from pacdp.certify.trajectory import train_certified as train_certified
 from pacdp.certify.untouched import Surrogate as Surrogate
 from pacdp.predictions.report import Measured as Measured
 from pacdp.predictions.report import Refusal as Refusal

@@ -3,7 +3,7 @@
 Every route judges networks here: the mean of a posterior, one draw of it, the mean of a prior, a user's own network.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -31,19 +31,6 @@ Release = Callable[[float, int, Unit], ReleasedErrors]
 """Releases the errors (the sum of people's rates) and the number of records, with noise that a ledger counts."""
 
 
-def judged(reading: Reading, data: Any, test: Any, *, held: bool = False) -> dict[str, Seen]:
-    """What a network did on the bound's examples, "bound", and, where there is one, on the test set, "test"."""
-    found = {"bound": reading.seen(data, "the bound's", held=held)}
-    if test is not None:
-        found["test"] = reading.seen(test, "the test set's", held=held)
-    return found
-
-
-def measured(seen: Mapping[str, Seen], of: str) -> Iterator[Measured]:
-    """The errors as lines of a report."""
-    return (one.measured(of, on) for on, one in seen.items())
-
-
 def about(
     made: bounds.Certificate, name: str = "", *, of: str, measures: str = "0-1 risk"
 ) -> bounds.Certificate:
@@ -65,25 +52,25 @@ def released(
 
     With ``release`` its certificate is made from counts that are released here, with noise.
     """
-    seen = judged(Reading(law=law, device=device), data, test)
-    about_it: dict[str, Any] = {"of": law.of, "measures": data.risk()}
+    sets = Reading(law=law, device=device).judged(data, test)
+    seen = sets["bound"]
+    how: dict[str, Any] = {"of": law.of, "measures": data.risk(), "failure_prob": failure_prob}
     report: dict[str, Any] = {"route": "released", "failure_prob": failure_prob}
     if release is not None:
-        counts = release(sum_of_rates(seen["bound"].wrong, data.people), data.units, data.unit)
-        made = noisy_certificate(
-            counts, privacy=source.privacy, failure_prob=failure_prob, **about_it
-        )
+        counts = release(sum_of_rates(seen.wrong, data.people), data.units, data.unit)
+        made = noisy_certificate(counts, privacy=source.privacy, **how)
         n = 1 if isinstance(made, Refusal) else int(made.inputs["n"])
         found = Report.of([made], data, **report)
         return replace(found, n=n, examples=n if data.people is None else None)
-    findings: list[Finding] = [*measured(seen, law.of)]
-    for price in (source.sums, Accounted(privacy=source.privacy)):
-        if price is not None:
-            about_it |= {"n": data.units, "failure_prob": failure_prob}
-            findings.append(released_certificate(seen["bound"].error, price=price, **about_it))
-    if "test" in seen:
-        findings += fresh_certificates(seen["test"], of=law.of, failure_prob=failure_prob)
-    return Report.of(findings, data, **report)
+    made = [
+        released_certificate(seen.error, n=data.units, price=price, **how)
+        for price in (source.sums, source.price)
+        if price is not None
+    ]
+    findings: list[Finding] = [one.measured(on) for on, one in sets.items()]
+    if test is not None:
+        made += fresh_certificates(sets["test"], failure_prob=failure_prob)
+    return Report.of([*findings, *made], data, **report)
 
 
 def noisy_certificate(
@@ -121,23 +108,24 @@ def noisy_certificate(
 
 
 def fresh_certificates(
-    seen: Seen, *, of: str, failure_prob: float, name: str = "test_set"
+    seen: Seen, *, failure_prob: float, name: str = "test_set"
 ) -> list[bounds.Certificate]:
     """What examples new to a network say of it: its error, by person where people are known, and its calibration.
 
     Formal guarantee: each fails with probability at most failure_prob over the examples, if the network does not depend
     on them. With people the error is that on a new person, the mean of their own error.
     """
-    data, sample = seen.examples, seen.calibration
-    if data.people is not None:
-        of_people = bounds.people_sample(losses=seen.wrong.astype(np.float64), people=data.people)
+    of, sample = seen.of, seen.calibration
+    if seen.people is not None:
+        of_people = bounds.people_sample(losses=seen.wrong.astype(np.float64), people=seen.people)
         made = [form(sample=of_people, failure_prob=failure_prob) for form in _FOR_PEOPLE]
-        return [about(one, f"{name}_{one.name}", of=of, measures=data.risk()) for one in made]
-    found = [about(clopper_pearson(seen.errors, data.n, failure_prob, name=name), of=of)]
+        measures = f"0-1 risk{seen.new}"
+        return [about(one, f"{name}_{one.name}", of=of, measures=measures) for one in made]
+    found = [about(clopper_pearson(seen.errors, seen.n, failure_prob, name=name), of=of)]
     if sample is not None:
         error, gap = sample.calibration_error, sample.mean_squared_gap
         made = bounds.ece_second_moment(
-            calibration_error=error, mean_squared_gap=gap, n=data.n, failure_prob=failure_prob
+            calibration_error=error, mean_squared_gap=gap, n=seen.n, failure_prob=failure_prob
         )
         found.append(about(made, f"{name}_ece", of=of, measures="ECE"))
     return found

@@ -14,11 +14,10 @@ from torch import Tensor
 import bounds
 from bounds.hypotheses import Hypothesis, declared, proved
 from pacdp.certify.batches import bound_set
-from pacdp.certify.evidence import rows_of, summaries
+from pacdp.certify.evidence import Settings, rows_of, summaries
 from pacdp.certify.examples import BoundSet, Device
 from pacdp.certify.outputs import classes_of, error_share
 from pacdp.certify.reading import Function, Network, Reading
-from pacdp.certify.settings import Settings
 from pacdp.data.errors import DataError
 from pacdp.data.row_checks import require_plain
 from pacdp.data.rows import Rows
@@ -73,12 +72,12 @@ def disagreement(
         raise ValueError(
             "Network.scores goes without a surrogate, whose classes are told by logits: give logits"
         )
-    own = failure_prob - surrogate.certificate.failure_prob
-    own *= 1.0 - 1e-13  # so that the sum of both, rounded up, is no more
+    spent = surrogate.certificate.failure_prob
+    own = (failure_prob - spent) * (1.0 - 1e-13)  # so that the sum of both, rounded up, is no more
     if own <= 0.0:
         raise ValueError(
             f"failure_prob must pay for the surrogate's certificate, which fails with "
-            f"{surrogate.certificate.failure_prob:g}, and for the count of differences, got {failure_prob:g}: certify "
+            f"{spent:g}, and for the count of differences, got {failure_prob:g}: certify "
             "the surrogate at half of it"
         )
     if isinstance(data, Tensor):
@@ -96,19 +95,16 @@ def disagreement(
     Holdings(law.network).require_none(
         found.inputs, hashes=found.rows.inputs, whose="the unlabelled"
     )
-    outputs, others = (
-        Reading(law=one, device=device).outputs(found.inputs)
-        for one in (law, Network(network=surrogate.network, batch_size=2**30))
-    )
-    k = int(disagreements(outputs, others).sum())
+    other = Network(network=surrogate.network, batch_size=2**30)
+    outputs = (Reading(law=one, device=device).outputs(found.inputs) for one in (law, other))
+    k = int(disagreements(*outputs).sum())
     made = bounds.disagreement(surrogate=surrogate.certificate, k=k, n=found.n, failure_prob=own)
     made = replace(made, of=law.of).resting_on(fresh)
-    differ = Measured(of=made.of, on="bound", loss="differs from the surrogate", mean=error_share(k, found.n),
+    differ = Measured(of=law.of, on="bound", loss="differs from the surrogate", mean=error_share(k, found.n),
                       errors=k, n=found.n)  # fmt: skip
-    choices = {"count": settings.count}
     details = {"surrogate_saw": {name: one.summary() for name, one in saw.items()}}
     return Report.of([made, differ], found, route="disagreement", failure_prob=made.failure_prob,
-                     rows=summaries(found), details=details, choices=choices)  # fmt: skip
+                     rows=summaries(found), details=details, choices={"count": settings.count})  # fmt: skip
 
 
 def _unseen(rows: Rows, known: Mapping[str, Rows], both: bool) -> Hypothesis:

@@ -13,18 +13,13 @@ import bounds
 from bounds import _check
 from bounds.hypotheses import declared
 from pacdp.certify.batches import bound_set
-from pacdp.certify.evidence import evidence_of, rows_of, standing, summaries
+from pacdp.certify.evidence import Settings, evidence_of, rows_of, standing, summaries
 from pacdp.certify.examples import BoundSet, require_kind
-from pacdp.certify.networks import (
-    fresh_certificates,
-    judged,
-    measured,
-)
+from pacdp.certify.networks import fresh_certificates
 from pacdp.certify.outputs import error_share
 from pacdp.certify.priors import HeldOut
 from pacdp.certify.reading import Function, Network, Reading, Seen
 from pacdp.certify.routes import certify
-from pacdp.certify.settings import Settings
 from pacdp.certify.untouched import Surrogate
 from pacdp.compress.blind import require_blind, require_replayed
 from pacdp.compress.learner import Estimator, Learner, State
@@ -221,58 +216,40 @@ def assess(
     viewed: list[Tensor] | None = None,
 ) -> Report:  # fmt: skip
     """What a run says of the network that it ended with; ``viewed`` is what the learner's view makes of the data."""
-    evidence, tested = evidence_of(
-        None if start_rows is None else HeldOut(rows=start_rows), data, test
-    )
-    common: dict[str, Any] = {"route": "compression", "failure_prob": settings.share(failure_prob)}
+    chosen, share = settings.elsewhere, settings.share(failure_prob)
+    looked_at = bool(test is not None and chosen is not None and chosen.shared_inputs(test.rows))
+    source = None if start_rows is None else HeldOut(rows=start_rows)
+    evidence = evidence_of(source, data, None if looked_at else test, settings)
+    common: dict[str, Any] = {"route": "compression", "failure_prob": share}
     common |= {"rows": summaries(data, test, start_rows), "choices": {"count": settings.count}}
-    if trace.best is None:
+    best = trace.best
+    if best is None:
         why = f"the sample of {data.units} records ran out after {len(trace.rounds)} rounds, before the run's end"
         return Report.of([Refusal(name="compression", reason=why)], data, **common)
-    made = certificate(k=trace.best.kept, n=data.units, failure_prob=settings.share(failure_prob), ends=stop.ends,
-                       expected=expected)  # fmt: skip
+    made = certificate(k=best.kept, n=data.units, failure_prob=share, ends=stop.ends, expected=expected)  # fmt: skip
+    known = [declared("learner saw picked records alone", REPLAYED)]
+    known += [
+        one for one in evidence.bound if source and one.name == "prior saw none of these rows"
+    ]
     measures = "0-1 risk" if data.people is None else people_in_error(tolerance)
-    known = {one.name: one for one in (*evidence, settings.standing(data))}
-    known["learner saw picked records alone"] = declared(
-        "learner saw picked records alone", REPLAYED
-    )
-    if start_rows is None:
-        known.pop("prior saw none of these rows")
-    made = replace(made, measures=measures).resting_on(*known.values())
 
     def outputs(inputs: Tensor) -> Tensor:
-        own = (
-            viewed is not None
-            and inputs.shape == data.inputs.shape
-            and inputs.data_ptr() == data.inputs.data_ptr()
-        )
+        own = inputs.shape == data.inputs.shape and inputs.data_ptr() == data.inputs.data_ptr()
         return outputs_of(learner, trace.best_state, inputs, viewed=viewed if own else None)
 
-    seen = judged(Reading(law=Network(network=outputs, batch_size=2**30)), data, test)
-    findings: list[Any] = [made, *measured(seen, "weights")]
-    findings += _by_person(seen, tolerance) if data.people is not None else []
-    if (
-        test is not None
-        and settings.elsewhere is not None
-        and settings.elsewhere.shared_inputs(test.rows)
-    ):
+    network = Network(network=outputs, of="weights", batch_size=2**30)
+    sets = Reading(law=network).judged(data, test)
+    findings: list[Any] = [evidence.on(replace(made, measures=measures).resting_on(*known))]
+    findings += [one.measured(on) for on, one in sets.items()]
+    findings += _by_person(sets, tolerance) if data.people is not None else []
+    if looked_at:
         findings.append(
             Refusal(name="test_set", reason="the settings were chosen on rows of the test set")
         )
     elif test is not None:
-        share = settings.share(failure_prob)
-        fixed = settings.standing(data, test)
-        found = fresh_certificates(seen["test"], of="weights", failure_prob=share)
-        findings += [one.resting_on(*tested, fixed) for one in found]
-    best = trace.best
-    details = {
-        "compression": {
-            **best._asdict(),
-            "rounds": [list(one) for one in trace.rounds],
-            "ends": stop.ends,
-        }
-    }
-    return Report.of(findings, data, details=details, **common)
+        findings += map(evidence.on, fresh_certificates(sets["test"], failure_prob=share))
+    told = {**best._asdict(), "rounds": [list(one) for one in trace.rounds], "ends": stop.ends}
+    return Report.of(findings, data, details={"compression": told}, **common)
 
 
 def people_in_error(tolerance: float) -> str:
@@ -280,18 +257,14 @@ def people_in_error(tolerance: float) -> str:
     return f"share of people with more than {tolerance:g} of their examples in error"
 
 
-def _by_person(seen: Mapping[str, Seen], tolerance: float) -> Iterator[Measured]:
+def _by_person(sets: Mapping[str, Seen], tolerance: float) -> Iterator[Measured]:
     """That share among the people of the sample and of the test set."""
-    for on, one in seen.items():
-        if one.examples.people is not None:
-            _, owner, sizes = np.unique(
-                one.examples.people, return_inverse=True, return_counts=True
-            )
+    for on, one in sets.items():
+        if one.people is not None:
+            _, owner, sizes = np.unique(one.people, return_inverse=True, return_counts=True)
             count = int((np.bincount(owner, weights=one.wrong) / sizes > tolerance).sum())
-            mean = error_share(count, len(sizes))
-            yield Measured(
-                of="weights", on=on, loss=people_in_error(tolerance), mean=mean, n=len(sizes)
-            )
+            mean, loss = error_share(count, len(sizes)), people_in_error(tolerance)
+            yield Measured(of="weights", on=on, loss=loss, mean=mean, n=len(sizes))
 
 
 def certificate(

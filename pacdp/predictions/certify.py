@@ -119,6 +119,7 @@ def certified(
         why = f"no bin has {calibration.MIN_COUNT} examples: gather more"
         refusals.append(Refusal(name="calibration gaps", reason=why))
     counted = given.labels is not None and given.weights is None
+    inputs: Any = [made.inputs for made in certificates]
     errors = [row for row in statements if counted and row.family == "error"]
     return Report(
         route="predictions",
@@ -132,7 +133,7 @@ def certified(
         refusals=tuple(refusals),
         measured=tuple(
             Measured(of=row.of, on="bound", mean=row.measured, n=given.units,
-                     errors=certificates[row.upper_by or 0].inputs.get("k"))
+                     errors=inputs[row.upper_by].get("k"))
             for row in errors
         ),
         remarks=given.remarks,

@@ -3,7 +3,7 @@
 import html
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -249,6 +249,13 @@ class Report:
             made = (one.charged("other stopping times", others) for one in made)
         made = tuple(one.resting_on(charged.hypothesis) for one in made)
         return replace(self, certificates=made, failure_prob=failure_prob)
+
+    def known(
+        self, on: Callable[[bounds.Certificate], bounds.Certificate], settings: int
+    ) -> "Report":
+        """The same with what is known of the hypotheses of every certificate, and the number of settings paid for."""
+        made = tuple(map(on, self.certificates))
+        return replace(self, certificates=made, choices={"count": settings})
 
     def resting_on(self, *hypotheses: bounds.Hypothesis, beside: str) -> "Report":
         """The same with these hypotheses on every certificate that needs the one named ``beside``."""

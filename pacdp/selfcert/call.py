@@ -12,10 +12,9 @@ from torch import nn
 import bounds
 from bounds import _check
 from pacdp.backprop.fit import Progress
-from pacdp.certify.evidence import equal_inputs
+from pacdp.certify.evidence import FIXED, equal_inputs
 from pacdp.certify.examples import Device
 from pacdp.certify.routes import require_draws
-from pacdp.certify.settings import FIXED
 from pacdp.errors import Diverged
 from pacdp.selfcert.examples import Given, given, split
 from pacdp.selfcert.plan import (
