@@ -33,7 +33,7 @@ train, test = load("digits")
 made = pacdp.self_certify(
     SVC(C=10.0, gamma=0.05), (train.inputs.reshape(train.n, -1), train.labels), seed=0
 )
-print("\n".join(made.sentences()))
+print(made)
 wrong = (made.predict(test.inputs.reshape(test.n, -1)) != test.labels).mean()
 print(f"measured on {test.n} other digits: {wrong:.4f}")
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,11 @@ from pacdp.certify.untouched import Surrogate
 from pacdp.compress.blind import require_blind, require_replayed
 from pacdp.compress.learner import Estimator, Learner, State
 from pacdp.compress.rules import Groups, Stop
-from pacdp.compress.run import BATCH, Records, Round, Trace, carry_out, tensor_of
+from pacdp.compress.run import BATCH, Records, Round, Rule, Trace, carry_out, tensor_of
 from pacdp.compress.view import padded
 from pacdp.data import Dataset
 from pacdp.data.rows import Rows
-from pacdp.predictions.report import Measured, Refusal, Report
+from pacdp.predictions.report import Measured, Refusal, Report, Reported
 
 REPLAYED = (
     "whoever wrote the learner; the run on the records that it kept, and on no others, gave the same network, bit for "
@@ -37,7 +38,7 @@ REPLAYED = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Compressed:
+class Compressed(Reported):
     """A learner that was run on records it picked, and what that says of its network.
 
     Attributes:
@@ -48,7 +49,6 @@ class Compressed:
         again: the certificate at another failure probability.
     """
 
-    report: Report
     trace: Trace
     learner: Learner
     saw: Mapping[str, Rows]
@@ -164,6 +164,7 @@ def compress(
     for name, (given, kind) in kinds.items():
         require_kind(name, given, kind)
     stop, settings = stop or Stop(), settings or Settings.declared()
+    rule = Rule(learner=own, groups=groups, stop=stop, seed=seed, start=start)
     _check.open_probability(failure_prob=failure_prob)
     if not 0.0 <= tolerance < 1.0:
         raise ValueError(
@@ -177,14 +178,13 @@ def compress(
         source, bound
     )  # which refuses a head start that saw rows of the sample, before any work is done
     records = Records.of(bound.inputs, bound.labels, bound.people, seed=seed, tolerance=tolerance)
-    require_blind(own, records, groups=groups, seed=seed, start=start)
+    require_blind(rule, records)
     header = {**(about or {}), "rows": bound.rows.digest, "tolerance": tolerance}
-    viewed = padded(own.view(records.inputs), BATCH)
-    trace = carry_out(own, records, groups=groups, stop=stop, seed=seed, start=start, about=header, every=every,
-                      file=None if file is None else Path(file), progress=progress, viewed=viewed)  # fmt: skip
-    require_replayed(own, records, trace, groups=groups, stop=stop, seed=seed, start=start)
+    trace = carry_out(rule, records, about=header, every=every, file=None if file is None else Path(file),
+                      progress=progress)  # fmt: skip
+    require_replayed(rule, records, trace)
     found = assess(own, trace, bound, fresh, stop=stop, failure_prob=failure_prob, expected=expected, settings=settings,
-                   tolerance=tolerance, start_rows=start_rows, viewed=viewed)  # fmt: skip
+                   tolerance=tolerance, start_rows=start_rows)  # fmt: skip
     saw = rows_behind(bound, start_rows, settings)
 
     def again(prob: float) -> bounds.Certificate:
@@ -213,9 +213,8 @@ def rows_behind(data: BoundSet, start_rows: Rows | None, settings: Settings) -> 
 def assess(
     learner: Learner, trace: Trace, data: BoundSet, test: BoundSet | None, *, stop: Stop, failure_prob: float,
     expected: Sequence[int], settings: Settings, tolerance: float = 0.0, start_rows: Rows | None = None,
-    viewed: list[Tensor] | None = None,
 ) -> Report:  # fmt: skip
-    """What a run says of the network that it ended with; ``viewed`` is what the learner's view makes of the data."""
+    """What a run says of the network that it ended with."""
     chosen, share = settings.elsewhere, settings.share(failure_prob)
     looked_at = bool(test is not None and chosen is not None and chosen.shared_inputs(test.rows))
     source = None if start_rows is None else HeldOut(rows=start_rows)
@@ -233,10 +232,7 @@ def assess(
     ]
     measures = "0-1 risk" if data.people is None else people_in_error(tolerance)
 
-    def outputs(inputs: Tensor) -> Tensor:
-        own = inputs.shape == data.inputs.shape and inputs.data_ptr() == data.inputs.data_ptr()
-        return outputs_of(learner, trace.best_state, inputs, viewed=viewed if own else None)
-
+    outputs = partial(outputs_of, learner, trace.best_state)
     network = Network(network=outputs, of="weights", batch_size=2**30)
     sets = Reading(law=network).judged(data, test)
     findings: list[Any] = [evidence.on(replace(made, measures=measures).resting_on(*known))]
@@ -279,11 +275,9 @@ def certificate(
     return made.charged("other ends of the run", failure_prob - share) if ends > 1 else made
 
 
-def outputs_of(
-    learner: Learner, state: State, inputs: Tensor, *, viewed: list[Tensor] | None = None
-) -> Tensor:
-    """The network's outputs, in batches of the size of the run; ``viewed`` are these, where they are known."""
-    viewed = padded(learner.view(inputs), BATCH) if viewed is None else viewed
+def outputs_of(learner: Learner, state: State, inputs: Tensor) -> Tensor:
+    """The network's outputs, in batches of the size of the run."""
+    viewed = padded(learner.view(inputs), BATCH)
     return torch.cat([learner.outputs(state, batch) for batch in viewed])[: len(inputs)]
 
 

@@ -203,7 +203,8 @@ class Report:
         for made in self.certificates:
             risk, mark = made.terms.get("empirical_risk"), "" if made.status == "rigorous" else "*"
             measured, most = "–" if risk is None else f"{risk:.4f}", _end(made.value, 1.0, up)
-            found.append((made.measures, made.of, measured, "–", most + mark, str(self.n)))
+            n = str(made.inputs.get("n", self.n))
+            found.append((made.measures, made.of, measured, "–", most + mark, n))
         return found
 
     def table(self) -> str:
@@ -327,6 +328,35 @@ class Report:
         ):
             del record["inputs"]["privacy_event"]
         return record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Reported:
+    """What holds a report: it prints itself and is saved as that report."""
+
+    report: Report
+
+    def headline(self) -> str:
+        """One true sentence to publish."""
+        return self.report.headline()
+
+    def table(self) -> str:
+        """What was measured and certified, a line each, as text."""
+        return self.report.table()
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values, in the form of every report."""
+        return self.report.to_dict()
+
+    def save(self, folder: Path | str) -> Path:
+        """Write them into a folder, see :meth:`Report.save`."""
+        return self.report.save(folder)
+
+    def __str__(self) -> str:
+        return str(self.report)
+
+    def _repr_html_(self) -> str:
+        return self.report._repr_html_()
 
 
 def of_all_settings(failure_prob: float, choices: Mapping[str, Any] | None) -> float:
