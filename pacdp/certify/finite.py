@@ -29,11 +29,10 @@ from torch import nn
 import bounds
 from bounds.hypotheses import declared, proved
 from pacdp.certify.examples import MAX, BoundSet, Device, require_kinds
-from pacdp.certify.networks import about
 from pacdp.certify.outputs import error_share
 from pacdp.certify.priors import Private, Source
 from pacdp.certify.reading import Network, Reading
-from pacdp.predictions.bounding import clopper_pearson
+from pacdp.predictions.bounding import about, clopper_pearson
 from pacdp.predictions.report import Measured, Report
 
 Weights = Float64[np.ndarray, " networks"]

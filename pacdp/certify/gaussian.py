@@ -27,7 +27,6 @@ from pacdp.certify.examples import (
 )
 from pacdp.certify.networks import (
     Finding,
-    about,
     fresh_certificates,
 )
 from pacdp.certify.outputs import classes_of
@@ -35,7 +34,7 @@ from pacdp.certify.priors import NoisySum, Prior, Private
 from pacdp.certify.reading import AtWeights, Network, Reading
 from pacdp.losses import Loss, brier, zero_one
 from pacdp.posterior import GaussianPosterior
-from pacdp.predictions.bounding import clopper_pearson
+from pacdp.predictions.bounding import about, clopper_pearson
 from pacdp.predictions.report import Measured, Refusal, Report
 from pacdp.stochastic import MonteCarloRisk, mean_risks
 from pacdp.stochastic.law import require_law_of
@@ -216,16 +215,16 @@ def randomised_on_test(where: Gaussians) -> Iterator[Finding]:
     """The randomised network on the test set: a draw for each example, since Clopper and Pearson count independent
     errors.
     """
-    of, test = "randomised", where.test
+    test = where.test
     if test is None:
-        yield Refusal(
-            name="test-set bounds", reason="no examples were kept from prior and posterior"
-        )
+        why = "no examples were kept from prior and posterior"
+        yield Refusal(name="test-set bounds", reason=why)
         return
+    of, n = "randomised", test.n
     (fresh,) = where.sampled(test, losses=(zero_one(),), passes=1, seed=where.seed + 1)
-    yield Measured(of=of, on="test", mean=fresh.mean, errors=fresh.errors, n=test.n)
-    if test.unit == "example":
-        yield about(clopper_pearson(fresh.errors, test.n, where.failure_prob), of=of)
+    yield Measured(of=of, on="test", mean=fresh.mean, errors=fresh.errors, n=n)
+    if test.people is None:
+        yield clopper_pearson(fresh.errors, n, where.failure_prob, of=of)
 
 
 def mean_weights(where: Gaussians) -> Iterator[Finding]:

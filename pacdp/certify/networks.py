@@ -16,7 +16,7 @@ from pacdp.certify.examples import BoundSet, Device, Unit
 from pacdp.certify.priors import Private
 from pacdp.certify.reading import Network, Reading, Seen
 from pacdp.certify.released_counts import ReleasedErrors, sum_of_rates
-from pacdp.predictions.bounding import clopper_pearson
+from pacdp.predictions.bounding import about, clopper_pearson
 from pacdp.predictions.report import Measured, Refusal, Report
 from pacdp.stochastic import MonteCarloRisk
 from pacdp.stochastic.risk import at_or_above
@@ -29,13 +29,6 @@ Finding = bounds.Certificate | Refusal | Measured | MonteCarloRisk
 """One thing that a route has to say."""
 Release = Callable[[float, int, Unit], ReleasedErrors]
 """Releases the errors (the sum of people's rates) and the number of records, with noise that a ledger counts."""
-
-
-def about(
-    made: bounds.Certificate, name: str = "", *, of: str, measures: str = "0-1 risk"
-) -> bounds.Certificate:
-    """The certificate under the name of the predictor and the risk that it is about."""
-    return replace(made, name=name or made.name, of=of, measures=measures)
 
 
 def released(
@@ -121,7 +114,7 @@ def fresh_certificates(
         made = [form(sample=of_people, failure_prob=failure_prob) for form in _FOR_PEOPLE]
         measures = f"0-1 risk{seen.new}"
         return [about(one, f"{name}_{one.name}", of=of, measures=measures) for one in made]
-    found = [about(clopper_pearson(seen.errors, seen.n, failure_prob, name=name), of=of)]
+    found = [clopper_pearson(seen.errors, seen.n, failure_prob, name=name, of=of)]
     if sample is not None:
         error, gap = sample.calibration_error, sample.mean_squared_gap
         made = bounds.ece_second_moment(

@@ -202,7 +202,7 @@ def certify(
             rows=summaries(bound, fresh) if release is None else None,
             prior=found.prior or source_to_dict(source),
         )
-    return found.known(evidence.on, settings.count)
+    return replace(found.each(evidence.on), choices={"count": settings.count})
 
 
 def _of_a_network(
@@ -239,8 +239,9 @@ def _of_a_network(
         measured=tuple(one.measured(on) for on, one in sets.items()),
         rows=summaries(bound, fresh),
         prior=source_to_dict(source),
+        choices={"count": settings.count},
     )
-    return found.known(evidence.on, settings.count)
+    return found.each(evidence.on)
 
 
 _KINDS = {

@@ -39,7 +39,6 @@ from pacdp.certify.priors import (
 from pacdp.certify.trajectory import (
     around,
     error_of,
-    of_the_run,
     poisson_sums,
     realised_price,
     seen_of,
@@ -178,11 +177,10 @@ class Trained:
             whose = f"the settings of {settings.name}"
             sums = poisson_sums(event, whose=whose, noise=self.noise)
             sources.insert(0, NoisySum(price=sums))
-        optimistic = (
-            one.resting_on(UNCLIPPED) if one.status == "optimistic" else one
-            for one in found.certificates
+        found = found.each(
+            lambda one: one.resting_on(UNCLIPPED) if one.status == "optimistic" else one
         )
-        found = replace(found, certificates=tuple(optimistic), privacy=privacy_to_dict(claim))
+        found = replace(found, privacy=privacy_to_dict(claim))
         weights, gaussian = self._priced(sources, found, seed, examples, BoundSet.behind(self.test))
         return self._joined(
             found,
@@ -263,6 +261,13 @@ class Trained:
             measured=tuple(one.measured(on) for on, one in seen.items()),
             refusals=(Refusal(name="bounds by stationarity", reason=why),),
         )  # fmt: skip
+
+
+def of_the_run(noise: str) -> tuple[bounds.Hypothesis, bounds.Hypothesis]:
+    """What a checkpoint shows of a promise of privacy, and who vouches for its noise."""
+    by = "the checkpoint: the run saw the data of this hash and no others"
+    covers = bounds.proved("privacy covers these rows", by)
+    return covers, bounds.declared("noise secret or independent", noise)
 
 
 def require_own_batches(settings: Chain, data: Objective) -> None:

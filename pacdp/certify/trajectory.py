@@ -46,12 +46,6 @@ START_OF_THE_RUN = "the run, whose first weights are drawn from its seed"
 """Who vouches for the first weights of a chain."""
 
 
-def of_the_run(noise: str) -> tuple[Hypothesis, Hypothesis]:
-    """What a checkpoint shows of a promise of privacy, and who vouches for its noise."""
-    by = "the checkpoint: the run saw the data of this hash and no others"
-    return proved("privacy covers these rows", by), declared("noise secret or independent", noise)
-
-
 def poisson_sums(event: Event, *, whose: str, noise: str) -> bounds.PoissonSum:
     """The price of what ``event`` released, each step one sum of clipped contributions over a secret Poisson batch.
 

@@ -166,17 +166,25 @@ def _upper(part: Part, examples: Examples, *, failure_prob: float) -> bounds.Cer
 
 
 def clopper_pearson(
-    errors: int, n: int, failure_prob: float, *, name: str = "test_set"
+    errors: int, n: int, failure_prob: float, *, name: str = "test_set", of: str = ""
 ) -> bounds.Certificate:
     """Clopper and Pearson's bound on the 0-1 risk of a predictor that errs on ``errors`` of ``n`` examples new to it.
 
     Formal guarantee: see :func:`bounds.clopper_pearson_upper`.
     """
     value = bounds.clopper_pearson_upper(errors, n, failure_prob)
-    return _certificate(
+    made = _certificate(
         name, "clopper_pearson", value, failure_prob, risk=errors / n, inputs={"k": errors, "n": n},
         reference="Clopper and Pearson (1934)",
     )  # fmt: skip
+    return about(made, of=of)
+
+
+def about(
+    made: bounds.Certificate, name: str = "", *, of: str, measures: str = "0-1 risk"
+) -> bounds.Certificate:
+    """The certificate under the name of the predictor and the risk that it is about."""
+    return replace(made, name=name or made.name, of=of, measures=measures)
 
 
 def _betting(part: Part, examples: Examples, failure_prob: float) -> bounds.Certificate:

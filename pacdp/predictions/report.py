@@ -93,21 +93,20 @@ class Report:
 
     @classmethod
     def of(cls, findings: Iterable[Any], data: Any, **known: Any) -> "Report":
-        """What a route found on a ``pacdp.certify.BoundSet``; ``known`` are the attributes that are no findings."""
+        """What a route found on examples that are counted; ``known`` are the attributes that are no findings."""
+        kinds = {"certificates": bounds.Certificate, "refusals": Refusal, "measured": Measured}
         found = tuple(findings)
-        kinds = bounds.Certificate, Refusal, Measured
-        certificates, refusals, measured = (
-            tuple(one for one in found if isinstance(one, kind)) for kind in kinds
-        )
-        sampled = tuple(one.to_dict() for one in found if not isinstance(one, kinds))
+        own: dict[str, Any] = {
+            name: tuple(one for one in found if isinstance(one, kind))
+            for name, kind in kinds.items()
+        }
+        sampled = (one.to_dict() for one in found if not isinstance(one, tuple(kinds.values())))
         return cls(
             n=data.units,
             unit=data.unit,
             examples=data.n,
-            certificates=certificates,  # pyright: ignore[reportArgumentType]
-            refusals=refusals,  # pyright: ignore[reportArgumentType]
-            measured=measured,  # pyright: ignore[reportArgumentType]
-            monte_carlo=sampled,
+            monte_carlo=tuple(sampled),
+            **own,
             **known,
         )
 
@@ -149,12 +148,11 @@ class Report:
         Raises:
             ValueError: there is none, or they fail with probability 1 or more together.
         """
-        rigorous = [
+        compared = [
             one
             for one in self.certificates
-            if one.status == "rigorous" and one.measures == measures
+            if one.status == "rigorous" and one.measures == measures and of in (None, one.of)
         ]
-        compared = [one for one in rigorous if of in (None, one.of)]
         if not compared:
             raise ValueError(
                 f"no rigorous certificate bounds the {measures} of {of or 'any predictor'}"
@@ -169,21 +167,19 @@ class Report:
 
     def error(self, of: str, on: str, loss: str = "zero-one") -> float | None:
         """A measured mean loss, if there is one."""
-        wanted = (of, on, loss)
-        return next(
-            (one.mean for one in self.measured if (one.of, one.on, one.loss) == wanted), None
-        )
+        found = (one.mean for one in self.measured if (one.of, one.on, one.loss) == (of, on, loss))
+        return next(found, None)
 
     def headline(self) -> str:
         """One true sentence to publish, of the plain error where there is one, with all that it takes for true.
 
         Its confidence is that of everything which is printed together with it.
         """
+        paid = self.chosen_failure_prob
         if self.budget is not None:
-            return headline(self.certificates[0], failure_prob=self.chosen_failure_prob)
-        chosen = self.chosen_failure_prob > self.failure_prob
+            return headline(self.certificates[0], failure_prob=paid)
         return first_sentence(
-            self.certificates, failure_prob=self.chosen_failure_prob if chosen else None
+            self.certificates, failure_prob=paid if paid > self.failure_prob else None
         )
 
     @property
@@ -245,26 +241,27 @@ class Report:
 
     def at_any_of(self, charged: Any, *, failure_prob: float) -> "Report":
         """The same certificates, holding together wherever the run may have ended (:mod:`pacdp.step.planned_steps`)."""
-        made, others = self.certificates, failure_prob - self.failure_prob
-        if charged.stopping_times > 1:
-            made = (one.charged("other stopping times", others) for one in made)
-        made = tuple(one.resting_on(charged.hypothesis) for one in made)
-        return replace(self, certificates=made, failure_prob=failure_prob)
+        others = failure_prob - self.failure_prob
 
-    def known(
-        self, on: Callable[[bounds.Certificate], bounds.Certificate], settings: int
-    ) -> "Report":
-        """The same with what is known of the hypotheses of every certificate, and the number of settings paid for."""
-        made = tuple(map(on, self.certificates))
-        return replace(self, certificates=made, choices={"count": settings})
+        def paid(made: bounds.Certificate) -> bounds.Certificate:
+            if charged.stopping_times > 1:
+                made = made.charged("other stopping times", others)
+            return made.resting_on(charged.hypothesis)
+
+        return replace(self.each(paid), failure_prob=failure_prob)
+
+    def each(self, form: Callable[[bounds.Certificate], bounds.Certificate]) -> "Report":
+        """The same with this done to every certificate."""
+        return replace(self, certificates=tuple(map(form, self.certificates)))
 
     def resting_on(self, *hypotheses: bounds.Hypothesis, beside: str) -> "Report":
         """The same with these hypotheses on every certificate that needs the one named ``beside``."""
-        made = (
-            one.resting_on(*hypotheses) if beside in {each.name for each in one.hypotheses} else one
-            for one in self.certificates
-        )
-        return replace(self, certificates=tuple(made))
+
+        def rested(made: bounds.Certificate) -> bounds.Certificate:
+            needed = beside in {each.name for each in made.hypotheses}
+            return made.resting_on(*hypotheses) if needed else made
+
+        return self.each(rested)
 
     def diagnosed(self, diagnosis: Any) -> "Report":
         """With the diagnosis of the chains that learnt the weights, where a certificate assumes that they converged."""
@@ -286,11 +283,13 @@ class Report:
                 f"expected reports on the same examples, got {mine} and {theirs} as n, unit and examples of two that "
                 "have other rows: keep them apart"
             )
+        once = ("certificates", "refusals", "measured")
+        both: dict[str, Any] = {
+            name: _once((*getattr(self, name), *getattr(other, name))) for name in once
+        }
         return replace(
             self,
-            certificates=_once((*self.certificates, *other.certificates)),
-            refusals=_once((*self.refusals, *other.refusals)),
-            measured=_once((*self.measured, *other.measured)),
+            **both,
             monte_carlo=(*self.monte_carlo, *other.monte_carlo),
             gibbs=self.gibbs or other.gibbs,
             diagnosis=self.diagnosis or other.diagnosis,
@@ -304,28 +303,24 @@ class Report:
 
         An infinite number is written as the string "inf".
         """
+        beside = ("statements", "budget", "remarks")
         own = {
             "not_applicable" if one.name == "refusals" else one.name: getattr(self, one.name)
             for one in fields(self)
-            if one.name not in ("statements", "budget", "remarks")
+            if one.name not in beside
         }
         own["certificates"] = [self._of(made) for made in self.certificates]
         if self.budget is not None:
             held = {"budget": self.budget.to_dict(), "statements": list(self.statements)}
             own["details"] = {**self.details, **held, "remarks": list(self.remarks)}
-        head = {
-            "format": FORMAT,
-            "route": self.route,
-            "subject": None if subject is None else dict(subject),
-        }
+        head = {"format": FORMAT, "route": self.route, "subject": subject and dict(subject)}
         return _written({**head, **own, "provenance": provenance})
 
     def _of(self, made: bounds.Certificate) -> dict[str, Any]:
         """A certificate's record; an event that the whole report rests on stands once, under "privacy"."""
         record, shared = made.to_dict(), (self.privacy or {}).get("event")
-        if shared is not None and record["inputs"].get("privacy_event") == json.dumps(
-            shared, allow_nan=False
-        ):
+        said = json.dumps(shared, allow_nan=False)
+        if shared is not None and record["inputs"].get("privacy_event") == said:
             del record["inputs"]["privacy_event"]
         return record
 
