@@ -37,7 +37,7 @@ from pacdp.data.rows import Rows
 from pacdp.errors import said
 from pacdp.layers.plain import call_with, repeats_itself
 from pacdp.predictions.answers import Answers, joined
-from pacdp.predictions.calibration import sample_of
+from pacdp.predictions.bounding import sample_of
 from pacdp.predictions.columns import require_own_name
 from pacdp.predictions.examples import Examples
 from pacdp.predictions.report import Measured

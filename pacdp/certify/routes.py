@@ -16,7 +16,7 @@ from pacdp.certify.examples import BoundSet, Device, require_kind
 from pacdp.certify.finite import Finite
 from pacdp.certify.gaussian import Formula, Gaussians, MonteCarlo, Progress
 from pacdp.certify.gibbs import GibbsSettings
-from pacdp.certify.networks import Release
+from pacdp.certify.networks import Release, Surrogate, disagreement
 from pacdp.certify.outputs import ClippedError, LossOf
 from pacdp.certify.priors import (
     NOISE_OF_THE_RUN,
@@ -28,7 +28,6 @@ from pacdp.certify.priors import (
     source_to_dict,
 )
 from pacdp.certify.reading import Function, Network, Reading
-from pacdp.certify.untouched import Surrogate, disagreement
 from pacdp.losses import Loss
 from pacdp.objective import Objective
 from pacdp.posterior import GaussianPosterior, LocalGibbs, Point

@@ -13,8 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pacdp.compress.learner import Learner, State
-from pacdp.compress.rules import Stop
+from pacdp.compress.learner import Learner, State, Stop
 from pacdp.compress.run import BATCH, Records, Rule, Trace, carry_out, scored
 from pacdp.compress.view import padded
 from pacdp.data.hashing import row_hashes

@@ -16,15 +16,13 @@ from bounds.hypotheses import declared
 from pacdp.certify.batches import bound_set
 from pacdp.certify.evidence import Settings, evidence_of, rows_of, standing, summaries
 from pacdp.certify.examples import BoundSet, require_kind
-from pacdp.certify.networks import fresh_certificates
+from pacdp.certify.networks import Surrogate, fresh_certificates
 from pacdp.certify.outputs import error_share
 from pacdp.certify.priors import HeldOut
 from pacdp.certify.reading import Function, Network, Reading, Seen
 from pacdp.certify.routes import certify
-from pacdp.certify.untouched import Surrogate
 from pacdp.compress.blind import require_blind, require_replayed
-from pacdp.compress.learner import Estimator, Learner, State
-from pacdp.compress.rules import Groups, Stop
+from pacdp.compress.learner import Estimator, Groups, Learner, State, Stop
 from pacdp.compress.run import BATCH, Records, Round, Rule, Trace, carry_out, tensor_of
 from pacdp.compress.view import padded
 from pacdp.data import Dataset

@@ -12,8 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from pacdp.compress.learner import Learner, State
-from pacdp.compress.rules import Groups, Stop
+from pacdp.compress.learner import Groups, Learner, State, Stop
 from pacdp.compress.view import padded
 from pacdp.errors import CheckpointError
 from pacdp.losses import margins

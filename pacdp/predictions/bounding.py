@@ -1,11 +1,16 @@
 """From a question to certificates: exact for counts of errors, betting for other losses, people and weights.
 
 Which of the two is decided by the type of the losses, truth values or real numbers, and never by what they are: a
-choice that the sample made would have to be paid for.
-Every certificate bounds a mean from above; the lower end of an interval is one minus the certificate of the complement.
+choice that the sample made would have to be paid for. Every certificate bounds a mean from above; the lower end of an
+interval is one minus the certificate of the complement. The largest gap between groups follows from the intervals of
+all of them, at no failure probability beyond theirs.
+
+A confidence bin is a fifteenth of [0, 1], fixed before any example was seen. For people, the mean over people of their
+mean gap in a bin takes the place of the mean over examples ("Calibration error of people" in docs/guarantees.md).
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,9 +19,11 @@ from numpy.typing import NDArray
 
 import bounds
 from bounds._rounding import outward
-from bounds.hypotheses import declared
+from bounds.hypotheses import declared, together
 from bounds.means import ratio_betting_upper
 from bounds.needs import declared_by
+from pacdp.predictions.answers import Answers
+from pacdp.predictions.columns import Codes
 from pacdp.predictions.examples import Examples
 from pacdp.predictions.parts import Part
 
@@ -241,3 +248,141 @@ def _of_rows(column: NDArray[Any] | None, part: Part) -> NDArray[Any]:
     """A column of all examples, at those that a question is about."""
     assert column is not None
     return column if part.rows is None else column[part.rows]
+
+
+_REFERENCE = 'docs/guarantees.md, "The largest gap between groups"'
+
+
+def largest_gap(found: Sequence[Found], *, of: str, groups: int, new: str, n: int) -> Found:
+    """At most the largest difference between the upper end of one group and the lower end of another.
+
+    Formal guarantee: on the event on which the groups' intervals hold, |error in one group - error in another| ≤ value
+    for all pairs at once.
+
+    Args:
+        found: the rows of the groups, at least two, with both ends, and their certificates.
+        of: the model.
+        groups: how many groups there are, with those of which nothing is certified.
+        new: what the name of a risk ends in, such as " of a new person".
+        n: the independent records of all groups.
+    """
+    rows = [row for own, _ in found for row in own]
+    made = [one for _, own in found for one in own]
+    uppers, lowers = (
+        [end for row in rows if (end := getattr(row, name)) is not None]
+        for name in ("upper", "lower")
+    )
+    value = max(uppers[a] - lowers[b] for a, b in _pairs(uppers, lowers))
+    measured = [row.measured for row in rows]
+    empirical = max(measured) - min(measured)
+    paid = math.fsum(one.failure_prob for one in made)
+    called = (
+        f"largest gap between {'' if len(rows) == groups else f'{len(rows)} of {groups} '}groups"
+    )
+    gap = bounds.Certificate(
+        name="largest_gap",
+        value=min(1.0, math.nextafter(max(0.0, value), math.inf)),
+        failure_prob=paid,
+        of=of,
+        measures=called + new,
+        hypotheses=together(*(one.hypotheses for one in made)),
+        terms={"empirical_gap": empirical},
+        budget={"groups": paid},
+        reference=_REFERENCE,
+        inputs={
+            "uppers": ", ".join(map(repr, uppers)),
+            "lowers": ", ".join(map(repr, lowers)),
+            "n": n,
+        },
+    )
+    row = Statement(
+        family="groups", quantity=called, of=of, measured=empirical, upper=gap.value, n=n
+    )
+    return [row], [gap]
+
+
+def _pairs(uppers: Sequence[float], lowers: Sequence[float]) -> list[tuple[int, int]]:
+    """Pairs of different groups among which the largest difference is."""
+    top = sorted(range(len(uppers)), key=lambda place: -uppers[place])[:2]
+    low = sorted(range(len(lowers)), key=lambda place: lowers[place])[:2]
+    return [(a, b) for a in top for b in low if a != b]
+
+
+EDGES = tuple(k / 15 for k in range(16))
+MIN_COUNT = 30
+"""Bins with fewer examples are not certified: by counts alone, which the gap in a bin does not decide."""
+
+
+def calibration_error(examples: Examples, of: str, said: Answers, *, failure_prob: float) -> Found:
+    """The expected calibration error: at most so much, whatever the number of bins."""
+    if examples.people is None:
+        sample = sample_of(said, examples.labels)
+        error, squared = sample.calibration_error, sample.mean_squared_gap
+    else:
+        error, squared = _of_people(examples, said)
+    n = examples.units
+    made = bounds.ece_second_moment(
+        calibration_error=error, mean_squared_gap=squared, n=n, failure_prob=failure_prob
+    )
+    made = described(
+        replace(made, name="new_examples_ece"), examples, of=of, measures=f"ECE{examples.new}"
+    )
+    row = Statement(
+        family="calibration", quantity="calibration error (ECE)", of=of, measured=error, upper=made.value, n=n
+    )  # fmt: skip
+    return [row], [made]
+
+
+def bins(examples: Examples, of: str, said: Answers, *, failure_prob: float) -> Found:
+    """The gap between confidence and accuracy in every bin with enough examples, all at once, or nothing."""
+    sample = sample_of(said, examples.labels)
+    certified = {
+        f"gap_{place}": one for place, one in enumerate(sample.bins) if one.count >= MIN_COUNT
+    }
+    if not certified:
+        return [], []
+    made = bounds.mce_clopper_pearson(
+        bins=sample.bins, min_count=MIN_COUNT, failure_prob=failure_prob
+    )
+    made = described(replace(made, name=f"new_examples_{made.name}"), examples, of=of)
+    return [
+        Statement(
+            family="bins", quantity=f"calibration gap at confidence {one.low:.2f} to {one.high:.2f}", of=of,
+            measured=one.gap, upper=made.terms[term], n=one.count, term=term,
+        )
+        for term, one in certified.items()
+    ], [made]  # fmt: skip
+
+
+def sample_of(said: Answers, labels: Codes | None) -> bounds.CalibrationSample:
+    """Confidences and errors by bin."""
+    return bounds.calibration_sample(
+        confidence=_known(said.confidence), correct=said.predicted == labels, edges=EDGES
+    )
+
+
+def _of_people(examples: Examples, said: Answers) -> tuple[float, float]:
+    """The plug-in ECE of people's mean gaps, and the mean over people of the square of their mean absolute gap."""
+    owners = np.unique(_known(examples.people), return_inverse=True)[1]
+    sizes, confidence = np.bincount(owners), _known(said.confidence)
+    gap = (said.predicted == examples.labels) - confidence
+    slot = np.minimum(
+        np.searchsorted(np.asarray(EDGES), confidence, side="right") - 1, len(EDGES) - 2
+    )
+    means = (
+        np.bincount(owners, weights=np.where(slot == b, gap, 0.0)) / sizes
+        for b in range(len(EDGES) - 1)
+    )
+    error = math.fsum(abs(math.fsum(mean)) for mean in means) / sizes.size
+    squared = math.fsum((np.bincount(owners, weights=np.abs(gap)) / sizes) ** 2) / sizes.size
+    return _up(error), _up(max(squared, error * error))
+
+
+def _known(column: np.ndarray | None) -> np.ndarray:
+    assert column is not None
+    return column
+
+
+def _up(value: float) -> float:
+    """Rounded up by far more than the sums' errors."""
+    return min(1.0, value * (1.0 + 1e-12) + 2.0**-50)

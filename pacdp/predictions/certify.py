@@ -7,11 +7,18 @@ from typing import Any
 
 import bounds
 from bounds import _check
-from pacdp.predictions import calibration
-from pacdp.predictions.bounding import Found, Statement, answer, records
+from pacdp.predictions.bounding import (
+    MIN_COUNT,
+    Found,
+    Statement,
+    answer,
+    bins,
+    calibration_error,
+    largest_gap,
+    records,
+)
 from pacdp.predictions.columns import Name
 from pacdp.predictions.examples import Examples, described, judged, of_losses
-from pacdp.predictions.gaps import largest_gap
 from pacdp.predictions.parts import Part, asked, parts
 from pacdp.predictions.report import Measured, Refusal, Report
 
@@ -116,7 +123,7 @@ def certified(
         Refusal(name=f"{part.measures} of {part.of}", reason=why) for part, why in refused.items()
     ]
     if "bins" in paying and not any(row.family == "bins" for row in statements):
-        why = f"no bin has {calibration.MIN_COUNT} examples: gather more"
+        why = f"no bin has {MIN_COUNT} examples: gather more"
         refusals.append(Refusal(name="calibration gaps", reason=why))
     counted = given.labels is not None and given.weights is None
     inputs: Any = [made.inputs for made in certificates]
@@ -154,7 +161,7 @@ def _of_family(
 ) -> Iterator[Found]:
     """What is found of the questions of one family, each of which may fail with ``failure_prob``."""
     if family in ("calibration", "bins"):
-        form = calibration.bins if family == "bins" else calibration.calibration_error
+        form = bins if family == "bins" else calibration_error
         for of, said in given.models.items():
             yield form(given, of, said, failure_prob=failure_prob)
     for of, own in groupby(questions, lambda part: part.of):

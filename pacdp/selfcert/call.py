@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
+import numpy as np
 from torch import nn
 
 import bounds
@@ -16,7 +17,7 @@ from pacdp.certify.evidence import FIXED, equal_inputs
 from pacdp.certify.examples import Device, require_kind
 from pacdp.certify.routes import require_draws
 from pacdp.errors import Diverged
-from pacdp.predictions.report import Refusal, Report
+from pacdp.predictions.report import Refusal, Report, Reported
 from pacdp.selfcert.examples import Given, given, split
 from pacdp.selfcert.plan import (
     EXPECTED_ERROR,
@@ -29,8 +30,48 @@ from pacdp.selfcert.plan import (
     plan_routes,
 )
 from pacdp.selfcert.predictors import Train, is_estimator
-from pacdp.selfcert.result import SelfCertified, Tried
-from pacdp.selfcert.routes import CARRY_OUT, SelfCertifySettings, Task, reason_against
+from pacdp.selfcert.routes import CARRY_OUT, SelfCertifySettings, Task, Tried, reason_against
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SelfCertified(Reported):
+    """A predictor that comes with a certificate, the smallest of those that were tried.
+
+    Formal guarantee: the error of ``predict`` on a new record exceeds ``certificate.value`` with probability at most
+    ``certificate.failure_prob`` over the records and all random numbers, if the hypotheses that the certificate names
+    are true ("Paying for the choice of a route" in docs/guarantees.md).
+
+    Attributes:
+        report: the certificate, those of the routes behind it, and the ledger: a share for each route that was tried,
+            those that came to nothing too. What was not tried, or came to nothing, is refused there with its reason.
+        tried: each route with its own certificate.
+        predictor: what predicts.
+        chosen: the name of the route that it came from.
+        estimate: what other splits would have promised a held-out count, from the error that was measured; None where
+            no held-out count was made.
+        train: records in the training part of the split.
+    """
+
+    tried: tuple[Tried, ...]
+    predictor: Any
+    chosen: str
+    estimate: RoutePlan | None
+    train: int
+
+    @property
+    def certificate(self) -> bounds.Certificate:
+        """The smallest, at the failure probability of all that were tried together."""
+        return self.report.certificates[0]
+
+    def predict(self, inputs: Any) -> np.ndarray:
+        """A class for each input, by the names that the labels had."""
+        return np.asanyarray(self.predictor.predict(inputs))
+
+    @property
+    def predict_proba(self) -> Any:
+        """A function from inputs to [n, classes]; AttributeError where the predictor has none."""
+        return self.predictor.predict_proba
+
 
 _FEW = 5000  # records up to which compression is among the fast routes
 _WORDS = ("fast", "all")

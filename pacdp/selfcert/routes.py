@@ -40,11 +40,42 @@ from pacdp.selfcert.predictors import (
     tensor,
     trained,
 )
-from pacdp.selfcert.result import Tried
 from pacdp.trials import own_answers
 from pacdp.trials.buffers import Holdings
 
 _LEAST_STEPS = 2000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Tried:
+    """What a route came to.
+
+    Attributes:
+        name: the route, and the model where there are several.
+        certificate: at the route's own share of the failure probability; None where the route came to nothing.
+        error: measured on the records of the bound.
+        train: records that training saw.
+        reason: why there is no certificate.
+        predictor: what the certificate is about.
+    """
+
+    name: str = ""
+    route: str = ""
+    certificate: bounds.Certificate | None = None
+    error: float | None = None
+    train: int = 0
+    reason: str = ""
+    predictor: Any = field(default=None, repr=False)
+
+    @property
+    def bound(self) -> int:
+        """The records that the certificate rests on."""
+        return int(self.certificate.inputs["n"]) if self.certificate else 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values: everything but predictor and certificate."""
+        names = ("name", "route", "error", "train", "bound", "reason")
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
