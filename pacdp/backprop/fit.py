@@ -8,6 +8,7 @@ import copy
 import math
 from collections.abc import Callable
 from dataclasses import astuple, dataclass, field
+from functools import partial
 from typing import Literal, NamedTuple
 
 import torch
@@ -16,6 +17,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
+from bounds import _check
 from pacdp.errors import Diverged
 
 _CELLS = 4
@@ -113,18 +115,10 @@ class FitSettings:
     augmentation: Augmentation = field(default_factory=Augmentation)
 
     def __post_init__(self) -> None:
-        if self.epochs < 1 or self.batch_size < 1:
-            raise ValueError(
-                f"expected epochs >= 1 and batch_size >= 1, got {self.epochs} and {self.batch_size}"
-            )
-        if not (self.step_size > 0 and math.isfinite(self.step_size) and self.weight_decay >= 0):
-            raise ValueError(
-                f"expected step_size > 0 and weight_decay >= 0, got {self.step_size} and {self.weight_decay}"
-            )
-        if not (0 <= self.warmup < 1 and 0 <= self.label_smoothing < 1 and self.average_steps >= 1):
-            raise ValueError(
-                f"expected warmup and label_smoothing in [0, 1) and average_steps >= 1, got {self}"
-            )
+        _check.count(epochs=self.epochs, batch_size=self.batch_size)
+        _check.positive(step_size=self.step_size)
+        _check.nonnegative(weight_decay=self.weight_decay, average_steps=self.average_steps - 1.0)
+        _check.probability(warmup=self.warmup, label_smoothing=self.label_smoothing)
 
 
 def fit(
@@ -155,7 +149,9 @@ def fit(
     steps = settings.epochs * per_epoch
     decay = 1.0 - 1.0 / min(settings.average_steps, max(1.0, steps / 10))
     average = AveragedModel(trained, multi_avg_fn=get_ema_multi_avg_fn(decay), use_buffers=True)
-    optimizer = _OPTIMIZERS[settings.optimizer](trained, settings)
+    optimizer = _OPTIMIZERS[settings.optimizer](
+        trained.parameters(), lr=settings.step_size, weight_decay=settings.weight_decay
+    )
     with torch.random.fork_rng(devices=[]):
         seed = int(torch.randint(_SEEDS, (), generator=generator))
         torch.set_rng_state(
@@ -204,27 +200,7 @@ def _cycle(done: float, warmup: float) -> float:
     return 0.5 + 0.5 * math.cos(math.pi * (done - warmup) / (1.0 - warmup))
 
 
-def _adamw(module: nn.Module, settings: FitSettings) -> torch.optim.Optimizer:
-    return torch.optim.AdamW(
-        module.parameters(),
-        settings.step_size,
-        weight_decay=settings.weight_decay,
-        betas=(0.9, 0.99),
-        fused=True,
-    )
-
-
-def _sgd(module: nn.Module, settings: FitSettings) -> torch.optim.Optimizer:
-    return torch.optim.SGD(
-        module.parameters(),
-        settings.step_size,
-        momentum=0.9,
-        weight_decay=settings.weight_decay,
-        nesterov=True,
-    )
-
-
-_OPTIMIZERS: dict[str, Callable[[nn.Module, FitSettings], torch.optim.Optimizer]] = {
-    "adamw": _adamw,
-    "sgd": _sgd,
+_OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
+    "adamw": partial(torch.optim.AdamW, betas=(0.9, 0.99), fused=True),
+    "sgd": partial(torch.optim.SGD, momentum=0.9, nesterov=True),
 }

@@ -26,6 +26,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 import bounds
+from bounds import _check
 from pacdp.backprop.fit import Examples
 from pacdp.errors import Diverged
 from pacdp.layers.plain import call_with
@@ -187,14 +188,10 @@ class PosteriorSettings:
     """Which weights share the trained ratio of their standard deviations to the prior's."""
 
     def __post_init__(self) -> None:
-        if self.steps < 0 or self.batch_size < 1:
-            raise ValueError(
-                f"expected steps >= 0 and batch_size >= 1, got {self.steps} and {self.batch_size}"
-            )
-        if not (self.step_size > 0 and math.isfinite(self.step_size) and 0 <= self.momentum < 1):
-            raise ValueError(
-                f"expected step_size > 0 and momentum in [0, 1), got {self.step_size} and {self.momentum}"
-            )
+        _check.whole(steps=self.steps)
+        _check.count(batch_size=self.batch_size)
+        _check.positive(step_size=self.step_size)
+        _check.probability(momentum=self.momentum)
 
 
 class Seen(NamedTuple):

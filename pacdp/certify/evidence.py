@@ -147,7 +147,8 @@ class Evidence:
         own = {one.name for one in made.hypotheses}
         if "privacy covers these rows" in own:
             own.add("prior saw none of these rows")
-        known = {one.name: one for one in (*self._of(made), _DRAWS)}
+        rows = self.test if self.test and made.name.startswith("test_set") else self.bound
+        known = {one.name: one for one in (*rows, _DRAWS)}
         if "prior saw none of these rows" in known:
             known["predictor saw none of these rows"] = replace(
                 known["prior saw none of these rows"], name="predictor saw none of these rows"
@@ -159,9 +160,6 @@ class Evidence:
             if one.name not in {*known, FIXED} and one.by.startswith("the caller of bounds.")
         ]
         return made.resting_on(*given, self.fixed, *silent)
-
-    def _of(self, made: bounds.Certificate) -> tuple[Hypothesis, ...]:
-        return self.test if self.test and made.name.startswith("test_set") else self.bound
 
 
 def evidence_of(

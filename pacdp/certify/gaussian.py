@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 import bounds
+from bounds import _check
 from pacdp.certify.examples import (
     BoundSet,
     Device,
@@ -65,10 +66,7 @@ class MonteCarlo:
     def __post_init__(self) -> None:
         require_counts(self, "passes", *(() if self.batch_size is None else ("batch_size",)))
         require_kinds(self, share=float, resume=Path | None)
-        if not 0.0 < self.share < 1.0:
-            raise ValueError(
-                f"expected MonteCarlo.share strictly between 0 and 1, got {self.share}"
-            )
+        _check.open_probability(share=self.share)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 import bounds
+from bounds import _check
 from bounds.monte_carlo import effective_sample_size, weighted_average_size
 from pacdp.chains import NOISE, PRIOR, Keys, langevin
 from pacdp.errors import Diverged
@@ -49,16 +50,9 @@ class GibbsSettings:
     """Weights along the run, evenly spaced after burn-in, that are judged on all test examples."""
 
     def __post_init__(self) -> None:
-        if not (self.epochs > 0 and 0 <= self.burn_in < 1):
-            raise ValueError(
-                f"expected epochs > 0 and 0 <= burn_in < 1, got {self.epochs} and {self.burn_in}"
-            )
-        if not 0 <= self.alpha < 1:
-            raise ValueError(f"expected 0 <= alpha < 1, got {self.alpha}")
-        if self.prior_draws < 1 or self.test_draws < 1:
-            raise ValueError(
-                f"expected prior_draws >= 1 and test_draws >= 1, got {self.prior_draws} and {self.test_draws}"
-            )
+        _check.positive(epochs=self.epochs)
+        _check.probability(burn_in=self.burn_in, alpha=self.alpha)
+        _check.count(prior_draws=self.prior_draws, test_draws=self.test_draws)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

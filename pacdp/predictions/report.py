@@ -241,14 +241,11 @@ class Report:
 
     def at_any_of(self, charged: Any, *, failure_prob: float) -> "Report":
         """The same certificates, holding together wherever the run may have ended (:mod:`pacdp.step.planned_steps`)."""
-        others = failure_prob - self.failure_prob
-
-        def paid(made: bounds.Certificate) -> bounds.Certificate:
-            if charged.stopping_times > 1:
-                made = made.charged("other stopping times", others)
-            return made.resting_on(charged.hypothesis)
-
-        return replace(self.each(paid), failure_prob=failure_prob)
+        made, others = self.certificates, failure_prob - self.failure_prob
+        if charged.stopping_times > 1:
+            made = (one.charged("other stopping times", others) for one in made)
+        made = tuple(one.resting_on(charged.hypothesis) for one in made)
+        return replace(self, certificates=made, failure_prob=failure_prob)
 
     def each(self, form: Callable[[bounds.Certificate], bounds.Certificate]) -> "Report":
         """The same with this done to every certificate."""
@@ -256,12 +253,11 @@ class Report:
 
     def resting_on(self, *hypotheses: bounds.Hypothesis, beside: str) -> "Report":
         """The same with these hypotheses on every certificate that needs the one named ``beside``."""
-
-        def rested(made: bounds.Certificate) -> bounds.Certificate:
-            needed = beside in {each.name for each in made.hypotheses}
-            return made.resting_on(*hypotheses) if needed else made
-
-        return self.each(rested)
+        made = (
+            one.resting_on(*hypotheses) if beside in {each.name for each in one.hypotheses} else one
+            for one in self.certificates
+        )
+        return replace(self, certificates=tuple(made))
 
     def diagnosed(self, diagnosis: Any) -> "Report":
         """With the diagnosis of the chains that learnt the weights, where a certificate assumes that they converged."""

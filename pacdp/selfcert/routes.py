@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 import bounds
+from bounds import _check
 from pacdp.algorithms import SGLD
 from pacdp.backprop import PosteriorSettings, train_posterior
 from pacdp.backprop.fit import Examples, FitSettings, Progress
@@ -113,22 +114,10 @@ class SelfCertifySettings:
         return self.fit or FitSettings(epochs=epochs, batch_size=size, step_size=2e-3)
 
     def __post_init__(self) -> None:
-        counts = (self.compression_rounds, self.noisy_steps)
-        sizes = (
-            self.prior_std,
-            self.max_loss,
-            self.group_share,
-            self.noisy_step_size,
-            self.noisy_tau,
-        )
-        if (
-            min(counts) < 1
-            or not all(0.0 < size < math.inf for size in sizes)
-            or self.group_share > 1.0
-        ):
-            raise ValueError(
-                f"expected positive settings, and a group_share of at most 1, got {self}"
-            )
+        _check.count(compression_rounds=self.compression_rounds, noisy_steps=self.noisy_steps)
+        sizes = ("prior_std", "max_loss", "group_share", "noisy_step_size", "noisy_tau")
+        _check.positive(**{name: getattr(self, name) for name in sizes})
+        _check.probability(group_share=self.group_share)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -116,7 +116,7 @@ REFUSED = {
     "an end that is neither": (lambda: Stop(no_errors_left="no", rounds=(1,)), "expected no_errors_left as True or"),
     "a sample that ran out": (
         lambda: pacdp.compress(LEARNERS["kernel"], clouds(n=9), groups=10).kept, "the sample ran out"),
-    "pixels below 0": (lambda: View(pixels=-1), "expected shift, pixels >= 0"),
+    "pixels below 0": (lambda: View(pixels=-1), "pixels must be"),
 }  # fmt: skip
 
 
