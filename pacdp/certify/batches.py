@@ -7,7 +7,7 @@ more than a batch is held: its pages are handed back to the system as soon as th
 import functools
 import mmap
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -90,15 +90,12 @@ def _straight(values: Tensor) -> Bool[Tensor, " m"]:
     return (rows == rows.round()).all(1) & ((rows.diff(n=2, dim=1) != 0).sum(1) <= most)
 
 
-@dataclass(slots=True)
 class Hashed:
     """Hashes of rows, and whose they are, as they grow batch by batch."""
 
-    inputs: list[UInt64[np.ndarray, " m"]] = field(default_factory=list[np.ndarray])
-    pairs: list[UInt64[np.ndarray, " m"]] = field(default_factory=list[np.ndarray])
-    owners: list[Int64[np.ndarray, " m"]] = field(default_factory=list[np.ndarray])
-    mark: int = 0
-    _first: dict[str, np.uint64] = field(default_factory=dict[str, np.uint64])
+    def __init__(self) -> None:
+        self.inputs, self.pairs, self.owners = (list[np.ndarray]() for _ in range(3))
+        self.mark, self._first = 0, dict[str, np.uint64]()
 
     def add(self, batch: Batch) -> None:
         """Take a batch in.

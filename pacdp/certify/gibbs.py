@@ -160,6 +160,7 @@ def _estimate(
     log_partition, prior_loss, partition_error = partition
     loss = _average(losses, settings.alpha)
     kl = bounds.gibbs_kl(mean_loss_nats=posterior.tau * loss, log_partition_nats=log_partition)
+    spread = float(losses.std()) / math.sqrt(effective_sample_size(losses))
     effective = effective_sample_size(errors)
     if settings.alpha > 0:
         effective = min(effective, weighted_average_size(settings.alpha))
@@ -172,7 +173,7 @@ def _estimate(
         mean_loss_nats=posterior.tau * loss,
         log_partition_nats=log_partition,
         kl_raw_nats=kl.raw_nats,
-        kl_error_nats=math.hypot(posterior.tau * _standard_error(losses), partition_error),
+        kl_error_nats=math.hypot(posterior.tau * spread, partition_error),
         kl_nats=kl.kl_nats,
         kl_clipped=kl.clipped,
         steps=steps,
@@ -199,10 +200,6 @@ def _prior_means(
         (mean.value, math.fsum(own) / draws, spread)
         for mean, own, spread in zip(means, losses, spreads, strict=True)
     ]
-
-
-def _standard_error(values: np.ndarray) -> float:
-    return float(values.std()) / math.sqrt(effective_sample_size(values))
 
 
 def _average(values: np.ndarray, alpha: float) -> float:

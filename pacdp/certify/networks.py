@@ -100,17 +100,12 @@ def noisy_certificate(
         why = f"n with noise of standard deviation {counts.std_n:g} may be 0: release it with less noise"
         return Refusal(name="private_kl_chernoff", reason=why)
     risk = at_or_above(Fraction(min(errors, n)) / n)
-    made = released_certificate(
-        risk,
-        n=n,
-        price=Accounted(privacy=privacy),
-        failure_prob=failure_prob - own,
-        of=of,
-        measures=measures,
-    ).charged("noise on the counts", own)
-    said = {f"released_{name}": getattr(counts, name) for name in ("errors", "n")}
-    noises = {name: getattr(counts, name) for name in ("std_errors", "std_n")}
-    return replace(made, inputs={**made.inputs, "errors_at_most": errors, **said, **noises})
+    price, left = Accounted(privacy=privacy), failure_prob - own
+    made = released_certificate(risk, n=n, price=price, failure_prob=left, of=of, measures=measures)
+    made = made.charged("noise on the counts", own)
+    told = {"errors_at_most": errors, "released_errors": counts.errors, "released_n": counts.n}
+    noises = {"std_errors": counts.std_errors, "std_n": counts.std_n}
+    return replace(made, inputs={**made.inputs, **told, **noises})
 
 
 def fresh_certificates(

@@ -151,10 +151,11 @@ def certify(
         raise ValueError(
             "release goes with a Network that a private mechanism released, and without a test set"
         )
+    read = BoundSet.behind if of_chain else bound_set
     source, bound, fresh = (
         _source(prior, of_chain),
-        _examples(data),
-        None if test is None else _examples(test),
+        read(data),
+        None if test is None else read(test),
     )
     evidence = evidence_of(source, bound, fresh, settings)
     for whose, given, rows in (("the bound's", data, bound), ("the test set's", test, fresh)):
@@ -276,11 +277,6 @@ def _require_used(what: str, **given: Any) -> None:
             raise ValueError(
                 f"{name} is not used for what is certified here, and would be ignored: leave it out"
             )
-
-
-def _examples(given: BoundSet | Objective | Any) -> BoundSet:
-    """Those behind an Objective, or in anything else that can be data."""
-    return BoundSet.behind(given) if isinstance(given, Objective) else bound_set(given)
 
 
 def _source(prior: From, of_chain: bool) -> Source | None:

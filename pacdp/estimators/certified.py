@@ -94,16 +94,16 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
         fitted, kept = next(split.split(X, y, whose))
         made: Any = clone(self._chosen)
         cut = _check_method_params(X, fit_params, indices=fitted)
-        part, aside = (_safe_indexing(X, places) for places in (fitted, kept))
-        seen = table_hashes(part, name="X")  # before a fit that may write there
-        made.fit(part, _safe_indexing(y, fitted), **cut)
+        made.fit(_safe_indexing(X, fitted), _safe_indexing(y, fitted), **cut)
         if isinstance(self, ClassifierMixin) and not hasattr(made, "classes_"):
             raise ValueError(
                 f"estimator must be a classifier, which has classes_ once fitted, got {made}"
             )
+        seen = table_hashes(_safe_indexing(X, fitted), name="X")
+        aside = _safe_indexing(X, kept), _safe_indexing(y, kept)
         # all at once: a fit that fails leaves what was there
         self._people, people = (None, None) if whose is None else (whose[fitted], whose[kept])
-        self._kept, self._seen = (aside, _safe_indexing(y, kept), people), seen
+        self._kept, self._seen = (*aside, people), seen
         self.estimator_, self.n_fitted_, self.n_kept_ = made, len(fitted), len(kept)
         return self
 
