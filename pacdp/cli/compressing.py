@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from pacdp import compress, load_checkpoint
+from pacdp.certify.evidence import Settings
 from pacdp.certify.examples import BoundSet
-from pacdp.certify.settings import Settings
 from pacdp.cli.folder import Folder, provenance
 from pacdp.cli.runtime import Runtime, Training
 from pacdp.cli.serial import JOINED_LATER, from_dict, to_dict

@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from bounds._check import json_value
 from pacdp.certify import BoundSet, ClippedError
 from pacdp.certify.batches import bound_set
-from pacdp.certify.outputs import LossOf
+from pacdp.certify.examples import require_labels
+from pacdp.certify.outputs import LossOf, classes_of
 from pacdp.data import Split, index_hash
 from pacdp.data.arrays import read_npy, read_npz
 from pacdp.data.rows import Rows
@@ -115,7 +116,7 @@ def fitting(module: nn.Module, device: str, *sets: BoundSet | None) -> None:
             raise ValueError(
                 f"expected one row of logits an example, got {outputs.dtype} outputs of shape {tuple(outputs.shape)}"
             )
-        data.require_labels(2 if outputs.ndim == 1 or outputs.shape[1] == 1 else outputs.shape[1])
+        require_labels(data.labels, classes_of(outputs))
 
 
 def rows_in(path: Path) -> Rows:
