@@ -71,7 +71,7 @@ def test_the_commands_that_pages_show_name_what_exists():
     lines = [line.strip().removeprefix("$ ").strip() for line in (README + COMMANDS_PAGE + NETWORK_PAGE).splitlines()]
     shown = [shlex.split(line, comments=True) for line in lines if line.startswith("pacdp ") and "..." not in line]
     exist = {
-        "train": {**RECIPES, **PRIVATE_RECIPES}, "experiment": {*studies(), "all", "list"},
+        "train": {*RECIPES, *PRIVATE_RECIPES}, "experiment": {*studies(), "all", "list"},
         "data": {"digits", "digits2", "mnist", "mnist2"},
     }  # fmt: skip
     for _, command, *rest in [words for words in shown if words[1][0] not in "-`"]:

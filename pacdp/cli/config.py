@@ -3,10 +3,12 @@
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, get_args
 
+from bounds._check import open_probability
 from pacdp.algorithms import SGD, Settings
 from pacdp.certify.gibbs import GibbsSettings
 from pacdp.chains import Thinning
 from pacdp.cli.serial import JOINED_LATER, digest
+from pacdp.errors import require_positive
 from pacdp.problem import Problem
 from pacdp.step.langevin import DELTA
 from pacdp.step.planned_steps import Plan, Stopping
@@ -47,18 +49,13 @@ class Run:
     keeps; with a clip norm only."""
 
     def __post_init__(self) -> None:
-        if not (self.epochs > 0 and self.records >= 1):
+        require_positive(epochs=self.epochs, records=self.records)
+        open_probability(failure_prob=self.failure_prob)
+        if min(self.chain, self.snapshots) < 0 or not 0 <= self.snapshot_burn_in < 1:
             raise ValueError(
-                f"expected epochs > 0 and records >= 1, got {self.epochs} and {self.records}"
+                "expected chain >= 0, snapshots >= 0 and 0 <= snapshot_burn_in < 1, got "
+                f"{self.chain}, {self.snapshots} and {self.snapshot_burn_in}"
             )
-        if self.snapshots < 0 or not 0 <= self.snapshot_burn_in < 1:
-            raise ValueError(
-                f"expected snapshots >= 0 and 0 <= snapshot_burn_in < 1, got {self.snapshots}, {self.snapshot_burn_in}"
-            )
-        if self.chain < 0:
-            raise ValueError(f"expected chain >= 0, got {self.chain}")
-        if not 0 < self.failure_prob < 1:
-            raise ValueError(f"expected 0 < failure_prob < 1, got {self.failure_prob}")
         if self.stopping not in get_args(Stopping):
             raise ValueError(
                 f"expected stopping to be 'planned' or 'listed', got {self.stopping!r}"

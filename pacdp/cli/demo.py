@@ -36,7 +36,7 @@ LEARNT_FROM, COUNTED = 637, 800
 EPOCHS, _BATCH, _STEP_SIZE = 40, 64, 6e-3
 _TURN, _STRETCH, _SHIFT = 0.2, 0.1, 0.2  # radians, share of the size, share of half the width
 _CHAIN_EPOCHS = 40.0
-_FIRST_LINE = "dp_pac_bayes"
+_SURE, _OPTIMISTIC = "new_examples_clopper_pearson", "dp_pac_bayes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,35 +53,28 @@ class Demonstration:
     """Of the test part: float32 [360, 1, 8, 8], int64 [360], bool [360]."""
 
     @property
-    def certificate(self) -> bounds.Certificate:
-        """The network's certificate."""
-        return bounds.Certificate.from_dict(self.report["certificates"][0])
-
-    @property
-    def optimistic(self) -> bounds.Certificate:
-        """The optimistic certificate of Entropy-SGLD's classifier."""
-        found = [each for each in self.chain["certificates"] if each["name"] == _FIRST_LINE]
-        return bounds.Certificate.from_dict(found[0])
-
-    @property
-    def measured(self) -> float:
-        """The network's share of errors on the test part."""
-        return _mean(self.report, "your network", "test")
-
-    @property
-    def optimistic_measured(self) -> float:
-        """The share of errors of Entropy-SGLD's classifier on the test part."""
-        return _mean(self.chain, self.optimistic.of, "test")
+    def shown(self) -> list[tuple[bounds.Certificate, float]]:
+        """Each certificate beside the share of errors on the test part: the network's, and Entropy-SGLD's."""
+        found: list[tuple[bounds.Certificate, float]] = []
+        for report, name in ((self.report, _SURE), (self.chain, _OPTIMISTIC)):
+            (made,) = (one for one in report["certificates"] if one["name"] == name)
+            (seen,) = (
+                one["mean"]
+                for one in report["measured"]
+                if (one["of"], one["on"], one["loss"]) == (made["of"], "test", "zero-one")
+            )
+            found.append((bounds.Certificate.from_dict(made), seen))
+        return found
 
     def sentences(self) -> list[str]:
         """What is certain of the network first; then the optimistic bound, and why it has an asterisk."""
-        sure = f"{confidence(self.certificate.failure_prob)} confidence"
-        most, seen = f"{percent(self.certificate.value)}%", f"{percent(self.measured)}%"
-        other = f"at most {percent(self.optimistic.value)}%*, measured {percent(self.optimistic_measured)}%"
+        (made, seen), (optimistic, other) = self.shown
+        sure = confidence(made.failure_prob)
+        said = f"at most {percent(optimistic.value)}%*, measured {percent(other)}%"
         return [
-            f"Error on new digits at most {most} ({sure}), measured {seen}.",
-            headline(self.certificate),
-            f"Entropy-SGLD, which learns the same digits with noise and from all of them, says: {other}.",
+            f"Error on new digits at most {percent(made.value)}% ({sure} confidence), measured {percent(seen)}%.",
+            headline(made),
+            f"Entropy-SGLD, which learns the same digits with noise and from all of them, says: {said}.",
             "* This number is optimistic: it needs a Markov chain that has converged, and nothing shows that it has.",
         ]
 
@@ -97,14 +90,11 @@ def demonstrate(out: Path, runtime: Runtime, report: Callable[[int, int], None])
     )  # the same numbers with any number of cores
     runtime.apply()
     folder = Folder(out)
-    with folder.lock():
+    # Entropy-SGLD beside the network, in a process of its own: its kernels are compiled at the first run
+    with folder.lock(), ProcessPoolExecutor(1, mp_context=get_context("spawn")) as beside:
         folder.clear()
-        # Entropy-SGLD beside the network, in a process of its own: its kernels are compiled at the first run
-        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as beside:
-            chain = beside.submit(
-                _entropy_sgld, out / "entropy-sgld", runtime, epochs=_CHAIN_EPOCHS
-            )
-            return _demonstrated(folder, chain, report)
+        chain = beside.submit(_entropy_sgld, out / "entropy-sgld", runtime, epochs=_CHAIN_EPOCHS)
+        return _demonstrated(folder, chain, report)
 
 
 def _demonstrated(
@@ -122,10 +112,10 @@ def _demonstrated(
     found = certify(network, counted, seen=rows, ask="error")
     with torch.no_grad():
         logits = network(fresh.inputs)
-    wrong = int(error_count(logits, fresh.labels))
-    seen = Measured(
-        of="your network", on="test", loss="zero-one", mean=wrong / fresh.n, n=fresh.n, errors=wrong
-    )
+    wrong = in_error(logits, fresh.labels)
+    errors_seen = int(wrong.sum())
+    seen = Measured(of="your network", on="test", loss="zero-one", mean=errors_seen / fresh.n, n=fresh.n,
+                    errors=errors_seen)  # fmt: skip
     path = folder.path / "network.safetensors"
     with replacing(path) as file:
         file.write(save({name: value.contiguous() for name, value in network.state_dict().items()}))
@@ -135,10 +125,8 @@ def _demonstrated(
     write_report(folder.certificates, written)
     chain = beside.result()
     report(1, 1)
-    return Demonstration(
-        report=written, chain=chain, errors=errors, inputs=fresh.inputs, predicted=logits.argmax(dim=1),
-        wrong=in_error(logits, fresh.labels),
-    )  # fmt: skip
+    return Demonstration(report=written, chain=chain, errors=errors, inputs=fresh.inputs,
+                         predicted=logits.argmax(dim=1), wrong=wrong)  # fmt: skip
 
 
 def _trained(
@@ -208,12 +196,3 @@ def _entropy_sgld(out: Path, runtime: Runtime, *, epochs: float) -> dict[str, An
     found = certifying.certify(out, runtime)
     write_report(Folder(out).certificates, found)
     return found
-
-
-def _mean(report: dict[str, Any], of: str, on: str) -> float:
-    wanted = (of, on, "zero-one")
-    return next(
-        float(one["mean"])
-        for one in report["measured"]
-        if (one["of"], one["on"], one["loss"]) == wanted
-    )

@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from pacdp.chains.snapshots import Thinning, file_bytes, resume_snapshots
 from pacdp.cli.folder import require_space
 from pacdp.errors import CheckpointError
+from pacdp.losses import error_count
 from pacdp.objective import Objective
 from pacdp.uncertainty import PredictiveAverage
 
@@ -61,15 +61,13 @@ class Ensemble:
         """Error and mean uncertainty of the mean prediction on the test set."""
         if not self._average.members:
             return {"snapshots": 0}
-        seen, labels = self._average.result(), self._test.labels[0].cpu().numpy()[:, None]
-        true = np.take_along_axis(seen.probabilities, labels, axis=1)[:, 0]
-        others = seen.probabilities.copy()
-        np.put_along_axis(others, labels, -1.0, axis=1)
-        tiny = np.finfo(np.float64).tiny
+        seen, labels = self._average.result(), self._test.labels[0].cpu()
+        mean = torch.from_numpy(seen.probabilities)
+        true = mean.gather(1, labels[:, None]).clamp_min(torch.finfo(torch.float64).tiny)
         return {
             "snapshots": self._average.members,
-            "test_error": float((true <= others.max(axis=1)).mean()),
-            "test_nll": float(-np.log(np.maximum(true, tiny)).mean()),
+            "test_error": error_count(mean, labels) / len(labels),
+            "test_nll": float(-true.log().mean()),
             "entropy_nats": float(seen.predictive_entropy_nats.mean()),
             "mutual_information_nats": float(seen.mutual_information_nats.mean()),
         }

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 from bounds._check import json_value
 from pacdp.cli.runtime import Runtime, Training
 from pacdp.cli.serial import from_dict, to_dict
+from pacdp.cli.terminal import refusing
 from pacdp.store.canonical import chained, digest, follows, parsed
 from pacdp.store.files import (
     Held,
@@ -120,23 +121,20 @@ class Folder:
                 or another process is at work in it.
         """
         with self.lock():
-            if not how.force:
-                self._require_free(config, resume=how.resume)
+            if self.finished and not how.force:
+                raise ValueError(
+                    f"{self.path} holds a finished run: choose another --out, or overwrite it with --force"
+                )
+            if self.started and not how.force:
+                if not how.resume:
+                    raise ValueError(
+                        f"{self.path} holds an unfinished run: continue it with --resume, or overwrite it with --force"
+                    )
+                if self.config_of(type(config)) != config:
+                    raise ValueError(
+                        f"{self.path} holds a run of another configuration: choose another --out, or --force"
+                    )
             yield self.checkpoint.is_file() and not how.force
-
-    def _require_free(self, config: Any, *, resume: bool) -> None:
-        if self.finished:
-            raise ValueError(
-                f"{self.path} holds a finished run: choose another --out, or overwrite it with --force"
-            )
-        if self.started and not resume:
-            raise ValueError(
-                f"{self.path} holds an unfinished run: continue it with --resume, or overwrite it with --force"
-            )
-        if self.started and self.config_of(type(config)) != config:
-            raise ValueError(
-                f"{self.path} holds a run of another configuration: choose another --out, or --force"
-            )
 
     def begin(self, config: Any, runtime: Runtime, *, bytes_needed: int = 1_000_000) -> None:
         """Write the first files of a run, in the place of what pacdp wrote of an earlier one.
@@ -156,7 +154,17 @@ class Folder:
 
     def finish(self, result: Mapping[str, Any]) -> dict[str, Any]:
         """Write what the run found, beside the hashes of what that rests on; returns it."""
-        whole = {**result, "rests_on": self.content_hashes()}
+        from pacdp.store.checkpoint import (
+            load_checkpoint,
+        )  # torch: reports of predictions do without
+
+        made = load_checkpoint(self.checkpoint).content_hash if self.checkpoint.is_file() else None
+        rests_on = {
+            "config": digest(read_json(self.config)),
+            "metrics": self._last_hash() or None,
+            "checkpoint": made,
+        }
+        whole = {**result, "rests_on": rests_on}
         write_json(self.result, whole)
         return whole
 
@@ -208,20 +216,6 @@ class Folder:
         """Add a row and hand it to the disk."""
         add_line(self.metrics, _line(chained(row, after=self._last_hash())).encode())
 
-    def content_hashes(self) -> dict[str, str | None]:
-        """The hashes of configuration, recorded rows and checkpoint, where these exist."""
-        from pacdp.store.checkpoint import (
-            load_checkpoint,
-        )  # torch, for which reports of predictions do not wait
-
-        return {
-            "config": digest(read_json(self.config)) if self.config.is_file() else None,
-            "metrics": self._last_hash() or None,
-            "checkpoint": load_checkpoint(self.checkpoint).content_hash
-            if self.checkpoint.is_file()
-            else None,
-        }
-
     def _last_hash(self) -> str:
         rows = self._chained()
         return rows[-1]["hash"] if rows else ""
@@ -248,16 +242,16 @@ def _line(row: Mapping[str, Any]) -> str:
     return json.dumps(row, allow_nan=False) + "\n"
 
 
-@contextmanager
-def as_written(path: Path) -> Iterator[None]:
+def as_written(path: Path) -> AbstractContextManager[None]:
     """Say in a sentence, as a ValueError, that what was read in ``path`` lacks something or is of another kind."""
-    try:
-        yield
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
-        raise ValueError(
-            f"{path} holds a file that this version does not read ({type(error).__name__}: {error}): restore it, or "
-            "train and certify again"
-        ) from error
+    return refusing(
+        f"{path} holds a file that this version does not read",
+        KeyError,
+        TypeError,
+        AttributeError,
+        IndexError,
+        or_else="restore it, or train and certify again",
+    )
 
 
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
@@ -274,22 +268,13 @@ def read_json(path: Path) -> dict[str, Any]:
     """
     if path.exists() and not path.is_file():  # a device or a pipe has no end
         raise ValueError(f"{path} is no file: give that of a run or a report")
-    try:
+    if not path.exists():
+        raise ValueError(f"{path} is missing: give the folder of a run or an experiment")
+    again = "restore it or start the run again with --force"
+    with refusing(f"{path} cannot be read as JSON", or_else=again):
         values = json_value(path.read_text())
-    except FileNotFoundError as error:
-        raise ValueError(f"{path} is missing: give the folder of a run or an experiment") from error
-    except OSError as error:
-        raise ValueError(
-            f"{path} cannot be read ({error.strerror}): check it and its permissions"
-        ) from error
-    except (ValueError, RecursionError) as error:
-        raise ValueError(
-            f"{path} is no JSON ({error}): restore it or start the run again with --force"
-        ) from error
     if not isinstance(values, dict):
-        raise ValueError(
-            f"{path} holds no JSON object: restore it or start the run again with --force"
-        )
+        raise ValueError(f"{path} holds no JSON object: {again}")
     return values
 
 
@@ -297,12 +282,6 @@ def provenance(*, device: str, seed: int) -> dict[str, Any]:
     """What made a number: commit, whether code had changes that it does not hold, versions, device, command line, seed,
     time. Results that were written since the commit made nothing.
     """
-    versions = {"python": platform.python_version()}
-    for package in _PACKAGES:
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            versions[package] = "not installed"
     name = platform.machine()
     if device.startswith("cuda"):
         import torch
@@ -311,12 +290,23 @@ def provenance(*, device: str, seed: int) -> dict[str, Any]:
     return {
         "commit": _git("rev-parse", "HEAD"),
         "dirty": bool(_git("status", "--porcelain", "--untracked-files=no", "--", ":/", *_WRITTEN)),
-        "versions": versions,
+        "versions": {
+            "python": platform.python_version(),
+            **{one: installed(one) for one in _PACKAGES},
+        },
         "device": {"type": device, "name": name, "cpu_count": os.cpu_count()},
         "argv": [Path(sys.argv[0]).name, *sys.argv[1:]],
         "seed": seed,
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def installed(package: str) -> str:
+    """The version of a package, in words where there is none."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
 
 
 def require_space(path: Path, *, bytes_needed: int) -> None:

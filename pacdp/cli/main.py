@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from pacdp.cli.extensions import Entry, extensions
+from pacdp.cli.extensions import Entry, extension
 from pacdp.cli.parsing import begin, nearest, parsed
 from pacdp.cli.terminal import messages, usage
 
@@ -92,9 +92,7 @@ COMMANDS: dict[str, Entry] = {
         "Data",
         "Find, verify and if need be download data sets; print what they are.",
     ),
-}
-for _extension in extensions():
-    COMMANDS |= _extension.commands
+} | extension().commands
 """Every command by the word that calls it, in the order of the help; those of extensions come last."""
 PREDICTIONS = Entry(
     "pacdp.cli.commands.predictions",
@@ -139,12 +137,9 @@ def _parsed(words: list[str]) -> tuple[Any, list[str]]:
     ):  # then help is about that bound
         words = [{"--help": "--options", "-h": "--options"}.get(word, word) for word in words]
     if words[:1] == ["certify"] and any(word.split("=")[0] == "--predictions" for word in words):
+        prog = "pacdp certify --predictions"
         return parsed(
-            PREDICTIONS.load(),
-            words[1:],
-            prog="pacdp certify --predictions",
-            config=_CONFIG,
-            once=True,
+            PREDICTIONS.load(), words[1:], prog=prog, config=_CONFIG, repeatable=("--ask",)
         )
     if words and words[0] in COMMANDS:
         return parsed(

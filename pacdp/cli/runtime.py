@@ -1,7 +1,7 @@
 """How a run is carried out, which may not decide its numbers."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -74,6 +74,28 @@ class Runtime:
         """What may change the numbers of a run, for its checkpoint."""
         more = {"tf32": True} if self.tf32 else {}  # earlier checkpoints do not name it
         return {"batching": self.batching, "bfloat16": self.bfloat16, **more}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certifying:
+    """How a checkpoint is certified, whatever kind of run left it."""
+
+    failure_prob: float | None = None
+    """By default the run's own, or 0.05."""
+    tried: int = 1
+    """How many settings were tried on the run's examples, each of which the certificates pay for."""
+    by: str = "whoever chose the settings"
+    """Who says so."""
+    seed: int = 0
+    std: float = 0.01
+    """Of the Gaussian weights around what a private run released, where the released weights are not Gaussian by
+    themselves; fixed before looking at the data."""
+    effort: Mapping[str, Any] = field(default_factory=dict)
+    """Fields that replace those of a chain's own ``GibbsSettings``."""
+    progress: Callable[[int, int], None] | None = None
+
+
+AS_THE_RUN_SAYS = Certifying()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

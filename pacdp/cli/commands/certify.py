@@ -1,15 +1,13 @@
 """The command that certifies a checkpoint, a run or a stranger's weights: certify."""
 
-import json
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import tyro
 
 from pacdp.cli.parsing import no_more, require_failure_prob
-from pacdp.cli.runtime import Runtime
+from pacdp.cli.runtime import Certifying, Runtime
+from pacdp.cli.terminal import answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,47 +93,35 @@ class Certify:
 
     def __call__(self, rest: list[str]) -> None:
         """Certify the run, or a network of a stranger's, and write the report."""
-        from pacdp.cli.console import print_report, progress
+        from pacdp.cli.console import progress, told
         from pacdp.cli.replacing import require_replaceable, write_report
 
         no_more(rest)
         require_failure_prob(self.failure_prob)
         out = self.out or _beside(self.path)
         require_replaceable(out)
-        with progress("certifying", 1000) as advance:
-            report = self._report(lambda done, total: advance(1000 * done // total))
-        write_report(out, report)
-        if self.json:
-            print(json.dumps(report, allow_nan=False))
-        else:
-            print_report(report)
-
-    def _report(self, advance: Callable[[int, int], None]) -> dict[str, Any]:
-        common: dict[str, Any] = {"seed": self.seed, "progress": advance, "tried": self.tried}
-        if self.foreign.given:
-            from pacdp.cli.foreign import certify_foreign
-
-            return certify_foreign(
-                self.path,
-                self.foreign,
-                self.runtime,
-                failure_prob=self.failure_prob or 0.05,
-                **common,
-            )
-        from pacdp.cli.kinds import certified
-
         given = {
             name: getattr(self, name) for name in ("epochs", "alpha", "burn_in", "prior_draws")
         }
-        effort = {name: value for name, value in given.items() if value is not None}
-        return certified(
-            self.path,
-            self.runtime,
-            failure_prob=self.failure_prob,
-            effort=effort,
-            std=self.foreign.std,
-            **common,
-        )
+        with progress("certifying", 1000) as advance:
+            how = Certifying(
+                failure_prob=self.failure_prob,
+                tried=self.tried,
+                seed=self.seed,
+                std=self.foreign.std,
+                effort={name: value for name, value in given.items() if value is not None},
+                progress=lambda done, total: advance(1000 * done // total),
+            )
+            if self.foreign.given:
+                from pacdp.cli.foreign import certify_foreign
+
+                report = certify_foreign(self.path, self.foreign, self.runtime, how)
+            else:
+                from pacdp.cli.kinds import certified
+
+                report = certified(self.path, self.runtime, how)
+        write_report(out, report)
+        answer(report, told(report), as_json=self.json)
 
 
 def _beside(path: Path) -> Path:

@@ -1,6 +1,5 @@
 """The command about a data set's privacy ledger: what was released about its rows, and what it may cost."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -8,6 +7,7 @@ from typing import Annotated, Literal
 import tyro
 
 from pacdp.cli.parsing import no_more
+from pacdp.cli.terminal import answer
 
 _DEFAULT = Path("runs/ledger")
 
@@ -30,14 +30,10 @@ class Show:
         no_more(rest)
         if self.latest < 0:
             raise ValueError(f"--latest must be 0 or more, got {self.latest}")
-        from pacdp.cli.ledger_text import record_of, tell
+        from pacdp.cli.ledger_text import shown
         from pacdp.store.ledger import Ledger as Book
 
-        book = Book.load(self.path)
-        if self.json:
-            print(json.dumps(record_of(book, self.delta, self.latest), allow_nan=False))
-        else:
-            tell(book, self.delta, self.latest)
+        answer(*shown(Book.load(self.path), self.delta, self.latest), as_json=self.json)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import tyro
 
-from pacdp.cli.extensions import folders
+from pacdp.cli.extensions import studies
 from pacdp.cli.parsing import no_more
 
 
@@ -28,12 +28,11 @@ class Plot:
                 f"{folder} is no folder: give that of a run or of a study's results, or a study's name"
             )
         with as_written(folder):
-            others = (known.plot(folder) for known in folders(folder))
-            drawn = next((paths for paths in others if paths is not None), None)
+            known = studies(folder)
+            drawn = known and known.plot(folder)
             said = caption(folder) if drawn is None else []
             drawn = plot(folder) if drawn is None else drawn
-        for line in (*(f"wrote {path}" for path in drawn), *said):
-            print(line)
+        print(*(f"wrote {path}" for path in drawn), *said, sep="\n")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,5 +54,5 @@ class Report:
 
 
 def _folder(path: Path) -> Path:
-    found = [] if path.is_dir() else [known.named(str(path)) for known in folders()]
-    return next((one for one in found if one), path)
+    known = None if path.is_dir() else studies()
+    return (known and known.named(str(path))) or path

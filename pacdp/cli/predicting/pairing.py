@@ -28,7 +28,7 @@ def examples_of(path: Path, table: Table, classes: Sequence[str] = ()) -> Exampl
     answers, labels, names = _answers(path, table, classes)
     models = {model: answers.taken(own) for model, own in rows.items()}
     found = Examples(n=len(first), models=models, labels=None if labels is None else labels[first], classes=names,
-                     remarks=table.remarks)  # fmt: skip
+                     remarks=table.remarks, record=table.record, range_by=table.range_by)  # fmt: skip
     columns = {
         name: None if name not in named else _part(named[name], first)
         for name in ("group", "person")
@@ -51,12 +51,13 @@ def _answers(
         for name, column in table.numbers.items()
         if name != "weight"
     }
-    if predicted is not None and table.classes:
+    width = len(table.soft)
+    if predicted is not None and width:
         raise ValueError(
             f"{path} must have a column prediction or p0, p1, ..., not both: drop one of them"
         )
     if label is None:
-        if predicted is not None or table.classes:
+        if predicted is not None or width:
             raise ValueError(f"{path} has no column label, by which predictions are judged: add it")
         if not own:
             raise ValueError(
@@ -64,11 +65,11 @@ def _answers(
             )
         return Answers(losses=own), None, ()
     known = _classes(label, classes)
-    if table.classes:
-        names, places = of_columns(label, table.classes, known)
-        if len(names) != table.classes:
+    if width:
+        names, places = of_columns(label, width, known)
+        if len(names) != width:
             raise ValueError(
-                f"{path} has {table.classes} columns p0, p1, ... for {len(names)} classes: name each"
+                f"{path} has {width} columns p0, p1, ... for {len(names)} classes: name each"
             )
         return replace(table.answers(places), losses=own), places, names
     if predicted is None:
@@ -104,24 +105,21 @@ def _rows_by_model(path: Path, table: Table) -> dict[str, np.ndarray]:
         return {one if one.strip() else MODEL: own for one, own in rows.items()}
     first, reference = next(iter(rows.items()))
     for one, own in rows.items():
-        if names is None:
-            _require_same(path, table, (first, reference), (one, own))
-            continue
-        codes = names.codes[own]
-        if np.unique(codes).size < codes.size:
-            twice = names.names[int(np.bincount(codes).argmax())]
-            raise ValueError(f"{path} has id {twice!r} twice for model {one!r}: drop the copies")
-        rows[one] = own[np.argsort(codes, kind="stable")]
-    if names is not None:
-        order = np.argsort(
-            np.argsort(names.codes[reference])
-        )  # back to the order of the first model's rows
-        rows = {one: own[order] if len(own) == len(order) else own for one, own in rows.items()}
-        for one, own in rows.items():
-            if len(own) != len(reference) or (names.codes[own] != names.codes[rows[first]]).any():
+        if names is not None:
+            codes = names.codes[own]
+            if np.unique(codes).size < codes.size:
+                twice = names.names[int(np.bincount(codes).argmax())]
+                raise ValueError(
+                    f"{path} has id {twice!r} twice for model {one!r}: drop the copies"
+                )
+            row_of = np.full(len(names.names), -1)
+            row_of[codes] = own
+            paired = row_of[names.codes[reference]]
+            if len(own) != len(reference) or (paired < 0).any():
                 raise ValueError(f"{path} must have the same ids for every model, {one!r} has others than {first!r}: "
                                  "keep the examples that all of them answered")  # fmt: skip
-            _require_same(path, table, (first, rows[first]), (one, own))
+            rows[one] = paired
+        _require_same(path, table, (first, rows[first]), (one, rows[one]))
     return rows
 
 
@@ -134,20 +132,17 @@ def _require_same(
             f"{path} must have the same examples for every model, got {len(first[1])} rows of {first[0]!r} and "
             f"{len(other[1])} of {other[0]!r}: keep those that all of them answered, with a column id"
         )
-    for name in ("label", "group", "person"):
-        if name in table.named:
-            codes = table.named[name].codes
-            if (codes[first[1]] != codes[other[1]]).any():
-                raise ValueError(
-                    f"{path} must have the same {name} for every model's answer to an example, got another for "
-                    f"{other[0]!r} than for {first[0]!r}: add a column id that says which rows belong together"
-                )
-    if (weight := table.numbers.get("weight")) is not None and (
-        weight[first[1]] != weight[other[1]]
-    ).any():
-        raise ValueError(
-            f"{path} must have the same weight for every model's answer to an example: mend it"
-        )
+    columns = {
+        name: table.named[name].codes
+        for name in ("label", "group", "person")
+        if name in table.named
+    }
+    for name, column in (columns | table.numbers).items():
+        if not name.startswith("loss") and (column[first[1]] != column[other[1]]).any():
+            raise ValueError(
+                f"{path} must have the same {name} for every model's answer to an example, got another for "
+                f"{other[0]!r} than for {first[0]!r}: add a column id that says which rows belong together"
+            )
 
 
 def _part(column: Coded, rows: np.ndarray) -> Coded:

@@ -5,9 +5,10 @@ ones of 0 to 1. Whether a score is 0 or 1, and so counted exactly, is known of i
 """
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -45,8 +46,7 @@ class Chosen:
     remarks: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Score:
+class _Score(NamedTuple):
     """One score as a loss: its name, the losses [answers], and what is taken for true of it."""
 
     name: str
@@ -59,21 +59,6 @@ def is_score(value: Any) -> bool:
     if isinstance(value, str):
         return value.lower() in WORDS
     return isinstance(value, bool | int | float) and abs(value) < 1e300
-
-
-def range_of(given: Range) -> Range:
-    """The range of ``--range``.
-
-    Raises:
-        ValueError: it is none.
-    """
-    low, high = given
-    if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise ValueError(
-            f"--range must be two numbers, the lower one first, got {low:g} {high:g}: pass the "
-            "least and the largest score that there can be, such as --range 1 10"
-        )
-    return given
 
 
 def losses_of(
@@ -99,31 +84,36 @@ def losses_of(
         ValueError: no score that all answers have, none whose range is known, or a score outside
             its range.
     """
-    have = {name: sum(name in own for own in scores)
-            for name in dict.fromkeys(name for own in scores for name in own)}  # fmt: skip
+    if within is not None and not -math.inf < within[0] < within[1] < math.inf:
+        raise ValueError(
+            f"--range must be two numbers, the lower one first, got {within[0]:g} {within[1]:g}: pass the "
+            "least and the largest score that there can be, such as --range 1 10"
+        )
+    have = Counter(name for own in scores for name in own)
     common = [name for name, count in have.items() if count == len(scores)]
     there = ", ".join(common) or "none"
     if metric is not None and metric not in common:
         raise ValueError(f"--metric {metric} is no score of every answer: choose among {there}")
     if within is not None and metric is None and len(common) != 1:
         raise ValueError(f"--range is that of one score: choose it by --metric, among {there}")
-    found, refused = _usable(common if metric is None else [metric], scores, lower, within)
     if not common and len(set(tasks)) > 1:
         return _of_each_task(scores, lower, tasks)
+    found, refused = _usable(common if metric is None else [metric], scores, lower, within)
     if not found:
-        why = next(iter(refused.values()), "there is no score that all answers have: log one")
-        raise ValueError(why)
+        raise ValueError(
+            next(iter(refused.values()), "there is no score that all answers have: log one")
+        )
     if metric is None:
         refused |= {name: f"{len(scores) - count} of {len(scores)} answers have none"
                     for name, count in have.items() if count < len(scores)}  # fmt: skip
     remarks = tuple(f"the score {name} is left out: {why}" for name, why in sorted(refused.items()))
-    losses = {one.name: one.losses for one in found}
-    return Chosen(losses=losses, by=_together(found), remarks=remarks)
+    return _chosen({one.name: one.losses for one in found}, found, remarks)
 
 
 def _of_each_task(scores: Scores, lower: Sequence[Collection[str]], tasks: Sequence[str]) -> Chosen:
     """One loss, which in each task is that of the first score that all of its answers have."""
-    parts, remarks = dict[str, _Score](), list[str]()
+    parts = dict[str, _Score]()
+    together = np.zeros(len(scores))
     for task in dict.fromkeys(tasks):
         rows = [row for row, own in enumerate(tasks) if own == task]
         own = [scores[row] for row in rows]
@@ -133,17 +123,18 @@ def _of_each_task(scores: Scores, lower: Sequence[Collection[str]], tasks: Seque
             why = next(iter(refused.values()), "there is none that all of its answers have")
             raise ValueError(f"task {task!r} has no score to certify: {why}")
         parts[task] = found[0]
-        remarks.append(f"the loss of task {task!r} is {found[0].name}")
+        together[rows] = found[0].losses
     exact = all(one.losses.dtype == np.bool_ for one in parts.values())
-    together: Losses = np.zeros(len(scores), np.bool_) if exact else np.zeros(len(scores))
-    for task, one in parts.items():
-        together[[own == task for own in tasks]] = one.losses
-    by = _together(list(parts.values()))
-    return Chosen(losses={_OWN: together}, by=by, remarks=tuple(remarks))
+    remarks = (f"the loss of task {task!r} is {one.name}" for task, one in parts.items())
+    losses = {_OWN: together == 1.0 if exact else together}
+    return _chosen(losses, parts.values(), tuple(remarks))
 
 
-def _together(found: Sequence[_Score]) -> str:
-    return "; ".join(dict.fromkeys(one.by for one in found))
+def _chosen(
+    losses: Mapping[str, Losses], found: Iterable[_Score], remarks: tuple[str, ...]
+) -> Chosen:
+    by = "; ".join(dict.fromkeys(one.by for one in found))
+    return Chosen(losses=losses, by=by, remarks=remarks)
 
 
 def _usable(
@@ -176,23 +167,16 @@ def _score(name: str, values: Sequence[Any], *, less: bool, within: Range | None
     low, high = within or (0.0, 1.0)
     x = np.array([WORDS[one.lower()] if isinstance(one, str) else float(one) for one in values])
     lies = "is 0 or 1" if exact else f"lies in {low:g} to {high:g}"
-    odd = (x < low) | (x > high)
-    if exact:
-        odd |= (x != 0.0) & (x != 1.0)
+    odd = (x != 0.0) & (x != 1.0) if exact else (x < low) | (x > high)
     if odd.any():
         raise ValueError(f"{name} {lies} as far as is known, and {x[odd][0]:g} stands here: {hint}")
     worst = (x - low if less else high - x) / (high - low)
     said = "known of scores of this name or type" if within is None else "whoever passed --range"
+    called = f"{high:g} - {name}"  # such as "1 - acc" or "(10 - grade)/9"
+    if less:
+        called = f"{name} - {low:g}" if low else name
     return _Score(
-        name=_named(name, low, high, less=less),
-        losses=worst > 0.5 if exact else worst.clip(0.0, 1.0),
-        by=f"{said}: {name} {lies}, and {'less' if less else 'more'} is better",
+        called if (low, high) == (0.0, 1.0) else f"({called})/{high - low:g}",
+        worst > 0.5 if exact else worst.clip(0.0, 1.0),
+        f"{said}: {name} {lies}, and {'less' if less else 'more'} is better",
     )
-
-
-def _named(name: str, low: float, high: float, *, less: bool) -> str:
-    """A score as a loss in [0, 1], such as "1 - acc" or "(10 - grade)/9"."""
-    if (low, high) == (0.0, 1.0):
-        return name if less else f"1 - {name}"
-    away = (f"{name} - {low:g}" if low else name) if less else f"{high:g} - {name}"
-    return f"({away})/{high - low:g}"

@@ -1,7 +1,7 @@
 """From a configuration to the mechanism of its run, the network that its algorithm trains, and a way to predict."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -10,11 +10,9 @@ from torch import Tensor, nn
 from pacdp.cli.private.config import PrivateConfig, Sampling
 from pacdp.cli.private.data import Examples
 from pacdp.layers.predict import average_over_draws, average_over_snapshots, with_weights
-from pacdp.loop import PrivateRun
 from pacdp.models import Architecture, build
 from pacdp.schedules import Constant, Schedule
 from pacdp.step.budget import PrivacyBudget, calibrated
-from pacdp.step.clip import ClippingRule
 from pacdp.step.mechanism import Mechanism, QuantileClipping
 
 Predict = Callable[[Tensor], Tensor]
@@ -74,14 +72,14 @@ def mechanism(config: PrivateConfig, public: Public) -> Mechanism:
         grad_sample_mode=None if config.method.by_person else sampling.grad_sample_mode,
         max_physical_batch=sampling.max_physical,
         budget=PrivacyBudget(epsilon=budget.epsilon, delta=budget.delta, adjacency=budget.adjacency),
-        clipping=clipping(sampling),
+        clipping=_quantile(sampling) or sampling.clipping,
     )  # fmt: skip
 
 
-def clipping(sampling: Sampling) -> ClippingRule | QuantileClipping:
-    """How contributions are clipped."""
+def _quantile(sampling: Sampling) -> QuantileClipping | None:
+    """How the norm is found at which contributions are clipped, where it is not fixed."""
     if sampling.clipping != "quantile":
-        return sampling.clipping
+        return None
     return QuantileClipping(
         count_noise=sampling.count_noise, quantile=sampling.quantile, rate=sampling.quantile_rate
     )
@@ -93,23 +91,25 @@ def noise(config: PrivateConfig) -> Schedule:
     if sampling.noise_multiplier:
         return Constant(value=sampling.noise_multiplier)
     found = calibrated(1.0, sample_rate=sampling.sample_rate, steps=sampling.steps, delta=budget.delta,
-                              target_epsilon=budget.epsilon, adjacency=budget.adjacency)  # fmt: skip
-    how = clipping(sampling)
-    return (
-        Constant(value=how.noise_beside(found(0))) if isinstance(how, QuantileClipping) else found
-    )
+                       target_epsilon=budget.epsilon, adjacency=budget.adjacency)  # fmt: skip
+    how = _quantile(sampling)
+    return Constant(value=how.noise_beside(found(0))) if how else found
 
 
 def predictor(
-    config: PrivateConfig, module: nn.Module, run: PrivateRun, *, alone: bool = False
+    config: PrivateConfig,
+    module: nn.Module,
+    weights: Mapping[str, Tensor],
+    snapshots: Tensor,
+    *,
+    alone: bool = False,
 ) -> Predict:
     """Predictive probabilities of what was trained, averaged as its posterior says, on the device of ``module``;
     with ``alone``, each example as in a batch of its own."""
     device = next(module.parameters()).device
-    if len(run.snapshots):
-        return lambda inputs: average_over_snapshots(module, run.snapshots, inputs.to(device))
-    trained = with_weights(module, run.weights)
-    draws = config.method.test_draws
+    if len(snapshots):
+        return lambda inputs: average_over_snapshots(module, snapshots, inputs.to(device))
+    trained, draws = with_weights(module, dict(weights)), config.method.test_draws
     if draws:
         return lambda inputs: average_over_draws(
             trained, inputs.to(device), draws=draws, seed=config.seed, alone=alone

@@ -3,9 +3,11 @@
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
+from bounds._check import nonnegative
 from bounds.privacy import Adjacency
 from pacdp.cli.private.methods import DPSGD, Method
 from pacdp.cli.serial import JOINED_LATER
+from pacdp.errors import require_fraction, require_positive
 from pacdp.models import Norm
 
 
@@ -78,26 +80,16 @@ class PrivateConfig:
     """How often, evenly spaced, a checkpoint is written and the privacy spent recorded."""
 
     def __post_init__(self) -> None:
-        if self.records < 1:
-            raise ValueError(f"expected records >= 1, got {self.records}")
-        if self.sampling.steps < 1:
-            raise ValueError(f"expected sampling.steps >= 1, got {self.sampling.steps}")
-        if not 0.0 < self.sampling.sample_rate <= 1.0:
-            raise ValueError(
-                f"expected 0 < sampling.sample_rate <= 1, got {self.sampling.sample_rate}"
-            )
-        if self.sampling.noise_multiplier < 0 or self.sampling.public_size < 0:
-            raise ValueError(
-                "expected sampling.noise_multiplier >= 0 and sampling.public_size >= 0"
-            )
+        sampling = self.sampling
+        require_positive(
+            records=self.records, steps=sampling.steps, max_physical=sampling.max_physical
+        )
+        require_fraction(sample_rate=sampling.sample_rate)
+        nonnegative(noise_multiplier=sampling.noise_multiplier, public_size=sampling.public_size)
         if (self.sampling.count_noise != 0.0) != (self.sampling.clipping == "quantile"):
             raise ValueError(
                 "give sampling.count_noise, which is part of the privacy spent, with sampling.clipping quantile and "
                 "with no other"
-            )
-        if self.sampling.max_physical < 1:
-            raise ValueError(
-                f"expected sampling.max_physical >= 1, got {self.sampling.max_physical}"
             )
         if self.method.FIXES_NOISE and self.sampling.noise_multiplier:
             raise ValueError(
@@ -106,14 +98,6 @@ class PrivateConfig:
         if self.method.by_person and self.budget.adjacency != "add-remove":
             raise ValueError(
                 f"{self.algorithm} is accounted for add-remove neighbours: leave budget.adjacency at that"
-            )
-
-    def require_examples_for_ghost(self) -> None:
-        """Refuse ghost clipping, which somebody asked for, where people are clipped."""
-        if self.method.by_person:
-            raise ValueError(
-                "sampling.grad_sample_mode 'ghost' clips gradients of single examples, and "
-                f"{self.algorithm} what a person contributes, which is taken by the reference: leave it out"
             )
 
     @property

@@ -1,7 +1,6 @@
 """Carrying out a private run: train within the budget, judge on test data, leave a folder like any other run's."""
 
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -110,13 +109,14 @@ def _scores(
     config: PrivateConfig, module: nn.Module, trained: loop.PrivateRun, data: Examples
 ) -> dict[str, Any]:
     """How the predictor does on test data, and on the data that it learnt from."""
-    predict = predictor(config, module, trained)
+    weights, snapshots = trained.weights, trained.snapshots
+    predict = predictor(config, module, weights, snapshots)
     found = {
         "test": judged(predict, data.test, curve=True),
         "private_train": judged(predict, data.train),
     }
-    if len(trained.snapshots):
-        alone = predictor(config, module, replace(trained, snapshots=trained.snapshots[:0]))
+    if len(snapshots):
+        alone = predictor(config, module, weights, snapshots[:0])
         found["test_of_last_weights"] = judged(alone, data.test, curve=True)
     return found
 
@@ -132,15 +132,12 @@ def judged(predict: Predict, data: Dataset, *, curve: bool = False) -> dict[str,
     parts = [
         predict(torch.tensor(data.inputs[i : i + _BATCH])).cpu() for i in range(0, data.n, _BATCH)
     ]
-    probabilities = torch.cat(parts).double().numpy()
+    probabilities, classes = torch.cat(parts).double().numpy(), parts[0].shape[1]
     lost = np.flatnonzero(~np.isfinite(probabilities).all(axis=1))
-    probabilities[lost] = np.eye(probabilities.shape[1])[
-        (data.labels[lost] + 1) % probabilities.shape[1]
-    ]
-    scores: dict[str, Any] = {
-        **summary(probabilities, data.labels),
-        **({"not_finite": len(lost)} if len(lost) else {}),
-    }
+    probabilities[lost] = np.eye(classes)[(data.labels[lost] + 1) % classes]
+    scores: dict[str, Any] = summary(probabilities, data.labels)
+    if len(lost):
+        scores["not_finite"] = len(lost)
     if curve:
         found = reliability_curve(probabilities, data.labels)
         scores["reliability"] = {"failure_prob": found.failure_prob, "simultaneous": found.simultaneous,
