@@ -25,7 +25,7 @@ from pacdp.cli.ensemble import Ensemble
 from pacdp.cli.folder import Folder
 from pacdp.cli.private import PRIVATE
 from pacdp.cli.runtime import Training
-from pacdp.cli.serial import to_dict
+from pacdp.cli.serial import Values, to_dict
 from pacdp.data import Dataset
 from pacdp.errors import Diverged
 from pacdp.objective import Objective, Risks
@@ -78,7 +78,7 @@ class Batch:
     def prepare(self) -> None:
         """Write the first files of fresh runs; drop from the others what lies beyond their checkpoints."""
         n, step = self.objective.n, self.state.step
-        thinning = self.members[0].run.thinning(self.members[0].run.steps(n))
+        snapshots = self.members[0].run.snapshot_steps(n)
         for i, one in enumerate(self.members):
             if one.checkpoint is None:
                 size = 20 * self.objective.dim + 1_000_000
@@ -86,9 +86,9 @@ class Batch:
             else:
                 made = [mark for mark in one.run.marks(n) if mark <= step]
                 one.folder.keep_rows(up_to_step=step, expected=made)
-            if thinning:
-                own, test = self.objective.select([i]), self.test.select([i])
-                one.ensemble = Ensemble(one.folder.snapshots, thinning, own, test, step=step)
+            if snapshots:
+                test = self.test.select([i])
+                one.ensemble = Ensemble(one.folder.snapshots, snapshots, test, step=step)
             if one.checkpoint is None:
                 self.save(i)
 
@@ -102,7 +102,7 @@ class Batch:
             runtime=self.how.recorded(), plan=one.run.plan(self.objective.n), private=self._kept(chain),
         )  # fmt: skip
 
-    def _kept(self, chain: int) -> dict[str, Any]:
+    def _kept(self, chain: int) -> Values:
         """What a private run keeps for itself: the key of its noise, and where its steps are counted."""
         paid, keys = self.members[chain].paid, self.keys.select([chain])
         key = {"noise_key": keys.secrets[0].hex()} if isinstance(keys, SecretKeys) else {}
@@ -110,15 +110,15 @@ class Batch:
             return key
         return {**key, "ledger": {"run": paid.run, "receipt": paid.receipt and dict(paid.receipt)}}
 
-    def go(self) -> dict[Path, dict[str, Any] | Exception]:
+    def go(self) -> dict[Path, Values | Exception]:
         """Train to the end, recording on the way; by folder, the result or what ended the run."""
         first, n = self.members[0].run, self.objective.n
         steps, started = first.steps(n), time.monotonic()
-        outcomes: dict[Path, dict[str, Any] | Exception] = {}
+        outcomes: dict[Path, Values | Exception] = {}
         for mark in first.marks(n):
             if mark <= self.state.step:
                 continue
-            rows: list[dict[str, Any]] = []
+            rows: list[Values] = []
             while self.members and not rows:
                 try:
                     self._advance(mark, steps)
@@ -203,7 +203,7 @@ class Batch:
             self.replayed = None
         return ended
 
-    def _measure(self) -> list[dict[str, Any]]:
+    def _measure(self) -> list[Values]:
         """A row a run: risks of the weights, of the Gibbs classifier, and the bounds."""
         runs = [one.run for one in self.members]
         everyone = range(len(runs))
@@ -252,12 +252,10 @@ class Batch:
                 self.state.step, f"the training run ({error}); it", chains=(chain,)
             ) from error
 
-    def _row(
-        self, run: Run, train: Risks, test: Risks, gibbs: GibbsEstimate | None
-    ) -> dict[str, Any]:
+    def _row(self, run: Run, train: Risks, test: Risks, gibbs: GibbsEstimate | None) -> Values:
         objective = self.objective
         gradients = self.state.step * run.sampler.gradients_per_step
-        row: dict[str, Any] = {
+        row: Values = {
             "step": self.state.step, "epochs": gradients * run.sampler.batch_size / objective.n,
             "train_loss": train.loss, "train_error": train.error, "test_error": test.error, "n_test": test.n,
         }  # fmt: skip
@@ -267,7 +265,7 @@ class Batch:
         if gibbs:
             row |= {"gibbs_train_error": gibbs.error, "gibbs_test_error": gibbs.test_error,
                     "kl_nats": gibbs.kl_nats, "kl_raw_nats": gibbs.kl_raw_nats}  # fmt: skip
-        how: dict[str, Any] = {"privacy": privacy, "failure_prob": run.failure_prob}
+        how: Values = {"privacy": privacy, "failure_prob": run.failure_prob}
         if isinstance(privacy, bounds.PureDP):
             found = weights_certificates(train, **how)
             if gibbs:

@@ -3,7 +3,7 @@
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Literal, NamedTuple
 
 from rich.table import Table
@@ -13,6 +13,7 @@ from bounds._assemble import called
 from bounds.sentence import headline, up_digits
 from pacdp.cli.parsing import nearest
 from pacdp.cli.reading import bill, cost_name
+from pacdp.cli.serial import Values, record
 from pacdp.cli.terminal import table
 from pacdp.selfcert.plan import plan_routes
 
@@ -55,7 +56,7 @@ class Answer(NamedTuple):
     lines: Sequence[str | Table]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Given:
     """What is known. What a bound needs and was not given, it says."""
 
@@ -83,7 +84,7 @@ class Given:
     inverse_temperature: float | None = None
     """Catoni's C, fixed before the examples were seen."""
 
-    def arguments(self) -> dict[str, Any]:
+    def arguments(self) -> Values:
         """What was given, by the name of the argument that it becomes.
 
         Raises:
@@ -107,7 +108,7 @@ class Given:
         return known
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Goal(Given):
     """What is known, and what is wanted.
 
@@ -119,7 +120,7 @@ class Goal(Given):
     """The value that a bound should reach."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class RouteQuestion:
     """Which route to a certificate to take, and how many records go where, before anything is trained."""
 

@@ -2,7 +2,6 @@
 
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 from pacdp import Settings, load_trained
 from pacdp.cli.chains import diagnose_checkpoints, siblings
@@ -10,9 +9,10 @@ from pacdp.cli.folder import provenance
 from pacdp.cli.private import PRIVATE
 from pacdp.cli.rederived import require_rederived
 from pacdp.cli.runtime import AS_THE_RUN_SAYS, Certifying, Runtime
+from pacdp.cli.serial import Values
 
 
-def certify(path: Path, runtime: Runtime, how: Certifying = AS_THE_RUN_SAYS) -> dict[str, Any]:
+def certify(path: Path, runtime: Runtime, how: Certifying = AS_THE_RUN_SAYS) -> Values:
     """The report ``pacdp-certificates/2`` of a checkpoint or of the run folder that holds it.
 
     What is not asked for comes from the run.

@@ -1,9 +1,9 @@
 """Runs of `pacdp compress`: a learner on records that it picks, in a folder, and its certificate (pacdp.compress)."""
 
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from pacdp.certify.examples import BoundSet
 from pacdp.certify.settings import Settings
 from pacdp.cli.folder import Folder, provenance
 from pacdp.cli.runtime import Certifying, Runtime, Training
-from pacdp.cli.serial import JOINED_LATER, from_dict, to_dict
+from pacdp.cli.serial import JOINED_LATER, Values, from_dict, record, to_dict
 from pacdp.compress import Adam, Chained, Groups, KernelRidge, Stop
 from pacdp.compress.certify import assess, outputs_of, rows_behind
 from pacdp.compress.learner import State
@@ -27,7 +27,7 @@ from pacdp.problem import Problem
 KIND = "compression/1"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Compression:
     """One compression: everything that determines its numbers."""
 
@@ -112,7 +112,7 @@ class Compression:
         return Settings.tried(tried, "whoever wrote the recipe or gave its fields")
 
 
-def run(config: Compression, out: Path, how: Training) -> dict[str, Any]:
+def run(config: Compression, out: Path, how: Training) -> Values:
     """Carry out ``config`` in folder ``out``; returns its result, as written to ``result.json``.
 
     Killed at any moment it goes on with ``how.resume`` from its last checkpoint, to the same network, bit for bit.
@@ -161,12 +161,12 @@ def _found(config: Compression, how: Training, folder: Folder) -> Report:
     ).report  # fmt: skip
 
 
-def compute(config: Compression, how: Training, out: Path) -> dict[str, Any]:
+def compute(config: Compression, how: Training, out: Path) -> Values:
     """The report of a run in a folder, for studies."""
     return _told(_found(config, how, Folder(out)), out, how, config)
 
 
-def _told(found: Report, out: Path, runtime: Runtime, config: Compression) -> dict[str, Any]:
+def _told(found: Report, out: Path, runtime: Runtime, config: Compression) -> Values:
     checkpoint = load_checkpoint(out)
     step, content = checkpoint.header["step"], checkpoint.content_hash
     subject = {"checkpoint": str(out), "content_hash": content, "step": step}
@@ -231,7 +231,7 @@ def finished(path: Path, runtime: Runtime) -> Finished:
     return Finished(config, trace, data, test, None if before is None else before.rows())
 
 
-def certified(path: Path, runtime: Runtime, how: Certifying) -> dict[str, Any]:
+def certified(path: Path, runtime: Runtime, how: Certifying) -> Values:
     """The report ``pacdp-certificates/2`` of a finished run's folder: its errors are counted again.
 
     Raises:

@@ -9,11 +9,11 @@ all records tie before the first round; then the run is watched for a few rounds
 """
 
 from dataclasses import replace
-from typing import Any
 
 from pacdp.algorithms import SGD, SGLD, EntropySGD
 from pacdp.cli.compressing import Compression
 from pacdp.cli.runtime import Scale
+from pacdp.cli.serial import Values
 from pacdp.compress import Adam, Chained, Groups, KernelRidge, Stop, View
 from pacdp.models import Architecture
 from pacdp.problem import Problem
@@ -70,7 +70,7 @@ def compression(
         view = View(gradients=True, scale=10.0, upright=False, pixels=8)
     hidden, batch, steps = (100, 32, 200) if small else (200, 64, 300)
     step, momentum = (0.05, 0.9) if small else (0.1, 0.0)
-    common: dict[str, Any] = {
+    common: Values = {
         "classes": CLASSES[dataset],
         "view": view,
         "architecture": Architecture(hidden=(hidden,)),

@@ -1,20 +1,19 @@
 """What a chain's run is: `Run` decides its numbers."""
 
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, get_args
+from dataclasses import field
+from typing import ClassVar, get_args
 
 from bounds._check import open_probability
 from pacdp.algorithms import SGD, Settings
 from pacdp.certify.gibbs import GibbsSettings
-from pacdp.chains import Thinning
-from pacdp.cli.serial import JOINED_LATER, digest
+from pacdp.cli.serial import JOINED_LATER, Values, digest, record
 from pacdp.errors import require_positive
 from pacdp.problem import Problem
 from pacdp.step.langevin import DELTA
 from pacdp.step.planned_steps import Plan, Stopping
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Run:
     """One training run: everything that determines its numbers."""
 
@@ -77,14 +76,12 @@ class Run:
             return False
         return True
 
-    def thinning(self, steps: int) -> Thinning | None:
-        """Which of ``steps`` steps leave a snapshot."""
-        if not self.snapshots:
-            return None
-        burn_in = int(self.snapshot_burn_in * steps)
-        return Thinning(
-            burn_in=burn_in, every=max(1, (steps - burn_in) // self.snapshots), keep=self.snapshots
-        )
+    def snapshot_steps(self, n: int) -> tuple[int, ...]:
+        """The steps, in order, that leave a snapshot."""
+        steps = self.steps(n)
+        first = int(self.snapshot_burn_in * steps)
+        every = max(1, (steps - first) // max(1, self.snapshots))
+        return tuple(range(first + every, steps + 1, every))[: self.snapshots]
 
     def steps(self, n: int) -> int:
         """Sampler steps that make ``epochs`` passes over ``n`` examples."""
@@ -109,7 +106,7 @@ class Run:
         return digest(self)
 
     @property
-    def relation(self) -> dict[str, Any]:
+    def relation(self) -> Values:
         """The delta and the neighbours of its epsilons, where it promises privacy."""
         return {"delta": DELTA, "adjacency": "replace-one"}
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from rich.markup import escape
 from rich.progress import Progress, TaskID
@@ -13,6 +12,7 @@ from pacdp.cli.figures.names import label
 from pacdp.cli.figures.numbers import bound
 from pacdp.cli.reading import Reading, bill
 from pacdp.cli.runtime import Report
+from pacdp.cli.serial import Values
 from pacdp.cli.terminal import messages, table
 
 _TRACES = {"r_hat": "R-hat", "effective_draws": "effective draws", "ks_p_value": "Kolmogorov-Smirnov p",
@@ -76,7 +76,7 @@ class DownloadBar:
             self._bar = None
 
 
-def row_line(row: dict[str, Any], steps: int) -> str:
+def row_line(row: Values, steps: int) -> str:
     """One recorded row as one line."""
     if "picked" in row:
         return f"round {row['step']}: {row['picked']} picked, {row['errors']} errors left"
@@ -94,7 +94,7 @@ def row_line(row: dict[str, Any], steps: int) -> str:
     return said
 
 
-def told(report: dict[str, Any]) -> Iterator[str | Table]:
+def told(report: Values) -> Iterator[str | Table]:
     """The headline, the certificates as a table, what each pays, and what each rests on."""
     found = Reading.of(report)
     whole = found.together
@@ -141,7 +141,7 @@ def told(report: dict[str, Any]) -> Iterator[str | Table]:
         yield warning
 
 
-def diagnosed(diagnosis: dict[str, Any]) -> Iterator[str]:
+def diagnosed(diagnosis: Values) -> Iterator[str]:
     """What the chains' traces say of stationarity, a line a quantity, then every warning."""
     for name, seen in diagnosis["traces"].items():
         numbers = ", ".join(
@@ -153,7 +153,7 @@ def diagnosed(diagnosis: dict[str, Any]) -> Iterator[str]:
     yield f"  stationarity is {'refuted' if refuted else 'not refuted, which does not prove it'}"
 
 
-def private(result: dict[str, Any]) -> Iterator[str]:
+def private(result: Values) -> Iterator[str]:
     """Accuracy, calibration and privacy of a private run."""
     spent, test = result["privacy"], result["test"]
     halted = f", halted by the budget before step {result['steps'] + 1}" if result["halted"] else ""

@@ -7,10 +7,9 @@ setting was chosen for any of those errors.
 
 from collections.abc import Callable
 from concurrent.futures import Future, ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors.torch import save
@@ -28,8 +27,9 @@ from pacdp.cli.recipes import recipe
 from pacdp.cli.replacing import write_report
 from pacdp.cli.run import train
 from pacdp.cli.runtime import Runtime, Training
+from pacdp.cli.serial import Values, record
 from pacdp.data import Rows, load, make_splits
-from pacdp.losses import error_count, in_error
+from pacdp.losses import in_error
 from pacdp.store.files import replacing
 
 LEARNT_FROM, COUNTED = 637, 800
@@ -39,14 +39,12 @@ _CHAIN_EPOCHS = 40.0
 _SURE, _OPTIMISTIC = "new_examples_clopper_pearson", "dp_pac_bayes"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Demonstration:
     """What the demonstration found: the sentences, and what the picture shows."""
 
-    report: dict[str, Any]
-    chain: dict[str, Any]
-    errors: list[tuple[float, float]]
-    """After each epoch, on the digits that the network learns from and on those of the test part."""
+    report: Values
+    chain: Values
     inputs: Tensor
     predicted: Tensor
     wrong: Tensor
@@ -98,7 +96,7 @@ def demonstrate(out: Path, runtime: Runtime, report: Callable[[int, int], None])
 
 
 def _demonstrated(
-    folder: Folder, beside: "Future[dict[str, Any]]", report: Callable[[int, int], None]
+    folder: Folder, beside: "Future[Values]", report: Callable[[int, int], None]
 ) -> Demonstration:
     data, test = load("digits")
     parts = make_splits(data.n, sizes={"learnt": LEARNT_FROM, "counted": COUNTED}, seed=0)
@@ -107,7 +105,7 @@ def _demonstrated(
         BoundSet.part(data, parts["counted"]),
         BoundSet.part(test),
     )
-    network, errors = _trained(learnt, fresh, lambda done, total: report(3 * done, 4 * total))
+    network = _trained(learnt, lambda done, total: report(3 * done, 4 * total))
     rows = Rows.of(data.inputs[parts["learnt"].indices], data.labels[parts["learnt"].indices])
     found = certify(network, counted, seen=rows, ask="error")
     with torch.no_grad():
@@ -125,20 +123,17 @@ def _demonstrated(
     write_report(folder.certificates, written)
     chain = beside.result()
     report(1, 1)
-    return Demonstration(report=written, chain=chain, errors=errors, inputs=fresh.inputs,
+    return Demonstration(report=written, chain=chain, inputs=fresh.inputs,
                          predicted=logits.argmax(dim=1), wrong=wrong)  # fmt: skip
 
 
-def _trained(
-    learnt: BoundSet, fresh: BoundSet, report: Callable[[int, int], None]
-) -> tuple[nn.Module, list[tuple[float, float]]]:
+def _trained(learnt: BoundSet, report: Callable[[int, int], None]) -> nn.Module:
     """A small convolutional network, trained on digits that are turned, stretched and shifted a little."""
     generator = torch.Generator().manual_seed(0)
     network = _first_network(generator)
     steps = EPOCHS * (learnt.n // _BATCH)
     optimizer = torch.optim.AdamW(network.parameters(), lr=_STEP_SIZE, weight_decay=0.02)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, _STEP_SIZE, total_steps=steps)
-    errors: list[tuple[float, float]] = []
     for epoch in range(EPOCHS):
         for places in torch.randperm(learnt.n, generator=generator).split(_BATCH)[
             : learnt.n // _BATCH
@@ -149,13 +144,8 @@ def _trained(
             loss.backward()
             optimizer.step()
             schedule.step()
-        with torch.no_grad():
-            seen, new = (
-                error_count(network(each.inputs), each.labels) / each.n for each in (learnt, fresh)
-            )
-        errors.append((seen, new))
         report(epoch + 1, EPOCHS)
-    return network.eval(), errors
+    return network.eval()
 
 
 def _first_network(generator: torch.Generator) -> nn.Module:
@@ -185,7 +175,7 @@ def _moved(inputs: Tensor, generator: torch.Generator) -> Tensor:
     return functional.grid_sample(inputs, grid, align_corners=False)
 
 
-def _entropy_sgld(out: Path, runtime: Runtime, *, epochs: float) -> dict[str, Any]:
+def _entropy_sgld(out: Path, runtime: Runtime, *, epochs: float) -> Values:
     """The chain of the paper on the same ten digits, certified under its hypothesis of convergence."""
     runtime.apply()
     effort = GibbsSettings(epochs=12.0, prior_draws=40, test_draws=20)

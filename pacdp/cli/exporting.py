@@ -14,7 +14,6 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from bounds._check import json_value
 from bounds.accounting import Composed, event_to_dict
@@ -25,7 +24,7 @@ from pacdp.cli.folder import Folder, provenance, write_json
 from pacdp.cli.leaving import Leaving, leaving
 from pacdp.cli.private.books import counted_beside, counting
 from pacdp.cli.runtime import Runtime
-from pacdp.cli.serial import to_dict
+from pacdp.cli.serial import Values, to_dict
 from pacdp.cli.terminal import refusing, word
 from pacdp.resume import export
 from pacdp.step.noise import SystemRandomness
@@ -51,7 +50,7 @@ def export_run(
     correct: bool = False,
     seeded_for_tests: bool = False,
     tell: Callable[[str], None] = lambda sentence: None,
-) -> dict[str, Any]:
+) -> Values:
     """Write the folder ``out`` of a finished private run, all of it or none, and return its report of certificates.
 
     Args:
@@ -194,7 +193,7 @@ def _released_once(
     return made
 
 
-def _written(out: Path, one: Leaving, found: Report, remark: str) -> dict[str, Any]:
+def _written(out: Path, one: Leaving, found: Report, remark: str) -> Values:
     """Write the folder beside its place, and move it there once it is whole; the report in it."""
     remove_partial(out)
     partial = out.with_name(f".{out.name}.{os.getpid()}.partial")

@@ -8,7 +8,6 @@ checkout. Their module of the extension imports little, since every call of the 
 import functools
 import importlib
 import importlib.util
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,34 +24,25 @@ class Entry(NamedTuple):
         return getattr(importlib.import_module(self.module), self.name)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Extension:
-    """What is added."""
-
-    commands: dict[str, Entry] = field(default_factory=dict)
-    """By the words that call them."""
-    folders: str | None = None
-    """The name of a module that knows folders that are no runs. Its functions ``named`` (the folder that a name stands
-    for), ``plot`` (draws a folder's figures; returns where) and ``page`` (the HTML of the page about a folder) answer
-    None to what it does not know."""
-
-
 @functools.cache
-def extension() -> Extension:
-    """What the checkout that this package lies in adds, if ``import experiments`` finds the folder in it."""
+def extension() -> Any:
+    """The module in the checkout that this package lies in, if ``import experiments`` finds the folder in it, or None.
+
+    Its ``COMMANDS`` are entries by the words that call them.
+    """
     own = Path(__file__).parents[2] / "experiments"
     spec = importlib.util.find_spec("experiments")
     found = [Path(each) for each in (spec and spec.submodule_search_locations) or ()]
-    there = (
-        found == [own]
-        and (own / "extension.py").is_file()
-        and (own.parent / "pyproject.toml").is_file()
-    )
-    return importlib.import_module("experiments.extension").EXTENSION if there else Extension()
+    files = (own / "extension.py", own.parent / "pyproject.toml")
+    there = found == [own] and all(map(Path.is_file, files))
+    return importlib.import_module("experiments.extension") if there else None
 
 
 def studies(place: Path | None = None) -> Any:
-    """The module that knows folders of studies, or None; it is not asked about a ``place`` that is a run."""
-    name = extension().folders
+    """The module that knows folders of studies, or None; it is not asked about a ``place`` that is a run.
+
+    Its functions ``named`` (the folder that a name stands for), ``plot`` (draws a folder's figures; returns where) and
+    ``page`` (the HTML of the page about a folder) answer None to what it does not know.
+    """
     run = place is not None and (place / "config.json").is_file()
-    return None if name is None or run else importlib.import_module(name)
+    return None if run or not extension() else importlib.import_module(extension().FOLDERS)

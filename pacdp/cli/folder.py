@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from bounds._check import json_value
 from pacdp.cli.runtime import Runtime, Training
-from pacdp.cli.serial import from_dict, to_dict
+from pacdp.cli.serial import Values, from_dict, to_dict
 from pacdp.cli.terminal import refusing
 from pacdp.store.canonical import chained, digest, follows, parsed
 from pacdp.store.files import (
@@ -83,7 +83,7 @@ class Folder:
         values = self._settings()
         return from_dict(kind, {name: values[name] for name in values if name not in _ABOUT})
 
-    def _settings(self) -> dict[str, Any]:
+    def _settings(self) -> Values:
         values = read_json(self.config)
         if values.get("format") != FORMAT:
             made = read_json(self.provenance) if self.provenance.is_file() else {}
@@ -152,7 +152,7 @@ class Folder:
         write_json(self.config, about | to_dict(config))
         self.keep_rows(up_to_step=-1)
 
-    def finish(self, result: Mapping[str, Any]) -> dict[str, Any]:
+    def finish(self, result: Mapping[str, Any]) -> Values:
         """Write what the run found, beside the hashes of what that rests on; returns it."""
         from pacdp.store.checkpoint import (
             load_checkpoint,
@@ -186,7 +186,7 @@ class Folder:
             if snapshot.stem.removeprefix("snapshots-").isdecimal():
                 snapshot.unlink()
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[Values]:
         """The recorded rows; a last line cut short by a crash is left out.
 
         Raises:
@@ -220,11 +220,11 @@ class Folder:
         rows = self._chained()
         return rows[-1]["hash"] if rows else ""
 
-    def _chained(self) -> list[dict[str, Any]]:
+    def _chained(self) -> list[Values]:
         """The rows with their hashes, each found to follow from the one before it."""
         if not self.metrics.is_file():
             return []
-        rows: list[dict[str, Any]] = []
+        rows: list[Values] = []
         *lines, _ = self.metrics.read_bytes().decode(errors="replace").split("\n")
         for number, line in enumerate(lines, start=1):
             row = parsed(line)
@@ -260,7 +260,7 @@ def write_json(path: Path, values: Mapping[str, Any]) -> None:
     _replace(path, json.dumps(dict(values), indent=2, allow_nan=False) + "\n")
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> Values:
     """Read a JSON object.
 
     Raises:
@@ -278,7 +278,7 @@ def read_json(path: Path) -> dict[str, Any]:
     return values
 
 
-def provenance(*, device: str, seed: int) -> dict[str, Any]:
+def provenance(*, device: str, seed: int) -> Values:
     """What made a number: commit, whether code had changes that it does not hold, versions, device, command line, seed,
     time. Results that were written since the commit made nothing.
     """

@@ -24,11 +24,10 @@ from pacdp.cli.compressing import finished
 from pacdp.cli.folder import provenance
 from pacdp.cli.foreign_inputs import called, examples_of, indices_in, loss_of, rows_in
 from pacdp.cli.runtime import Certifying, Runtime
+from pacdp.cli.serial import Values
 
 
-def certify_foreign(
-    path: Path, given: Foreign, runtime: Runtime, how: Certifying
-) -> dict[str, Any]:
+def certify_foreign(path: Path, given: Foreign, runtime: Runtime, how: Certifying) -> Values:
     """The report ``pacdp-certificates/2`` of a Gaussian around the weights in ``path``, or of the network as it is.
 
     Raises:
@@ -52,7 +51,7 @@ def certify_foreign(
         )
     if given.loss is not None and (given.prior or given.surrogate):
         raise ValueError("--loss goes without --prior and --surrogate: these bound the 0-1 error")
-    common: dict[str, Any] = {"failure_prob": how.failure_prob or 0.05, "seen": source}
+    common: Values = {"failure_prob": how.failure_prob or 0.05, "seen": source}
     more = {"settings": Settings.tried(how.tried, how.by), "device": runtime.device}
     if given.surrogate is not None:
         found = _beside(module, path, given.surrogate, examples_of(given.data, "data"), common)
@@ -90,7 +89,7 @@ def certify_foreign(
 
 
 def _beside(
-    module: nn.Module, path: Path, folder: Path, examples: BoundSet, common: dict[str, Any]
+    module: nn.Module, path: Path, folder: Path, examples: BoundSet, common: Values
 ) -> Report:
     """By a network that was compressed: half of the failure probability for its certificate, half for the count."""
     source = common["seen"]
@@ -112,8 +111,9 @@ def _beside(
     network = load_into(module, read_weights(path), source=str(path))
     own = Surrogate(network=other, certificate=made[0], saw=other.saw)
     return certify(
-        network, examples.inputs, surrogate=own, **common | {"seen": source and source.rows}
-    )
+        network, examples.inputs, surrogate=own, seen=source and source.rows,
+        failure_prob=common["failure_prob"],
+    )  # fmt: skip
 
 
 def _source(given: Foreign) -> DataFree | HeldOut | None:

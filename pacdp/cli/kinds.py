@@ -15,6 +15,7 @@ from pacdp.cli.private.recipes import PRIVATE_RECIPES, private_recipe
 from pacdp.cli.recipes import RECIPES, recipe
 from pacdp.cli.run import train
 from pacdp.cli.runtime import Certifying, Runtime, Scale, Training
+from pacdp.cli.serial import Values
 
 Config = Run | PrivateConfig | Compression
 _KINDS: dict[str | None, type[Config]] = {
@@ -54,7 +55,7 @@ def config_in(path: Path) -> Config:
     return folder.config_of(kind)
 
 
-def carried_out(config: Config, out: Path, how: Training) -> dict[str, Any]:
+def carried_out(config: Config, out: Path, how: Training) -> Values:
     """Carry out a run in a folder and return its result, as written to ``result.json``.
 
     Raises:
@@ -71,7 +72,7 @@ def carried_out(config: Config, out: Path, how: Training) -> dict[str, Any]:
             return train(config, out, how)
 
 
-def certified(path: Path, runtime: Runtime, how: Certifying) -> dict[str, Any]:
+def certified(path: Path, runtime: Runtime, how: Certifying) -> Values:
     """The report ``pacdp-certificates/2`` of a checkpoint, given by its file or its folder.
 
     Raises:

@@ -1,7 +1,6 @@
 """A ledger in words: its totals, its limit, and what it counts and does not count."""
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 from rich.table import Table
 
 from bounds.privacy import Adjacency
+from pacdp.cli.serial import Values
 from pacdp.cli.terminal import table
 from pacdp.store.ledger import FORMAT, Ledger
 from pacdp.store.ledger_entries import Entry
@@ -35,26 +35,25 @@ without looking at what earlier entries released; networks, losses and learning 
 Lines are chained: note their last hash elsewhere, and nobody can rewrite the ledger unseen."""
 
 
-def shown(
-    book: Ledger, delta: float | None, latest: int
-) -> tuple[dict[str, Any], list[str | Table]]:
+def shown(book: Ledger, delta: float | None, latest: int) -> tuple[Values, list[str | Table]]:
     """The latest runs, what each cost by itself, and what all cost together: as JSON values and in lines.
 
     In JSON null stands for an epsilon that is unbounded.
     """
     delta = delta_of(book, delta)
     runs = runs_of(book.entries)
-    rows: list[dict[str, Any]] = []
+    rows: list[Values] = []
     cells: list[list[Any]] = []
     for entries in runs[max(0, len(runs) - latest) :]:
         last, one = entries[-1], entries[-1].stretch
         named = {name: getattr(one, name) for name in ("run", "algorithm", "unit", "kind", "label")}
         stretches = [[entry.stretch.first, entry.stretch.last] for entry in entries]
+        steps = f"{min(map(min, stretches))}-{max(map(max, stretches))} in {len(stretches)}"
         counted, seeded = tally(entries), one.stream.seeded
         costs = [spent(counted, delta=delta, adjacency=each, unit=one.unit) for each in ADJACENCIES]
         epsilon = {total.adjacency: _number(total) for total in costs}
         rows.append({**named, "seeded": seeded, "stretches": stretches, "epsilon": epsilon})
-        cells.append([one.run, one.algorithm or one.kind, one.unit, _stretches(entries), *costs,
+        cells.append([one.run, one.algorithm or one.kind, one.unit, steps, *costs,
                       "seeded" if seeded else "system", last.time.partition("+")[0], one.label])  # fmt: skip
     totals = totals_of(book, delta)
     values = {
@@ -63,7 +62,16 @@ def shown(
         "totals": [{**asdict(total), "epsilon": _number(total)} for total in totals],
         "limit": None if book.limit is None else asdict(book.limit), "limits": list(book.limits),
     }  # fmt: skip
-    names = ("run", "algorithm", "unit", "steps", *ADJACENCIES, "noise", "last (UTC)", "label")
+    names = (
+        "run",
+        "algorithm",
+        "unit",
+        "steps, stretches",
+        *ADJACENCIES,
+        "noise",
+        "last (UTC)",
+        "label",
+    )
     earlier = len(runs) - len(rows)
     return values, [
         f"{book.name}: {len(runs)} runs in {len(book.entries)} entries, started {book.created}",
@@ -137,14 +145,3 @@ def limit_line(book: Ledger) -> str:
 
 def _number(total: Spent) -> float | None:
     return total.epsilon if total.epsilon < math.inf else None
-
-
-def _stretches(entries: list[Entry]) -> str:
-    """Steps, each stretch with how often it was paid: "1-100 2x, 101-200"."""
-    counts = Counter((entry.stretch.first, entry.stretch.last) for entry in entries)
-    said = [
-        f"{first}-{last}" + (f" {count}x" if count > 1 else "")
-        for (first, last), count in sorted(counts.items())
-    ]
-    many = f"{', '.join(said[:2])}, ... {said[-1]} ({len(said)} stretches)"
-    return ", ".join(said) if len(said) <= 4 else many

@@ -92,7 +92,7 @@ COMMANDS: dict[str, Entry] = {
         "Data",
         "Find, verify and if need be download data sets; print what they are.",
     ),
-} | extension().commands
+} | (extension().COMMANDS if extension() else {})
 """Every command by the word that calls it, in the order of the help; those of extensions come last."""
 PREDICTIONS = Entry(
     "pacdp.cli.commands.predictions",

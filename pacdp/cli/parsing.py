@@ -10,13 +10,14 @@ from typing import Any
 
 import tyro
 
+from pacdp.cli.serial import Values
 from pacdp.cli.terminal import usage
 
 _RULE = re.compile(r"^[\s│├╰╭]*[-─]{4,}")
 _COLOUR = re.compile(r"\x1b\[[\d;]*m")
 _OPTIONS = r"^[\s│]*((?:--?[a-z][\w.-]*(?:, )?)+)"
 _FRAME = re.compile(r"^\s*│ ?| ?│\s*$")
-_tried: list[tuple[Any, dict[str, Any]]] = []
+_tried: list[tuple[Any, Values]] = []
 """What the words of this command line were parsed as so far: where the options stand that could have been meant."""
 
 
@@ -89,7 +90,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return f"did you mean {near[0]}?" if near else f"choose one of {', '.join(known)}"
 
 
-def _options(kind: Any, how: dict[str, Any]) -> list[str]:
+def _options(kind: Any, how: Values) -> list[str]:
     """The names of all options, which begin the lines of the help."""
     said = io.StringIO()
     with contextlib.redirect_stdout(said), contextlib.suppress(SystemExit):

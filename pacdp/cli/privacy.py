@@ -18,6 +18,7 @@ from bounds.accounting import (
 )
 from bounds.sentence import down_digits, up_digits
 from pacdp.cli.commands.bounds import Privacy
+from pacdp.cli.serial import Values
 from pacdp.cli.terminal import refusing
 
 FALSE_POSITIVE_RATE = 0.01
@@ -26,7 +27,7 @@ _LEAST_RATE, _MOST_STEPS = 1e-9, 10**9
 _COLUMN = "noise_multiplier"
 
 
-def answered(question: Privacy) -> tuple[dict[str, Any], list[str]]:
+def answered(question: Privacy) -> tuple[Values, list[str]]:
     """The epsilon of the schedule, or of the schedule scaled to the target: as JSON values and in lines.
 
     Rates below 1e-9 are counted as 1e-9. In lines every number is rounded to its safe side; in JSON null stands for an
@@ -53,7 +54,7 @@ def answered(question: Privacy) -> tuple[dict[str, Any], list[str]]:
     )
     steps = sum(count for _, count in runs)
     found = {name: None if value == math.inf else value for name, value in bound.to_dict().items()}
-    values: dict[str, Any] = {
+    values: Values = {
         "format": "pacdp-privacy/1", **found, "sample_rate": rate, "steps": steps, "runs": list(map(list, runs)),
         "scale": scale,
         "attack": {"false_positive_rate": FALSE_POSITIVE_RATE, "true_positive_rate": attack},

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from scipy import special
@@ -11,6 +10,7 @@ from bounds import Certificate, Hypothesis
 from bounds.sentence import first_sentence, records, up_digits
 from pacdp.cli.figures.names import label
 from pacdp.cli.figures.numbers import probability
+from pacdp.cli.serial import record
 from pacdp.predictions.report import of_all_settings
 
 FORMAT = "pacdp-certificates/2"
@@ -36,7 +36,7 @@ COSTS = {
 """Costs as they are called on surfaces, in the order of bars and columns; others go by their own names, last."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Note:
     """A hypothesis with the mark by which certificates cite it; that of an unproved one ends in a star."""
 
@@ -57,7 +57,7 @@ def notes(certificates: Sequence[Certificate]) -> list[Note]:
     ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Reading:
     """A report ``pacdp-certificates/2``, of which terminal, page and figure are views."""
 

@@ -10,12 +10,12 @@ operating system; that of studies comes from their seeds, so that their tables c
 
 import math
 from dataclasses import replace
-from typing import Any
 
 from pacdp.algorithms import SGD, SGHMC, SGLD, EntropySGD, Settings
 from pacdp.certify.gibbs import GibbsSettings
 from pacdp.cli.config import Run
 from pacdp.cli.runtime import Scale
+from pacdp.cli.serial import Values
 from pacdp.models import Architecture
 from pacdp.problem import Problem
 
@@ -47,7 +47,7 @@ _PAPER: dict[str, Settings] = {
     "entropy-sgld": EntropySGD(tau=1.0),
 }
 """The paper's own settings, where they are others."""
-_LENGTHS: dict[Scale, dict[str, Any]] = {
+_LENGTHS: dict[Scale, Values] = {
     "smoke": {"epochs": 40.0, "records": 4, "track": GibbsSettings(epochs=4.0, prior_draws=10, test_draws=10),
               "certify": GibbsSettings(epochs=40.0, prior_draws=100, test_draws=40)},
     "cpu": {"epochs": 150.0, "records": 15, "track": GibbsSettings(epochs=1.0, prior_draws=5, test_draws=5),
@@ -71,7 +71,7 @@ def run(
     seed: int = 0,
 ) -> Run:
     """One run of one algorithm; ``tau`` None means the private setting √n."""
-    own: dict[str, Any] = {"batch_size": 32 if dataset.startswith("digits") else 128}
+    own: Values = {"batch_size": 32 if dataset.startswith("digits") else 128}
     if algorithm != "sgd":
         own["tau"] = math.sqrt(SIZES[dataset]) if tau is None else tau
     chosen = _SAMPLERS | (_PAPER if scale == "paper" else {})

@@ -4,7 +4,6 @@ import json
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -18,7 +17,7 @@ from pacdp.cli.folder import Folder
 from pacdp.cli.private.books import books_of
 from pacdp.cli.rederived import require_own_run
 from pacdp.cli.runtime import Training
-from pacdp.cli.serial import to_dict
+from pacdp.cli.serial import Values, to_dict
 from pacdp.data import Dataset, load
 from pacdp.errors import CheckpointError
 from pacdp.step.identity import versions
@@ -27,7 +26,7 @@ from pacdp.step.processes import Together
 from pacdp.store.reservation import NoLedger, new_run
 
 
-def train(run: Run, out: Path, how: Training) -> dict[str, Any]:
+def train(run: Run, out: Path, how: Training) -> Values:
     """Carry out ``run`` in folder ``out`` and return its result, as written to ``result.json``.
 
     Killed at any moment, it leaves a folder that ``how.resume`` takes up where the last checkpoint stands, with weights
@@ -60,7 +59,7 @@ def kind(run: Run) -> str:
 
 def train_together(
     runs: Sequence[Run], outs: Sequence[Path], how: Training
-) -> list[dict[str, Any] | Exception]:
+) -> list[Values | Exception]:
     """Carry out runs of one kind as one batch of chains, each in its own folder: its result or its error.
 
     Every run's numbers are those it would have alone. A run that diverges, or whose steps the ledger does not count,
@@ -91,7 +90,7 @@ def train_together(
             _batch([one for one in members if one.step == step], how)
             for step in sorted({one.step for one in members})
         ]
-        outcomes: dict[Path, dict[str, Any] | Exception] = {}
+        outcomes: dict[Path, Values | Exception] = {}
         for batch in batches:
             outcomes |= batch.go()
     return [outcomes[folder.path] for folder in folders]

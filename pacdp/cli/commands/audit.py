@@ -1,17 +1,17 @@
 """The command that audits a private mechanism from the outside: audit."""
 
 import sys
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import tyro
 from rich.text import Text
 
 from pacdp.cli.runtime import Scale
+from pacdp.cli.serial import record
 from pacdp.cli.terminal import answer, messages, table, usage
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Audit:
     """Audit the mechanism of a private recipe or run: noise, divisor, batches, sensitivity, accounts, resuming.
 

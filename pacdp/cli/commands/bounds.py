@@ -1,6 +1,5 @@
 """The commands that ask `bounds` alone, and so start without torch: bound, privacy."""
 
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -8,10 +7,11 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from pacdp.cli.parsing import no_more, parsed
+from pacdp.cli.serial import record
 from pacdp.cli.terminal import answer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Bound:
     """A calculator: one bound from its ingredients, all that apply compared, or what a target takes.
 
@@ -47,7 +47,7 @@ class Bound:
         answer(*solve(given), as_json=self.json)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Privacy:
     """An accountant: the epsilon of noisy steps on Poisson batches, or the noise that a target epsilon takes.
 

@@ -1,16 +1,17 @@
 """The command that certifies a checkpoint, a run or a stranger's weights: certify."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import tyro
 
 from pacdp.cli.parsing import no_more, require_failure_prob
 from pacdp.cli.runtime import Certifying, Runtime
+from pacdp.cli.serial import record
 from pacdp.cli.terminal import answer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Foreign:
     """Weights of your own network: --model and --data name callables as package.module:name, --prior another file."""
 
@@ -55,7 +56,7 @@ class Foreign:
                     self.prior_indices, self.prior_is_data_free, self.surrogate))  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Certify:
     """Certify a checkpoint: every bound that applies, the optimistic ones labelled, and why the others do not.
 

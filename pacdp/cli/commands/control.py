@@ -1,20 +1,20 @@
 """The commands that choose thresholds and watch a deployed predictor, and so start without torch: control, monitor."""
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import tyro
 
 from pacdp.cli.parsing import no_more
+from pacdp.cli.serial import Values, record
 from pacdp.cli.terminal import answer, refusing
 
 _CHOICES = ("promised", "promise_failure_prob", "failure_prob", "false_alarm_prob")
-_USUAL: dict[str, Any] = {"failure_prob": 0.05, "false_alarm_prob": 0.01}
+_USUAL: Values = {"failure_prob": 0.05, "false_alarm_prob": 0.01}
 _GRID = tuple(k / 20 for k in range(20))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Control:
     """Choose a threshold at which a risk stays below a target: when to answer, when to sound an alarm.
 
@@ -44,7 +44,7 @@ class Control:
         import bounds
         from pacdp.cli.predicting.tables import read_columns
 
-        columns: dict[str, Any] = read_columns(
+        columns: Values = read_columns(
             self.file, ("confidence", "error", "loss", "score", "positive", "group")
         )
         named = columns.pop("group", None)
@@ -53,7 +53,7 @@ class Control:
                 "give --groups together or apart exactly where the file has a column group: one threshold for all "
                 "groups, or one for each"
             )
-        settings: dict[str, Any] = {"target": self.target, "failure_prob": self.failure_prob}
+        settings: Values = {"target": self.target, "failure_prob": self.failure_prob}
         match sorted(columns):
             case ["confidence", "error" | "loss" as loss]:
                 control = bounds.control_selective_risk
@@ -79,7 +79,7 @@ class Control:
         answer({name: one.to_dict() for name, one in made.items()}, lines, as_json=self.json)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Watch:
     """Watch the losses of a deployed predictor: limits of its running risk, and an alarm above what was promised.
 
@@ -110,7 +110,7 @@ class Watch:
         from pacdp.cli.predicting.tables import read_columns
         from pacdp.store.files import replacing
 
-        chosen: dict[str, Any] = {
+        chosen: Values = {
             name: getattr(self, name) for name in _CHOICES if getattr(self, name) is not None
         }
         if self.state.exists():

@@ -1,15 +1,13 @@
 """The command about data sets: data."""
 
-from dataclasses import dataclass
-from typing import Any
-
 import tyro
 
 from pacdp.cli.parsing import no_more
+from pacdp.cli.serial import Values, record
 from pacdp.cli.terminal import answer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Data:
     """Find, verify and if need be download data sets; print what they are."""
 
@@ -25,7 +23,7 @@ class Data:
         from pacdp.data import NAMES, load
 
         no_more(rest)
-        found: list[dict[str, Any]] = []
+        found: list[Values] = []
         for name in self.names or NAMES:
             both = load(name, root=self.root, progressbar=DownloadBar())
             for role, data in zip(("train", "test"), both, strict=True):

@@ -1,16 +1,17 @@
 """The command that writes what of a private run may be published: export."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import tyro
 
 from pacdp.cli.parsing import no_more, require_failure_prob
 from pacdp.cli.runtime import Runtime
+from pacdp.cli.serial import record
 from pacdp.cli.terminal import answer, messages, word
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Export:
     """Write the only folder of a private run that may be published: weights, settings, certificates.
 

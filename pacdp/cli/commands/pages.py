@@ -1,15 +1,15 @@
 """The commands that draw figures and write pages: plot, report."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import tyro
 
 from pacdp.cli.extensions import studies
 from pacdp.cli.parsing import no_more
+from pacdp.cli.serial import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Plot:
     """Draw the figure of a run (training and certificates) or of a study's table, into its folder."""
 
@@ -35,7 +35,7 @@ class Plot:
         print(*(f"wrote {path}" for path in drawn), *said, sep="\n")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Report:
     """Write one HTML page of a run, its certificates or a study: values, assumptions, costs, privacy, provenance."""
 

@@ -1,16 +1,16 @@
 """The command that certifies predictions, and so starts without torch: certify --predictions."""
 
 import hashlib
-from dataclasses import dataclass
 from pathlib import Path
 
 import tyro
 
 from pacdp.cli.parsing import no_more, require_failure_prob
+from pacdp.cli.serial import record
 from pacdp.cli.terminal import answer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class CertifyPredictions:
     """Certify a model by what it predicted: a table with the columns label and prediction, or an evaluation log.
 

@@ -1,7 +1,7 @@
 """The commands that carry out runs: train, compress."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,11 +9,12 @@ import tyro
 
 from pacdp.cli.parsing import no_more
 from pacdp.cli.runtime import Runtime, Scale, Training
+from pacdp.cli.serial import Values, record
 from pacdp.cli.sweep.workers import Workers
 from pacdp.cli.terminal import messages, usage, word
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class _Carried:
     """What is asked of every run."""
 
@@ -69,7 +70,7 @@ class _Carried:
         known = ", ".join(recipes(compressed=compressed))
         usage(f"give a recipe, or --resume with --out; recipes: {known}")
 
-    def carried(self, config: Any, out: Path, **more: Any) -> dict[str, Any]:
+    def carried(self, config: Any, out: Path, **more: Any) -> Values:
         """Carry out one run and show how it goes."""
         from pacdp.cli.console import DownloadBar, showing
         from pacdp.cli.kinds import carried_out
@@ -84,7 +85,7 @@ class _Carried:
         return Training.on(self.runtime, resume=self.resume, force=self.force, **more)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Train(_Carried):
     """Train a recipe. Any field of its run can be set: --epochs 5 --sampler.tau 100 --problem.random-labels 1."""
 
@@ -98,7 +99,7 @@ class Train(_Carried):
     no_ledger: bool = False
     """Count these steps nowhere."""
 
-    def carried(self, config: Any, out: Path, **more: Any) -> dict[str, Any]:
+    def carried(self, config: Any, out: Path, **more: Any) -> Values:
         """Train the recipe's run, or as many of them as there are chains."""
         from pacdp.cli.chains import chain_folder, train_chains
         from pacdp.cli.config import Run
@@ -146,14 +147,14 @@ class Train(_Carried):
         return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Compress(_Carried):
     """Run a learner on examples that it picks itself and certify it on all of them: no prior, nothing held out.
 
     Any field of the run can be set: --groups.sizes 5 --learner.steps 30 --problem.random-labels 1.
     """
 
-    def carried(self, config: Any, out: Path, **more: Any) -> dict[str, Any]:
+    def carried(self, config: Any, out: Path, **more: Any) -> Values:
         """Compress the sample, or go on with a run that was interrupted, and certify the network."""
         from bounds.sentence import up
 

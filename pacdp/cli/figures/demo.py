@@ -13,9 +13,8 @@ _ACROSS, _DOWN = 10, 6
 
 def draw(found: Demonstration, stem: Path) -> list[Path]:
     """Write the picture as PNG and PDF beside each other and return their paths."""
-    drawn, ((digits, training, bars),) = style.figure(1, 3, width=3.6, height=3.2)
+    drawn, ((digits, bars),) = style.figure(1, 2, width=3.9, height=3.4)
     _digits(digits, found)
-    _training(training, found)
     _bars(bars, found)
     return style.save(drawn, stem)
 
@@ -35,32 +34,6 @@ def _digits(axes: Axes, found: Demonstration) -> None:
     axes.set_title(
         f"new digits and what the network reads\n(red: wrong, {int(found.wrong.sum())} of {len(found.wrong)})"
     )
-
-
-def _training(axes: Axes, found: Demonstration) -> None:
-    """Errors after each epoch, and the certificate of the network at the end."""
-    most = 100 * found.shown[0][0].value
-    learnt, new = zip(*found.errors, strict=True)
-    for errors, colour, name in (
-        (learnt, "tab:blue", "digits that it learns from"),
-        (new, "black", "new digits, measured"),
-    ):
-        axes.plot(
-            range(1, len(errors) + 1), [100 * one for one in errors], color=colour, label=name
-        )
-    axes.axhline(
-        most,
-        color="tab:green",
-        linestyle="--",
-        label=f"certificate: at most {numbers.up(most, 2)}%",
-    )
-    axes.set(
-        ylim=(0.0, max(6.0, 3.0 * most)),
-        xlabel="epochs",
-        ylabel="errors in percent",
-        title="the network",
-    )
-    axes.legend(loc="upper right")
 
 
 def _bars(axes: Axes, found: Demonstration) -> None:

@@ -12,6 +12,7 @@ from pacdp.cli.figures.names import ACCOUNTED, label, plain
 from pacdp.cli.figures.style import OPTIMISTIC, colour, error_axis, figure, save, wrapped
 from pacdp.cli.folder import Folder, read_json
 from pacdp.cli.reading import Reading
+from pacdp.cli.serial import Values
 
 _ERRORS = {
     "train_error": ("-", "black", "train, weights"),
@@ -35,7 +36,7 @@ def plot(path: Path) -> list[Path]:
     return save(drawn, path / "figure")
 
 
-def draw_training(axes: Axes, rows: list[dict[str, Any]]) -> None:
+def draw_training(axes: Axes, rows: list[Values]) -> None:
     """Errors of the weights and of the Gibbs classifier, and every bound, against epochs; of a compression, records."""
     if "kept" in rows[-1]:
         return _draw_compression(axes, rows)
@@ -52,7 +53,7 @@ def draw_training(axes: Axes, rows: list[dict[str, Any]]) -> None:
     axes.legend(ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.13))
 
 
-def _draw_compression(axes: Axes, rows: list[dict[str, Any]]) -> None:
+def _draw_compression(axes: Axes, rows: list[Values]) -> None:
     """Records picked, records in error beside them, and both together, against rounds."""
     kept = {"picked": "picked", "errors": "in error, not picked", "kept": "kept: both"}
     for name, said in kept.items():

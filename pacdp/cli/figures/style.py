@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pacdp.cli.figures.names import NAMES, plain
+from pacdp.cli.serial import Values
 from pacdp.store.files import replacing
 
 OPTIMISTIC = "optimistic: assumes that SGLD has converged"
@@ -50,7 +51,7 @@ def error_axis(axes: Axes) -> None:
 def save(drawn: Figure, stem: Path) -> list[Path]:
     """Write PNG and PDF beside each other; the PDF carries no date, so that equal figures are equal files."""
     paths = [stem.with_suffix(".png"), stem.with_suffix(".pdf")]
-    options: list[dict[str, Any]] = [{"dpi": 150}, {"metadata": {"CreationDate": None}}]
+    options: list[Values] = [{"dpi": 150}, {"metadata": {"CreationDate": None}}]
     for path, how in zip(paths, options, strict=True):
         whole = BytesIO()  # the writer of PDF hides an error of the disk behind one of its own
         drawn.savefig(whole, format=path.suffix[1:], **how)

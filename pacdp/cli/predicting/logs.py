@@ -8,13 +8,13 @@ models on the same documents: lm-evaluation-harness has a folder for each.
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from bounds._check import json_value
 from pacdp.cli.predicting.scores import Range, is_score, losses_of
 from pacdp.cli.predicting.tables import Table
+from pacdp.cli.serial import Values, record
 from pacdp.cli.terminal import refusing
 from pacdp.data.errors import DataError
 from pacdp.data.unpacking import members
@@ -35,12 +35,12 @@ _AGAIN = "write it anew, or as .json"
 SUFFIXES = (".jsonl", ".json", ".eval")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Scored:
     """One answer: the scores that a document got in a task, as they stand in the log.
 
     Attributes:
-        lower: the scores of which the log says that less is better.
+        scores: by name, each with whether the log says that less of it is better.
         failed: whether the sample has an error beside its scores.
     """
 
@@ -48,8 +48,7 @@ class Scored:
     task: str
     document: str
     repeat: str
-    scores: dict[str, Any]
-    lower: set[str] = field(default_factory=set[str])
+    scores: dict[str, tuple[Any, bool]]
     failed: bool = False
 
 
@@ -81,8 +80,7 @@ def read_logs(path: Path, metric: str | None = None, within: Range | None = None
         raise ValueError(f"{path} holds no answers: log the samples of the evaluation")
     tasks = [one.task for one in found]
     with refusing(f"{path} cannot be certified", ValueError):
-        chosen = losses_of([one.scores for one in found], [one.lower for one in found], tasks, metric=metric,
-                           within=within)  # fmt: skip
+        chosen = losses_of([one.scores for one in found], tasks, metric=metric, within=within)
     named = {
         "model": [one.model or MODEL for one in found],
         "id": [f"{one.task} {one.document} {one.repeat}" for one in found],
@@ -177,8 +175,8 @@ def _harness(path: Path, model: str) -> Iterator[Scored]:
                 )
             name, document = row.get("filter", "none"), str(row.get("doc_hash") or row["doc_id"])
             key = str(row["doc_id"]), document
-            one = seen.setdefault(key, Scored(model=model, task=task, document=document, repeat=key[0], scores={},
-                                              lower=set[str]()))  # fmt: skip
+            one = Scored(model=model, task=task, document=document, repeat=key[0], scores={})
+            one = seen.setdefault(key, one)
             for score in metrics:
                 called = score if name == "none" else f"{score},{name}"
                 if called in one.scores:
@@ -186,8 +184,7 @@ def _harness(path: Path, model: str) -> Iterator[Scored]:
                         f"{path} has document {row['doc_id']} again in line {number}: drop the copies"
                     )
                 if is_score(row.get(score)):
-                    one.scores[called] = row[score]
-                    one.lower.update({called} if score in less else ())
+                    one.scores[called] = row[score], score in less
     yield from seen.values()
 
 
@@ -232,16 +229,16 @@ def _inspect(path: Path, *, manifests: bool) -> Iterator[Scored]:
                      scores=scores, failed=bool(sample.get("error")))  # fmt: skip
 
 
-def _values(scores: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+def _values(scores: Values) -> Iterator[tuple[str, tuple[Any, bool]]]:
     """The scores by their names; those in parts by the names of both."""
     for name, score in scores.items():
         value = score["value"]
         for part, one in value.items() if isinstance(value, dict) else [("", value)]:
             if is_score(one):
-                yield (f"{name}/{part}" if part else name), one
+                yield (f"{name}/{part}" if part else name), (one, False)
 
 
-def _object(path: Path, text: str | bytes, where: str) -> dict[str, Any]:
+def _object(path: Path, text: str | bytes, where: str) -> Values:
     with refusing(f"{path} is no JSON, {where}", ValueError, or_else="write it anew"):
         found = json_value(text)
     if not isinstance(found, dict):

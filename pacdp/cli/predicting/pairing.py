@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 
 from pacdp.cli.predicting.tables import Table
-from pacdp.predictions.answers import Answers
-from pacdp.predictions.columns import Coded, Name, class_names, coded, placed
+from pacdp.cli.serial import Values
+from pacdp.cli.terminal import refusing
+from pacdp.predictions.columns import Coded, class_names
 from pacdp.predictions.columns import losses as loss_column
-from pacdp.predictions.examples import MODEL, Examples, described, of_columns
+from pacdp.predictions.examples import MODEL, Examples, described, examples, of_columns
 
 
 def examples_of(path: Path, table: Table, classes: Sequence[str] = ()) -> Examples:
@@ -20,78 +21,52 @@ def examples_of(path: Path, table: Table, classes: Sequence[str] = ()) -> Exampl
         ValueError: labels without predictions or the other way round, models that answered other examples, or what
             :func:`pacdp.certify_predictions` refuses.
     """
-    named = table.named
-    for name, column in named.items():
-        coded(f"{name} of {path}", column, known=classes if name in ("label", "prediction") else ())
     rows = _rows_by_model(path, table)
     first = next(iter(rows.values()))
-    answers, labels, names = _answers(path, table, classes)
-    models = {model: answers.taken(own) for model, own in rows.items()}
-    found = Examples(n=len(first), models=models, labels=None if labels is None else labels[first], classes=names,
-                     remarks=table.remarks, record=table.record, range_by=table.range_by)  # fmt: skip
+    named, weight = dict(table.named), table.numbers.get("weight")
+    once = named.pop("id", None) if len(rows) == 1 else None
+    own = {name: _part(column, first) for name, column in named.items()}
+    label, predicted, known = own.get("label"), named.get("prediction"), None
+    if classes and label is not None:  # of the labels' type
+        whole = label.kind == "whole numbers" and all(one.lstrip("-").isdigit() for one in classes)
+        known = class_names([int(one) for one in classes] if whole else list(classes))
     columns = {
-        name: None if name not in named else _part(named[name], first)
-        for name in ("group", "person")
-    }
-    weight = table.numbers.get("weight")
-    once = named.get("id") if len(rows) == 1 else None
-    return described(
-        found, groups=columns["group"], people=columns["person"], weights=None if weight is None else weight[first],
-        ids=once,
-    )  # fmt: skip
-
-
-def _answers(
-    path: Path, table: Table, classes: Sequence[str]
-) -> tuple[Answers, np.ndarray | None, tuple[Name, ...]]:
-    """The answers of every row, the labels as places, and the classes."""
-    label, predicted = table.named.get("label"), table.named.get("prediction")
-    own = {
         name: loss_column(name, column)
         for name, column in table.numbers.items()
         if name != "weight"
     }
-    width = len(table.soft)
-    if predicted is not None and width:
-        raise ValueError(
-            f"{path} must have a column prediction or p0, p1, ..., not both: drop one of them"
-        )
-    if label is None:
-        if predicted is not None or width:
-            raise ValueError(f"{path} has no column label, by which predictions are judged: add it")
-        if not own:
-            raise ValueError(
-                f"{path} has neither label and prediction nor a loss: name its columns so"
+    losses = {
+        model: {name: column[of] for name, column in columns.items()} for model, of in rows.items()
+    }
+    about: Values = {
+        "groups": own.get("group"), "people": own.get("person"), "ids": once,
+        "weights": None if weight is None else weight[first],
+    }  # fmt: skip
+    with refusing(f"{path} cannot be certified", ValueError):
+        if not table.soft:
+            said = predicted and {model: _part(predicted, of) for model, of in rows.items()}
+            found = examples(
+                label, said, losses=losses if columns else None, classes=known, **about
             )
-        return Answers(losses=own), None, ()
-    known = _classes(label, classes)
-    if width:
-        names, places = of_columns(label, width, known)
-        if len(names) != width:
+        elif label is None or predicted is not None:
             raise ValueError(
-                f"{path} has {width} columns p0, p1, ... for {len(names)} classes: name each"
+                "columns p0, p1, ... go with a column label, and without a column prediction"
             )
-        return replace(table.answers(places), losses=own), places, names
-    if predicted is None:
-        raise ValueError(
-            f"{path} has labels without a column prediction or p0, p1, ...: add what the model said"
-        )
-    names = label.names if known is None else known
-    places = label.codes if known is None else placed("label", label, names, "--classes")
-    where = "the labels" if known is None else "--classes"
-    return (
-        Answers(predicted=placed("prediction", predicted, names, where), losses=own),
-        places,
-        names,
-    )
-
-
-def _classes(label: Coded, classes: Sequence[str]) -> tuple[Name, ...] | None:
-    """The classes of the command line, of the labels' type."""
-    if not classes:
-        return None
-    whole = label.kind == "whole numbers" and all(one.lstrip("-").isdigit() for one in classes)
-    return class_names([int(one) for one in classes] if whole else list(classes))
+        else:
+            names, places = of_columns(named["label"], len(table.soft), known)
+            if len(names) != len(table.soft):
+                raise ValueError(
+                    f"{len(table.soft)} columns p0, p1, ... are there for {len(names)} classes: name each"
+                )
+            answers = table.answers(places)
+            models = {
+                model: replace(answers.taken(of), losses=losses[model])
+                for model, of in rows.items()
+            }
+            made = Examples(n=len(first), models=models, labels=places[first], classes=names)
+            found = described(made, **about)
+    remarks = (*table.remarks, *found.remarks)
+    return replace(found, record=table.record, range_by=table.range_by, remarks=remarks)
 
 
 def _rows_by_model(path: Path, table: Table) -> dict[str, np.ndarray]:

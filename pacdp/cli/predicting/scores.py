@@ -6,18 +6,18 @@ ones of 0 to 1. Whether a score is 0 or 1, and so counted exactly, is known of i
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from pacdp.cli.serial import record
 from pacdp.cli.terminal import word
 from pacdp.predictions.columns import Losses
 
 Range = tuple[float, float]
-Scores = Sequence[Mapping[str, Any]]
-"""The scores of each answer, by name."""
+Scores = Sequence[Mapping[str, tuple[Any, bool]]]
+"""The scores of each answer, by name, and whether less of each is better."""
 WORDS = {"c": 1.0, "i": 0.0, "p": 0.5, "n": 0.0, "yes": 1.0, "no": 0.0, "true": 1.0, "false": 0.0}
 """Scores in words, as inspect_ai turns them into numbers."""
 _RIGHT_OR_WRONG = frozenset({
@@ -31,7 +31,7 @@ _SHARES = frozenset({"accuracy", "f1", "model_graded_fact", "model_graded_qa", "
 _OWN = "loss by the first score of each task"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Chosen:
     """The losses that answers are certified by.
 
@@ -63,7 +63,6 @@ def is_score(value: Any) -> bool:
 
 def losses_of(
     scores: Scores,
-    lower: Sequence[Collection[str]],
     tasks: Sequence[str],
     *,
     metric: str | None = None,
@@ -75,7 +74,6 @@ def losses_of(
 
     Args:
         scores: of each answer, such that ``is_score``.
-        lower: the scores of each answer of which less is better.
         tasks: the task of each answer.
         metric: the only score to use.
         within: its range; by default what is known of it.
@@ -97,8 +95,8 @@ def losses_of(
     if within is not None and metric is None and len(common) != 1:
         raise ValueError(f"--range is that of one score: choose it by --metric, among {there}")
     if not common and len(set(tasks)) > 1:
-        return _of_each_task(scores, lower, tasks)
-    found, refused = _usable(common if metric is None else [metric], scores, lower, within)
+        return _of_each_task(scores, tasks)
+    found, refused = _usable(common if metric is None else [metric], scores, within)
     if not found:
         raise ValueError(
             next(iter(refused.values()), "there is no score that all answers have: log one")
@@ -110,7 +108,7 @@ def losses_of(
     return _chosen({one.name: one.losses for one in found}, found, remarks)
 
 
-def _of_each_task(scores: Scores, lower: Sequence[Collection[str]], tasks: Sequence[str]) -> Chosen:
+def _of_each_task(scores: Scores, tasks: Sequence[str]) -> Chosen:
     """One loss, which in each task is that of the first score that all of its answers have."""
     parts = dict[str, _Score]()
     together = np.zeros(len(scores))
@@ -118,7 +116,7 @@ def _of_each_task(scores: Scores, lower: Sequence[Collection[str]], tasks: Seque
         rows = [row for row, own in enumerate(tasks) if own == task]
         own = [scores[row] for row in rows]
         names = [name for name in own[0] if all(name in one for one in own)]
-        found, refused = _usable(names, own, [lower[row] for row in rows], None)
+        found, refused = _usable(names, own, None)
         if not found:
             why = next(iter(refused.values()), "there is none that all of its answers have")
             raise ValueError(f"task {task!r} has no score to certify: {why}")
@@ -138,26 +136,26 @@ def _chosen(
 
 
 def _usable(
-    names: Sequence[str], scores: Scores, lower: Sequence[Collection[str]], within: Range | None
+    names: Sequence[str], scores: Scores, within: Range | None
 ) -> tuple[list[_Score], dict[str, str]]:
     """The scores that can be used, and why others cannot."""
     found, refused = list[_Score](), dict[str, str]()
     for name in names:
-        less = {name in own for own in lower}
         try:
-            if len(less) > 1:
-                raise ValueError(
-                    f"more of {name} is better in one task and less in another: give one of them"
-                )
-            values = [own[name] for own in scores]
-            found.append(_score(name, values, less=less.pop(), within=within))
+            found.append(_score(name, [own[name] for own in scores], within))
         except ValueError as error:
             refused[name] = str(error)
     return found, refused
 
 
-def _score(name: str, values: Sequence[Any], *, less: bool, within: Range | None) -> _Score:
-    """One score of all answers, ``less`` of which is better, or more."""
+def _score(name: str, scores: Sequence[tuple[Any, bool]], within: Range | None) -> _Score:
+    """One score of all answers."""
+    values, directions = zip(*scores, strict=True)
+    less = directions[0]
+    if len(set(directions)) > 1:
+        raise ValueError(
+            f"more of {name} is better in one task and less in another: give one of them"
+        )
     base, truths = name.split(",")[0], all(isinstance(one, bool) for one in values)
     words = all(isinstance(one, str) for one in values)
     exact = truths or (within is None and base in _RIGHT_OR_WRONG)

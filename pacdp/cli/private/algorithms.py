@@ -2,23 +2,24 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from pacdp.cli.private.config import PrivateConfig, Sampling
 from pacdp.cli.private.data import Examples
+from pacdp.cli.serial import record
 from pacdp.layers.predict import average_over_draws, average_over_snapshots, with_weights
 from pacdp.models import Architecture, build
 from pacdp.schedules import Constant, Schedule
 from pacdp.step.budget import PrivacyBudget, calibrated
+from pacdp.step.clip import ClippingRule
 from pacdp.step.mechanism import Mechanism, QuantileClipping
 
 Predict = Callable[[Tensor], Tensor]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Public:
     """What is known of the data without looking at it."""
 
@@ -72,14 +73,14 @@ def mechanism(config: PrivateConfig, public: Public) -> Mechanism:
         grad_sample_mode=None if config.method.by_person else sampling.grad_sample_mode,
         max_physical_batch=sampling.max_physical,
         budget=PrivacyBudget(epsilon=budget.epsilon, delta=budget.delta, adjacency=budget.adjacency),
-        clipping=_quantile(sampling) or sampling.clipping,
+        clipping=clipping(sampling),
     )  # fmt: skip
 
 
-def _quantile(sampling: Sampling) -> QuantileClipping | None:
-    """How the norm is found at which contributions are clipped, where it is not fixed."""
+def clipping(sampling: Sampling) -> ClippingRule | QuantileClipping:
+    """How contributions are clipped."""
     if sampling.clipping != "quantile":
-        return None
+        return sampling.clipping
     return QuantileClipping(
         count_noise=sampling.count_noise, quantile=sampling.quantile, rate=sampling.quantile_rate
     )
@@ -92,8 +93,10 @@ def noise(config: PrivateConfig) -> Schedule:
         return Constant(value=sampling.noise_multiplier)
     found = calibrated(1.0, sample_rate=sampling.sample_rate, steps=sampling.steps, delta=budget.delta,
                        target_epsilon=budget.epsilon, adjacency=budget.adjacency)  # fmt: skip
-    how = _quantile(sampling)
-    return Constant(value=how.noise_beside(found(0))) if how else found
+    how = clipping(sampling)
+    return (
+        Constant(value=how.noise_beside(found(0))) if isinstance(how, QuantileClipping) else found
+    )
 
 
 def predictor(

@@ -6,9 +6,8 @@ around it, Λ being the price of the run's privacy loss ("Bounds by the general 
 the run hides people, n counts people and the risk is that on a new person.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import nn
@@ -33,7 +32,7 @@ from pacdp.cli.private.config import PrivateConfig
 from pacdp.cli.private.data import Examples, examples
 from pacdp.cli.private.planning import charged_event
 from pacdp.cli.runtime import Certifying, Runtime
-from pacdp.cli.serial import from_dict
+from pacdp.cli.serial import Values, from_dict, record
 from pacdp.errors import CheckpointError
 from pacdp.layers.predict import with_weights
 
@@ -41,7 +40,7 @@ _BATCH = 1000
 _NOISE = "the run, which kept its noise secret or drew it from a seed of its own"
 
 
-def certify_private(path: Path, runtime: Runtime, how: Certifying) -> dict[str, Any]:
+def certify_private(path: Path, runtime: Runtime, how: Certifying) -> Values:
     """The report ``pacdp-certificates/2`` of a private run's checkpoint.
 
     Raises:
@@ -50,7 +49,7 @@ def certify_private(path: Path, runtime: Runtime, how: Certifying) -> dict[str, 
             is not the run's.
     """
     one = released(path, runtime)
-    common: dict[str, Any] = {
+    common: Values = {
         "test": BoundSet.part(one.data.test),
         "failure_prob": how.failure_prob or 0.05,
         "settings": Settings.tried(how.tried, how.by),
@@ -92,7 +91,7 @@ def certify_private(path: Path, runtime: Runtime, how: Certifying) -> dict[str, 
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Released(Leaving):
     """A private run's checkpoint beside its data: all that its certificates need."""
 

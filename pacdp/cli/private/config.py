@@ -1,17 +1,17 @@
 """What a private training run is: `PrivateConfig` decides its numbers."""
 
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from dataclasses import field
+from typing import ClassVar, Literal
 
 from bounds._check import nonnegative
 from bounds.privacy import Adjacency
 from pacdp.cli.private.methods import DPSGD, Method
-from pacdp.cli.serial import JOINED_LATER
+from pacdp.cli.serial import JOINED_LATER, Values, record
 from pacdp.errors import require_fraction, require_positive
 from pacdp.models import Norm
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Sampling:
     """The mechanism of one step, and how many there are."""
 
@@ -42,7 +42,7 @@ class Sampling:
     """Most examples (or people) at a time, for memory's sake."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Budget:
     """What training may cost; it halts before the step that would cost more."""
 
@@ -52,7 +52,7 @@ class Budget:
     """Whether neighbouring data sets differ by one example (or person) more, or by another one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class PrivateConfig:
     """One private training run: everything that determines its law, and with ``reproducible`` its numbers."""
 
@@ -109,7 +109,7 @@ class PrivateConfig:
         return self.budget.adjacency if self.sampling.public_size else "replace-one"
 
     @property
-    def relation(self) -> dict[str, Any]:
+    def relation(self) -> Values:
         """The delta and the neighbours of its epsilons."""
         return {"delta": self.budget.delta, "adjacency": self.neighbours}
 

@@ -1,6 +1,6 @@
 """Data for private training as tensors, with the person behind every example where the method protects people."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.utils.data import TensorDataset
 
 from pacdp.cli.console import progress
+from pacdp.cli.serial import record
 from pacdp.data import Dataset, Progress, load
 from pacdp.features import embed
 from pacdp.features.spots import spot_features
@@ -17,7 +18,7 @@ _MADE_UP = 12
 """Consecutive examples that count as one person, in data sets without people."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Examples:
     """Training examples, the people they belong to, and test examples of other people."""
 

@@ -2,7 +2,6 @@
 
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,7 +17,7 @@ from pacdp.cli.private.books import books_of
 from pacdp.cli.private.config import PrivateConfig
 from pacdp.cli.private.data import Examples, examples
 from pacdp.cli.runtime import Training
-from pacdp.cli.serial import to_dict
+from pacdp.cli.serial import Values, to_dict
 from pacdp.data import Dataset
 from pacdp.losses import cross_entropies
 from pacdp.step import accountant
@@ -31,7 +30,7 @@ FORMAT = "pacdp-private-result/1"
 _BATCH = 1000
 
 
-def train_private(config: PrivateConfig, out: Path, how: Training) -> dict[str, Any]:
+def train_private(config: PrivateConfig, out: Path, how: Training) -> Values:
     """Carry out ``config`` in folder ``out`` and return its result, as written to ``result.json``.
 
     Raises:
@@ -87,7 +86,7 @@ def train_private(config: PrivateConfig, out: Path, how: Training) -> dict[str, 
 
 def _privacy(
     config: PrivateConfig, numbers: Mechanism, trained: loop.PrivateRun, data: Examples
-) -> dict[str, Any]:
+) -> Values:
     """What the run spent of its budget, and who is hidden."""
     budget, event = config.budget, trained.event
     of_budget = accountant.privacy_spent(event, delta=budget.delta, adjacency=budget.adjacency)
@@ -107,7 +106,7 @@ def _privacy(
 
 def _scores(
     config: PrivateConfig, module: nn.Module, trained: loop.PrivateRun, data: Examples
-) -> dict[str, Any]:
+) -> Values:
     """How the predictor does on test data, and on the data that it learnt from."""
     weights, snapshots = trained.weights, trained.snapshots
     predict = predictor(config, module, weights, snapshots)
@@ -122,7 +121,7 @@ def _scores(
 
 
 @torch.no_grad()
-def judged(predict: Predict, data: Dataset, *, curve: bool = False) -> dict[str, Any]:
+def judged(predict: Predict, data: Dataset, *, curve: bool = False) -> Values:
     """Accuracy, AUC and calibration of the predictions, a thousand at a time; with ``curve`` the reliability curve,
     whose bands hold for examples that training has not seen.
 
@@ -135,7 +134,7 @@ def judged(predict: Predict, data: Dataset, *, curve: bool = False) -> dict[str,
     probabilities, classes = torch.cat(parts).double().numpy(), parts[0].shape[1]
     lost = np.flatnonzero(~np.isfinite(probabilities).all(axis=1))
     probabilities[lost] = np.eye(classes)[(data.labels[lost] + 1) % classes]
-    scores: dict[str, Any] = summary(probabilities, data.labels)
+    scores: Values = summary(probabilities, data.labels)
     if len(lost):
         scores["not_finite"] = len(lost)
     if curve:

@@ -2,7 +2,8 @@
 
 import base64
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -20,7 +21,7 @@ def training(rows: list[dict]) -> str:
     return _png(6.8, 4.6, lambda axes: run.draw_training(axes, thinned(rows, _LONGEST)))
 
 
-def certificates(report: dict) -> str:
+def certificates(report: Mapping[str, Any]) -> str:
     """Each certificate beside what was measured."""
     height = 1.4 + 0.5 * len(report["certificates"])
     return _png(7.6, height, lambda axes: run.draw_certificates(axes, report))

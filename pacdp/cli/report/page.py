@@ -16,21 +16,11 @@ from pacdp.cli.folder import Folder, installed, read_json
 from pacdp.cli.private import PRIVATE
 from pacdp.cli.reading import FORMAT, Reading
 from pacdp.cli.report import figures
+from pacdp.cli.serial import Values
 
 RUNS = ("chain", "private", "compression")
 RESULTS = ("pacdp-result/1", "pacdp-private-result/1")
 _MOST_ROWS = 50
-_SCORES = {
-    "accuracy": "accuracy", "macro_auc": "AUC (mean over classes)", "nll_nats": "NLL (nats)", "brier": "Brier",
-    "ece": "ECE", "mce": "MCE", "sce": "SCE", "ace": "ACE",
-}  # fmt: skip
-_TRACED = {
-    "step": "step", "epochs": "epochs", "train_loss": "training loss", "train_error": "training error",
-    "test_error": "test error", "gibbs_train_error": "Gibbs training error", "gibbs_test_error": "Gibbs test error",
-    "kl_nats": "KL (nats)", "epsilon": "epsilon (rounded up)", "picked": "records picked",
-    "errors": "in error, not picked", "kept": "kept",
-}  # fmt: skip
-_BINS = ("left", "right", "count", "confidence", "accuracy", "lower", "upper")
 _ENTRIES = {"dirty": "uncommitted changes", "argv": "command"}
 _FILTERS = {
     "bound": bound, "vacuous": vacuous, "probability": probability, "label": label, "headline": headline,
@@ -39,10 +29,9 @@ _FILTERS = {
     "measured": lambda value: "–" if value is None else f"{value:.4f}",
 }  # fmt: skip
 """Numbers as every surface shows them, none of which looks better than it is."""
-_Values = dict[str, Any]
 
 
-def fill(template: str, values: _Values, *, package: str = "pacdp.cli") -> str:
+def fill(template: str, values: Values, *, package: str = "pacdp.cli") -> str:
     """A template of a package with everything that the values say escaped, but for finished SVG."""
     environment = Environment(
         loader=ChoiceLoader([PackageLoader(package), PackageLoader("pacdp.cli")]),
@@ -60,7 +49,7 @@ def fill(template: str, values: _Values, *, package: str = "pacdp.cli") -> str:
         raise KeyError(str(error)) from error
 
 
-def context(path: Path) -> _Values:
+def context(path: Path) -> Values:
     """What the template shows of a folder; figures are finished SVG, all else is text.
 
     Raises:
@@ -112,19 +101,15 @@ def context(path: Path) -> _Values:
         "warning": str(warned[0]) if warned else "", "certified": _certified(report) if report else None,
         "privacy": {"spent": result.get("privacy"), "claimed": report.get("privacy"), "budget": config.get("budget"),
                     "counts": details.get("counts")},
-        "test": test, "scores": [(name, test[score]) for score, name in _SCORES.items() if score in test],
-        "curve": curve, "curve_figure": figures.reliability_diagram(curve) if curve else None,
-        "bins": list(zip(*(curve[name] for name in _BINS), strict=True)) if curve else [],
-        "band": confidence(curve["failure_prob"]) if curve else "",
-        "rows": shown, "left_out": len(rows) - len(shown),
-        "columns": [(name, said) for name, said in _TRACED.items() if name in (rows or [{}])[-1]],
+        "test": test, "curve": curve, "curve_figure": figures.reliability_diagram(curve) if curve else None,
+        "band": confidence(curve["failure_prob"]) if curve else "", "rows": shown, "left_out": len(rows) - len(shown),
         "training_figure": figures.training(rows) if rows and "train_error" in rows[-1] else None,
         "provenance": [{"of": whose, "entries": made_by(one)} for whose, one in made if one],
         "configuration": json.dumps(config, indent=2, ensure_ascii=False) if config else None,
     }  # fmt: skip
 
 
-def _certified(report: _Values) -> _Values:
+def _certified(report: Values) -> Values:
     found = Reading.of(report)
     said, condition, rest = found.headline.partition(", if ")
     whole = found.together
@@ -137,7 +122,7 @@ def _certified(report: _Values) -> _Values:
     }  # fmt: skip
 
 
-def made_by(made: _Values) -> list[tuple[str, str]]:
+def made_by(made: Values) -> list[tuple[str, str]]:
     """What a provenance.json says, by name."""
     return [(_ENTRIES.get(name, str(name)), _text(value)) for name, value in made.items()]
 

@@ -3,17 +3,18 @@
 import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
 from pacdp.cli.folder import Folder, write_json
 from pacdp.cli.runtime import Training
+from pacdp.cli.serial import Values, record
 
 Outcome = Exception | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Kind:
     """How configurations of one type are carried out. Its functions reach other processes by name or as partials."""
 
@@ -24,7 +25,7 @@ class Kind:
     """Configurations with equal strings may go as one batch; None carries out each by itself."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Job:
     """One run of a study."""
 
@@ -37,7 +38,7 @@ class Job:
     """Where the run belongs in table and figure: plain values by column."""
 
 
-def single(compute: Callable[[Any, Training, Path], dict[str, Any]]) -> Kind:
+def single(compute: Callable[[Any, Training, Path], Values]) -> Kind:
     """The kind of runs that ``compute``, a function of a module, carries out one by one.
 
     ``compute(config, how, folder)`` gives the values of result.json; it may keep what it needs for resuming in the
@@ -62,7 +63,7 @@ def each(
     return found
 
 
-def _one(config: Any, out: Path, how: Training, *, compute: Callable[..., dict[str, Any]]) -> None:
+def _one(config: Any, out: Path, how: Training, *, compute: Callable[..., Values]) -> None:
     folder, how = Folder(out), replace(how, resume=True)
     with folder.at_work(config, how):
         how.apply()

@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any
 
+from pacdp.cli.serial import record
 from pacdp.errors import require_positive
 
 _THREADS = ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "NUMBA")
@@ -28,7 +28,7 @@ class Late(Exception):
     """A batch took longer than it may, and its process was ended."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Workers:
     """Who carries out the batches."""
 
