@@ -1,7 +1,7 @@
 """Runs of `pacdp compress`: a learner on records that it picks, in a folder, and its certificate (pacdp.compress)."""
 
 import time
-from dataclasses import field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
@@ -13,7 +13,7 @@ from pacdp.certify.examples import BoundSet
 from pacdp.certify.settings import Settings
 from pacdp.cli.folder import Folder, provenance
 from pacdp.cli.runtime import Certifying, Runtime, Training
-from pacdp.cli.serial import JOINED_LATER, Values, from_dict, record, to_dict
+from pacdp.cli.serial import Values, from_dict, later, record, to_dict
 from pacdp.compress import Adam, Chained, Groups, KernelRidge, Stop
 from pacdp.compress.certify import assess, outputs_of, rows_behind
 from pacdp.compress.learner import State
@@ -32,11 +32,11 @@ class Compression:
     """One compression: everything that determines its numbers."""
 
     KIND: ClassVar[str] = "compression"
-    problem: Problem = field(default_factory=Problem)
+    problem: Problem = Problem()
     """Data and labels; its network and loss are the learner's."""
     learner: Chained | Adam | KernelRidge
-    groups: Groups = field(default_factory=Groups)
-    stop: Stop = field(default_factory=Stop)
+    groups: Groups = Groups()
+    stop: Stop = Stop()
     expected: tuple[int, ...] = ()
     """Numbers of kept records that were expected, from other rows."""
     failure_prob: float = 0.05
@@ -47,9 +47,9 @@ class Compression:
     chosen_on_test: bool = False
     """The settings were chosen on rows of the test set, which then says nothing that is certain of the network."""
     seed: int = 0
-    start_size: int = field(default=0, metadata=JOINED_LATER)
+    start_size: int = later(0)
     """Examples, drawn with the seed, that a head start learns from; the others are the sample."""
-    start_steps: int = field(default=0, metadata=JOINED_LATER)
+    start_steps: int = later(0)
     """The learner's steps on these."""
 
     def __post_init__(self) -> None:

@@ -1,12 +1,11 @@
 """What a chain's run is: `Run` decides its numbers."""
 
-from dataclasses import field
 from typing import ClassVar, get_args
 
 from bounds._check import open_probability
 from pacdp.algorithms import SGD, Settings
 from pacdp.certify.gibbs import GibbsSettings
-from pacdp.cli.serial import JOINED_LATER, Values, digest, record
+from pacdp.cli.serial import Values, digest, later, record
 from pacdp.errors import require_positive
 from pacdp.problem import Problem
 from pacdp.step.langevin import DELTA
@@ -18,8 +17,8 @@ class Run:
     """One training run: everything that determines its numbers."""
 
     KIND: ClassVar[str] = "chain"
-    problem: Problem = field(default_factory=Problem)
-    sampler: Settings = field(default_factory=SGD)
+    problem: Problem = Problem()
+    sampler: Settings = SGD()
     epochs: float = 10.0
     """Passes over the training set, counting every minibatch gradient."""
     records: int = 10
@@ -28,9 +27,9 @@ class Run:
     """The seed of the first weights, and of the chain where it is ``reproducible``."""
     chain: int = 0
     """Which of the seed's independent chains this is."""
-    track: GibbsSettings = field(default_factory=GibbsSettings)
+    track: GibbsSettings = GibbsSettings()
     """Effort on the Gibbs classifier at each record (Entropy-SG(L)D only)."""
-    certify: GibbsSettings = field(default_factory=GibbsSettings)
+    certify: GibbsSettings = GibbsSettings()
     """Effort on the Gibbs classifier when the checkpoint is certified."""
     failure_prob: float = 0.05
     snapshots: int = 0
@@ -38,11 +37,11 @@ class Run:
     their predictions is judged on the test set."""
     snapshot_burn_in: float = 0.5
     """Share of the run without snapshots."""
-    stopping: Stopping = field(default="planned", metadata=JOINED_LATER)
+    stopping: Stopping = later("planned")
     """What certificates of a clipped chain pay for its number of steps. planned: all steps of the run, whenever it
     stops; listed: the steps made, at the failure probability over the number of records, at each of which it may end.
     """
-    reproducible: bool = field(default=True, metadata=JOINED_LATER)
+    reproducible: bool = later(True)
     """Draw batches and noise from the seed too. Whoever knows the seed can subtract the noise: for tests and published
     benchmarks on public data alone. Without it they come from a key of the operating system, which the run's checkpoint
     keeps; with a clip norm only."""

@@ -96,7 +96,7 @@ def row_line(row: Values, steps: int) -> str:
 
 def told(report: Values) -> Iterator[str | Table]:
     """The headline, the certificates as a table, what each pays, and what each rests on."""
-    found = Reading.of(report)
+    found = Reading(report)
     whole = found.together
     yield found.headline
     people = f"{report['n']} people" if report["unit"] == "person" else ""

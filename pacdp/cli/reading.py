@@ -57,23 +57,17 @@ def notes(certificates: Sequence[Certificate]) -> list[Note]:
     ]
 
 
-@record
 class Reading:
-    """A report ``pacdp-certificates/2``, of which terminal, page and figure are views."""
+    """A report ``pacdp-certificates/2``, of which terminal, page and figure are views.
 
-    report: Mapping[str, Any]
-    certificates: Sequence[Certificate]
-    notes: Sequence[Note]
+    Raises:
+        ValueError: another format, or a record that is no certificate.
+    """
 
-    @classmethod
-    def of(cls, report: Mapping[str, Any]) -> "Reading":
-        """The report of that JSON, each certificate checked to be one.
-
-        Raises:
-            ValueError: another format, or a record that is no certificate.
-        """
-        certificates = certificates_of(report)
-        return cls(report=report, certificates=certificates, notes=notes(certificates))
+    def __init__(self, report: Mapping[str, Any]) -> None:
+        self.report = report
+        self.certificates = certificates_of(report)
+        self.notes = notes(self.certificates)
 
     @property
     def together(self) -> float | None:

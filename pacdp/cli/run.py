@@ -175,25 +175,21 @@ def _paid(one: Member, how: Training, *, keys: Keys) -> Paid | None:
     if not run.promising:
         return None
     header = {} if one.checkpoint is None else one.checkpoint.header
-    known = header.get("ledger")
+    known = header.get("ledger") or {"run": new_run(), "receipt": None}
     books = books_of(how.ledger, one.folder.path, before=header if one.step else None)
     if isinstance(books, NoLedger):
-        books.require(known and known["receipt"])
-    settings, steps = to_dict(run), run.steps(n)
-    numbers = (
-        ["ChaCha20", keys.secrets[0].hex()]
-        if isinstance(keys, SecretKeys)
-        else ["Philox", run.seed]
-    )
-    device = torch.device(how.device)
+        books.require(known["receipt"])
+    settings, steps, device = to_dict(run), run.steps(n), torch.device(how.device)
+    secret = isinstance(keys, SecretKeys)
+    numbers = ["ChaCha20", keys.secrets[0].hex()] if secret else ["Philox", run.seed]
+    own = [settings[name] for name in ("problem", "sampler", "seed")]
     stream = books.stream(
         keyed_by=[*numbers, run.chain],
-        settings=[*(settings[name] for name in ("problem", "sampler", "seed")), one.train.hash, how.recorded(),
-                  device.type, versions()],
-        secret=isinstance(keys, SecretKeys),
-    )  # fmt: skip
+        settings=[*own, one.train.hash, how.recorded(), device.type, versions()],
+        secret=secret,
+    )
     return Paid(
-        books, run=known["run"] if known else new_run(), algorithm=run.algorithm, unit="example",
+        books, run=known["run"], algorithm=run.algorithm, unit="example",
         cost=lambda first, last: run.sampler.promise(n, last - first + 1, start=first - 1),
         stream=stream, every=-(-steps // run.records), last=steps, together=Together(several=False), device=device,
     )  # fmt: skip

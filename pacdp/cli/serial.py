@@ -3,7 +3,7 @@
 A configuration is a frozen dataclass of plain values, tuples of them, and such records in turn. Every record becomes
 an object of all its fields; where a field may hold one of several records, the object says under "kind" which: the
 class's name. Plain values are left as they are, 1 an integer and 1.0 not: what was read must write the same JSON,
-whose hashes are keys. A plain field that joined a record later is declared with :data:`JOINED_LATER` and left out
+whose hashes are keys. A plain field that joined a record later is declared by :func:`later` and left out
 while it has its default, so that the JSON and the keys of earlier configurations stay what they were.
 """
 
@@ -26,6 +26,11 @@ Values = dict[str, Any]
 def record(kind: type[Config]) -> type[Config]:
     """A frozen dataclass whose fields are given by name: a configuration, a command, or what is known of something."""
     return dataclass(frozen=True, slots=True, kw_only=True)(kind)
+
+
+def later(default: Any) -> Any:
+    """A plain field that joined a record later: while it has its default it is left out of the record's JSON."""
+    return field(default=default, metadata=JOINED_LATER)
 
 
 def to_dict(config: Any) -> Values:

@@ -1,6 +1,5 @@
 """The command that certifies a checkpoint, a run or a stranger's weights: certify."""
 
-from dataclasses import field
 from pathlib import Path
 
 import tyro
@@ -89,8 +88,8 @@ class Certify:
     """Share of that run thrown away."""
     prior_draws: int | None = None
     seed: int = 0
-    foreign: tyro.conf.OmitArgPrefixes[Foreign] = field(default_factory=Foreign)
-    runtime: tyro.conf.OmitArgPrefixes[Runtime] = field(default_factory=Runtime)
+    foreign: tyro.conf.OmitArgPrefixes[Foreign] = Foreign()
+    runtime: tyro.conf.OmitArgPrefixes[Runtime] = Runtime()
 
     def __call__(self, rest: list[str]) -> None:
         """Certify the run, or a network of a stranger's, and write the report."""

@@ -1,6 +1,5 @@
 """The command that shows what all of it is for: demo."""
 
-from dataclasses import field
 from pathlib import Path
 
 import tyro
@@ -15,7 +14,7 @@ class Demo:
     """Train a network on the embedded digits, certify its error on new ones, draw it beside Entropy-SGLD's bound."""
 
     out: Path = Path("runs/demo")
-    runtime: tyro.conf.OmitArgPrefixes[Runtime] = field(default_factory=Runtime)
+    runtime: tyro.conf.OmitArgPrefixes[Runtime] = Runtime()
 
     def __call__(self, rest: list[str]) -> None:
         """Train and certify the demonstration's network and show its figure."""

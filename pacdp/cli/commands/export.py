@@ -1,6 +1,5 @@
 """The command that writes what of a private run may be published: export."""
 
-from dataclasses import field
 from pathlib import Path
 
 import tyro
@@ -40,7 +39,7 @@ class Export:
     """Export a run whose noise came from a seed, marked as a folder that protects nobody."""
     json: bool = False
     """Print the report of certificates as JSON."""
-    runtime: tyro.conf.OmitArgPrefixes[Runtime] = field(default_factory=Runtime)
+    runtime: tyro.conf.OmitArgPrefixes[Runtime] = Runtime()
 
     def __call__(self, rest: list[str]) -> None:
         """Write the run's folder for others."""

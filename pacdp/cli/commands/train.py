@@ -1,7 +1,6 @@
 """The commands that carry out runs: train, compress."""
 
 import json
-from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -36,7 +35,7 @@ class _Carried:
     """Print the run's configuration and carry out nothing."""
     fields: bool = False
     """List the fields of the recipe's run that can be set, with their values, and carry out nothing."""
-    runtime: tyro.conf.OmitArgPrefixes[Runtime] = field(default_factory=Runtime)
+    runtime: tyro.conf.OmitArgPrefixes[Runtime] = Runtime()
 
     def __call__(self, rest: list[str]) -> None:
         """Carry out the recipe's run, or go on with the one in --out."""
@@ -92,7 +91,7 @@ class Train(_Carried):
     chains: int = 1
     """Independent chains of the run, each with first weights, minibatches and noise of its own, in --out/chain-00 and
     so on; their diagnostics go to --out/diagnosis.json."""
-    workers: tyro.conf.OmitArgPrefixes[Workers] = field(default_factory=Workers)
+    workers: tyro.conf.OmitArgPrefixes[Workers] = Workers()
     ledger: Path | None = None
     """The privacy ledger that counts the steps of a private recipe, or of a chain with a clip norm, before their noise
     is drawn; by default the folder ledger beside --out. Data sets that share rows share a ledger."""

@@ -80,7 +80,7 @@ def draw_bounds(axes: Axes, positions: list[float], found: list[dict[str, float]
 
 def draw_certificates(axes: Axes, report: Mapping[str, Any]) -> None:
     """Each certificate as a bar, with the test error of the predictor that it speaks of, and the marks of its needs."""
-    found = Reading.of(report)
+    found = Reading(report)
     labels = []
     # what says nothing does not decide the scale
     top = max((made.value for made in found.certificates if not made.vacuous), default=1.0)
@@ -123,5 +123,5 @@ def caption(path: Path) -> list[str]:
     file = Folder(path).certificates
     if not file.is_file():
         return []
-    found = Reading.of(read_json(file))
+    found = Reading(read_json(file))
     return [found.headline, *map(str, found.notes)]

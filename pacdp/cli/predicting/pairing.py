@@ -107,13 +107,10 @@ def _require_same(
             f"{path} must have the same examples for every model, got {len(first[1])} rows of {first[0]!r} and "
             f"{len(other[1])} of {other[0]!r}: keep those that all of them answered, with a column id"
         )
-    columns = {
-        name: table.named[name].codes
-        for name in ("label", "group", "person")
-        if name in table.named
-    }
-    for name, column in (columns | table.numbers).items():
-        if not name.startswith("loss") and (column[first[1]] != column[other[1]]).any():
+    columns = {name: column.codes for name, column in table.named.items()} | table.numbers
+    for name in ("label", "group", "person", "weight"):
+        column = columns.get(name)
+        if column is not None and (column[first[1]] != column[other[1]]).any():
             raise ValueError(
                 f"{path} must have the same {name} for every model's answer to an example, got another for "
                 f"{other[0]!r} than for {first[0]!r}: add a column id that says which rows belong together"

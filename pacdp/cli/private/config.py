@@ -1,12 +1,11 @@
 """What a private training run is: `PrivateConfig` decides its numbers."""
 
-from dataclasses import field
 from typing import ClassVar, Literal
 
 from bounds._check import nonnegative
 from bounds.privacy import Adjacency
 from pacdp.cli.private.methods import DPSGD, Method
-from pacdp.cli.serial import JOINED_LATER, Values, record
+from pacdp.cli.serial import Values, later, record
 from pacdp.errors import require_fraction, require_positive
 from pacdp.models import Norm
 
@@ -20,15 +19,13 @@ class Sampling:
     steps: int = 400
     """Planned; a budget may halt training before."""
     clip_norm: float = 1.0
-    clipping: Literal["flat", "automatic", "quantile"] = field(
-        default="flat", metadata=JOINED_LATER
-    )
+    clipping: Literal["flat", "automatic", "quantile"] = later("flat")
     """min(1, C/‖g‖), C/(‖g‖ + 0.01), or flat with a norm that follows a quantile of the norms."""
-    quantile: float = field(default=0.5, metadata=JOINED_LATER)
+    quantile: float = later(0.5)
     """The share of examples (or people) that quantile clipping leaves as they are."""
-    quantile_rate: float = field(default=0.2, metadata=JOINED_LATER)
+    quantile_rate: float = later(0.2)
     """How fast it moves."""
-    count_noise: float = field(default=0.0, metadata=JOINED_LATER)
+    count_noise: float = later(0.0)
     """Standard deviation of the noise on its count; a twentieth of sample_rate · public_size is usual."""
     noise_multiplier: float = 0.0
     """σ; 0 takes the smallest with which all steps keep to the budget."""
@@ -66,11 +63,11 @@ class PrivateConfig:
     """A network of ``pacdp.Architecture``: cnn5, cnn3, conv, fc, fc600 ...; linear for one layer."""
     hidden: tuple[int, ...] = (100,)
     """Widths of the hidden layers of ``fc``."""
-    norm: Norm = field(default="none", metadata=JOINED_LATER)
+    norm: Norm = later("none")
     """Of the network's layers; ``batch`` has no gradients by example."""
-    method: Method = field(default_factory=DPSGD)
-    sampling: Sampling = field(default_factory=Sampling)
-    budget: Budget = field(default_factory=Budget)
+    method: Method = DPSGD()
+    sampling: Sampling = Sampling()
+    budget: Budget = Budget()
     seed: int = 0
     """The seed of the first weights."""
     reproducible: bool = False

@@ -110,7 +110,7 @@ def context(path: Path) -> Values:
 
 
 def _certified(report: Values) -> Values:
-    found = Reading.of(report)
+    found = Reading(report)
     said, condition, rest = found.headline.partition(", if ")
     whole = found.together
     return {
