@@ -46,7 +46,6 @@ _NOTIONS: dict[tuple[str, ...], Callable[..., bounds.PrivacyClaim]] = {
     ("rho",): bounds.ZeroConcentratedDP,
 }
 """What a promise of privacy is called, by the numbers that it is given by."""
-_MOST = 2**40
 
 
 class Answer(NamedTuple):
@@ -109,18 +108,6 @@ class Given:
 
 
 @record
-class Goal(Given):
-    """What is known, and what is wanted.
-
-    With --n and --expected-error in place of these: which route to a certificate to take, and how to split the records,
-    before anything is trained.
-    """
-
-    target: float
-    """The value that a bound should reach."""
-
-
-@record
 class RouteQuestion:
     """Which route to a certificate to take, and how many records go where, before anything is trained."""
 
@@ -143,7 +130,7 @@ class RouteQuestion:
 
 
 class _Accounted(bounds.Accounted):
-    """``Accounted``, which remembers what it charged: a comparison and a plan ask for the same n many times."""
+    """``Accounted``, which remembers what it charged: a comparison asks for the same n many times."""
 
     charge = functools.lru_cache(maxsize=4096)(bounds.Accounted.charge)
 
@@ -231,18 +218,7 @@ def compare(given: Given) -> Answer:
     ])  # fmt: skip
 
 
-def plan(goal: Goal) -> Answer:
-    """How many records each bound needs for the target."""
-    examples, target = plan_examples(goal), goal.target
-    ordered = sorted(examples.items(), key=lambda one: one[1] or 2 * _MOST)
-    lines = [
-        f"{name}: {f'{n} examples' if n else f'never reaches {target:g}'}" for name, n in ordered
-    ]
-    nothing = "nothing can be planned from this: give --risk, and --kl-nats or the privacy"
-    return Answer({"target": target, "examples": examples}, lines or [nothing])
-
-
-def routes(question: RouteQuestion) -> Answer:
+def plan(question: RouteQuestion) -> Answer:
     """What each route would promise at which split, what that assumes, and which one to take."""
     made = plan_routes(**asdict(question))
     names = ("route", "split", "trained on", "bound on", "expected error", "at most")
@@ -255,32 +231,6 @@ def routes(question: RouteQuestion) -> Answer:
     assumed = (f"assumed: {said}" for said in made.assumed)
     shown = table(title, names, rows, numbers=names[2:])
     return Answer(made.to_dict(), [shown, *assumed, made.recommendation()])
-
-
-def plan_examples(goal: Goal) -> dict[str, int | None]:
-    """For each bound, the fewest records at which it reaches the target, all else equal; None beyond 2^40.
-
-    The bounds fall with n, so doubling and bisection find it. (Bounds that need a parameter fixed for one n are left
-    out unless it is given.)
-    """
-    known = {**goal.arguments(), "n": goal.n or 1}
-    return {name: _fewest(name, known, goal.target) for name in CELLS if not _lacking(name, known)}
-
-
-def _fewest(name: str, known: Known, target: float) -> int | None:
-    def enough(n: int) -> bool:
-        return float(_call(name, {**known, "n": n})) <= target
-
-    high = 1
-    while not enough(high):
-        high *= 2
-        if high > _MOST:
-            return None
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
 
 
 def _lacking(name: str, known: Known) -> str:

@@ -50,7 +50,7 @@ def train_chains(run: Run, out: Path, how: Training, chains: int, workers: Worke
     ]
     failed: dict[str, list[int]] = {}
     with showing(f"{chains} chains of {run.title}") as report:
-        for chain, error in carry_out(jobs, outs, how.heard(report), workers=workers):
+        for chain, error in carry_out(jobs, outs, replace(how, report=report), workers=workers):
             if error:
                 failed.setdefault(error, []).append(chain)
     if failed:

@@ -7,14 +7,16 @@ from rich.markup import escape
 from rich.progress import Progress, TaskID
 from rich.table import Table
 
-from bounds.sentence import confidence, up, up_digits
+from bounds.sentence import confidence, counted, down, up, up_digits
 from pacdp.cli.figures.names import label
 from pacdp.cli.figures.numbers import bound
 from pacdp.cli.reading import Reading, bill
 from pacdp.cli.runtime import Report
 from pacdp.cli.serial import Values
 from pacdp.cli.terminal import messages, table
+from pacdp.predictions.report import COLUMNS
 
+_MOST = 60
 _TRACES = {"r_hat": "R-hat", "effective_draws": "effective draws", "ks_p_value": "Kolmogorov-Smirnov p",
            "geweke_z": "Geweke z"}  # fmt: skip
 
@@ -99,10 +101,13 @@ def told(report: Values) -> Iterator[str | Table]:
     found = Reading(report)
     whole = found.together
     yield found.headline
-    people = f"{report['n']} people" if report["unit"] == "person" else ""
-    counted = f"{report['examples']} examples" if report["examples"] else ""
-    yield " of ".join(part for part in (counted, people) if part)
-    yield from found.measured
+    unit, examples = report["unit"], report["examples"]
+    parts = [counted(report["n"], unit)]
+    if unit != "example" and examples:
+        parts.insert(0, counted(examples, "example"))
+    yield " of ".join(parts)
+    if not found.statements:
+        yield from found.measured
     if privacy := report["privacy"]:
         record = privacy["record"]
         numbers = ", ".join(
@@ -120,18 +125,30 @@ def told(report: Values) -> Iterator[str | Table]:
     held = f"each failing with probability at most {report['failure_prob']:g} by itself"
     if whole is not None:
         held = f"all of which hold at once with {confidence(whole)} confidence"
-    rows = [
-        (f"{label(made.name)}\n  {found.about(made)}", bound(made.value), made.status, shown(found.error(made)),
-         found.cited(made))
-        for made in found.certificates
-    ]  # fmt: skip
-    yield table(f"certificates, {held}", ("certificate", "at most", "status", "test error", "rests on"), rows,
-                numbers=("at most", "test error"))  # fmt: skip
-    paid = [(label(made.name), bill(made)) for made in found.certificates]
-    yield table("what each pays", ("certificate", "costs"), paid)
+    if found.statements:
+        rows = [
+            (one["quantity"], one["of"], shown(one["measured"]),
+             "–" if one["lower"] in (None, one["range"][0]) else down(one["lower"]),
+             "–" if one["upper"] in (None, one["range"][1]) else up(one["upper"]), one["n"])
+            for one in found.statements[:_MOST]
+        ]  # fmt: skip
+        yield table(f"what is certified, {held}", COLUMNS, rows, numbers=COLUMNS[2:])
+        if (left := len(found.statements) - _MOST) > 0:
+            yield f"{left} more rows are in the report"
+    else:
+        rows = [
+            (f"{label(made.name)}\n  {found.about(made)}", bound(made.value), made.status, shown(found.error(made)),
+             found.cited(made))
+            for made in found.certificates
+        ]  # fmt: skip
+        yield table(f"certificates, {held}", ("certificate", "at most", "status", "test error", "rests on"), rows,
+                    numbers=("at most", "test error"))  # fmt: skip
+        paid = [(label(made.name), bill(made)) for made in found.certificates]
+        yield table("what each pays", ("certificate", "costs"), paid)
     yield "rests on:"
     yield from (f"  {note}" for note in found.notes)
-    yield from (f"remark: {line}" for line in found.remarks)
+    remarks = (*found.remarks, *report["details"].get("remarks", ()))
+    yield from (f"remark: {line}" for line in remarks)
     yield from (
         f"not applicable: {one['name']}: {one['reason']}" for one in report["not_applicable"]
     )

@@ -11,7 +11,6 @@ kept in the private folder, so that a second export of the same run at the same 
 import math
 import os
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,7 +24,7 @@ from pacdp.cli.leaving import Leaving, leaving
 from pacdp.cli.private.books import counted_beside, counting
 from pacdp.cli.runtime import Runtime
 from pacdp.cli.serial import Values, to_dict
-from pacdp.cli.terminal import refusing, word
+from pacdp.cli.terminal import messages, refusing, word
 from pacdp.resume import export
 from pacdp.step.noise import SystemRandomness
 from pacdp.store.canonical import digest
@@ -49,7 +48,6 @@ def export_run(
     tried: int = 1,
     correct: bool = False,
     seeded_for_tests: bool = False,
-    tell: Callable[[str], None] = lambda sentence: None,
 ) -> Values:
     """Write the folder ``out`` of a finished private run, all of it or none, and return its report of certificates.
 
@@ -60,7 +58,6 @@ def export_run(
         tried: how many settings were tried on the run's examples, each of which the certificate pays for.
         correct: enter a run that no ledger counts into this one, before anything else.
         seeded_for_tests: export a run whose noise came from a seed, marked as what protects nobody.
-        tell: called with a sentence on what was released, or found released already.
 
     Raises:
         Overdrawn: the ledger's limit would be passed; nothing was released.
@@ -100,12 +97,12 @@ def export_run(
             raise ValueError("epsilon of what would leave is unbounded: give a larger --std-errors and --std-n, of a "
                              "run whose own epsilon is finite")  # fmt: skip
         ledger = ledger or counted_beside(run, one.checkpoint.header)
-        book = _counted(run, ledger, one, correct=correct, tell=tell)
+        book = _counted(run, ledger, one, correct=correct)
         held: list[ReleasedErrors] = []
 
         def release(errors: float, n: int, unit: Unit) -> ReleasedErrors:
             made = replace(asked, errors=errors, n=n, unit=unit)
-            held.append(_released_once(run / "released.json", one, made, book, tell))
+            held.append(_released_once(run / "released.json", one, made, book))
             return held[0]
 
         found = one.told(
@@ -125,9 +122,7 @@ def export_run(
         return _written(out, one, replace(found, details=details), SEEDED if one.seeded else "")
 
 
-def _counted(
-    run: Path, ledger: Path, one: Leaving, *, correct: bool, tell: Callable[[str], None]
-) -> Ledger:
+def _counted(run: Path, ledger: Path, one: Leaving, *, correct: bool) -> Ledger:
     """The ledger that counts the run's steps."""
     own = one.checkpoint.header.get("ledger")
     if own is not None:
@@ -144,7 +139,7 @@ def _counted(
     book = book or Ledger.open(ledger)
     label = "trained without a ledger, exported"
     book.correct(event=one.event, unit=one.bound.unit, label=label, run=_name(one, book))
-    tell(f"the steps of {run} are entered into {ledger} as a correction")
+    messages.print(f"the steps of {run} are entered into {ledger} as a correction")
     return book
 
 
@@ -156,9 +151,7 @@ def _name(one: Leaving, book: Ledger) -> str:
     return book.stream(keyed_by=["run", one.checkpoint.content_hash], settings=None).numbers[:16]
 
 
-def _released_once(
-    kept: Path, one: Leaving, asked: ReleasedErrors, book: Ledger, tell: Callable[[str], None]
-) -> ReleasedErrors:
+def _released_once(kept: Path, one: Leaving, asked: ReleasedErrors, book: Ledger) -> ReleasedErrors:
     """The counts of ``asked`` with noise: those that were released before of this checkpoint, or new ones."""
     content = one.checkpoint.content_hash
     known = None
@@ -173,7 +166,7 @@ def _released_once(
             known = ReleasedErrors(**record["counts"], receipt=record["receipt"])
         if (known.event, known.unit, record["of"]) == (asked.event, asked.unit, content):
             book.require(known.receipt)
-            tell(
+            messages.print(
                 "errors and n were released before with this noise: the same numbers leave again, at no further cost"
             )
             return known
@@ -187,7 +180,7 @@ def _released_once(
     }  # fmt: skip
     write_json(kept, {**record, "hash": digest(record)})
     again = ", once more" if known else ""
-    tell(
+    messages.print(
         f"errors and n are released{again} with noise {made.std_errors:g} and {made.std_n:g}, counted in {book.folder}"
     )
     return made

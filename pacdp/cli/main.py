@@ -6,15 +6,14 @@ to `bounds` alone do without.
 
 import os
 import sys
-from dataclasses import make_dataclass
 from importlib.metadata import version
-from typing import Annotated, Any
+from typing import Any
 
 import tyro
 
 from pacdp.cli.extensions import Entry, extension
 from pacdp.cli.parsing import begin, nearest, parsed
-from pacdp.cli.terminal import messages, usage
+from pacdp.cli.terminal import messages, output, table, usage
 
 COMMANDS: dict[str, Entry] = {
     "demo": Entry(
@@ -149,17 +148,9 @@ def _parsed(words: list[str]) -> tuple[Any, list[str]]:
         print(f"pacdp {version('pacdp')}")
         sys.exit(0)
     if words[:1] in (["--help"], ["-h"]):
-        parsed(_outline(), ["--help"], prog="pacdp", config=_CONFIG, description=_ABOUT)
+        lines = ((word, entry.headline) for word, entry in COMMANDS.items())
+        output().print(table(_ABOUT, ("pacdp COMMAND --help", "what it does"), lines))
+        sys.exit(0)
     if words and not words[0].startswith("-"):
         usage(f"there is no command {words[0]!r}: {nearest(words[0], COMMANDS)}")
     usage(f"give a command: one of {', '.join(COMMANDS)}")
-
-
-def _outline() -> Any:
-    """Commands without their options, for the help."""
-    found: Any = None
-    for word, entry in COMMANDS.items():
-        stub = make_dataclass(entry.name, [], namespace={"__doc__": entry.headline})
-        one = Annotated[stub, tyro.conf.subcommand(word)]
-        found = one if found is None else found | one
-    return found

@@ -1,7 +1,7 @@
 """How a run is carried out, which may not decide its numbers."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import field, fields, replace
+from dataclasses import field, fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -119,7 +119,3 @@ class Training(Runtime):
     def on(cls, runtime: Runtime, **how: Any) -> "Training":
         """Training on the machine that ``runtime`` describes."""
         return cls(**{one.name: getattr(runtime, one.name) for one in fields(Runtime)}, **how)
-
-    def heard(self, report: Report) -> "Training":
-        """The same, with somebody who hears of it."""
-        return replace(self, report=report)

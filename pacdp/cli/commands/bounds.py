@@ -16,8 +16,8 @@ class Bound:
     """A calculator: one bound from its ingredients, all that apply compared, or what a target takes.
 
     pacdp bound maurer --risk 0.02 --kl-nats 3000 --n 60000;  pacdp bound compare ... sorts every applicable bound and
-    says what each pays and rests on;  pacdp bound plan --target 0.05 ... says how many examples that takes;
-    pacdp bound plan --n 60000 --expected-error 0.02 says which route to take and how to split, before any training.
+    says what each pays and rests on;  pacdp bound plan --n 60000 --expected-error 0.02 says which route to take and
+    how to split, before any training.
     """
 
     name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME")]
@@ -33,14 +33,10 @@ class Bound:
 
         asked: dict[str, tuple[Any, Any]] = {
             "compare": (calculator.Given, calculator.compare),
-            "plan": (calculator.Goal, calculator.plan),
+            "plan": (calculator.RouteQuestion, calculator.plan),
         }
-        kind, solve = asked.get(
-            self.name, (calculator.Given, partial(calculator.single, self.name))
-        )
-        routes = any(word.startswith(("--expected-error", "--expected_error")) for word in rest)
-        if self.name == "plan" and routes:
-            kind, solve = calculator.RouteQuestion, calculator.routes
+        single = calculator.Given, partial(calculator.single, self.name)
+        kind, solve = asked.get(self.name, single)
         words = ["--help"] if self.options else rest
         given, unknown = parsed(kind, words, prog=f"pacdp bound {self.name}")
         no_more(unknown)

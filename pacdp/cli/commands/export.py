@@ -51,7 +51,7 @@ class Export:
 
         names = "ledger std_errors std_n failure_prob tried correct seeded_for_tests"
         asked = {name: getattr(self, name) for name in names.split()}
-        report = export_run(self.run, self.out, self.runtime, tell=messages.print, **asked)
+        report = export_run(self.run, self.out, self.runtime, **asked)
         cost = report["details"]["counts"]["with_the_run"]
         answer(report, [
             first_sentence(certificates_of(report)),

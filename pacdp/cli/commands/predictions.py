@@ -7,7 +7,7 @@ import tyro
 
 from pacdp.cli.parsing import no_more, require_failure_prob
 from pacdp.cli.serial import record
-from pacdp.cli.terminal import answer
+from pacdp.cli.terminal import answer, messages, word
 
 
 @record
@@ -48,11 +48,11 @@ class CertifyPredictions:
         """Certify the predictions of the file and print what they prove."""
         no_more(rest)
         require_failure_prob(self.failure_prob)
+        from pacdp.cli.console import told
         from pacdp.cli.folder import provenance
         from pacdp.cli.predicting.logs import is_log, read_logs
         from pacdp.cli.predicting.pairing import examples_of
         from pacdp.cli.predicting.tables import read_table
-        from pacdp.cli.predicting.told import told
         from pacdp.cli.replacing import require_replaceable, write_report
         from pacdp.predictions.certify import certified
 
@@ -84,4 +84,5 @@ class CertifyPredictions:
                 subject["sha256"] = hashlib.file_digest(file, "sha256").hexdigest()
         report = found.to_dict(subject=subject, provenance=provenance(device="cpu", seed=0))
         write_report(out, report)
-        answer(report, told(found, out), as_json=self.json)
+        answer(report, told(report), as_json=self.json)
+        messages.print(f"wrote {out}; check it with pacdp verify {word(out)}")

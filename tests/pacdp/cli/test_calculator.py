@@ -41,15 +41,6 @@ def test_comparison_is_sorted_and_says_what_the_others_lack(said):
     assert "private_quadratic" in named, "a formula without a name of its own at this price"
 
 
-@pytest.mark.parametrize("name", ["maurer", "mcallester", "dp_pac_bayes", "dp_hoeffding_2018"])
-def test_planned_examples_are_the_fewest(name):
-    given = {"risk": 0.02, "kl_nats": 100.0, "epsilon": 0.005}
-    n = calculator.plan_examples(calculator.Goal(target=0.05, **given))[name]
-    assert n is not None
-    enough, fewer = (calculator.compute(name, calculator.Given(n=some, **given)) for some in (n, n - 1))
-    assert enough.value <= 0.05 < fewer.value
-
-
 def test_add_remove_epsilon_counts_twice_for_replace_one_bounds():
     known = calculator.Given(epsilon=0.01, adjacency="add-remove").arguments()
     privacy = known["privacy"]
