@@ -74,7 +74,9 @@ class Table:
         for at in range(0, self.rows, size):
             with _reading(self.path):
                 frame = self.lazy.select(self.soft).slice(at, size).collect()
-            rows = _probabilities(self.path, frame, at)
+            rows = np.column_stack([_numbers(self.path, one, at) for one in frame]).astype(
+                np.float64
+            )
             parts.append(from_probabilities(rows, labels[at : at + size], first=at))
         return joined(parts)
 
@@ -250,7 +252,6 @@ def _npz(path: Path, ignore: Sequence[str]) -> _Read:
             f"{path} must hold columns, got {odd[0]!r} of shape {arrays[odd[0]].shape}: flatten it, or call an array "
             "[n, classes] of probabilities 'probabilities'"
         )
-    _sorted(path, names[len(ignore) :])
     return names, (), pl.LazyFrame(arrays)
 
 
@@ -306,24 +307,13 @@ def _all_numbers(column: pl.Series) -> bool:
     return bool(column.cast(pl.Float64, strict=False).is_finite().fill_null(value=False).all())
 
 
-def _numbers(path: Path, column: pl.Series) -> np.ndarray:
+def _numbers(path: Path, column: pl.Series, first: int = 0) -> np.ndarray:
     found = column.cast(pl.Float64, strict=False)
     odd = found.is_null() | found.is_nan()
     if odd.any():
         row = int(odd.arg_max() or 0)
         raise ValueError(
-            f"{path} must have numbers in column {column.name!r}, got {column[row]!r} in row {row} of the table: "
-            f"fill it in, for {LEFT_OUT}"
+            f"{path} must have numbers in column {column.name!r}, got {column[row]!r} in row {first + row}: fill it "
+            f"in, for {LEFT_OUT}"
         )
     return (found if column.dtype.is_float() or column.dtype == pl.String else column).to_numpy()
-
-
-def _probabilities(path: Path, frame: pl.DataFrame, at: int) -> np.ndarray:
-    for column in frame:
-        if not column.dtype.is_numeric() or column.null_count():
-            gap = int(column.is_null().arg_max() or 0)
-            raise ValueError(
-                f"{path} must have numbers in column {column.name!r}, got none in row {at + gap} of the table: fill it "
-                f"in, for {LEFT_OUT}"
-            )
-    return frame.to_numpy().astype(np.float64, copy=False)

@@ -23,8 +23,7 @@ def training(rows: list[dict]) -> str:
 
 def certificates(report: Mapping[str, Any]) -> str:
     """Each certificate beside what was measured."""
-    height = 1.4 + 0.5 * len(report["certificates"])
-    return _png(7.6, height, lambda axes: run.draw_certificates(axes, report))
+    return _png(7.6, 3.0, lambda axes: run.draw_certificates(axes, report))
 
 
 def reliability_diagram(recorded: dict) -> str:

@@ -112,7 +112,7 @@ CONTENT = {
     "UTF-16": ("label,prediction\n0,0\n".encode("utf-16"), "{path} must be CSV in UTF-8, and it is UTF-16"),
     "UTF-16 unmarked": ("label,prediction\n0,0\n".encode("utf-16-le"), "{path} must be CSV in UTF-8, and holds zero"),
     "a missing class": (b"label,p0,p2\n0,1,0\n", "lacks p1"),
-    "a missing number": (b"label,p0,p1\n0,0.5,0.5\n1,,0.5\n", "must have numbers in column 'p0', got none in row 1"),
+    "a missing number": (b"label,p0,p1\n0,0.5,0.5\n1,,0.5\n", "must have numbers in column 'p0', got None in row 1"),
     "another class": (b"label,prediction\ncat,Cat\ndog,dog\n", "predictions must name classes that the labels have"),
     "an id twice": (b"id,label,prediction\na,0,0\na,1,1\n", "ids must be different in every row, got 'a'"),
     "models of other labels": (b"model,label,prediction\na,0,0\nb,1,1\n",
