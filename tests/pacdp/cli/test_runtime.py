@@ -1,5 +1,7 @@
 """How a run is carried out: what is set for the whole process, and what checkpoints record of it."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 from tiny_runs import begin, tiny
@@ -23,7 +25,7 @@ def test_snapshots_are_evenly_spaced_after_the_burn_in(kept, burn_in):
     run = Run(snapshots=kept, snapshot_burn_in=burn_in)
     steps, found = run.steps(1000), run.snapshot_steps(1000)
     assert len(found) == min(kept, steps - int(burn_in * steps))
-    assert len({later - sooner for sooner, later in zip(found, found[1:], strict=False)}) <= 1
+    assert len({later - sooner for sooner, later in pairwise(found)}) <= 1
     assert all(burn_in * steps < step <= steps for step in found)
 
 
