@@ -22,8 +22,7 @@ from pacdp.certify.trained import privacy_of
 from pacdp.chains import Keys, Replayed, SecretKeys, Trace, run_chains
 from pacdp.cli.config import Run
 from pacdp.cli.ensemble import Ensemble
-from pacdp.cli.folder import Folder
-from pacdp.cli.private import PRIVATE
+from pacdp.cli.folder import PRIVATE, Folder
 from pacdp.cli.runtime import Training
 from pacdp.cli.serial import Values, to_dict
 from pacdp.data import Dataset

@@ -5,8 +5,7 @@ from pathlib import Path
 
 from pacdp import Settings, load_trained
 from pacdp.cli.chains import diagnose_checkpoints, siblings
-from pacdp.cli.folder import provenance
-from pacdp.cli.private import PRIVATE
+from pacdp.cli.folder import PRIVATE, provenance
 from pacdp.cli.rederived import require_rederived
 from pacdp.cli.runtime import AS_THE_RUN_SAYS, Certifying, Runtime
 from pacdp.cli.serial import Values

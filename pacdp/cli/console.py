@@ -8,8 +8,7 @@ from rich.progress import Progress, TaskID
 from rich.table import Table
 
 from bounds.sentence import confidence, counted, down, up, up_digits
-from pacdp.cli.figures.names import label
-from pacdp.cli.figures.numbers import bound
+from pacdp.cli.figures.names import bound, label
 from pacdp.cli.reading import Reading, bill
 from pacdp.cli.runtime import Report
 from pacdp.cli.serial import Values

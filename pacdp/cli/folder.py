@@ -36,6 +36,11 @@ from pacdp.store.files import (
 
 Config = TypeVar("Config")
 FORMAT = "pacdp-run/3"
+PRIVATE = (
+    "Private, not to be published: this depends on the training data beyond what epsilon covers (errors "
+    "counted without noise, hashes of the data). pacdp export writes the only folder that may leave."
+)
+"""What stands on everything that a private run leaves behind."""
 _ABOUT = ("format", "kind", "title")
 """What config.json says beside the configuration itself."""
 _RUN = ("config.json", "provenance.json", "metrics.jsonl", "checkpoint.safetensors", "result.json",

@@ -8,10 +8,8 @@ from scipy import special
 
 from bounds import Certificate, Hypothesis
 from bounds.sentence import first_sentence, records, up_digits
-from pacdp.cli.figures.names import label
-from pacdp.cli.figures.numbers import probability
+from pacdp.cli.figures.names import label, probability
 from pacdp.cli.serial import record
-from pacdp.predictions.report import of_all_settings
 
 FORMAT = "pacdp-certificates/2"
 _LIKELY = 0.01
@@ -74,6 +72,8 @@ class Reading:
         """With which probability anything in the report fails; None where each certificate holds by itself."""
         if not self.report["details"].get("budget"):
             return None
+        from pacdp.predictions.report import of_all_settings  # brings all of predictions
+
         return of_all_settings(self.report["failure_prob"], self.report["choices"])
 
     @property

@@ -6,7 +6,7 @@ from pathlib import Path
 from matplotlib.axes import Axes
 
 from pacdp.cli.demo import Demonstration
-from pacdp.cli.figures import numbers, style
+from pacdp.cli.figures import names, style
 
 _ACROSS, _DOWN = 10, 6
 
@@ -42,7 +42,7 @@ def _bars(axes: Axes, found: Demonstration) -> None:
         axes.bar(place, made.value, width=0.6, color="tab:orange" if place else "tab:green", edgecolor="white",
                  alpha=0.45 if place else 0.9, hatch="//" if place else None)  # fmt: skip
         axes.plot([place - 0.3, place + 0.3], [measured, measured], color="black", linewidth=2)
-        said = f"at most {numbers.up(100 * made.value, 2)}%"
+        said = f"at most {names.up(100 * made.value, 2)}%"
         axes.text(place, min(made.value, 1.0) + 0.02, said, ha="center")
     axes.set_xticks((0, 1), ("network", "Entropy-SGLD*"))
     most = max(made.value for made, _ in found.shown)

@@ -7,7 +7,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from pacdp.cli.figures import numbers
+from pacdp.cli.figures import names
 from pacdp.cli.figures.names import ACCOUNTED, label, plain
 from pacdp.cli.figures.style import OPTIMISTIC, colour, error_axis, figure, save, wrapped
 from pacdp.cli.folder import Folder, read_json
@@ -92,7 +92,7 @@ def draw_certificates(axes: Axes, report: Mapping[str, Any]) -> None:
         below = test is not None and made.value < test
         if test is not None:
             axes.plot([test], [height], "|", color="black", markersize=14, markeredgewidth=2)
-        said = numbers.up(made.value) + " vacuous" * made.vacuous + ", below test error" * below
+        said = names.up(made.value) + " vacuous" * made.vacuous + ", below test error" * below
         axes.text(
             min(made.value, top) + 0.01 * top,
             height,

@@ -24,9 +24,8 @@ from pacdp import (
 )
 from pacdp.certify import BoundSet, MonteCarlo, Refusal
 from pacdp.certify.trajectory import poisson_sums
-from pacdp.cli.folder import provenance
+from pacdp.cli.folder import PRIVATE, provenance
 from pacdp.cli.leaving import Leaving
-from pacdp.cli.private import PRIVATE
 from pacdp.cli.private.algorithms import Public, network, predictor
 from pacdp.cli.private.config import PrivateConfig
 from pacdp.cli.private.data import Examples, examples

@@ -10,8 +10,7 @@ from torch import nn
 from bounds.accounting import event_to_dict
 from pacdp import load_checkpoint, loop
 from pacdp.calibration import reliability_curve, summary
-from pacdp.cli.folder import Folder
-from pacdp.cli.private import PRIVATE
+from pacdp.cli.folder import PRIVATE, Folder
 from pacdp.cli.private.algorithms import Predict, Public, mechanism, network, predictor
 from pacdp.cli.private.books import books_of
 from pacdp.cli.private.config import PrivateConfig

@@ -1,26 +1,32 @@
 """The page: what is known of a folder, put into the template, with everything that files say escaped."""
 
+import base64
+import io
 import json
 import shlex
+from collections.abc import Callable, Mapping
 from pathlib import Path, PurePath
 from typing import Any
 
+import matplotlib as mpl
+import numpy as np
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, UndefinedError
+from matplotlib.axes import Axes
 
 from bounds.hypotheses import UNITS
 from bounds.sentence import confidence, down, down_digits, headline, records, up, up_digits
 from pacdp.cli import reading
-from pacdp.cli.figures.names import label
-from pacdp.cli.figures.numbers import bound, probability, vacuous
-from pacdp.cli.folder import Folder, installed, read_json
-from pacdp.cli.private import PRIVATE
+from pacdp.cli.figures import run, style
+from pacdp.cli.figures.names import bound, label, probability, vacuous
+from pacdp.cli.folder import PRIVATE, Folder, installed, read_json
 from pacdp.cli.reading import FORMAT, Reading
-from pacdp.cli.report import figures
 from pacdp.cli.serial import Values
 
 RUNS = ("chain", "private", "compression")
 RESULTS = ("pacdp-result/1", "pacdp-private-result/1")
 _MOST_ROWS = 50
+_LONGEST = 300
+_COLUMNS = ("confidence", "accuracy", "lower", "upper")
 _ENTRIES = {"dirty": "uncommitted changes", "argv": "command"}
 _FILTERS = {
     "bound": bound, "vacuous": vacuous, "probability": probability, "label": label, "headline": headline,
@@ -91,7 +97,7 @@ def context(path: Path) -> Values:
         warned = [PRIVATE]
     test = result.get("test") or {}
     curve = test.get("reliability")
-    shown = figures.thinned(rows, _MOST_ROWS)
+    shown = thinned(rows, _MOST_ROWS)
     about = {name: report[name] for name in ("prior", "rows", "choices") if report.get(name)}
     certified = (report.get("provenance") or {}) | subject | about
     made = (("the run", provenance), ("the certificates", certified))
@@ -101,9 +107,9 @@ def context(path: Path) -> Values:
         "warning": str(warned[0]) if warned else "", "certified": _certified(report) if report else None,
         "privacy": {"spent": result.get("privacy"), "claimed": report.get("privacy"), "budget": config.get("budget"),
                     "counts": details.get("counts")},
-        "test": test, "curve": curve, "curve_figure": figures.reliability_diagram(curve) if curve else None,
+        "test": test, "curve": curve, "curve_figure": reliability_diagram(curve) if curve else None,
         "band": confidence(curve["failure_prob"]) if curve else "", "rows": shown, "left_out": len(rows) - len(shown),
-        "training_figure": figures.training(rows) if rows and "train_error" in rows[-1] else None,
+        "training_figure": training(rows) if rows and "train_error" in rows[-1] else None,
         "provenance": [{"of": whose, "entries": made_by(one)} for whose, one in made if one],
         "configuration": json.dumps(config, indent=2, ensure_ascii=False) if config else None,
     }  # fmt: skip
@@ -118,7 +124,7 @@ def _certified(report: Values) -> Values:
         "optimistic": [made.status for made in found.certificates].count("optimistic"),
         "confidence": confidence(report["failure_prob"] if whole is None else whole),
         "cost_names": reading.cost_names(found.certificates),
-        "figure": figures.certificates(found.report) if found.certificates else None,
+        "figure": certificates(found.report) if found.certificates else None,
     }  # fmt: skip
 
 
@@ -134,3 +140,42 @@ def _text(value: Any) -> str:
         return ", ".join(f"{name} {_text(one)}" for name, one in value.items())
     known = {"True": "yes", "False": "no", "None": "unknown"}
     return known.get(str(value), str(value))
+
+
+def training(rows: list[dict]) -> str:
+    """Errors and bounds over training."""
+    return _png(6.8, 4.6, lambda axes: run.draw_training(axes, thinned(rows, _LONGEST)))
+
+
+def certificates(report: Mapping[str, Any]) -> str:
+    """Each certificate beside what was measured."""
+    return _png(7.6, 3.0, lambda axes: run.draw_certificates(axes, report))
+
+
+def reliability_diagram(recorded: dict) -> str:
+    """Accuracy against confidence."""
+    from pacdp.calibration import ReliabilityCurve  # which few reports have
+    from pacdp.cli.figures import reliability
+
+    columns = {name: np.array(recorded[name], dtype=np.float64) for name in _COLUMNS}
+    curve = ReliabilityCurve(
+        edges=np.array([*recorded["left"], recorded["right"][-1]]), counts=np.array(recorded["count"]), **columns,
+        failure_prob=float(recorded["failure_prob"]), simultaneous=bool(recorded["simultaneous"]),
+    )  # fmt: skip
+    return _png(5.2, 4.0, lambda axes: reliability.draw(axes, curve))
+
+
+def thinned(rows: list[dict], most: int) -> list[dict]:
+    """At most ``most`` rows, evenly spaced, with the first and the last."""
+    if len(rows) <= most:
+        return rows
+    return [rows[int(k)] for k in np.linspace(0, len(rows) - 1, most).round()]
+
+
+def _png(width: float, height: float, draw: Callable[[Axes], None]) -> str:
+    written = io.BytesIO()
+    with mpl.rc_context({"text.parse_math": False}):
+        figure, ((axes,),) = style.figure(1, 1, width=width, height=height)
+        draw(axes)
+        figure.savefig(written, format="png", dpi=150)
+    return base64.b64encode(written.getvalue()).decode()

@@ -14,7 +14,7 @@ from report_pages import changed, page_of, write
 from secret_runs import KINDS
 from tiny_runs import RUNTIME
 
-from pacdp.cli.private import PRIVATE
+from pacdp.cli.folder import PRIVATE
 from pacdp.cli.reading import certificates_of
 from pacdp.cli.run import train
 from tests.marks import at_most, every_case

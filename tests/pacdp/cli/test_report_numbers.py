@@ -2,7 +2,7 @@
 
 from math import inf
 
-from pacdp.cli.figures import numbers
+from pacdp.cli.figures import names
 from tests.marks import every_case
 
 
@@ -12,5 +12,5 @@ from tests.marks import every_case
      (0.0, "0"), (inf, "1 (vacuous)")],
 )  # fmt: skip
 def test_bounds_as_text(value, shown):
-    assert numbers.bound(value) == shown
-    assert numbers.probability(0.0123456) == "0.01235", "a failure probability is rounded up"
+    assert names.bound(value) == shown
+    assert names.probability(0.0123456) == "0.01235", "a failure probability is rounded up"
