@@ -36,9 +36,11 @@ SUM = 1 + 2.0**-45
 def check_self_certified(record: Mapping[str, Any]) -> list[Statement]:
     """A statement on each certificate, on the choice among them, the ledger, the counts, and on what is only told."""
     if record.get("format") != FORMAT:
-        said = judged("self-certified", "frame", _frame, fields(record))
-        if said.verdict != FOLLOWS:
-            return [said]
+        said = judged(
+            "self-certified", {"frame": _frame}, fields(record)
+        )
+        if said[0].verdict != FOLLOWS:
+            return said
         record = of_a_report(record)
     made = fields(record)
     found = check_certificate(made.certificate)
