@@ -27,7 +27,9 @@ class Step(NamedTuple):
             yes = 1 / (1 + epsilon.exp())
             found = [
                 (added + epsilon, p * yes) for added, p in found
-            ] + [(added - epsilon, p * (1 - yes)) for added, p in found]
+            ] + [
+                (added - epsilon, p * (1 - yes)) for added, p in found
+            ]
         return found
 
 
@@ -50,11 +52,15 @@ def steps_of(
     if kind == "SelfComposed" and rate == 1.0:
         count = int(event["count"])
         if count > _MOST_STEPS:
-            raise Unchecked(f"{count} steps are too many to be listed")
+            raise Unchecked(
+                f"{count} steps are too many to be listed"
+            )
         return steps_of(inner, replaced) * count
     if kind == "Composed" and rate == 1.0:
         return [
-            step for part in inner for step in steps_of(part, replaced)
+            step
+            for part in inner
+            for step in steps_of(part, replaced)
         ]
     return [_on_one_sample(event, replaced, rate)]
 
