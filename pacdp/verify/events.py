@@ -44,7 +44,6 @@ def steps_of(
         return []
     kind = event["event"]
     inner = event.get("inner")
-    require(kind, "an event has no name")
     if kind == "PoissonSampled":
         return steps_of(inner, replaced, rate * event["sample_rate"])
     if kind == "NonPrivate":
@@ -71,6 +70,7 @@ def _on_one_sample(event: Any, replaced: bool, rate: float) -> Step:
     epsilons = list[float]()
     for part in _parts(event):
         kind = part["event"]
+        require(kind, "an event has no name")
         added = part.get("adjacency") == "add-remove"
         if kind == "Gaussian":
             noises.append(float(part["noise_multiplier"]))
