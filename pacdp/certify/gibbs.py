@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-import bounds
 from bounds.monte_carlo import effective_sample_size, weighted_average_size
+from bounds.partition import log_mean_exp
 from pacdp.chains import NOISE, PRIOR, Keys, langevin
 from pacdp.errors import Diverged
 from pacdp.objective import Objective
@@ -165,7 +165,7 @@ def _estimate(
 ) -> GibbsEstimate:  # fmt: skip
     log_partition, prior_loss, partition_error = partition
     loss = _average(losses, settings.alpha)
-    kl = bounds.gibbs_kl(mean_loss_nats=posterior.tau * loss, log_partition_nats=log_partition)
+    raw = -posterior.tau * loss - log_partition
     effective = effective_sample_size(errors)
     if settings.alpha > 0:
         effective = min(effective, weighted_average_size(settings.alpha))
@@ -177,10 +177,10 @@ def _estimate(
         prior_loss=prior_loss,
         mean_loss_nats=posterior.tau * loss,
         log_partition_nats=log_partition,
-        kl_raw_nats=kl.raw_nats,
+        kl_raw_nats=raw,
         kl_error_nats=math.hypot(posterior.tau * _standard_error(losses), partition_error),
-        kl_nats=kl.kl_nats,
-        kl_clipped=kl.clipped,
+        kl_nats=max(0.0, raw),
+        kl_clipped=raw < 0.0,
         steps=steps,
         draws=len(errors),
         effective_draws=effective,
@@ -192,18 +192,15 @@ def _prior_means(
     posteriors: Sequence[LocalGibbs], centre: Tensor, train: Objective, draws: int, keys: Keys
 ) -> list[tuple[float, float, float]]:
     """ln of the mean of exp(-τ R̂(w)), the mean of R̂(w) and the spread of τ R̂(w) over independent prior draws."""
-    means = [bounds.partition.StreamingLogMeanExp() for _ in posteriors]
     losses: list[list[float]] = [[] for _ in posteriors]
     std = np.array([posterior.prior_std for posterior in posteriors])
     for draw in range(draws):
         weights = langevin(centre, scale=std, keys=keys, stream=PRIOR, tick=draw)
         for k, risks in enumerate(train.risks(weights)):
-            means[k].push(-posteriors[k].tau * risks.loss)
             losses[k].append(risks.loss)
-    spreads = [p.tau * float(np.std(own)) for p, own in zip(posteriors, losses, strict=True)]
     return [
-        (mean.value, math.fsum(own) / draws, spread)
-        for mean, own, spread in zip(means, losses, spreads, strict=True)
+        (log_mean_exp(-p.tau * np.array(own)), math.fsum(own) / draws, p.tau * float(np.std(own)))
+        for p, own in zip(posteriors, losses, strict=True)
     ]
 
 

@@ -111,13 +111,8 @@ PRICES = {
     ),
 }
 REALISED = ("realised_sum", "realised_poisson", "gibbs_losses")
-SUMS = ("worst_case_sum", "poisson_sum", "gibbs_range", *REALISED)
 SEARCHED = ("approximate", "gaussian", "concentrated", "grid")
 CLOSED = [price for price in PRICES if price not in (*SEARCHED, "poisson_sum")]
-PREFIXES = {"independent": "", "sharp": "dp_", "worst_case_sum": "noisy_sum_"} | dict.fromkeys(
-    (*SEARCHED, "pure"), "private_"
-)
-"""Of the names of certificates, where it is not that of the price."""
 
 
 def _of_kl(function, **fixed):
@@ -132,13 +127,17 @@ def split_kl(risk, nats, **at):
     return bounds.split_kl(levels=(0.0, 0.25, 1.0), shares=(risk, risk), kl_nats=nats, **at)
 
 
+def squared(risk):
+    """A mean of squares that goes with this risk."""
+    return risk**1.5 if isinstance(risk, float) else risk
+
+
 def unexpected_bernstein(risk, nats, **at):
-    return bounds.unexpected_bernstein(risk=risk, second_moment=risk, kl_nats=nats, **at)
+    return bounds.unexpected_bernstein(risk=risk, second_moment=squared(risk), kl_nats=nats, **at)
 
 
 def ece_pac_bayes(risk, nats, **at):
-    """Gaps of 0 and 1."""
-    return bounds.ece_pac_bayes(calibration_error=risk, mean_squared_gap=risk, kl_nats=nats, **at)
+    return bounds.ece_pac_bayes(calibration_error=risk, mean_squared_gap=squared(risk), kl_nats=nats, **at)
 
 
 def recursive(risk, nats, n, **at):
@@ -196,20 +195,6 @@ class Cell:
 
     def __str__(self):
         return f"{self.formula} at {self.price}"
-
-    @property
-    def name(self):
-        """What its certificates are called."""
-        plain = self.formula.split()[0]
-        name = PREFIXES.get(self.price, f"{self.price}_") + plain
-        return {
-            "dp_maurer": "dp_pac_bayes",
-            "max_information_maurer": "max_information_pac_bayes",
-            "printed_2018_maurer": "printed_2018_pac_bayes",
-            "private_maurer": "private_pac_bayes",
-            "max_information_langford_seeger": "dp_pac_bayes_max_information",
-            "printed_2018_langford_seeger": "dp_pac_bayes_2018",
-        }.get(name, name)
 
     def at(self, knob=BASE["knob"]):
         """The price itself."""

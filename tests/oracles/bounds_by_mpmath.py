@@ -5,9 +5,8 @@ costs.
 """
 
 import prices_by_mpmath as prices
-from binomial import xi
 from gibbs_by_mpmath import certificate_on_a_grid
-from kl_by_mpmath import kl_upper
+from kl_by_mpmath import kl_upper, xi
 from mpmath import expm1, log, mpf, sqrt
 
 
@@ -16,8 +15,7 @@ def log_inverse(inputs):
 
 
 def log_xi(inputs):
-    exact = xi(inputs["n"])
-    return log(mpf(exact.numerator) / exact.denominator)
+    return log(xi(inputs["n"]))
 
 
 def numbered(inputs, name):
@@ -133,10 +131,6 @@ def linear(made):
     return (risk_of(made) + lam * per_example(made)) / (1 - 1 / (2 * lam))
 
 
-def hoeffding(made):
-    return risk_of(made) + sqrt(per_example(made) / 2)
-
-
 def epsilon_bar(made):
     log_term = log(3) + log_inverse(made.inputs)
     return max(mpf(made.inputs["epsilon"]), sqrt(log_term / mpf(made.inputs["n"])))
@@ -198,7 +192,7 @@ VALUES = {
     "ece_pac_bayes": ece_bernstein,
     "kl_chernoff": kl_of_total,
     "chernoff": quadratic,
-    "hoeffding": hoeffding,
+    "hoeffding": mcallester,
     "new_example_kl": kl_of_total,
     "new_example_pac_bayes": kl_of_total,
     "dp_chernoff_2018": dp_chernoff_2018,

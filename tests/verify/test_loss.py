@@ -96,8 +96,8 @@ def test_divergence_of_a_gaussian_by_closed_form_and_by_composition():
 def test_what_is_too_cheap_does_not_follow_and_a_little_more_does():
     cost = transfer_cost(privacy=GaussianDP(mu=0.1, adjacency="add-remove", status="accounted"), n=60_000,
                          failure_prob=0.05)  # fmt: skip
-    split = ball(cost.failure_transfer), ball(cost.failure_privacy), arb(0)
-    t = Transfer(60_000, ball(cost.alpha) - 1, ball(cost.a), *split)
+    alpha, a, *split = map(ball, cost.terms.values())
+    t = Transfer(60_000, alpha - 1, a, *split, arb(0))
     exact = t.nats(gaussian(arb(0.1), t))
     assert exact <= cost.nats <= exact * (1 + 1e-9)
 

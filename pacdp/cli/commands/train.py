@@ -116,15 +116,12 @@ class Train(_Carried):
         from pacdp.cli.chains import chain_folder
         from pacdp.cli.kinds import config_in, recipe_of
         from pacdp.cli.overrides import overridden
-        from pacdp.cli.private.config import PrivateConfig
         from pacdp.cli.private.recipes import PRIVATE_RECIPES
         from pacdp.cli.recipes import RECIPES
 
         if self.recipe is not None:
             made = recipe_of(self.recipe, scale=self.scale, seed=self.seed)
             config = overridden(made, ["--help"] if self.fields else rest)
-            if isinstance(config, PrivateConfig) and any(word.endswith("ghost") for word in rest):
-                config.require_examples_for_ghost()
             return config, self.out or Path("runs") / f"{self.recipe}-{self.scale}"
         if self.resume and self.out is not None:
             no_more(rest)
