@@ -61,6 +61,7 @@ from pacdp.verify.needs import (
 from pacdp.verify.predicted import OF_PREDICTIONS, ROUTE
 from pacdp.verify.recount import recount
 from pacdp.verify.selfcertified import FORMAT as SELF_CERTIFIED
+from pacdp.verify.selfcertified import ROUTE as SELF_ROUTE
 from pacdp.verify.selfcertified import check_self_certified
 
 FORMAT = "pacdp-certificates/2"
@@ -100,7 +101,7 @@ def check_path(
         )
         beside += recount(report, stored, data, model)
     form = report["format"]
-    if form == SELF_CERTIFIED:
+    if form == SELF_CERTIFIED or report["route"] == SELF_ROUTE:
         return [*check_self_certified(report), *beside]
     if form == CERTIFICATE:
         alone = "no report beside the certificate says what was measured, and of what"

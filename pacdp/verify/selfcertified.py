@@ -8,6 +8,7 @@ from flint import arb  # pyright: ignore[reportMissingImports]
 from pacdp.verify.arithmetic import total
 from pacdp.verify.certificate import LOST, check_certificate
 from pacdp.verify.claim import (
+    FOLLOWS,
     Fields,
     Statement,
     Unchecked,
@@ -24,6 +25,10 @@ from pacdp.verify.needs import standings, units
 from pacdp.verify.remarks import of_equal_inputs, require_due
 
 FORMAT = "pacdp-self-certified/1"
+ROUTE = "self-certified"
+_OF_A_REPORT = (
+    "format route n unit failure_prob certificates details".split()
+)
 SUM = 1 + 2.0**-45
 """Shares are decimal fractions, added up."""
 
@@ -32,6 +37,11 @@ def check_self_certified(
     record: Mapping[str, Any],
 ) -> list[Statement]:
     """A statement on each certificate, on the choice among them, the ledger, the counts, and on what is only told."""
+    if record.get("format") != FORMAT:
+        said = judged("self-certified", "frame", _frame, fields(record))
+        if said.verdict != FOLLOWS:
+            return [said]
+        record = of_a_report(record)
     made = fields(record)
     found = check_certificate(made.certificate)
     for one in _certified(made):
@@ -47,6 +57,37 @@ def check_self_certified(
         "what is told beside": _told,
     }
     return [*found, *judged("self-certified", checks, made)]
+
+
+def _frame(report: Fields) -> None:
+    """Every certificate but the first belongs to one route, and everything may fail as often as the ledger says."""
+    named = [
+        one.certificate
+        for one in report.details.tried
+        if one.certificate
+    ]
+    known = list(range(1, len(report.certificates)))
+    same("certificates of routes", sorted(named), known)
+    total_of = report.details.budget.total
+    same("the failure probability", report.failure_prob, total_of)
+
+
+def of_a_report(report: Mapping[str, Any]) -> dict[str, Any]:
+    """The record of the older format that a report stands for."""
+    details = {**report["details"]}
+    best, *others = report["certificates"]
+    split = {"train": details.pop("train")}
+    split |= {name: report[name] for name in ("n", "unit")}
+    tried = list[Any]()
+    for one in details["tried"]:
+        place = one["certificate"]
+        made = others[place - 1] if place else None
+        tried.append({**one, "certificate": made})
+    rest = {
+        k: v for k, v in report.items() if k not in _OF_A_REPORT and v
+    }
+    own = {"certificate": best, "tried": tried, "split": split}
+    return {**rest, **details, **own}
 
 
 def _certified(record: Fields) -> list[Fields]:
