@@ -47,8 +47,7 @@ from pacdp.verify.measured import (
 )
 from pacdp.verify.predicted import OF_PREDICTIONS, ROUTE
 from pacdp.verify.recount import recount
-from pacdp.verify.selfcertified import FORMAT as SELF_CERTIFIED
-from pacdp.verify.selfcertified import ROUTE as SELF_ROUTE
+from pacdp.verify.selfcertified import ROUTE as SELF_CERTIFIED
 from pacdp.verify.selfcertified import check_self_certified
 
 FORMAT = "pacdp-certificates/2"
@@ -92,7 +91,7 @@ def check_path(
         stored = read_checkpoint(file.parent / "checkpoint.safetensors")
         beside += recount(report, stored, data, model)
     form = report.get("format")
-    if form == SELF_CERTIFIED or report.get("route") == SELF_ROUTE:
+    if form == FORMAT and report.get("route") == SELF_CERTIFIED:
         return [*check_self_certified(report), *beside]
     if form == CERTIFICATE:
         alone = "no report beside the certificate says what was measured, and of what"
@@ -110,7 +109,7 @@ def check_report(
     """
     r = fields(report)
     if r.get("format") != FORMAT:
-        known = f"{FORMAT}, {CERTIFICATE} and {SELF_CERTIFIED}"
+        known = f"{FORMAT} and {CERTIFICATE}"
         why = other_format(r.get("format"), known, r.get("provenance"))
         return [Statement("report", "format", CANNOT, why)]
     if missing := set(_KEYS.split()) - r.keys():
