@@ -142,7 +142,7 @@ def certify(
     if isinstance(law, Network) and alone:
         return _of_a_network(
             law, data, prior, seen, test, surrogate, settings,
-            loss=loss, ask=ask, failure_prob=failure_prob, device=device,
+            loss=loss, ask=ask, failure_prob=failure_prob, device=device
         )  # fmt: skip
     if release is not None and test is not None:
         raise ValueError(
@@ -180,7 +180,7 @@ def certify(
                 )
             where = Gaussians(
                 posterior=law, prior=prior, module=network, how=monte_carlo or MonteCarlo(), losses=losses,
-                formulas=formulas, seed=seed, progress=progress, **at,
+                formulas=formulas, seed=seed, progress=progress, **at
             )  # fmt: skip
             found = gaussian.assess(where)
         case Network():
@@ -204,7 +204,7 @@ def certify(
 
 def _of_a_network(
     law: Network, data: Any, prior: From, seen: Any, test: Any, surrogate: Surrogate | None, settings: Settings,
-    *, loss: LossOf | ClippedError | None, ask: Sequence[str] | str | None, failure_prob: float, device: Device,
+    *, loss: LossOf | ClippedError | None, ask: Sequence[str] | str | None, failure_prob: float, device: Device
 ) -> Report:  # fmt: skip
     """What examples that are new to a network say of it: the report of its predictions, with what is known of rows.
 
@@ -260,7 +260,7 @@ _USED = {
     "GaussianPosterior": {"network", "test", "monte_carlo", "losses", "formulas", "seed", "device", "progress"},
     "LocalGibbs": {"test", "gibbs", "seed", "progress"},
     "Point": {"test"},
-    "Finite": {"test", "device"},
+    "Finite": {"test", "device"}
 }  # fmt: skip
 """Which arguments mean something beside these, of a network as it is, by another one, and of each kind of law."""
 
