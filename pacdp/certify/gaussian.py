@@ -9,7 +9,6 @@ import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -52,17 +51,15 @@ class MonteCarlo:
         passes: over the examples, with fresh weights for each.
         share: of each failure probability that pays for it.
         batch_size: examples at a time, by default as :func:`pacdp.stochastic.mean_risks` chooses.
-        resume: a file that holds the sums as they grow.
     """
 
     passes: int = 5
     share: float = 0.1
     batch_size: int | None = None
-    resume: Path | None = None
 
     def __post_init__(self) -> None:
         require_counts(self, "passes", *(() if self.batch_size is None else ("batch_size",)))
-        require_kinds(self, share=float, resume=Path | None)
+        require_kinds(self, share=float)
         _check.open_probability(share=self.share)
 
 
@@ -173,7 +170,6 @@ def randomised(where: Gaussians) -> Iterator[Finding]:
         passes=how.passes,
         seed=where.seed,
         progress=where.progress,
-        resume=how.resume,
         people=data.people,
     )
     at = {"kl_nats": where.kl_nats, **where.at}

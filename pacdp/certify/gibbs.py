@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-import bounds
 from bounds import _check
 from bounds.monte_carlo import effective_sample_size, weighted_average_size
+from bounds.partition import log_mean_exp
 from pacdp.chains import NOISE, PRIOR, Keys, langevin
 from pacdp.errors import Diverged
 from pacdp.objective import Objective
@@ -159,11 +159,9 @@ def _estimate(
 ) -> GibbsEstimate:  # fmt: skip
     """What losses and errors along the run, and the losses of draws from the prior, say of one posterior."""
     tau, (losses, errors) = posterior.tau, seen
-    partition = bounds.partition.StreamingLogMeanExp()
-    for one in prior.tolist():
-        partition.push(-tau * one)
+    log_partition = log_mean_exp(-tau * prior)
     loss = _average(losses, alpha)
-    kl = bounds.gibbs_kl(mean_loss_nats=tau * loss, log_partition_nats=partition.value)
+    raw = -tau * loss - log_partition
     spread = float(losses.std()) / math.sqrt(effective_sample_size(losses))
     effective = effective_sample_size(errors)
     if alpha > 0:
@@ -175,11 +173,11 @@ def _estimate(
         tau=tau,
         prior_loss=math.fsum(prior) / len(prior),
         mean_loss_nats=tau * loss,
-        log_partition_nats=partition.value,
-        kl_raw_nats=kl.raw_nats,
+        log_partition_nats=log_partition,
+        kl_raw_nats=raw,
         kl_error_nats=math.hypot(tau * spread, tau * float(np.std(prior))),
-        kl_nats=kl.kl_nats,
-        kl_clipped=kl.clipped,
+        kl_nats=max(0.0, raw),
+        kl_clipped=raw < 0.0,
         steps=steps,
         draws=len(errors),
         effective_draws=effective,

@@ -66,7 +66,7 @@ def poisson_sums(event: Event, *, whose: str, noise: str) -> bounds.PoissonSum:
         declared("batches secret and Poisson", noise),
         proved("contributions bounded", f"{whose}: each contribution is clipped"),
     )
-    return bounds.poisson_sum(event=event, hypotheses=known)
+    return bounds.PoissonSum(event=event, hypotheses=known)
 
 
 def noisy_sums_event(settings: Chain, steps: int) -> Event:

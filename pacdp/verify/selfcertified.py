@@ -12,14 +12,14 @@ from pacdp.verify.claim import (
     Statement,
     Unchecked,
     about,
-    all_judged,
     exactly,
     fields,
     parsed,
     require,
     same,
 )
-from pacdp.verify.needs import RECORDS, standings
+from pacdp.verify.measured import mean_of
+from pacdp.verify.needs import standings, units
 from pacdp.verify.remarks import of_equal_inputs, require_due
 
 ROUTE = "self-certified"
@@ -29,9 +29,7 @@ SUM = 1 + 2.0**-45
 """Shares are decimal fractions, added up."""
 
 
-def check_self_certified(
-    record: Mapping[str, Any],
-) -> list[Statement]:
+def check_self_certified(record: Mapping[str, Any]) -> list[Statement]:
     """A statement on each certificate, on the choice among them, the ledger, the counts, and on what is only told."""
     made = fields(of_a_report(record))
     found = check_certificate(made.certificate)
@@ -47,7 +45,7 @@ def check_self_certified(
         "remarks": _remarks,
         "what is told beside": _told,
     }
-    return [*found, *all_judged("self-certified", checks, made)]
+    return [*found, *judged("self-certified", checks, made)]
 
 
 def of_a_report(report: Mapping[str, Any]) -> dict[str, Any]:
@@ -78,11 +76,9 @@ def _choice(record: Fields) -> None:
     made = record.certificate
     tried = _certified(record)
     names = ("name", "of", "value", "failure_prob")
-    listed = [
-        [one.certificate[name] for name in names] for one in tried
-    ]
     require(
-        parsed(made.inputs.among) == listed,
+        parsed(made.inputs.among)
+        == [[one.certificate[name] for name in names] for one in tried],
         "the certificates that were compared are not those of the routes that were tried",
     )
     best = tried[made.inputs.chosen_position]
@@ -103,14 +99,11 @@ def _ledger(record: Fields) -> None:
     shares = shares_of(record.budget)
     made = record.certificate
     tried = {one.name: one.certificate for one in record.tried}
-    same(
-        "the certificates of routes",
-        record.others,
-        len(_certified(record)),
-    )
+    behind = len(_certified(record))
+    same("the certificates of routes", record.others, behind)
     same("the ledger's total", record.budget.total, record.failure_prob)
-    names = sorted(one.name for one in record.tried)
-    same("what the ledger pays for", sorted(shares), names)
+    names = [one.name for one in record.tried]
+    same("what the ledger pays for", sorted(shares), sorted(names))
     require(
         all(share > 0 for share in shares.values()),
         "the ledger has nothing for a route",
@@ -122,11 +115,9 @@ def _ledger(record: Fields) -> None:
             one is None or exactly(one.failure_prob) <= share * SUM,
             f"the certificate of {name} may fail more often than the ledger says",
         )
-    lost = total(
-        shares[name] for name, one in tried.items() if one is None
-    )
-    said = made.budget.get(LOST, 0)
-    about("what is paid for routes that came to nothing", said, lost)
+    lost = total(shares[name] for name in tried if not tried[name])
+    what = "what is paid for routes that came to nothing"
+    about(what, made.budget.get(LOST, 0), lost)
 
 
 def shares_of(ledger: Fields) -> dict[str, arb]:
@@ -146,9 +137,8 @@ def _counts(record: Fields) -> None:
     split = record.split
     for one in _certified(record):
         made = one.certificate
-        inputs = made.inputs
         name = one.name
-        same(f"the records behind {name}", inputs.n, one.bound)
+        same(f"the records behind {name}", made.inputs.n, one.bound)
         require(
             one.bound <= split.n and one.train <= split.n,
             f"{name} rests on more than the {split.n} records",
@@ -156,21 +146,14 @@ def _counts(record: Fields) -> None:
         if one.route == "held-out count":
             same(f"training records of {name}", one.train, split.train)
             same("both parts", one.train + one.bound, split.n)
-            counted = "k" in inputs
-            error = (
-                inputs.k / arb(inputs.n)
-                if counted
-                else exactly(inputs.risk)
-            )
-            about(f"the error of {name}", one.error, error)
-        for said in made.hypotheses:
-            if said.name == RECORDS:
-                same(f"the unit of {name}", said.unit, split.unit)
+            about(f"the error of {name}", one.error, mean_of(made))
+        for unit in units(made):
+            same(f"the unit of {name}", unit, split.unit)
 
 
 def _remarks(record: Fields) -> None:
     """What certificates take for true of inputs that stand on both sides of the split is remarked on."""
-    tried = (one.certificate for one in _certified(record))
+    tried = [one.certificate for one in _certified(record)]
     due = of_equal_inputs([record.certificate, *tried])
     require_due(record.remarks, due)
 

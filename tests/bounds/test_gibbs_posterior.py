@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis.strategies import floats, integers, lists, sampled_from, tuples
 
 import bounds
-from bounds import gibbs_catoni, gibbs_kl, gibbs_pac_bayes, maurer
-from bounds.gibbs import gibbs_kl_lower, gibbs_kl_upper
+from bounds import gibbs_catoni, gibbs_pac_bayes, maurer
+from bounds.gibbs import gibbs_kl_upper
 from bounds.printed import dp_gibbs_pac_bayes, dp_pac_bayes
 
 LN2 = log(2)
@@ -37,18 +37,13 @@ def exact(members, tau):
 
 
 @given(members=finite_class, tau=floats(1e-3, 300))
-def test_kl_upper_and_lower_formal_guarantee_over_finite_classes(members, tau):
-    losses, prior, (log_partition, mean, kl, _) = exact(members, tau)
+def test_kl_upper_formal_guarantee_over_finite_classes(members, tau):
+    _, _, (log_partition, _, kl, _) = exact(members, tau)
     below = nextafter(float(log_partition) - 1e-14 * (1 + abs(float(log_partition))), -inf)
     interval = {"loss_low": 0.2, "loss_high": 2.0}
     for known in (below, -inf):
         upper = gibbs_kl_upper(log_partition_lower_nats=known, tau=tau, **interval)
         assert kl <= upper <= min(1.8 * tau, (1.8 * tau) ** 2 / 8) * (1 + 1e-12)
-    lower = gibbs_kl_lower(
-        posterior_loss=min(2.0, float(mean) + 1e-15), prior_loss=max(0.2, float(prior @ losses) - 1e-15), **interval
-    )
-    assert lower <= kl + 1e-13 * (1 + tau)
-    assert lower <= upper
 
 
 def test_kl_upper_is_nearly_attained():
@@ -59,17 +54,6 @@ def test_kl_upper_is_nearly_attained():
     _, _, (_, _, kl, _) = exact([(1.0, 0.2), (1.0, 2.0)], 0.05)
     upper = gibbs_kl_upper(log_partition_lower_nats=-inf, tau=0.05, loss_low=0.2, loss_high=2.0)
     assert float(kl) == pytest.approx(upper, rel=0.01)
-
-
-def test_estimates_are_held_between_what_is_proved_and_say_so():
-    fine = gibbs_kl(mean_loss_nats=1.0, log_partition_nats=-4.0, lower_nats=2.0, upper_nats=5.0)
-    assert (fine.kl_nats, fine.clipped) == (3.0, False)
-    low = gibbs_kl(mean_loss_nats=3.0, log_partition_nats=-4.0, lower_nats=2.0)
-    assert (low.raw_nats, low.kl_nats, low.clipped) == (1.0, 2.0, True)
-    high = gibbs_kl(mean_loss_nats=0.0, log_partition_nats=-9.0, upper_nats=5.0)
-    assert (high.kl_nats, high.clipped) == (5.0, False)
-    negative = gibbs_kl(mean_loss_nats=5.0, log_partition_nats=-3.0)
-    assert (negative.raw_nats, negative.kl_nats, negative.clipped) == (-2.0, 0.0, True)
 
 
 @given(
@@ -96,17 +80,6 @@ def test_formal_guarantee_no_posterior_with_this_log_partition_has_a_larger_boun
     surrogate = gibbs_catoni(**(CATONI | {"log_partition_lower_nats": below, "tau": tau, "n": n}))
     catoni = bounds.catoni(risk=float(mean) / 4, kl_nats=kl_nats, n=n, failure_prob=0.04, inverse_temperature=4 * tau)
     assert surrogate.value == pytest.approx(catoni.value, rel=1e-9)  # nothing is lost when ln Z is known
-
-
-@pytest.mark.parametrize("log_partition", [-0.1, -3.0, -20.0, -90.0, -500.0])
-@pytest.mark.parametrize("n", [30, 3000, 60_000])
-@pytest.mark.parametrize("tau", [2.0, 60.0, 900.0])
-def test_maximum_is_above_every_point_of_a_grid_and_close(log_partition, n, tau):
-    given = BASE | {"log_partition_lower_nats": log_partition, "n": n, "tau": tau}
-    made = gibbs_pac_bayes(**given)
-    nats = made.nats("log_xi") + made.nats("confidence")
-    brute = certificate_on_a_grid(log_partition, tau, 0.0, 4.0, LN2, nats, n)
-    assert brute * (1 - 1e-12) <= made.value <= brute + 2e-4
 
 
 def test_an_inner_maximum_is_found_to_a_millionth():

@@ -4,15 +4,14 @@ from math import log
 
 import pytest
 import transfer_by_mpmath as slow
-from cells import KNOWN, refused, steps
+from cells import KNOWN, steps
 from gaussian_cells import gaussian_cells
 from mpmath import mpf
-from subsampled_gaussian import dp_sgd
 
 from bounds import ApproxDP, GaussianDP, PureDP, ZeroConcentratedDP
 from bounds._losses import ConcentratedLoss, GaussianLoss
 from bounds.accounting import loss_distribution
-from bounds.transfer import max_information_composition, transfer_cost, transfer_nats
+from bounds.transfer import transfer_cost, transfer_nats
 
 N = 60_000
 
@@ -25,11 +24,7 @@ def cost(privacy, n=N, failure_prob=0.05):
     return transfer_cost(privacy=privacy, n=n, failure_prob=failure_prob)
 
 
-PRINTED = {0.001: 0.000088, 0.005: 0.000291, 0.01: 0.000675, 0.02: 0.001873, 0.03: 0.003640, 0.05: 0.008870,
-           0.1: 0.031800, 0.2: 0.119947, 0.3: 0.265003, 0.5: 0.729990, 1.0: 2.9588}  # fmt: skip
-
-
-@pytest.mark.parametrize(("mu", "printed"), PRINTED.items())
+@pytest.mark.parametrize(("mu", "printed"), [(0.001, 0.000088), (0.03, 0.003640), (1.0, 2.9588)])
 def test_cost_per_record_of_gaussian_privacy_at_mnist_size(mu, printed):
     assert cost(gaussian(mu)).nats / N == pytest.approx(printed, rel=5e-4, abs=6e-7)
 
@@ -77,8 +72,6 @@ def test_dp_sgd_on_a_grid_has_its_printed_cost():
     law = loss_distribution(event=steps(1.1, 256 / N, 3515), adjacency="add-remove")
     printed = 0.2334197 + 1.023 / 0.023 * log(2000) / N
     assert printed * (1 - 1e-6) <= cost(law).nats / N <= printed * 1.001
-    apart = dp_sgd(256 / N, 1.1, 3515, spacing=4e-5)
-    assert cost(apart).nats / N == pytest.approx(printed, rel=1e-4)
 
 
 def test_pure_privacy_takes_the_sharp_transfer():
@@ -100,7 +93,3 @@ def test_approximate_privacy_tends_to_pure_privacy():
 def test_without_privacy_loss_the_price_of_independence_returns():
     assert cost(gaussian(0.0)).nats == pytest.approx(log(20), rel=1e-14)
     assert cost(gaussian(1e-12)).nats == pytest.approx(log(20), rel=1e-3)
-
-
-def test_composing_max_information_is_refused_with_the_reason():
-    refused(r"no longer independent", max_information_composition, [1.0, 2.0], n=N)
