@@ -14,6 +14,7 @@ from pacdp.verify.claim import (
     about,
     exactly,
     fields,
+    judged,
     parsed,
     require,
     same,
