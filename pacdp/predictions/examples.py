@@ -267,7 +267,7 @@ def described(
                    known_once="ids" in coded)  # fmt: skip
     return _by_content(replace(
         found, remarks=(*found.remarks, *told), groups=coded.get("groups"), weights=heavy,
-        people=None if owners is None else owners.codes,
+        people=None if owners is None else owners.codes
     ))  # fmt: skip
 
 
