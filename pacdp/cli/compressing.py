@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from pacdp import compress, load_checkpoint
+from pacdp.certify.evidence import Settings
 from pacdp.certify.examples import BoundSet
-from pacdp.certify.settings import Settings
 from pacdp.cli.folder import Folder, provenance
 from pacdp.cli.runtime import Certifying, Runtime, Training
 from pacdp.cli.serial import Values, from_dict, later, record, to_dict

@@ -70,7 +70,7 @@ def mechanism(config: PrivateConfig, public: Public) -> Mechanism:
         clip_norm=sampling.clip_norm, sample_rate=sampling.sample_rate,
         noise_multiplier=None if config.method.FIXES_NOISE else noise(config),
         expected_batch_size=sampling.sample_rate * size, steps=sampling.steps,
-        grad_sample_mode=None if config.method.by_person else sampling.grad_sample_mode,
+        grad_sample_mode=None if sampling.grad_sample_mode == "auto" else sampling.grad_sample_mode,
         max_physical_batch=sampling.max_physical,
         budget=PrivacyBudget(epsilon=budget.epsilon, delta=budget.delta, adjacency=budget.adjacency),
         clipping=clipping(sampling),

@@ -33,8 +33,9 @@ class Sampling:
     """The number of examples (or people) as far as it is public: sums are divided by sample_rate · public_size. 0 takes
     the data's own number, which every released weight then gives away: it is public, and whatever is printed of the run
     is for replace-one neighbours."""
-    grad_sample_mode: Literal["ghost", "reference"] = "ghost"
-    """How clipped gradients of examples are added up; what people add goes by the reference."""
+    grad_sample_mode: Literal["auto", "ghost", "reference"] = "auto"
+    """How clipped sums are taken: auto is ghost clipping for gradients of examples where the network allows it, and the
+    reference elsewhere and for what people add."""
     max_physical: int = 512
     """Most examples (or people) at a time, for memory's sake."""
 
@@ -95,6 +96,11 @@ class PrivateConfig:
         if self.method.by_person and self.budget.adjacency != "add-remove":
             raise ValueError(
                 f"{self.algorithm} is accounted for add-remove neighbours: leave budget.adjacency at that"
+            )
+        if self.method.by_person and self.sampling.grad_sample_mode == "ghost":
+            raise ValueError(
+                "sampling.grad_sample_mode 'ghost' clips gradients of single examples, and "
+                f"{self.algorithm} what a person contributes, which is taken by the reference: leave it out"
             )
 
     @property

@@ -50,13 +50,15 @@ def test_noise_is_secret_unless_asked_for_otherwise(tmp_path):
         assert (tensors(places[0]) == tensors(places[1])) == reproducible
 
 
-def test_configurations_that_make_no_sense_are_refused_in_a_sentence(refused):
+def test_configurations_that_make_no_sense_are_refused_in_a_sentence():
     config = private_recipe("dp-sgld-mnist", scale="smoke")
     people = private_recipe("p3sgd-malaria", scale="smoke")
     with refusal("noise_multiplier at 0"):
         replace(config, sampling=replace(config.sampling, noise_multiplier=1.0))
     with refusal("add-remove"):
         replace(people, budget=Budget(adjacency="replace-one"))
+    with refusal("what a person contributes"):
+        replace(people, sampling=replace(people.sampling, grad_sample_mode="ghost"))
 
 
 @pytest.mark.parametrize("lost", [np.nan, np.inf, -np.inf])
