@@ -4,15 +4,15 @@ from math import inf, log
 
 import numpy as np
 import pytest
-from cells import refused
 
 from bounds.monte_carlo import effective_sample_size, weighted_average_size
 from bounds.partition import log_mean_exp, log_partition_lower
 
 
 def test_edges_of_a_log_mean_exp():
-    refused(r"^values must be a non-empty list", log_mean_exp, [])
-    refused(r"^values must be below infinity", log_mean_exp, [inf])
+    for wrong in ([], [inf]):
+        with pytest.raises(ValueError, match=r"^values must be"):
+            log_mean_exp(wrong)
     assert log_mean_exp([-inf]) == -inf
     assert log_mean_exp([-inf, 2.0]) == pytest.approx(2.0 - log(2))
 
