@@ -13,6 +13,7 @@ from pacdp.predictions.bounding import (
     Statement,
     answer,
     bins,
+    by_person,
     calibration_error,
     largest_gap,
     records,
@@ -85,7 +86,7 @@ def certified(
 ) -> Report:
     """The report on examples that were checked."""
     families, sizes = asked(given, ask)
-    questions = list(parts(given, families, sizes))
+    questions = [by_person(part, given) for part in parts(given, families, sizes)]
     refused = {part: why for part in questions if (why := _unanswered(part, given))}
     # questions without an answer have their share too, so that no count of examples decides one
     ways = Counter(part.family for part in questions)
