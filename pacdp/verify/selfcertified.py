@@ -38,9 +38,9 @@ def check_self_certified(
 ) -> list[Statement]:
     """A statement on each certificate, on the choice among them, the ledger, the counts, and on what is only told."""
     if record.get("format") != FORMAT:
-        said = judged("self-certified", "frame", _frame, fields(record))
-        if said.verdict != FOLLOWS:
-            return [said]
+        frame = judged(ROUTE, {"frame": _frame}, fields(record))
+        if frame[0].verdict != FOLLOWS:
+            return frame
         record = of_a_report(record)
     made = fields(record)
     found = check_certificate(made.certificate)
@@ -56,7 +56,7 @@ def check_self_certified(
         "remarks": _remarks,
         "what is told beside": _told,
     }
-    return [*found, *judged("self-certified", checks, made)]
+    return [*found, *judged(ROUTE, checks, made)]
 
 
 def _frame(report: Fields) -> None:
