@@ -116,7 +116,7 @@ def _turned(row: Statement, quantity: str) -> Statement:
     upper = None if row.lower is None else min(1.0, math.nextafter(1.0 - row.lower, math.inf))
     return replace(
         row, quantity=quantity, measured=1.0 - row.measured, lower=lower, upper=upper, upper_by=row.lower_by,
-        lower_by=row.upper_by,
+        lower_by=row.upper_by
     )  # fmt: skip
 
 
@@ -182,7 +182,7 @@ def clopper_pearson(
     value = bounds.clopper_pearson_upper(errors, n, failure_prob)
     made = _certificate(
         name, "clopper_pearson", value, failure_prob, risk=errors / n, inputs={"k": errors, "n": n},
-        reference="Clopper and Pearson (1934)",
+        reference="Clopper and Pearson (1934)"
     )  # fmt: skip
     return about(made, of=of)
 
@@ -208,13 +208,13 @@ def _betting(part: Part, examples: Examples, failure_prob: float) -> bounds.Cert
     risk = min(1.0, risk)
     return _certificate(
         NEW, name, _computed(value), failure_prob, risk=risk, inputs={"risk": risk, "n": len(part.losses)},
-        reference=f"Waudby-Smith and Ramdas 2024; {where}",
+        reference=f"Waudby-Smith and Ramdas 2024; {where}"
     )  # fmt: skip
 
 
 def _certificate(
     examples: str, formula: str, value: float, failure_prob: float, *, risk: float, inputs: dict[str, float | int],
-    reference: str,
+    reference: str
 ) -> bounds.Certificate:  # fmt: skip
     return bounds.Certificate(
         name=f"{examples}_{formula}",
@@ -348,7 +348,7 @@ def bins(examples: Examples, of: str, said: Answers, *, failure_prob: float) -> 
     return [
         Statement(
             family="bins", quantity=f"calibration gap at confidence {one.low:.2f} to {one.high:.2f}", of=of,
-            measured=one.gap, upper=made.terms[term], n=one.count, term=term,
+            measured=one.gap, upper=made.terms[term], n=one.count, term=term
         )
         for term, one in certified.items()
     ], [made]  # fmt: skip

@@ -60,8 +60,7 @@ from pacdp.verify.needs import (
 )
 from pacdp.verify.predicted import OF_PREDICTIONS, ROUTE
 from pacdp.verify.recount import recount
-from pacdp.verify.selfcertified import FORMAT as SELF_CERTIFIED
-from pacdp.verify.selfcertified import ROUTE as SELF_ROUTE
+from pacdp.verify.selfcertified import ROUTE as SELF_CERTIFIED
 from pacdp.verify.selfcertified import check_self_certified
 
 FORMAT = "pacdp-certificates/2"
@@ -101,7 +100,7 @@ def check_path(
         )
         beside += recount(report, stored, data, model)
     form = report["format"]
-    if form == SELF_CERTIFIED or report["route"] == SELF_ROUTE:
+    if form == FORMAT and report["route"] == SELF_CERTIFIED:
         return [*check_self_certified(report), *beside]
     if form == CERTIFICATE:
         alone = "no report beside the certificate says what was measured, and of what"
@@ -119,7 +118,7 @@ def check_report(
     """
     r = fields(report)
     if r["format"] != FORMAT:
-        known = f"{FORMAT}, {CERTIFICATE} and {SELF_CERTIFIED}"
+        known = f"{FORMAT} and {CERTIFICATE}"
         why = other_format(r["format"], known, r["provenance"])
         return [Statement("report", "format", CANNOT, why)]
     if missing := set(_KEYS.split()) - r.keys():
