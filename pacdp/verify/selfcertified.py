@@ -48,7 +48,7 @@ def check_self_certified(
         "remarks": _remarks,
         "what is told beside": _told,
     }
-    return [*found, *judged("self-certified", checks, made)]
+    return [*found, *judged(ROUTE, checks, made)]
 
 
 def of_a_report(report: Mapping[str, Any]) -> dict[str, Any]:
