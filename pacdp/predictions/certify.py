@@ -125,7 +125,7 @@ def certified(
                      errors=inputs[row.upper_by].get("k"))
             for row in errors
         ),
-        remarks=given.remarks,
+        remarks=given.remarks
     )  # fmt: skip
 
 

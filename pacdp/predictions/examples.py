@@ -267,18 +267,18 @@ def described(
                    known_once="ids" in coded)  # fmt: skip
     return _by_content(replace(
         found, remarks=(*found.remarks, *told), groups=coded.get("groups"), weights=heavy,
-        people=None if owners is None else owners.codes,
+        people=None if owners is None else owners.codes
     ))  # fmt: skip
 
 
 def _by_content(found: Examples) -> Examples:
     """The same examples sorted by all that is known of them, so that no sum depends on where a row stood in a file.
 
-    Counts of errors do not, and stay as they are.
+    Counts of errors do not, whoever made them, and stay as they are.
     """
     known = [column for said in found.models.values() for column in said.columns()]
     exact = all(column.dtype.kind != "f" for column in known)
-    if exact and found.people is None and found.weights is None:
+    if exact and found.weights is None:
         return found
     own = {name: getattr(found, name) for name in ("labels", "groups", "people", "weights")}
     if found.groups is not None:
@@ -407,7 +407,10 @@ def _models(argument: str, given: Any) -> list[tuple[str, str, Any]]:
         raise ValueError(
             f"{argument} of several models must be given by their names, got {list(given)!r}: name each"
         )
-    return [(name, f"{argument} of {name}", said) for name, said in given.items()]
+    return [
+        (name, argument if name == MODEL else f"{argument} of {name}", said)
+        for name, said in given.items()
+    ]
 
 
 def _predicted(argument: str, said: Any, n: int, classes: tuple[Name, ...], where: str) -> Codes:
