@@ -71,6 +71,30 @@ def certify_predictions(
         ValueError: something is missing or does not fit; the sentence names the argument and what to do.
     """
     _check.open_probability(failure_prob=failure_prob)
+    given = examples(
+        labels, predictions, probabilities,
+        losses=losses, classes=classes, groups=groups, people=people, weights=weights, ids=ids,
+    )  # fmt: skip
+    return certified(given, failure_prob=float(failure_prob), ask=ask, interval=interval)
+
+
+def examples(
+    labels: Any = None,
+    predictions: Any = None,
+    probabilities: Any = None,
+    *,
+    losses: Any = None,
+    classes: Sequence[Name] | None = None,
+    groups: Any = None,
+    people: Any = None,
+    weights: Any = None,
+    ids: Any = None,
+) -> Examples:
+    """The examples that :func:`pacdp.certify_predictions` was given, checked.
+
+    Raises:
+        ValueError: something is missing or does not fit; the sentence says which argument.
+    """
     if predictions is not None and probabilities is not None:
         raise ValueError(
             "give predictions or probabilities, not both: predictions follow from probabilities"
@@ -90,8 +114,7 @@ def certify_predictions(
     if losses is not None:
         found = of_losses(losses, found)
     assert found is not None
-    given = described(found, groups=groups, people=people, weights=weights, ids=ids)
-    return certified(given, failure_prob=float(failure_prob), ask=ask, interval=interval)
+    return described(found, groups=groups, people=people, weights=weights, ids=ids)
 
 
 def certified(
