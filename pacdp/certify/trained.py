@@ -154,7 +154,9 @@ class Trained:
             found = self._accounted(found, seed)
         if own.keep_norms:
             found = self._recorded(found, seed)
-        covers, noise = of_the_run(self.noise)
+        by = "the checkpoint: the run saw the data of this hash and no others"
+        covers = bounds.proved("privacy covers these rows", by)
+        noise = bounds.declared("noise secret or independent", self.noise)
         found = found.resting_on(covers, noise, beside=covers.name)
         if self.records is not None:
             found = found.resting_on(self.records, beside=self.records.name)
@@ -261,13 +263,6 @@ class Trained:
             measured=tuple(one.measured(on) for on, one in seen.items()),
             refusals=(Refusal(name="bounds by stationarity", reason=why),)
         )  # fmt: skip
-
-
-def of_the_run(noise: str) -> tuple[bounds.Hypothesis, bounds.Hypothesis]:
-    """What a checkpoint shows of a promise of privacy, and who vouches for its noise."""
-    by = "the checkpoint: the run saw the data of this hash and no others"
-    covers = bounds.proved("privacy covers these rows", by)
-    return covers, bounds.declared("noise secret or independent", noise)
 
 
 def require_own_batches(settings: Chain, data: Objective) -> None:

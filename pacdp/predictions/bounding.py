@@ -187,11 +187,10 @@ def clopper_pearson(
     Formal guarantee: see :func:`bounds.clopper_pearson_upper`.
     """
     value = bounds.clopper_pearson_upper(errors, n, failure_prob)
-    made = _certificate(
+    return _certificate(
         name, "clopper_pearson", value, failure_prob, risk=errors / n, inputs={"k": errors, "n": n},
-        reference="Clopper and Pearson (1934)"
+        reference="Clopper and Pearson (1934)", of=of,
     )  # fmt: skip
-    return about(made, of=of)
 
 
 def about(
@@ -221,12 +220,14 @@ def _betting(part: Part, examples: Examples, failure_prob: float) -> bounds.Cert
 
 def _certificate(
     examples: str, formula: str, value: float, failure_prob: float, *, risk: float, inputs: dict[str, float | int],
-    reference: str
+    reference: str, of: str = "",
 ) -> bounds.Certificate:  # fmt: skip
     return bounds.Certificate(
         name=f"{examples}_{formula}",
         value=value,
         failure_prob=failure_prob,
+        of=of,
+        measures="0-1 risk",
         hypotheses=declared_by(_FORMULA, formula),
         terms={"empirical_risk": risk},
         budget={"test set": failure_prob},

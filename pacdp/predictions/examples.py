@@ -305,8 +305,11 @@ def judged(
     if predictions is not None:
         names, where = (named.names, "the labels") if known is None else (known, "classes")
         places = columns.placed("labels", named, names, where)
-        answers = {model: Answers(predicted=_predicted(argument, said, named.n, names, where))
-                   for model, argument, said in _models("predictions", predictions)}  # fmt: skip
+        answers = dict[str, Answers]()
+        for model, argument, said in _models("predictions", predictions):
+            column = columns.coded(argument, said, known=names)
+            require_rows(named.n, **{argument: column.n})
+            answers[model] = Answers(predicted=columns.placed(argument, column, names, where))
         return Examples(n=named.n, models=answers, labels=places, classes=names)
     tables = [
         (model, argument, table_of(table, argument))
@@ -411,12 +414,6 @@ def _models(argument: str, given: Any) -> list[tuple[str, str, Any]]:
         (name, argument if name == MODEL else f"{argument} of {name}", said)
         for name, said in given.items()
     ]
-
-
-def _predicted(argument: str, said: Any, n: int, classes: tuple[Name, ...], where: str) -> Codes:
-    column = columns.coded(argument, said, known=classes)
-    require_rows(n, **{argument: column.n})
-    return columns.placed(argument, column, classes, where)
 
 
 def _require_different(ids: Coded) -> None:

@@ -305,20 +305,18 @@ class Report:
             for one in fields(self)
             if one.name not in beside
         }
-        own["certificates"] = [self._of(made) for made in self.certificates]
+        records = [made.to_dict() for made in self.certificates]
+        shared = (self.privacy or {}).get("event")  # which then stands once
+        said = json.dumps(shared, allow_nan=False)
+        for record in records if shared is not None else ():
+            if record["inputs"].get("privacy_event") == said:
+                del record["inputs"]["privacy_event"]
+        own["certificates"] = records
         if self.budget is not None:
             held = {"budget": self.budget.to_dict(), "statements": list(self.statements)}
             own["details"] = {**self.details, **held, "remarks": list(self.remarks)}
         head = {"format": FORMAT, "route": self.route, "subject": subject and dict(subject)}
         return _written({**head, **own, "provenance": provenance})
-
-    def _of(self, made: bounds.Certificate) -> dict[str, Any]:
-        """A certificate's record; an event that the whole report rests on stands once, under "privacy"."""
-        record, shared = made.to_dict(), (self.privacy or {}).get("event")
-        said = json.dumps(shared, allow_nan=False)
-        if shared is not None and record["inputs"].get("privacy_event") == said:
-            del record["inputs"]["privacy_event"]
-        return record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
