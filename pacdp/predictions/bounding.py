@@ -81,7 +81,7 @@ def records(part: Part, examples: Examples) -> int:
     """How many independent records a question rests on."""
     if examples.people is None:
         return len(part.losses)
-    return int(np.unique(_of_rows(examples.people, part)).size)
+    return len(_by_person(part, examples)[0])
 
 
 def answer(part: Part, examples: Examples, *, failure_prob: float, interval: bool) -> Found:
@@ -234,14 +234,23 @@ def _computed(value: float) -> float:
 
 def _mean(part: Part, examples: Examples) -> float:
     """The mean as it is certified: over people of their own means, or by weight."""
-    values = part.losses.astype(np.float64)
     if examples.people is not None:
-        owners = np.unique(_of_rows(examples.people, part), return_inverse=True)[1]
-        return float(np.mean(np.bincount(owners, weights=values) / np.bincount(owners)))
+        sizes, sums = _by_person(part, examples)
+        return float(np.mean(sums / sizes))
+    values = part.losses
     if examples.weights is not None:
         share = _of_rows(examples.weights, part)
         return float((share * values).sum() / share.sum())
+    if values.dtype == np.bool_:
+        return int(values.sum()) / values.size
     return math.fsum(values) / values.size
+
+
+def _by_person(part: Part, examples: Examples) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Sizes, and sums of losses, of everyone who has some of a question's examples."""
+    owners = _of_rows(examples.people, part)
+    sizes = np.bincount(owners)
+    return sizes[sizes > 0], np.bincount(owners, weights=part.losses)[sizes > 0]
 
 
 def _of_rows(column: NDArray[Any] | None, part: Part) -> NDArray[Any]:

@@ -274,11 +274,11 @@ def described(
 def _by_content(found: Examples) -> Examples:
     """The same examples sorted by all that is known of them, so that no sum depends on where a row stood in a file.
 
-    Counts of errors do not, and stay as they are.
+    Counts of errors do not, whoever made them, and stay as they are.
     """
     known = [column for said in found.models.values() for column in said.columns()]
     exact = all(column.dtype.kind != "f" for column in known)
-    if exact and found.people is None and found.weights is None:
+    if exact and found.weights is None:
         return found
     own = {name: getattr(found, name) for name in ("labels", "groups", "people", "weights")}
     if found.groups is not None:

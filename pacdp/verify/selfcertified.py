@@ -53,7 +53,10 @@ def check_self_certified(
 
 def of_a_report(report: Mapping[str, Any]) -> dict[str, Any]:
     """What a report says, each route with its certificate: those behind the first, by their places."""
-    details, (best, *others) = report["details"], report["certificates"]
+    details, (best, *others) = (
+        report["details"],
+        report["certificates"],
+    )
     made = dict(enumerate(others, 1))
     tried = [
         {**one, "certificate": made.get(one["certificate"])}
@@ -108,7 +111,9 @@ def _ledger(record: Fields) -> None:
     tried = {one.name: one.certificate for one in record.tried}
     behind = len(_certified(record))
     same("the certificates of routes", record.others, behind)
-    same("the ledger's total", record.budget.total, record.failure_prob)
+    same(
+        "the ledger's total", record.budget.total, record.failure_prob
+    )
     names = [one.name for one in record.tried]
     same("what the ledger pays for", sorted(shares), sorted(names))
     require(
