@@ -9,7 +9,7 @@ from torch import nn
 
 import bounds
 from bounds import _check
-from pacdp.certify import chain, finite, gaussian, networks
+from pacdp.certify import chain, drawn_head, finite, gaussian, networks
 from pacdp.certify.batches import bound_set
 from pacdp.certify.evidence import evidence_of, resting, source_of, summaries
 from pacdp.certify.examples import BoundSet, Device, require_kind
@@ -30,6 +30,7 @@ from pacdp.certify.priors import (
 from pacdp.certify.reading import Function, Network, Reading
 from pacdp.certify.settings import Settings
 from pacdp.certify.untouched import Surrogate, disagreement
+from pacdp.features.gibbs_head import GibbsHead
 from pacdp.losses import Loss
 from pacdp.objective import Objective
 from pacdp.posterior import GaussianPosterior, LocalGibbs, Point
@@ -38,7 +39,7 @@ from pacdp.predictions.report import Report
 from pacdp.step.promise import NoPrivacy
 from pacdp.trials.buffers import Holdings
 
-Law = GaussianPosterior | LocalGibbs | Point | Network | Finite
+Law = GaussianPosterior | LocalGibbs | Point | Network | Finite | GibbsHead
 From = Prior | Source | bounds.PrivacyClaim | NoPrivacy | None
 
 
@@ -79,6 +80,8 @@ def certify(
       examples are new to it, and with ``test`` the mean weights.
     - A :class:`Network` that a private mechanism released (``prior=Private(...)``), and the examples that it was
       trained on: the transfer.
+    - A :class:`GibbsHead` on fixed features, whose anchor ``prior`` says where it came from: one head is drawn from it
+      with the examples, exactly, and certified at the price of that draw.
     - :class:`Finite`: finitely many networks that saw none of the examples: an ensemble, its vote, and the best one.
     - ``LocalGibbs`` or ``Point`` weights of a chain with an :class:`Objective`: ``prior`` is what their chain promises.
       A promise that rests on stationarity makes optimistic certificates; one that is accounted for, rigorous ones.
@@ -199,6 +202,8 @@ def certify(
         case Network():
             assert isinstance(source, Private)
             found = networks.released(law, source, release, **at)
+        case GibbsHead():
+            found = drawn_head.assess(law, source, **at)
         case Finite():
             found = Report.of(
                 finite.findings(law, source, **at), bound, route="finite", failure_prob=failure_prob
@@ -273,6 +278,7 @@ _USED = {
     "LocalGibbs": {"test", "gibbs", "seed", "progress"},
     "Point": {"test"},
     "Finite": {"test", "device"},
+    "GibbsHead": {"test", "device"},
 }  # fmt: skip
 """Which arguments mean something, of a network as it is with a surrogate or without, and of each kind of law."""
 
@@ -340,6 +346,8 @@ def _require_nothing_held(
                 name: {key: each.detach() for key, each in own.items()}
                 for name, own in laws.items()
             }
+        case GibbsHead():
+            held.law = {"anchor": law.anchor, "metric": law.metric}
         case LocalGibbs() | Point():  # whose weights take the place of the network's
             paid = [] if network is None else [name for name, _ in network.named_parameters()]
     holdings = Holdings(held, paid=[f"network.{name}" for name in paid])

@@ -10,6 +10,8 @@ from pacdp.features.alignment import aligned as aligned
 from pacdp.features.backbone import Backbone as Backbone
 from pacdp.features.backbone import embed as embed
 from pacdp.features.convolutions import RandomConvolutions as RandomConvolutions
+from pacdp.features.gibbs_head import GibbsHead as GibbsHead
+from pacdp.features.gibbs_head import anchored_head as anchored_head
 from pacdp.features.gradients import OrientedGradients as OrientedGradients
 from pacdp.features.head import fit_mean as fit_mean
 from pacdp.features.head import gaussian_errors as gaussian_errors
