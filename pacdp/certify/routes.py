@@ -9,7 +9,7 @@ from torch import nn
 
 import bounds
 from bounds import _check
-from pacdp.certify import chain, drawn_head, finite, gaussian, networks
+from pacdp.certify import chain, drawn_head, finite, gaussian, networks, undrawn_heads
 from pacdp.certify.batches import bound_set
 from pacdp.certify.evidence import evidence_of, resting, source_of, summaries
 from pacdp.certify.examples import BoundSet, Device, require_kind
@@ -31,6 +31,7 @@ from pacdp.certify.reading import Function, Network, Reading
 from pacdp.certify.settings import Settings
 from pacdp.certify.untouched import Surrogate, disagreement
 from pacdp.features.gibbs_head import GibbsHead
+from pacdp.features.ridge_head import UndrawnHeads
 from pacdp.losses import Loss
 from pacdp.objective import Objective
 from pacdp.posterior import GaussianPosterior, LocalGibbs, Point
@@ -39,7 +40,7 @@ from pacdp.predictions.report import Report
 from pacdp.step.promise import NoPrivacy
 from pacdp.trials.buffers import Holdings
 
-Law = GaussianPosterior | LocalGibbs | Point | Network | Finite | GibbsHead
+Law = GaussianPosterior | LocalGibbs | Point | Network | Finite | GibbsHead | UndrawnHeads
 From = Prior | Source | bounds.PrivacyClaim | NoPrivacy | None
 
 
@@ -82,6 +83,8 @@ def certify(
       trained on: the transfer.
     - A :class:`GibbsHead` on fixed features, whose anchor ``prior`` says where it came from: one head is drawn from it
       with the examples, exactly, and certified at the price of that draw.
+    - :class:`UndrawnHeads`: Gaussians around a Gibbs law that nobody draws, whose coordinates ``prior`` says where they
+      came from; nothing is sampled.
     - :class:`Finite`: finitely many networks that saw none of the examples: an ensemble, its vote, and the best one.
     - ``LocalGibbs`` or ``Point`` weights of a chain with an :class:`Objective`: ``prior`` is what their chain promises.
       A promise that rests on stationarity makes optimistic certificates; one that is accounted for, rigorous ones.
@@ -204,6 +207,8 @@ def certify(
             found = networks.released(law, source, release, **at)
         case GibbsHead():
             found = drawn_head.assess(law, source, **at)
+        case UndrawnHeads():
+            found = undrawn_heads.assess(law, source, **at)
         case Finite():
             found = Report.of(
                 finite.findings(law, source, **at), bound, route="finite", failure_prob=failure_prob
@@ -279,6 +284,7 @@ _USED = {
     "Point": {"test"},
     "Finite": {"test", "device"},
     "GibbsHead": {"test", "device"},
+    "UndrawnHeads": {"test", "device"},
 }  # fmt: skip
 """Which arguments mean something, of a network as it is with a surrogate or without, and of each kind of law."""
 
@@ -348,6 +354,8 @@ def _require_nothing_held(
             }
         case GibbsHead():
             held.law = {"anchor": law.anchor, "metric": law.metric}
+        case UndrawnHeads():
+            held.law = {"centre": law.law.centre, "turn": law.law.turn}
         case LocalGibbs() | Point():  # whose weights take the place of the network's
             paid = [] if network is None else [name for name, _ in network.named_parameters()]
     holdings = Holdings(held, paid=[f"network.{name}" for name in paid])

@@ -19,4 +19,7 @@ from pacdp.features.head_law import SimplexHead as SimplexHead
 from pacdp.features.head_law import fit_law as fit_law
 from pacdp.features.pooling import transform as transform
 from pacdp.features.pooling import unit as unit
+from pacdp.features.ridge_head import UndrawnHeads as UndrawnHeads
+from pacdp.features.ridge_head import nearest as nearest
+from pacdp.features.ridge_head import ridge_heads as ridge_heads
 from pacdp.features.waves import RandomWaves as RandomWaves

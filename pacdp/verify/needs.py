@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from pacdp.verify.claim import Fields, Unchecked, Wrong, require
+from pacdp.verify.formulas import around
 
 STANDINGS = ("proved", "declared", "unproved")
 
@@ -53,6 +54,7 @@ OF_PRICE: dict[str, tuple[str, ...]] = {
     "gibbs_range_": _DRAW,
     "gibbs_losses_": (*_DRAW, "losses of all records kept"),
     "gibbs_gradients_": (*_EXACT, "losses convex", KEPT),
+    "gibbs_around_": around.NEEDS,
 }
 """What is needed because of the price, by its prefix; an independent prior is among the needs of the formula."""
 _PURE = ("dp_", "max_information_", "printed_2018_")

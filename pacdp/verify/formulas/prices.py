@@ -29,7 +29,7 @@ from pacdp.verify.claim import (
     require,
 )
 from pacdp.verify.events import Step, mu_of, noisy_sums_of
-from pacdp.verify.formulas import transfer
+from pacdp.verify.formulas import around, transfer
 
 
 def check_price(p: Price) -> None:
@@ -123,6 +123,7 @@ PRICES: dict[str, Callable[[Price], arb]] = {
     "realised_sum_": realised_sum,
     "poisson_sum_": poisson_sum,
     "gibbs_range_": gibbs_range,
+    "gibbs_around_": lambda p: root_of_orders(p, around.moments(p)),
     **dict.fromkeys(MOMENTS, realised_moments),
 }
 PREFIXES = (*PRICES, "private_")
