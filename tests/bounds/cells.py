@@ -132,13 +132,17 @@ def split_kl(risk, nats, **at):
     return bounds.split_kl(levels=(0.0, 0.25, 1.0), shares=(risk, risk), kl_nats=nats, **at)
 
 
+def squared(risk):
+    """A mean of squares that goes with this risk."""
+    return risk**1.5 if isinstance(risk, float) else risk
+
+
 def unexpected_bernstein(risk, nats, **at):
-    return bounds.unexpected_bernstein(risk=risk, second_moment=risk, kl_nats=nats, **at)
+    return bounds.unexpected_bernstein(risk=risk, second_moment=squared(risk), kl_nats=nats, **at)
 
 
 def ece_pac_bayes(risk, nats, **at):
-    """Gaps of 0 and 1."""
-    return bounds.ece_pac_bayes(calibration_error=risk, mean_squared_gap=risk, kl_nats=nats, **at)
+    return bounds.ece_pac_bayes(calibration_error=risk, mean_squared_gap=squared(risk), kl_nats=nats, **at)
 
 
 def recursive(risk, nats, n, **at):

@@ -15,8 +15,6 @@ from scipy.stats import binom, multinomial
 
 from bounds import (
     Sharp,
-    catoni,
-    catoni_grid,
     disintegrated,
     disintegrated_renyi,
     kl_chernoff,
@@ -29,18 +27,6 @@ from bounds import (
 )
 from bounds.divergence import gaussian_kl, gaussian_log_density_ratio, gaussian_renyi
 from bounds.refined import ExcessStep
-
-
-def test_a_grid_of_one_is_catoni_and_a_longer_one_pays():
-    at = {"risk": 0.05, "kl_nats": 500.0, "n": 60_000, "failure_prob": 0.05}
-    one = catoni_grid(**at, inverse_temperatures=(30_000,)).value
-    assert one == pytest.approx(catoni(**at, inverse_temperature=30_000).value, rel=1e-14)
-    grid = [60_000 * 2 ** (-k / 2) for k in range(-4, 17)]
-    made = catoni_grid(**at, inverse_temperatures=grid)
-    assert made.nats("grid") == pytest.approx(log(21), rel=1e-14)
-    assert made.terms["inverse_temperature"] in grid
-    split = min(catoni(**{**at, "failure_prob": 0.05 / 21}, inverse_temperature=c).value for c in grid)
-    assert made.value == within_rounding(split)
 
 
 def test_scales_are_rounded_to_the_grid_and_paid_for():

@@ -249,7 +249,3 @@ def test_nan_and_misuse_are_refused_by_name(formula):
         failure_prob=0.05,
         price=Sharp,
     )
-
-
-def test_a_negative_divergence_is_told_to_be_an_estimate():
-    refused(r"max\(0, estimate\) and declare", Cell("maurer", "independent"), nats=-2.0)

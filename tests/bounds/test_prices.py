@@ -1,17 +1,11 @@
 """What prices promise beyond the formulas that use them: one step for prior and draw, refusals, exact ends."""
 
 from functools import partial
-from math import log, ulp
+from math import ulp
 
 import pytest
-from cells import within_rounding
 
-from bounds import brier_risk, disintegrated, exponential_mechanism_epsilon, maurer
-
-
-def test_an_independent_prior_pays_for_prior_and_draw_in_one_step():
-    made = disintegrated(risk=0.02, log_density_ratio=40.0, n=6000, failure_prob=0.05)
-    assert made.nats("confidence") == within_rounding(log(20.0))
+from bounds import brier_risk, exponential_mechanism_epsilon, maurer
 
 
 @pytest.mark.parametrize("still", [{"beta": 0.0, "tau": 3.0}, {"beta": 3.0, "tau": 0.0}])

@@ -133,10 +133,6 @@ def linear(made):
     return (risk_of(made) + lam * per_example(made)) / (1 - 1 / (2 * lam))
 
 
-def hoeffding(made):
-    return risk_of(made) + sqrt(per_example(made) / 2)
-
-
 def epsilon_bar(made):
     log_term = log(3) + log_inverse(made.inputs)
     return max(mpf(made.inputs["epsilon"]), sqrt(log_term / mpf(made.inputs["n"])))
@@ -198,7 +194,7 @@ VALUES = {
     "ece_pac_bayes": ece_bernstein,
     "kl_chernoff": kl_of_total,
     "chernoff": quadratic,
-    "hoeffding": hoeffding,
+    "hoeffding": mcallester,
     "new_example_kl": kl_of_total,
     "new_example_pac_bayes": kl_of_total,
     "dp_chernoff_2018": dp_chernoff_2018,
