@@ -17,6 +17,7 @@ KL(Q‖π_S) ≤ (τ/2) B, with p_i = σ(⟨x_i, w⟩), a_ik its k-th Hermite co
 Rounding of every sum, of the trapezoid rule and of its ends is added ("Evaluation", there).
 """
 
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

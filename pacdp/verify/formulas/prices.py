@@ -107,6 +107,11 @@ def gibbs_range(p: Price) -> arb:
     return transfer.sharp(p, p.c["draw_spread"])
 
 
+def gibbs_around(p: Price) -> arb:
+    """The root at the moments of mean tilts and divergence ("Gibbs laws that nobody draws")."""
+    return root_of_orders(p, around.moments(p))
+
+
 MOMENTS = {
     "realised_poisson_": "sum_log_moments",
     "gibbs_losses_": "losses_log_moments",
@@ -123,7 +128,7 @@ PRICES: dict[str, Callable[[Price], arb]] = {
     "realised_sum_": realised_sum,
     "poisson_sum_": poisson_sum,
     "gibbs_range_": gibbs_range,
-    "gibbs_around_": lambda p: root_of_orders(p, around.moments(p)),
+    "gibbs_around_": gibbs_around,
     **dict.fromkeys(MOMENTS, realised_moments),
 }
 PREFIXES = (*PRICES, "private_")
