@@ -113,7 +113,14 @@ def gibbs_around(
     """
     _check.positive(tau=tau)
     _check.count(normaliser=normaliser, exact_below=exact_below)
-    found = [_Around(rows, head, float(tau), int(normaliser), max(2, int(exact_below))) for head in heads]
+    if exact_below < 2 or not heads:
+        raise ValueError(
+            f"exact_below must be at least 2 and heads not be empty, got {exact_below!r} and {len(heads)}; give 2, which "
+            f"is the fastest."
+        )
+    for head in heads:
+        _check_head(rows, head)
+    found = [_Around(rows, head, float(tau), int(normaliser), int(exact_below)) for head in heads]
     scale = outward(float(tau) / int(normaliser))
     lengths = _above(np.einsum("id,id->i", rows, rows), rows.shape[1])
     squares = sum(one.squared_errors for one in found)
@@ -132,6 +139,22 @@ def gibbs_around(
         weights=_check.reals("weights", weights),
         hypotheses=tuple(hypotheses),
     )
+
+
+def _check_head(rows: Array, head: Head) -> None:
+    """Refuse numbers that do not fit each other, and rows for which nothing is random."""
+    n, dim = rows.shape if rows.ndim == 2 else (0, 0)
+    shapes = head.targets.shape, head.mean.shape, head.factor.shape
+    finite = all(bool(np.isfinite(one).all()) for one in (rows, *head))
+    if not n or shapes != ((n,), (dim,), (dim, dim)) or not finite or not bool(rows.any(axis=1).all()):
+        raise ValueError(
+            f"rows must be [n, dim], none of zeros alone, and each head have targets [n], mean [dim] and factor "
+            f"[dim, dim], all finite, got {rows.shape} and {shapes}; give rows a bias."
+        )
+    if not bool(np.isin(head.targets, (0.0, 1.0)).all()):
+        raise ValueError(
+            f"targets must be 0 or 1, got {head.targets.min()!r} to {head.targets.max()!r}; code classes so."
+        )
 
 
 class Margins(NamedTuple):
