@@ -115,8 +115,8 @@ def gibbs_around(
     _check.count(normaliser=normaliser, exact_below=exact_below)
     if exact_below < 2 or not heads:
         raise ValueError(
-            f"exact_below must be at least 2 and heads not be empty, got {exact_below!r} and {len(heads)}; give 2, which "
-            f"is the fastest."
+            f"exact_below must be at least 2 and heads not be empty, got {exact_below!r} and {len(heads)}; give 2, the "
+            f"fastest."
         )
     for head in heads:
         _check_head(rows, head)

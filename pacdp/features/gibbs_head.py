@@ -12,7 +12,7 @@ up to a constant: convex, and a function of this record and of the anchor alone.
 so that the rows d_k of D are independent normal vectors with precision τ(A + R) and mean -(A + R)⁻¹ b_k, where one pass
 over the records has made A = (1/N) Σ v φφᵀ and b_k = (1/N) Σ g_k φ: there is no chain, and nothing to converge. In the
 norm of R, and with q = φᵀ R⁻¹ φ, a potential (τ/N) ℓ has at D a gradient of square (τ/N)² q ‖g + v u‖² and is
-(τ/N) v q-smooth, and the rest of the exponent is τ-strongly convex, which ``bounds.gibbs_gradients`` prices.
+(τ/N) v q-smooth, and the rest of the exponent is τ-strongly convex, which ``gibbs_gradients`` of bounds prices.
 """
 
 import math
