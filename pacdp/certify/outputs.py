@@ -13,7 +13,6 @@ from jaxtyping import Float64, Int64
 from torch import Tensor
 
 from pacdp.certify.examples import require_labels
-from pacdp.losses import in_error
 from pacdp.predictions.answers import Answers, from_probabilities
 from pacdp.stochastic.risk import at_or_above
 
@@ -110,7 +109,8 @@ def answers_of(outputs: Tensor, labels: Int64[Tensor, " m"], *, scores: bool = F
         table = torch.softmax(outputs.double(), dim=1)
     predicted = outputs.argmax(dim=1) if outputs.ndim == 2 else outputs
     if not scores:
-        predicted = torch.where(in_error(outputs, predicted), -1, predicted)
+        alone = (outputs == outputs.amax(dim=1, keepdim=True)).sum(dim=1) == 1
+        predicted = torch.where(alone, predicted, -1)
         silent = ~table.isfinite().all(dim=1, keepdim=True)
         table = torch.where(silent, 1.0 / table.shape[1], table)
     found = from_probabilities(table.numpy(), labels.numpy())

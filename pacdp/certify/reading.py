@@ -45,8 +45,10 @@ from pacdp.trials import MOST, Unwritten, kept_inputs, pool, require_alone, requ
 from pacdp.trials.buffers import Holdings
 
 Function = Callable[..., Any]
-_LARGE = 2**20
-"""Bytes of a batch. Small ones leave nothing worth the call behind."""
+_LARGE = 2**25
+"""Bytes of inputs after which freed memory is handed back."""
+_AT_ONCE = 2**16
+"""Outputs that are reduced to answers together."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,7 +61,9 @@ class AtWeights:
     def __call__(self, inputs: Tensor) -> Any:
         """Its outputs, where the inputs are."""
         state = {name: value.to(inputs.device) for name, value in self.state.items()}
-        return call_with(self.module.to(inputs.device), state, inputs)
+        if any(one.device != inputs.device for one in self.module.state_dict().values()):
+            self.module.to(inputs.device)
+        return call_with(self.module, state, inputs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -181,8 +185,17 @@ class Reading:
             DataError: the network holds examples.
         """
         data = BoundSet.part(data) if isinstance(data, Dataset) else data
-        hashed, holdings, classes = Hashed(), Holdings(self.law.network) if held else None, 0
-        named, answers = list[np.ndarray](), list[Answers]()
+        hashed, holdings = Hashed(), Holdings(self.law.network) if held else None
+        told, answers, passed = list[tuple[Tensor, Tensor]](), list[Answers](), 0
+        named, classes = list[np.ndarray](), 0
+
+        def answered() -> None:
+            """Reduce the outputs that are waiting: many rows take little longer than a batch."""
+            outputs, labels = (torch.cat(own) for own in zip(*told, strict=True))
+            named.append(labels.numpy())
+            answers.append(answers_of(outputs, labels, scores=self.law.scores))
+            told.clear()
+
         for batch, found in self.over(data):
             if holdings is not None:
                 hashes = hashed.add(batch)
@@ -190,14 +203,20 @@ class Reading:
                     known = hashes if len(batch.inputs) == 1 else None
                     holdings.require_none(rows, hashes=known, whose=whose)
             if self.loss is None:
-                labels, classes = class_labels(batch.labels, whose).cpu(), classes_of(found)
-                named.append(labels.numpy())
-                answers.append(answers_of(found, labels, scores=self.law.scores))
+                told.append((found, class_labels(batch.labels, whose).cpu()))
+                classes = classes_of(found)
+                if sum(one.numel() for one, _ in told) >= _AT_ONCE:
+                    answered()
             else:
                 name, losses = loss_name(self.loss), found.numpy()
                 require_own_name(name, counted=losses.dtype == np.bool_)
                 answers.append(Answers(losses={name: losses}))
-            _hand_back(batch.nbytes)
+            passed += batch.nbytes
+            if passed >= _LARGE:
+                _hand_back()
+                passed = 0
+        if told:
+            answered()
         if not answers:
             raise ValueError(f"data holds no examples in {whose} rows: give at least one")
         if held:
@@ -286,14 +305,14 @@ def _tried(batch: Batch, size: int) -> Batch:
     return Batch(inputs={name: made_up}, labels=batch.labels[places[: len(made_up)]])
 
 
-def _hand_back(size: int) -> None:
-    """After a batch of ``size`` bytes: what glibc keeps of freed memory goes back to the system.
+def _hand_back() -> None:
+    """What glibc keeps of freed memory goes back to the system.
 
     Its allocator fills the gaps between aligned tensors of some megabytes poorly, and a stream of batches would grow
     without end in sight. Elsewhere nothing happens.
     """
     trim = _trim()
-    if size >= _LARGE and trim is not None:
+    if trim is not None:
         trim(0)
 
 

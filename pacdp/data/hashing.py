@@ -41,11 +41,15 @@ def row_hashes(values: Any, *, key: bytes = b"", name: str = "values") -> UInt64
             "key must be 16 to 64 secret bytes, or b'' for none; take secrets.token_bytes(16)."
         )
     rows = _matrix(values, name)
+    places = slice(None)
+    if rows.shape[1] == 1:  # labels and people are few values, many times
+        distinct, places = np.unique(rows[:, 0], return_inverse=True)
+        rows = distinct[:, None]
     hashes = np.empty(len(rows), dtype=np.uint64)
     step = max(1, _CHUNK // rows.shape[1])
     for start in range(0, len(rows), step):
         hashes[start : start + step] = _value_hashes(rows[start : start + step], key)
-    return hashes
+    return hashes[places]
 
 
 def pair_hashes(

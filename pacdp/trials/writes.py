@@ -75,10 +75,11 @@ def kept_inputs(*given: Tensor) -> Iterator[None]:
         ValueError: as said.
     """
     before = [None if one.is_inference() else one._version for one in given]
-    copies = [one.clone() if one.numel() <= _SMALL else one for one in given]
+    small = [one for one in given if one.numel() <= _SMALL]
+    copies = [one.clone() for one in small]
     yield
     now = [None if one.is_inference() else one._version for one in given]
-    if now != before or not all(map(same_bits, given, copies)):
+    if now != before or not all(map(same_bits, small, copies)):
         require_no_writes(["its inputs"])
 
 

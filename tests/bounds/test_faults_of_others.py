@@ -81,14 +81,6 @@ def test_single_precision_inverses():
     q, nats = grid()
     rounded = binary_kl_upper(q, nats).astype(np.float32).astype(float)
     assert np.mean(~is_safe(q, nats, rounded)) > 0.3
-    refused(
-        r"^risk must be a real number in double precision",
-        maurer,
-        risk=np.float32(0.1),
-        kl_nats=1.0,
-        n=100,
-        failure_prob=0.05,
-    )  # type: ignore[arg-type]
 
 
 def test_misplaced_parenthesis_in_the_constant():

@@ -57,7 +57,6 @@ from bounds import (
     linear,
     maurer,
     people_sample,
-    quadratic,
     thiemann,
 )
 from bounds.accounting import Composed, ExponentialMechanism, Gaussian, PoissonSampled, SelfComposed
@@ -303,13 +302,10 @@ def test_only_value_errors_in_ten_thousand_calls(name):
     fuzz(CALLED[name], 80, derandomize=False)
 
 
-def test_what_failed_before_is_a_value_now():
+def test_a_transfer_at_hardly_any_failure_probability_is_a_number():
     claim = GaussianDP(mu=0.03, adjacency="add-remove", status="accounted")
     found = [transfer_cost(privacy=claim, n=60_000, failure_prob=10.0**-k).nats for k in (11, 12, 13)]
     assert found[0] <= found[1] <= found[2] < 1.2 * found[0]
-    at = {"risk": 0.1, "failure_prob": 0.05}
-    assert quadratic(**at, kl_nats=1e308, n=1).value == 1.0
-    assert catoni(**at, kl_nats=1.0, n=600, inverse_temperature=5e-324).value == 1.0
 
 
 ENDS = {

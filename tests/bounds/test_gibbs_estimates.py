@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bounds.monte_carlo import effective_sample_size, weighted_average_size
-from bounds.partition import StreamingLogMeanExp, log_partition_lower
+from bounds.partition import StreamingLogMeanExp
 
 
 def test_streaming_edges():
@@ -18,13 +18,6 @@ def test_streaming_edges():
     assert stream.value == -inf
     stream.push(2.0)
     assert stream.value == pytest.approx(2.0 - log(2))
-
-
-def test_log_partition_lower_formal_guarantee():
-    """Markov's bound, and the unbiased estimate by which it is nearly attained."""
-    assert log_partition_lower(log(10) - 1e-12, 0.1) < 0  # Ẑ = 1/failure_prob with that very probability
-    assert log_partition_lower(-5.0, 0.1) == pytest.approx(-5 - log(10), rel=1e-13)
-    assert log_partition_lower(-inf, 0.1) == -inf
 
 
 def test_weighted_average_size():

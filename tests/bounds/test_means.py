@@ -1,13 +1,10 @@
-"""Variance-adaptive bounds on a mean: exact failure probabilities, and order."""
+"""Variance-adaptive bounds on a mean: formulas and order. How often they fail: tests/coverage."""
 
-import itertools
 from itertools import pairwise
-from math import fsum
 
 import mpmath as mp
 import numpy as np
 import pytest
-from cells import within_rounding
 from mpmath import mpf
 from numpy.random import default_rng
 
@@ -18,25 +15,7 @@ RNG = default_rng(12)
 ARRAY_BOUNDS = [empirical_bernstein_upper, betting_upper]
 
 
-def by_moments(values, failure_prob):
-    values = np.asarray(values)
-    return second_moment_upper(float(values.mean()), float((values**2).mean()), values.size, failure_prob)
-
-
-@pytest.mark.parametrize("bound", [*ARRAY_BOUNDS, by_moments])
-@pytest.mark.parametrize("mean", [0.1, 0.5, 0.9])
-def test_coverage_over_every_sample_of_coins_exactly(bound, mean):
-    """All 2⁸ ordered samples with their probabilities: bets depend on the order."""
-    samples = list(itertools.product((0.0, 1.0), repeat=8))
-    for failure_prob in (0.3, 0.1):
-        failing = [sum(sample) for sample in samples if bound(sample, failure_prob) < mean]
-        assert fsum(mean**k * (1 - mean) ** (8 - k) for k in failing) <= failure_prob
-    if bound is betting_upper and mean == 0.5:
-        assert [k for s in samples for k in [sum(s)] if bound(s, 0.3) < mean]  # it does fail at times
-
-
-def test_second_moment_check_value_and_its_formula():
-    assert second_moment_upper(0.01, 0.015, 10_000, 0.05) == within_rounding(0.0146674223318)
+def test_second_moment_formula():
     truth = mpf("0.2") + min(
         (-eta - mp.log(1 - eta)) / eta * mpf(0.06) + mp.log(20 / mpf(0.01)) / (eta * 500)
         for eta in (mpf(0.5 * 0.8**k) for k in range(20))

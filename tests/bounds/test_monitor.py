@@ -77,18 +77,6 @@ def test_a_late_change_raises_the_alarm_soon():
     assert made.p_value < 1e-20
 
 
-def test_late_labels_in_an_order_that_losses_decide_fool_who_counts_them_as_they_come():
-    """Errors are reported at once, the others a day later: by position nothing happens."""
-    errors = np.arange(400) % 10 == 9
-    order = np.argsort(np.arange(400) + 100 * ~errors, kind="stable")
-    at = start(0.1, false_alarm_prob=0.05)
-    assert at.observe(errors[order]).alarm is not None
-    placed = at
-    for part in np.split(order, 8):
-        placed = placed.observe(errors[part], positions=part)
-    assert (placed.n, placed.waiting, placed.alarm) == (400, (), None)
-
-
 @given(integers(0, 99), lists(integers(1, 40), min_size=1, max_size=6))
 def test_the_state_is_the_same_by_every_way(seed, sizes):
     rng = default_rng(seed)

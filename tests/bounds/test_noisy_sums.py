@@ -52,24 +52,6 @@ def test_log_moments_formal_guarantee_above_the_definition_and_close(order, rate
         assert exact <= value <= exact * (1 + mpf("1e-9")) + 1e-300, x
 
 
-@pytest.mark.cases(1)
-@pytest.mark.parametrize("rate", [0.2, 0.01, 0.5])
-@pytest.mark.parametrize("size", [0.1, 1.0])
-def test_moments_are_those_of_the_subsampled_gaussian_by_quadrature(rate, size):
-    """At whole orders m is E_Q (P/Q)^α exactly; between 1 and 2 it is a bound on it."""
-
-    def moment(order):
-        def density(z):
-            return mp.exp(-z * z / 2) * (1 - rate + rate * mp.exp(size * z - size**2 / 2)) ** order
-
-        return mp.log(mp.quad(density, [-mp.inf, -5, 0, 5, 15, mp.inf]) / mp.sqrt(2 * mp.pi))
-
-    for order in (2, 3, 5):
-        assert float(log_moment(order, rate, size**2)) == pytest.approx(float(moment(order)), rel=1e-8)
-    for order in (1.05, 1.4, 1.9, 2.5):
-        assert moment(order) <= float(log_moment(order, rate, size**2)) <= 2 * moment(order)
-
-
 def density(y, means):
     return np.exp(-0.5 * np.sum((y - means) ** 2, axis=0)) / (2 * pi) ** (len(means) / 2)
 
@@ -132,15 +114,6 @@ def test_a_mixture_is_never_above_the_union_nor_below_the_best_order(whole, fail
     assert single * (1 - 1e-12) <= found <= union * (1 + 1e-12)
     exact = slow.realised(slow.of_full_batch(whole, orders), orders, [mpf(1) / count] * count, -mp.log(failure_prob))
     assert exact <= found <= exact * (1 + mpf("1e-9"))
-
-
-def test_more_noise_and_fewer_samples_never_cost():
-    for harder in (
-        [(2.0, rate, 50) for rate in (0.01, 0.2, 0.5, 0.7, 1.0)], [(noise, 0.05, 50) for noise in (9.0, 2.0, 0.5)],
-        [(2.0, 0.05, count) for count in (1, 50, 4000)],
-    ):  # fmt: skip
-        found = [nats(PoissonSum(event=steps(*at)), n=1000) for at in harder]
-        assert found == sorted(found), harder
 
 
 def test_prices_of_runs_are_sums_over_their_steps():

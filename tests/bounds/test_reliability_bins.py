@@ -28,18 +28,6 @@ def at(bound, *bins, min_count=1, failure_prob=0.05):
 
 
 @every_bound
-@pytest.mark.parametrize("failure_prob", [0.3, 0.05, 1e-3])
-def test_coverage_of_one_bin_exactly(bound, failure_prob):
-    """Confidence 0.65 for all, any accuracy: every number of correct answers of thirty with its probability."""
-    n = 30
-    told = [at(bound, filled(n, k), failure_prob=failure_prob).value for k in range(n + 1)]
-    for accuracy in np.linspace(0, 1, 101):
-        true = abs(accuracy - 0.65)
-        failed = sum(binom.pmf(k, n, accuracy) for k in range(n + 1) if told[k] < true)
-        assert failed <= failure_prob
-
-
-@every_bound
 def test_coverage_where_confidences_vary_in_their_bin(bound):
     """Two confidences, the ends of a wide bin, accuracies of their own: all counts of (high, correct)."""
     n, ends, share, accuracy, failure_prob = 12, (0.2, 1.0), 0.5, (0.9, 0.95), 0.2

@@ -4,11 +4,9 @@ from fractions import Fraction
 from math import log
 
 import binomial
-import numpy as np
 import pytest
-from numpy.random import default_rng
 
-from bounds import clopper_pearson_lower, clopper_pearson_upper, gibbs_risk_upper, kl_chernoff_upper
+from bounds import clopper_pearson_lower, clopper_pearson_upper
 
 CASES = [(k, n, d) for n in (1, 2, 7, 40) for k in sorted({0, 1, n // 2, n - 1, n}) for d in (0.5, 0.05, 1e-6)] + [
     (k, n, d)
@@ -39,16 +37,3 @@ def test_large_samples_are_safe_in_log_space():
     for k, n, failure_prob in ((1, 60_000, 1e-3), (300, 10_000, 0.05), (59_990, 60_000, 1e-9)):
         upper = clopper_pearson_upper(k, n, failure_prob)
         assert binomial.log_cdf(k, n, upper) == pytest.approx(log(failure_prob), rel=1e-6)
-
-
-def test_kl_chernoff_formal_guarantee_for_unequal_variables():
-    """Among them errors of two hypotheses with fresh weights for each example; by convolution."""
-    fresh = np.array([0.3, 0.7]) @ (default_rng(1).random((2, 60)) < [[0.1], [0.5]])
-    for rates in (np.linspace(0, 0.4, 60), fresh):
-        law = np.array([1.0])
-        for rate in rates:
-            law = np.convolve(law, [1 - rate, rate])
-        for level in (0.3, 0.05, 1e-3):
-            by_draws = [gibbs_risk_upper(mean=k / 60, draws=60, failure_prob=level).value for k in range(61)]
-            for found in (by_draws, [kl_chernoff_upper(k / 60, 60, level) for k in range(61)]):
-                assert 0 < law[np.array(found) < rates.mean()].sum() <= level

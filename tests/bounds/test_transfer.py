@@ -7,7 +7,6 @@ import transfer_by_mpmath as slow
 from cells import KNOWN, refused, steps
 from gaussian_cells import gaussian_cells
 from mpmath import mpf
-from subsampled_gaussian import dp_sgd
 
 from bounds import ApproxDP, GaussianDP, PureDP, ZeroConcentratedDP
 from bounds._losses import ConcentratedLoss, GaussianLoss
@@ -25,11 +24,7 @@ def cost(privacy, n=N, failure_prob=0.05):
     return transfer_cost(privacy=privacy, n=n, failure_prob=failure_prob)
 
 
-PRINTED = {0.001: 0.000088, 0.005: 0.000291, 0.01: 0.000675, 0.02: 0.001873, 0.03: 0.003640, 0.05: 0.008870,
-           0.1: 0.031800, 0.2: 0.119947, 0.3: 0.265003, 0.5: 0.729990, 1.0: 2.9588}  # fmt: skip
-
-
-@pytest.mark.parametrize(("mu", "printed"), PRINTED.items())
+@pytest.mark.parametrize(("mu", "printed"), [(0.001, 0.000088), (0.03, 0.003640), (1.0, 2.9588)])
 def test_cost_per_record_of_gaussian_privacy_at_mnist_size(mu, printed):
     assert cost(gaussian(mu)).nats / N == pytest.approx(printed, rel=5e-4, abs=6e-7)
 
@@ -77,8 +72,6 @@ def test_dp_sgd_on_a_grid_has_its_printed_cost():
     law = loss_distribution(event=steps(1.1, 256 / N, 3515), adjacency="add-remove")
     printed = 0.2334197 + 1.023 / 0.023 * log(2000) / N
     assert printed * (1 - 1e-6) <= cost(law).nats / N <= printed * 1.001
-    apart = dp_sgd(256 / N, 1.1, 3515, spacing=4e-5)
-    assert cost(apart).nats / N == pytest.approx(printed, rel=1e-4)
 
 
 def test_pure_privacy_takes_the_sharp_transfer():

@@ -4,10 +4,9 @@ import mpmath
 import numpy as np
 import pytest
 import torch
-from cells import within_rounding
 from mpmath import mpf
 from numpy.random import default_rng
-from torch.distributions import MultivariateNormal, kl_divergence
+from torch.distributions import MultivariateNormal
 
 from bounds.divergence import triangular_gaussian_kl, triangular_log_density_ratio
 
@@ -25,18 +24,14 @@ def _torch(mean, lower):
 
 
 @pytest.mark.parametrize("std_q", [1.0, 0.3])
-def test_divergence_and_ratio_are_those_of_full_gaussians(std_q):
+def test_the_ratio_is_that_of_full_gaussians(std_q):
     laws = _laws()
     weights = laws["mean_q"] + std_q * RNG.normal(size=(3, 6)) @ laws["factor"].T
-    wanted = ratio = 0.0
+    ratio = 0.0
     for k in range(3):
         q, p = (_torch(laws["mean_q"][k], std_q * laws["factor"]), _torch(laws["mean_p"][k], np.diag(laws["std_p"][k])))
-        wanted += float(kl_divergence(q, p))
         row = torch.tensor(weights[k])
         ratio += float(q.log_prob(row) - p.log_prob(row))
-    found = triangular_gaussian_kl(**laws, std_q=std_q)
-    assert wanted <= found * (1 + 1e-12)
-    assert found == within_rounding(wanted)
     found = triangular_log_density_ratio(weights, **laws, std_q=std_q)
     assert ratio - 1e-12 * abs(ratio) <= found <= ratio + 1e-9 * (1 + abs(ratio))
 

@@ -163,7 +163,6 @@ def log_partition(fraction):
 
 
 LOG_PARTITION = log_partition(1.0)
-MARKOV, HALF_MARKOV, CHERNOFF, JENSEN = LOG_PARTITION
 WEIGHTED = (unequal_batches(alike=True), unequal_batches(alike=False))
 MONTE_CARLO = (shared_weights, fresh_weights)
 OVERALL = (single_draw, sampled_posterior)

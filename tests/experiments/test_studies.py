@@ -19,20 +19,6 @@ from tests.marks import every_case, slow
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "results.md"
 NAMES = list(studies())
-# Copied from the papers' texts, column by column, without our own tables.
-PRINTED = {
-    "papers.knolle": """
-        0.984 0.999 0.0020 0.5 0.967 0.996 0.0210 0.5 0.963 0.995 0.0044
-        0.857 0.942 0.0526 6.0 0.783 0.910 0.1790 6.0 0.786 0.920 0.0833""",
-    "papers.zhang_bu": """
-        0.90 0.95 0.89 0.95 0.96 0.90 0.80 0.81 0.97 0.98 0.78 0.77 0.98 0.97 0.77 0.95 0.97 0.99
-        0.204 0.641 0.024 0.052 0.167 0.141 0.166 0.166 0.007 0.175 0.035 0.175 0.126 0.465 0.008 0.289
-        0.008 0.080 0.030 0.041 0.078 0.225 0.002 0.725 0.013 0.089 0.016 0.139 0.106 0.625 0.005 0.299
-        0.510 0.523 1.276 0.562 0.682 0.591""",
-    "papers.p3sgd": "95.23 6.97 94.31 7.10 93.57 4.97 94.38 8.48 93.24 5.13 92.15 4.70",
-}
-"""Tables 1 and 2 of Knolle et al., Tables 1 to 3 of Zhang and Bu but for times and a run that diverged, Table 2 of Wu
-et al."""
 
 
 def _records():
@@ -97,17 +83,6 @@ def test_every_row_of_sentences_that_is_kept_is_answered_once():
     once = {key for key, kept in keep.items() if kept in ("yes", "line", "add", "errata")}
     assert {key: answered[key] for key in once if answered[key] != 1} == {}
     assert [key for key, kept in keep.items() if kept == "merge" and not answered[key]] == []
-
-
-@every_case("name", [name for name in PRINTED if name in sections()])
-def test_every_number_of_a_printed_table_is_beside_ours(name):
-    lines = [one for study in sections()[name].studies for one in study.numbers]
-    found = Counter(
-        float(number)
-        for one in lines for value, _ in one.numbers.values() for number in re.findall(r"\d*\.?\d+", str(value or ""))
-    )  # fmt: skip
-    printed = Counter(map(float, PRINTED[name].split()))
-    assert {number: count for number, count in printed.items() if found[number] < count} == {}
 
 
 def test_the_page_of_results_is_made_again_byte_for_byte():

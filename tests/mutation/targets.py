@@ -2,6 +2,7 @@
 
 _COSTS = "test_laws.py::test_costs_add_up_and_value_follows_from_costs_and_inputs_alone"
 _LAWS = f"{_COSTS} test_laws.py::test_nan_and_misuse_are_refused_by_name"
+_ALONE = "test_laws.py::test_bounds_of_one_price_obey_the_laws"
 _ENDS = "test_fuzz.py::test_values_at_the_ends_of_float64_are_safe"
 _PRIVATE = "test_private_priors.py test_private_pac_bayes.py"
 _ACCOUNTS = " ".join(f"accounting/test_{name}.py" for name in ("one_step", "uses", "too_little_noise", "compositions"))
@@ -37,18 +38,18 @@ TARGETS = {
     "noisy_runs": "test_noisy_sums.py",
     "noisy_steps": "test_noisy_sums.py",
     "objectives": "test_objectives.py test_kl_gradient.py test_faults_of_others.py",
-    "one_draw": f"test_prices.py test_catalogue.py test_noisy_sums.py {_LAWS}",
+    "one_draw": f"test_catalogue.py test_noisy_sums.py {_LAWS}",
     "pac_bayes": f"test_pac_bayes.py test_catalogue.py test_faults_of_others.py {_LAWS} {_ENDS}",
     "partition": "test_partition.py test_gibbs_estimates.py",
     "people": "test_people.py test_new_example.py",
-    "prices": f"test_prices.py {_PRIVATE} test_order.py {_LAWS} test_noisy_sums.py",
-    "privacy": "test_prices.py test_privacy_records.py accounting/test_uses.py",
+    "prices": f"{_PRIVATE} test_order.py {_LAWS} test_noisy_sums.py",
+    "privacy": "test_privacy_records.py accounting/test_uses.py",
     "privacy_loss": "test_privacy_records.py test_private_pac_bayes.py test_transfer.py",
-    "printed": f"test_prices.py {_PRIVATE} test_laws.py::test_names_of_papers_and_users_are_cells",
-    "pure_transfer": f"test_prices.py {_PRIVATE} test_order.py {_COSTS}",
+    "printed": f"{_PRIVATE} test_laws.py::test_names_of_papers_and_users_are_cells {_ALONE}",
+    "pure_transfer": f"{_PRIVATE} test_order.py {_COSTS}",
     "refined": f"test_catalogue.py {_LAWS} {_ENDS}",
     "released": f"{_PRIVATE} test_noisy_sums.py {_LAWS}",
-    "reliability": f"test_prices.py test_reliability.py {_LAWS}",
+    "reliability": f"test_reliability.py {_LAWS} {_ALONE}",
     "reliability_bins": "test_reliability_bins.py test_reliability.py",
     "risk_control": "test_risk_control.py",
     "running_mean": "test_monitor.py",

@@ -1,7 +1,6 @@
 """Binomial tails: exactly in fractions for small n, in log space for large."""
 
 from fractions import Fraction
-from functools import cache
 from math import comb, log, log1p
 
 import numpy as np
@@ -19,9 +18,3 @@ def log_cdf(k, n, p):
     j = np.arange(k + 1)
     log_choose = gammaln(n + 1) - gammaln(j + 1) - gammaln(n - j + 1)
     return float(logsumexp(log_choose + j * log(p) + (n - j) * log1p(-p)))
-
-
-@cache
-def xi(n):
-    """Maurer's constant by its definition, Σ_k C(n,k) (k/n)^k (1-k/n)^(n-k)."""
-    return sum((Fraction(comb(n, k) * k**k * (n - k) ** (n - k), n**n) for k in range(n + 1)), Fraction(0))

@@ -5,9 +5,8 @@ costs.
 """
 
 import prices_by_mpmath as prices
-from binomial import xi
 from gibbs_by_mpmath import certificate_on_a_grid
-from kl_by_mpmath import kl_upper
+from kl_by_mpmath import kl_upper, xi
 from mpmath import expm1, log, mpf, sqrt
 
 
@@ -16,8 +15,7 @@ def log_inverse(inputs):
 
 
 def log_xi(inputs):
-    exact = xi(inputs["n"])
-    return log(mpf(exact.numerator) / exact.denominator)
+    return log(xi(inputs["n"]))
 
 
 def numbered(inputs, name):

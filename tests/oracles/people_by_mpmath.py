@@ -74,11 +74,6 @@ def _orders(sample):
     return factorial(len(sample)) // prod(factorial(c) for c in counts)
 
 
-def new_person(kinds):
-    """The risk for a new person."""
-    return fsum(probability * total / size for probability, size, total in kinds)
-
-
 def new_example(kinds):
     """The risk for a new example."""
     examples = fsum(probability * size for probability, size, _ in kinds)

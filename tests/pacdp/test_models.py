@@ -28,36 +28,19 @@ def test_parameter_counts(architecture, classes, count):
     assert model(torch.zeros(4, *IMAGE)).shape == (4, 1 if classes == 2 else classes)
 
 
-def in_colour(name, **how):
-    return build(Architecture(name=name, **how), input_shape=(3, 32, 32), classes=10, generator=seeded(0))
-
-
-def pictures():
-    return torch.rand(3, 3, 32, 32, generator=seeded(1))
-
-
-def test_all_cnn_is_that_of_its_paper():
-    widths = [(3, 96, 9), *[(96, 96, 9)] * 2, (96, 192, 9), *[(192, 192, 9)] * 3, (192, 192, 1), (192, 10, 1)]
-    by_hand = sum(size * inputs * outputs + outputs for inputs, outputs, size in widths)
-    model = in_colour("allcnn")
-    assert parameter_count(model) == by_hand == 1_369_738
-    images = pictures()
-    with torch.no_grad():
-        assert model(images).shape == (3, 10)
-        assert model[:-2](images).shape == (3, 10, 6, 6)
-
-
-def test_resnet_18_is_that_of_its_paper():
-    model = in_colour("resnet18", norm="group")
-    by_hand = 9 * (3 * 64 + 4 * 64 * 64 + (64 + 3 * 128) * 128 + (128 + 3 * 256) * 256 + (256 + 3 * 512) * 512)
-    by_hand += 64 * 128 + 128 * 256 + 256 * 512 + 512 * 10 + 10
-    widths = 5 * (64 + 128 + 256 + 512)
-    assert parameter_count(model) == by_hand + 2 * widths == 11_173_962
-    images = pictures()
+@every_case(
+    ("name", "norm", "count", "before", "maps"),
+    [("allcnn", "none", 1_369_738, -2, (10, 6, 6)), ("resnet18", "group", 11_173_962, -3, (512, 4, 4))],
+)
+def test_large_networks_are_those_of_their_papers(name, norm, count, before, maps):
+    """In parameters, and in the maps before they are averaged."""
+    images = torch.rand(3, 3, 32, 32, generator=seeded(1))
+    model = build(Architecture(name=name, norm=norm), input_shape=images.shape[1:], classes=10, generator=seeded(0))
+    assert parameter_count(model) == count
     with torch.no_grad():
         assert model(images).shape == (3, 10)
         assert torch.allclose(model(images)[1:2], model(images[1:2]), atol=1e-5), "examples do not mix"
-        assert model[:-3](images).shape == (3, 512, 4, 4)
+        assert model[:before](images).shape == (3, *maps)
 
 
 def test_a_residual_block_adds_what_goes_around_it():

@@ -184,15 +184,6 @@ def test_networks_and_losses_that_treat_examples_alone_pass(seed):
         require_true_slope(loss, OUTPUTS, LABELS)
 
 
-def test_pools_have_the_data_made_up_inputs_and_no_words_but_the_datas():
-    words = torch.tensor([[3, 9], [9, 4], [4, 4]])
-    both = pool(words)
-    assert both.shape == (2 * MOST, 2)
-    assert torch.equal(both[:MOST], words.repeat(11, 1))
-    assert set(both.flatten().tolist()) == {3, 4, 9}
-    assert pool(torch.zeros(2, 1, 4))[MOST:].abs().max() > 1e3
-
-
 def test_a_compiled_form_that_is_another_loss_is_refused():
     def steeper(logits, labels, out):
         mean, error = CROSS_ENTROPY.compiled(logits, labels, out)  # type: ignore[misc]

@@ -22,16 +22,14 @@ from bounds.accounting import (
 )
 
 REPLACE = "replace-one"
-FIFTY = sampled_gaussians(sample_rate=0.01, noise_multipliers=np.linspace(0.9, 1.6, 50))
 
 
 def upper(event, *at, **options):
     return spent(event, *at, **options).upper
 
 
-@pytest.mark.parametrize("event", [HEADLINE, pytest.param(FIFTY, marks=pytest.mark.slow)], ids=["one level", "fifty"])
-def test_refining_the_grid_narrows_the_bracket(event):
-    made = [spent(event, resolution=resolution) for resolution in (0.2, 0.05, 0.01)]
+def test_refining_the_grid_narrows_the_bracket():
+    made = [spent(HEADLINE, resolution=resolution) for resolution in (0.2, 0.05, 0.01)]
     assert made[0].upper > made[1].upper > made[2].upper >= made[2].lower > made[1].lower > made[0].lower
     assert made[1].estimate == pytest.approx(made[2].estimate, abs=2e-4)
 
@@ -172,7 +170,6 @@ def test_small_deltas_do_not_drown_in_the_noise_of_transforms():
     ("sigma", "rate", "count", "delta", "adjacency"),
     [
         (0.1, 0.3, 2064, 1e-28, "replace-one"),
-        (0.118, 0.999, 625, 2e-7, "replace-one"),
         pytest.param(0.545, 1e-6, 52_926, 0.00988, "add-remove", marks=pytest.mark.slow),
         (0.47, 1e-9, 25_665, 1e-14, "add-remove"),
         (1000.0, 0.999, 100_000, 1e-20, "add-remove"),

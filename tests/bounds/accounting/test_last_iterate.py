@@ -88,13 +88,6 @@ def test_any_schedule_is_the_best_of_all_shifts(seed):
     assert linear(c, last, sigma) < 0.999 * schedule(c, last, sigma).mu()
 
 
-def test_public_batches_in_turn():
-    """Ten batches an epoch, twenty epochs: a record of the first batch is forgotten better than one of the last."""
-    of_batch = lambda k: [float(t % 10 == k) for t in range(200)]  # noqa: E731
-    first, last = (schedule([0.99] * 200, of_batch(k), [1.0] * 200).mu() for k in (0, 9))
-    assert (first, last) == (pytest.approx(1.18, abs=0.01), pytest.approx(1.53, abs=0.01))
-
-
 GRID = np.linspace(-14.0, 14.0, 1401)
 
 

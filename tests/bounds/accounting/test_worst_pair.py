@@ -88,20 +88,6 @@ def test_no_pair_in_the_plane_exceeds_opposite_contributions(q, sigma, epsilon):
     assert -best.fun <= most + room
 
 
-@pytest.mark.slow
-@every_setting
-def test_closed_form_agrees_with_plain_quadrature_on_the_line(q, sigma):
-    """In one dimension, both signs of ε and both orders of the pair, straight from the densities."""
-    z, step = np.linspace(-1 - 11 * sigma, 1 + 11 * sigma, 200_001, retstep=True)
-    laws = {mean: (1 - q) * normal(z, 0, sigma) + q * normal(z, mean, sigma) for mean in np.linspace(-1.0, 1.0, 9)}
-    for epsilon, a, b in product((-0.7, -0.05, 0.0, 0.05, 0.7), laws, laws):
-        value = step * np.maximum(laws[a] - exp(epsilon) * laws[b], 0.0).sum()
-        assert value <= worst(q, sigma, epsilon) + 1e-7
-        if a * (a - b) >= 0.0 and b * (b - a) >= 0.0:
-            plane = hockey_stick(np.array([a, 0.0]), np.array([b, 0.0]), q, sigma, epsilon)
-            assert value == pytest.approx(plane, abs=1e-7)
-
-
 @pytest.mark.parametrize(("q", "sigma", "epsilon"), [(0.1, 1.0, 0.1), (0.5, 1.5, -0.3), (0.02, 0.8, 0.05)])
 def test_two_releases_of_one_sample_do_not_gain_by_looking_at_the_first(q, sigma, epsilon):
     """The second pair may depend on the first release; at its best it makes one pair at noise σ/√2."""

@@ -41,9 +41,7 @@ def test_no_person_is_in_two_parts(of_people):
     assert drawn.data.units == 10
     assert drawn.data.n == np.isin(of_people.people, list(first | second)).sum()
 
-
-def test_one_image_of_each_person_makes_images_the_records(of_people):
-    drawn = sample(replace(CONFIG, one_each=True))
+    drawn = sample(replace(CONFIG, one_each=True))  # an image of each person makes images the records
     assert (drawn.data.n, drawn.first.n, drawn.second.n) == (10, 5, 5)
     assert drawn.data.people is None
 

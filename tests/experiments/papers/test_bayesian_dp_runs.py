@@ -12,7 +12,6 @@ from torch.testing import assert_close
 
 from experiments.runs.bayesian import CNN, BayesRun, Fitted, fit, member_outputs, network, train_plain
 from experiments.runs.bayesian_curves import simulated
-from experiments.runs.bayesian_images import judged
 from pacdp.cli.private.algorithms import Public, mechanism
 from pacdp.cli.private.config import Budget, PrivateConfig, Sampling
 from pacdp.cli.private.methods import DPBBP, DPSGD, DPSGLD, DPMCDropout
@@ -72,24 +71,6 @@ def test_plain_sgld_has_the_thermal_noise_and_no_other(drift):
     assert_close(module.weight.detach() - before, moved[:, None])
 
 
-def test_without_clipping_and_with_little_noise_private_training_is_the_plain_twin():
-    inputs, targets = _data()
-    weights = []
-    for private in (True, False):
-        torch.manual_seed(0)
-        run = BayesRun(
-            config=_config(DPSGD(learning_rate=0.05), sigma=1e-3, clip=100.0, steps=20),
-            private=private,
-            members=1,
-            curve=2,
-        )
-        fitted = fit(run, Sequential(Linear(1, 2)), inputs, targets, loss=_squares, public=PUBLIC)
-        assert list(fitted.kept) == [10, 20]
-        assert ("epsilon" in fitted.spent) == private
-        weights.append(fitted.kept[20])
-    assert_close(*weights, rtol=1e-3, atol=2e-3)
-
-
 def _members(run, module, inputs):
     return list(member_outputs(run, Fitted(module.eval(), {}, {}), inputs))
 
@@ -132,14 +113,6 @@ def test_the_cnn_is_opacus_with_first_weights_of_the_seed():
     images = torch.rand(2, 1, 28, 28, generator=seeded(0))
     assert_close(one(images), two(images))
     assert not torch.allclose(one(images), other(images))
-
-
-def test_the_members_mean_is_judged():
-    members = np.array([[[0.9, 0.1], [0.6, 0.4]], [[0.7, 0.3], [0.8, 0.2]]])
-    found = judged(members, np.array([0, 1]))
-    assert (found["accuracy"], found["n"]) == (0.5, 2)
-    assert isclose(found["one_bin_ece"], 0.75 - 0.5)
-    assert isclose(found["filled_mce"], 0.7)
 
 
 def test_curves_have_the_noise_and_smoothness_that_are_said():

@@ -19,7 +19,6 @@ from experiments.runs.frontier import (
     XRAYS,
     FrontierRun,
     algorithm,
-    carry_out,
     frontier_jobs,
     loss_of,
     noise_of,
@@ -37,19 +36,6 @@ from pacdp.schedules import Table
 
 SMALL = FrontierRun(hidden=(8,), sample_rate=0.1, steps=12, kept=3, budget=Budget(epsilon=8.0, delta=1e-3))
 SETTING = ["method", "averaged", "clip_norm", "reach", "steps"]
-
-
-def test_dp_sgld_with_constant_steps_is_dp_sgd_to_the_last_digit_at_what_it_says(tmp_path):
-    found = [
-        carry_out(replace(SMALL, clip_norm=0.5, **how), RUNTIME, tmp_path)
-        for how in ({}, {"method": "DP-SGLD"}, {"method": "DP-SGLD", "decay": True})
-    ]
-    assert all(0.98 * 8.0 < run["epsilon"] <= 8.0 for run in found)
-    one, other, apart = (run["scores"] for run in found)
-    assert other["averaged"]["nll_nats"] != other["last"]["nll_nats"]
-    for name in ("last", "averaged"):
-        assert other[name] == pytest.approx(one[name], rel=1e-4)
-    assert apart["last"]["nll_nats"] != pytest.approx(one["last"]["nll_nats"], rel=1e-3)
 
 
 def test_falling_steps_keep_their_mean_and_their_noise_follows_them_at_the_same_epsilon():

@@ -52,7 +52,6 @@ DECIDED = [
     (Below(A, B), {"a": [0.1], "b": [0.9]}, None),  # nothing is known of the noise of one seed
     (Below(*SURE[:2]), {"a": [0.1], "b": [0.1001]}, True),
     (Below(*SURE[:2]), {"a": [0.1], "b": [0.1]}, None),
-    (Below(A, B), {"a": [0.1, 0.2, 0.3]}, None),
     (Below(0.4, A), FAR, False),
     (Below(*SHARES), {"a": [0.1], "b": [0.3]}, True),  # counts on 100 examples
     (Below(*SHARES), {"a": [0.15], "b": [0.2]}, None),

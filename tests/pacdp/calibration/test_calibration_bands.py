@@ -18,7 +18,7 @@ from pacdp.calibration import (
     reliability_curve,
     scaled,
 )  # fmt: skip
-from tests.marks import every_case, near, parametrize
+from tests.marks import near, parametrize
 
 
 @parametrize("failure_prob", [0.1, 1e-6])
@@ -30,18 +30,6 @@ def test_bands_are_the_exact_binomial_intervals(failure_prob):
         theirs = stats.binomtest(int(k), int(n)).proportion_ci(1.0 - failure_prob, method="exact") if n else (0.0, 1.0)
         assert end == near(tuple(theirs), rel=1e-9, abs=1e-300)
         assert wide == near(end), "six bins share the failure probability"
-
-
-@every_case("simultaneous", [False, True])
-@parametrize("true", [0.01, 0.5, 0.93])
-def test_bands_miss_no_more_often_than_they_say(true, simultaneous):
-    """Summed over all outcomes of a bin; of four bins at once the chance is at most the sum."""
-    n, failure_prob, missing = 25, 0.1, 0.0
-    for k in range(n + 1):
-        told = {"failure_prob": failure_prob, "simultaneous": simultaneous}
-        lower, upper = accuracy_bands(np.full(4, n), np.full(4, k), **told)
-        missing += stats.binom.pmf(k, n, true) * (not lower[0] <= true <= upper[0])
-    assert missing <= failure_prob / (4 if simultaneous else 1)
 
 
 @parametrize("bins", [1, 10])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from calibration_tools import Case, calibrated, continuous, one_class, pairs, slow_equal_mass, slow_gaps, ties
 from numpy.random import default_rng
-from scipy import special, stats
+from scipy import special
 
 from pacdp import calibration
 from pacdp.calibration import (
@@ -69,19 +69,6 @@ def test_ranges_and_orders(case):
     assert mean_gap - slack <= values["ece"] <= values["mce"] + slack
     assert max(values["sce"], values["ace"]) <= 2 / case.probabilities.shape[1]
     assert ece(*case, bins=4) <= ece(*case, bins=16) + slack, "merged bins cancel"
-
-
-@every_case("accuracy", [0.0, 0.3, 1.0])
-@parametrize("n", [2, 30])
-def test_a_plug_in_error_is_biased_upwards(n, accuracy):
-    """Expectation over all 2^n outcomes, by the binomial law."""
-    probabilities = np.tile([0.7, 0.3], (n, 1))
-    chances = stats.binom.pmf(np.arange(n + 1), n, accuracy)
-    outcomes = [(np.arange(n) >= k).astype(np.int64) for k in range(n + 1)]
-    plug_in = math.fsum(p * ece(probabilities, y) for p, y in zip(chances, outcomes, strict=True))
-    shares = np.arange(n + 1) / n
-    assert plug_in == pytest.approx(chances @ np.abs(shares - 0.7), abs=1e-13)
-    assert plug_in >= abs(accuracy - 0.7) - 1e-13
 
 
 def test_single_precision_meets_edges_in_single_precision_and_its_softmax_is_taken():

@@ -1,9 +1,9 @@
-"""People: counted, hashed, subset; and never in train and test at once."""
+"""People: counted, hashed, subset. Never in train and test at once: test_xrays, test_rows."""
 
 import numpy as np
 from numpy.testing import assert_array_equal
 
-from pacdp.data import DataError, Dataset, make_splits, randomise, require_other_people
+from pacdp.data import Dataset, make_splits, randomise
 from tests.marks import refusal
 
 
@@ -42,10 +42,3 @@ def test_parts_and_other_labels_keep_each_with_their_examples():
     assert NOBODY.subset(make_splits(4, sizes={"a": 2}, seed=1)["a"]).people is None
     other = randomise(one, fraction=1.0, seed=3)
     assert (other.people.tolist(), other.unit) == ([4, 4, 0, 9, 2], "patient")
-
-
-def test_a_person_on_both_sides():
-    require_other_people(toy([1, 2]), toy([3, 0]))
-    require_other_people(NOBODY, toy([3, 0]))
-    with refusal(r"train and test of toy share 1 patient \(the first has number 2\); move all", DataError):
-        require_other_people(toy([1, 2, 2]), toy([3, 2]))
