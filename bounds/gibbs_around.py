@@ -39,6 +39,8 @@ _HALF_ULP = 2.0**-53
 _BLOCK = 2500
 _DEPTH = 40.0
 """Nats by which the trapezoid rule's error lies below the integrand on the edge of its strip."""
+_MOST = 400.0
+"""Squared ratios of spreads for which the trapezoid rule of several heads is made; others are errors, almost."""
 _ENDS = 14.0
 """Nodes go so many standard deviations either way."""
 
@@ -311,7 +313,7 @@ def wrong_classes(laws: Sequence[Margins], labels: NDArray[np.int64]) -> float:
     places = np.arange(len(labels))
     own, wide = centres[labels, places], spreads[labels, places]
     ratios = np.sum((wide / spreads) ** 2, axis=0)  # that of the label is the 1 of the density
-    width = math.sqrt(_DEPTH / (2.0 * float(ratios.max())))
+    width = math.sqrt(_DEPTH / (2.0 * min(float(ratios.max()), _MOST)))
     step = _rounded_down(2.0 * math.pi * width / _DEPTH)
     nodes = step * np.arange(-math.ceil(_ENDS / step), math.ceil(_ENDS / step) + 1)
     right = np.zeros(len(labels))
@@ -321,7 +323,8 @@ def wrong_classes(laws: Sequence[Margins], labels: NDArray[np.int64]) -> float:
             others = labels != k
             logs[others] += special.log_ndtr((own + wide * node - centres[k])[others] / spreads[k, others])
         right += step / math.sqrt(2.0 * math.pi) * np.exp(logs - 0.5 * node**2)
-    strip = 2.0 * math.exp(0.5 * width**2 * float(ratios.max())) / math.expm1(2.0 * math.pi * width / step)
+    edges = np.exp(np.minimum(0.5 * width**2 * ratios, 100.0)) / math.expm1(2.0 * math.pi * width / step)
+    strip = float(np.minimum(2.0 * edges, 1.0).mean())
     off = 2.0 * max(one.away for one in laws) + 4.0 * _HALF_ULP * float(np.abs(centres).max() + _ENDS * spreads.max())
     slack = strip + 2.0 * special.ndtr(-(_ENDS - step)) + len(laws) * off / float(spreads.min())
     slack += _gamma(len(nodes) + 64 * len(laws)) * (1.0 + _ENDS**2)
