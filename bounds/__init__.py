@@ -16,7 +16,6 @@ from bounds.combine import best_of, overall_certificate, prior_scale_grid
 from bounds.compression import compression, compression_weights
 from bounds.disagreement import disagreement
 from bounds.exchangeability import Exchangeability, exchangeable
-from bounds.gibbs import gibbs_kl
 from bounds.gibbs_posterior import gibbs_catoni, gibbs_pac_bayes
 from bounds.hypotheses import Hypothesis, declared, proved, unproved
 from bounds.kl import binary_kl, binary_kl_lower, binary_kl_upper
@@ -26,8 +25,7 @@ from bounds.monitor import Monitor
 from bounds.monotone_control import control_false_negatives, control_miscoverage
 from bounds.monte_carlo import correlated_risk_upper, gibbs_risk_upper, weighted_risk_upper
 from bounds.new_example import new_example_betting, new_example_kl, new_example_pac_bayes
-from bounds.noisy_plan import langevin_noise, plan_noisy_sum
-from bounds.noisy_runs import noisy_sum_realised, noisy_sum_worst_case, poisson_sum, poisson_sum_realised
+from bounds.noisy_runs import noisy_sum_realised, noisy_sum_worst_case, poisson_sum_realised
 from bounds.noisy import PoissonSum, RealisedPoissonSum, RealisedSum, WorstCaseSum
 from bounds.one_draw import disintegrated, disintegrated_renyi
 from bounds.pac_bayes import catoni, catoni_grid, langford_seeger, linear, maurer, mcallester, quadratic, thiemann
@@ -40,7 +38,7 @@ from bounds.privacy import ApproxDP, GaussianDP, PrivacyClaim, PureDP, ZeroConce
 from bounds.privacy_loss import PrivacyLossDistribution
 from bounds.refined import recursive, split_kl, unexpected_bernstein
 from bounds.released import chernoff, hoeffding, kl_chernoff
-from bounds.reliability import brier_risk, ece_hoeffding, ece_pac_bayes, ece_second_moment
+from bounds.reliability import ece_hoeffding, ece_pac_bayes, ece_second_moment
 from bounds.reliability_bins import CalibrationSample, calibration_sample, mce_clopper_pearson
 from bounds.reliability_bins import mce_hoeffding
 from bounds.risk_control import control_groups, control_risk, control_selective_risk, control_set_size
@@ -79,7 +77,6 @@ __all__ = [
     "binary_kl",
     "binary_kl_lower",
     "binary_kl_upper",
-    "brier_risk",
     "calibration_sample",
     "catoni",
     "catoni_grid",
@@ -109,14 +106,12 @@ __all__ = [
     "for_a_new_person",
     "gibbs_catoni",
     "gibbs_draws",
-    "gibbs_kl",
     "gibbs_pac_bayes",
     "gibbs_risk_upper",
     "hoeffding",
     "hoeffding_upper",
     "kl_chernoff",
     "kl_chernoff_upper",
-    "langevin_noise",
     "langford_seeger",
     "linear",
     "log_xi",
@@ -141,8 +136,6 @@ __all__ = [
     "overall_certificate",
     "partition",
     "people_sample",
-    "plan_noisy_sum",
-    "poisson_sum",
     "poisson_sum_realised",
     "printed",
     "prior_scale_grid",

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 _WIDEST = 2**53  # doubles skip whole numbers beyond
 _INF = float("inf")
@@ -84,30 +83,27 @@ def text(**values: Any) -> None:
             raise ValueError(f"{name} must be text, got {value!r}.")
 
 
-def array(name: str, values: Any) -> NDArray[np.float64]:
-    """``values`` as an array of doubles, if they are real numbers."""
-    try:
-        made: Any = np.asarray(values)
-    except (TypeError, ValueError, OverflowError):
-        made = np.asarray(None)
-    if made.dtype.kind not in "biuf":
-        raise ValueError(f"{name} must be real numbers of one shape, got {_short(values)}; pass floats.")
-    return np.asarray(made, dtype=np.float64)
-
-
 def records(name: str, values: Any, kind: type[Record]) -> tuple[Record, ...]:
     """``values`` as a tuple, if each of them is of this kind."""
     made = _items(values)
     if made is None or not all(isinstance(value, kind) for value in made):
-        raise ValueError(f"{name} must be {kind.__name__} records in a list, got {_short(values)}.")
+        raise ValueError(f"{name} must be {kind.__name__} records in a list, got {short(values)}.")
     return cast(tuple[Record, ...], made)
+
+
+def pairs(name: str, values: Any) -> list[tuple[Any, Any]]:
+    """``values`` as a list of pairs, if they are such."""
+    made = [records(name, pair, object) for pair in records(name, values, object)]
+    if not all(len(pair) == 2 for pair in made):
+        raise ValueError(f"{name} must be pairs in a list, got {short(values)}.")
+    return cast(list[tuple[Any, Any]], made)
 
 
 def reals(name: str, values: Any) -> tuple[float, ...]:
     """``values`` as a tuple of floats, if they are real numbers."""
     made = None if isinstance(values, str) else _items(values)
     if made is None:
-        raise ValueError(f"{name} must be a list of real numbers, got {_short(values)}; pass floats.")
+        raise ValueError(f"{name} must be a list of real numbers, got {short(values)}; pass floats.")
     for value in made:
         real(**{name: value})
     return tuple(float(value) for value in made)
@@ -161,6 +157,7 @@ def _integers(least: int, values: dict[str, Any]) -> None:
             raise ValueError(f"{name} must be at most 2**53, beyond which doubles skip whole numbers; pass fewer.")
 
 
-def _short(values: Any) -> str:
+def short(values: Any) -> str:
+    """Values in a refusal, cut where they are many."""
     text = repr(values)
     return text if len(text) <= 80 else f"{text[:77]}..."

@@ -18,13 +18,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bounds._arrays import Array
 from bounds._rounding import outward
 from bounds.privacy import ApproxDP
 from bounds.privacy_loss import PrivacyLossDistribution
 
-Array = NDArray[np.float64]
 _ULP = 2.0**-52
 _COARSE = 2048
 

@@ -1,6 +1,7 @@
 """Rounding to the safe side: a few ulp of slack on sums of non-negative terms."""
 
 import math
+from collections.abc import Callable
 
 # Sums here have at most eight non-negative terms, each a product, quotient, square root or logarithm within
 # 2 ulp: their relative error stays below 8 ulp, 2**-52 being the widest an ulp gets relative to its number.
@@ -25,6 +26,16 @@ def total(*nats: float) -> float:
         return outward(math.fsum(nats))
     except OverflowError:
         return math.inf
+
+
+def least(enough: Callable[[float], bool], low: float, high: float, *, relative: float, absolute: float = 0.0) -> float:
+    """About the least number above ``low`` that is enough, by halving; always one that is, if ``high`` is."""
+    for _ in range(100):
+        middle = 0.5 * (low + high)
+        if high - low <= absolute + relative * high or not low < middle < high:
+            break
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
 
 
 def log_inverse(probability: float) -> float:

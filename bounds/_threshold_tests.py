@@ -3,12 +3,14 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bounds import _check
+from bounds._arrays import Array, as_given, doubles, names, rates
 from bounds._rounding import outward
 from bounds.budget import FailureBudget
 from bounds.certificate import Certificate
@@ -112,122 +114,119 @@ class Tests:
 
     def control(self, losses: Columns, *, of: str, measures: str, **inputs: int) -> RiskControl:
         """The last threshold that passed, with its certificate."""
-        budget = FailureBudget(self.failure_prob).spend(THRESHOLDS, self.failure_prob)
-        level = budget.share(THRESHOLDS, self.starts)
+        level = FailureBudget(self.failure_prob).spend(THRESHOLDS, self.failure_prob).share(THRESHOLDS, self.starts)
         tests = self._walk(losses, level)
-        passed = [position for position, one in tests.items() if one.passed]
-        chosen = tests[max(passed)] if passed else None
-        each = self.starts == len(self.thresholds)  # every limit holds, not only the decisions
-        certificate = certified(
+        last = max((position for position, one in tests.items() if one.passed), default=None)
+        return controlled(
             self.function,
-            1.0 if chosen is None else (chosen.limit if each else float(self.target)),
-            chosen,
+            tuple(tests.values()),
+            None if last is None else tests[last],
+            share=0.0 if last is None else float(np.count_nonzero(~np.isnan(losses(last)))) / self.n,
+            limits_hold=self.starts == len(self.thresholds),
+            target=self.target,
+            level=level,
             of=of,
             measures=measures,
             failure_prob=self.failure_prob,
             inputs={"n": self.n, "target": float(self.target), "starts": int(self.starts), "level": level}
             | {"thresholds": ", ".join(map(repr, self.thresholds)), **inputs},
-            budget=budget.spent,
+            budget=THRESHOLDS,
             reference=REFERENCE,
-        )
-        share = 0.0
-        if passed:
-            share = float(np.count_nonzero(~np.isnan(losses(max(passed))))) / self.n
-        return RiskControl(
-            threshold=None if chosen is None else chosen.threshold,
-            target=float(self.target),
-            certificate=certificate,
-            tests=tuple(tests.values()),
-            level=level,
-            share=share,
         )
 
     def _walk(self, losses: Columns, level: float) -> dict[int, ThresholdTest]:
         """The tests by position: from each start on, until one fails."""
         count = len(self.thresholds)
-        parts = [np.arange(self.n)] if self.groups is None else list(parts_of(self.groups, self.n).values())
+        parts = parts_of(self.groups, self.n)
+        limit = partial(errors_upper if self.exact else betting_upper, failure_prob=level)
         found: dict[int, ThresholdTest] = {}
         for start in range(self.starts):
             position = start * count // self.starts
             while position < count and position not in found:
                 column = losses(position).astype(np.float64)
-                found[position] = self._tested(self.thresholds[position], [column[part] for part in parts], level)
+                samples = [column[part][~np.isnan(column[part])] for part in parts.values()]
+                found[position] = tested(self.thresholds[position], samples, self.target, limit)
                 if not found[position].passed:
                     break
                 position += 1
         return dict(sorted(found.items()))
 
-    def _tested(self, threshold: float, groups: list[NDArray[np.float64]], level: float) -> ThresholdTest:
-        samples = [losses[~np.isnan(losses)] for losses in groups]
-        limits = [self._limit(sample, level) for sample in samples]
-        means = [min(1.0, outward(float(sample.mean()))) if sample.size else 0.0 for sample in samples]
-        limit = max(limits)
-        return ThresholdTest(
-            threshold=threshold,
-            records=min(sample.size for sample in samples),
-            risk=max(means),
-            limit=limit,
-            passed=limit <= self.target,
-        )
 
-    def _limit(self, sample: NDArray[np.float64], level: float) -> float:
-        if sample.size == 0:
-            return 1.0
-        if self.exact:
-            return clopper_pearson_upper(int(sample.sum()), int(sample.size), level)
-        return betting_upper(sample, level)
+def errors_upper(errors: Array, failure_prob: float) -> float:
+    """The exact upper limit of a rate of errors, given as zeros and ones."""
+    return clopper_pearson_upper(int(errors.sum()), int(errors.size), failure_prob)
 
 
-def certified(
+def tested(threshold: float, samples: list[Array], target: float, limit: Callable[[Array], float]) -> ThresholdTest:
+    """What the losses of the records that count, group by group, say of a threshold: the worst of the groups."""
+    limits = [limit(sample) if sample.size else 1.0 for sample in samples]
+    means = [min(1.0, outward(float(sample.mean()))) if sample.size else 0.0 for sample in samples]
+    return ThresholdTest(
+        threshold=threshold,
+        records=min(sample.size for sample in samples),
+        risk=max(means),
+        limit=max(limits),
+        passed=max(limits) <= target,
+    )
+
+
+def controlled(
     function: str,
-    value: float,
+    tests: tuple[ThresholdTest, ...],
     chosen: ThresholdTest | None,
     *,
+    share: float,
+    limits_hold: bool,
+    target: float,
+    level: float,
     of: str,
     measures: str,
     failure_prob: float,
     inputs: Mapping[str, float | int | str],
-    budget: Mapping[str, float],
+    budget: str,
     reference: str,
     known: tuple[Hypothesis, ...] = (),
-) -> Certificate:
-    """The certificate of the risk at a threshold; without one, of a risk that is at most 1."""
-    at: dict[str, float] = {} if chosen is None else {"threshold": chosen.threshold}
-    seen: dict[str, float] = {}
+) -> RiskControl:
+    """A threshold, and the certificate of its limit or the target; without one, of a risk of at most 1."""
+    seen, at, value = dict[str, float](), dict[str, float](), 1.0
     if chosen is not None:
         seen = {"empirical_risk": chosen.risk, "records_counted": chosen.records, "limit": chosen.limit}
-    needs = declared_by(f"the caller of bounds.{function}", function)
-    return Certificate(
+        at, value = {"threshold": chosen.threshold}, chosen.limit if limits_hold else float(target)
+    certificate = Certificate(
         name=function,
         value=value,
         failure_prob=failure_prob,
         of=of,
         measures=measures,
-        hypotheses=merged(needs, known),
+        hypotheses=merged(declared_by(f"the caller of bounds.{function}", function), known),
         terms=seen,
-        budget=budget,
+        budget={budget: float(failure_prob)},
         reference=reference,
         inputs={**inputs, **at, "failure_prob": float(failure_prob)},
+    )
+    return RiskControl(
+        threshold=at.get("threshold"),
+        target=float(target),
+        certificate=certificate,
+        tests=tests,
+        level=level,
+        share=share,
     )
 
 
 def parts_of(groups: Any, n: int) -> dict[str, NDArray[np.intp]]:
-    """The positions of the records of each group, by its name, if ``groups`` names one for each of n records."""
-    try:
-        names = np.asarray(groups)
-    except (TypeError, ValueError, OverflowError):
-        names = np.asarray(None)
-    if names.ndim != 1 or names.dtype.kind not in "iuU" or len(names) != n or n == 0:
-        raise ValueError(
-            f"groups must be one whole number or text for each of the {n} records, got {names.dtype} of shape "
-            f"{names.shape}; name the group of each record."
-        )
-    return {str(name): np.flatnonzero(names == name) for name in np.unique(names)}
+    """The positions of the records of each group, by its name; of all n records where ``groups`` is None."""
+    if groups is None:
+        return {"": np.arange(n)}
+    named = names("groups", groups)
+    if len(named) != n:
+        raise ValueError(f"groups must be one name for each of the {n} records, got {len(named)}; name that of each.")
+    return {str(name): np.flatnonzero(named == name) for name in np.unique(named)}
 
 
-def scores_of(name: str, values: ArrayLike, n: int) -> NDArray[np.float64]:
+def scores_of(name: str, values: ArrayLike, n: int) -> Array:
     """``values`` as one number a record, none of them NaN."""
-    scores = _check.array(name, values)
+    scores = doubles(name, values)
     if scores.shape != (n,) or np.isnan(scores).any():
         raise ValueError(f"{name} must be one number for each of the {n} records, none NaN, got shape {scores.shape}.")
     return scores
@@ -246,16 +245,10 @@ def finite(thresholds: Any) -> tuple[float, ...]:
     return listed
 
 
-def losses_of(values: Any, *, dimension: int) -> tuple[NDArray[np.float64], bool]:
+def losses_of(values: Any, *, dimension: int) -> tuple[Array, bool]:
     """Losses as floats, and whether their type says that they are errors."""
-    try:
-        exact = np.asarray(values).dtype.kind in "biu"
-    except (TypeError, ValueError, OverflowError):
-        exact = False
-    losses = _check.array("losses", values)
+    losses = rates("losses", values)
     if losses.ndim != dimension or losses.size == 0:
         what = "one row a record and one column a threshold" if dimension == 2 else "one number a record"
         raise ValueError(f"losses must be {what}, got shape {losses.shape}.")
-    if not ((losses >= 0.0) & (losses <= 1.0)).all():
-        raise ValueError("losses must lie in [0, 1], got one that does not (or a NaN); rescale the loss to [0, 1].")
-    return losses, exact
+    return losses, as_given(values).dtype.kind in "biu"

@@ -3,7 +3,8 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 import itertools
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
@@ -19,51 +20,46 @@ _MARGINS = (2.0, 0.25, 0.5, 1.0, 4.0, 8.0, 16.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TransferCost:
-    """The price of a private prior, and how it is made up.
+class Charge:
+    """What a price asks for n records at a failure probability.
 
     Attributes:
-        nats: what takes the place of ln(1/failure_prob).
-        alpha: the Rényi order α; infinity where the order makes no difference.
-        a: the level in nats per record above which privacy losses are charged by their excess.
-        failure_transfer: probability spent on the transfer itself, δ₁.
-        failure_privacy: probability that the losses of the n records add up to more than is charged, δ₂.
-        failure_unbounded: probability that one of them is beyond all bounds (a delta, or a mass at infinity).
+        nats: Λ, what takes the place of ln(1/failure_prob), rounded up.
+        budget: what the parts of the failure probability pay for.
+        terms: where the optimum of the price lies.
+        name: of the cost: "confidence" for an independent prior, "transfer" for a private one.
     """
 
     nats: float
-    alpha: float
-    a: float
-    failure_transfer: float
-    failure_privacy: float
-    failure_unbounded: float
-
-    @property
-    def budget(self) -> dict[str, float]:
-        """The parts of the failure probability, by the names they have in a certificate; zeros left out."""
-        return self._parts("transfer", "privacy tail", "unbounded privacy loss")
-
-    @property
-    def terms(self) -> dict[str, float]:
-        """All that the theorem is evaluated at, by the names it has among the terms of a certificate."""
-        parts = self._parts("transfer_prob", "privacy_tail_prob", "unbounded_prob")
-        return {"transfer_alpha": self.alpha, "transfer_level": self.a, **parts}
-
-    def _parts(self, *names: str) -> dict[str, float]:
-        parts = (self.failure_transfer, self.failure_privacy, self.failure_unbounded)
-        return {name: part for name, part in zip(names, parts, strict=True) if part > 0.0}
+    budget: Mapping[str, float]
+    terms: Mapping[str, float] = field(default_factory=dict[str, float])
+    name: str = "transfer"
 
 
-def settled(nats: float, alpha: float, a: float, failure_prob: float) -> TransferCost:
-    """A cost whose whole failure probability pays for the transfer."""
-    return TransferCost(
-        nats=nats, alpha=alpha, a=a, failure_transfer=failure_prob, failure_privacy=0.0, failure_unbounded=0.0
+def charged(
+    nats: float, alpha: float, a: float, transfer: float, privacy: float = 0.0, unbounded: float = 0.0
+) -> Charge:
+    """The charge of the general transfer at the Rényi order α and level a; α is infinite where it makes no difference.
+
+    ``transfer`` is the probability spent on the transfer itself, δ₁; ``privacy`` that the losses of the n records add
+    up to more than is charged, δ₂; ``unbounded`` that one of them is beyond all bounds.
+    """
+    spent = {
+        "transfer": ("transfer_prob", transfer),
+        "privacy tail": ("privacy_tail_prob", privacy),
+        "unbounded privacy loss": ("unbounded_prob", unbounded),
+    }
+    return Charge(
+        nats=nats,
+        budget={word: part for word, (_, part) in spent.items() if part > 0.0},
+        terms={"transfer_alpha": alpha, "transfer_level": a}
+        | {term: part for term, part in spent.values() if part > 0.0},
     )
 
 
 def evaluate(
     law: LossLaw, *, n: int, failure_prob: float, alpha: float, share: float, margin: float, precision: float
-) -> TransferCost:
+) -> Charge:
     """n (a + H_α(a)/δ₂) + α/(α-1) ln(1/δ₁), rounded up, at a good a; ``share`` is δ₁/(δ₁ + δ₂).
 
     Losses beyond the largest finite one by ``margin`` have probability at most infinity_mass / (1 - e^(-margin)) for
@@ -73,27 +69,21 @@ def evaluate(
     spent = share * max(0.0, failure_prob - unbounded)
     left = math.nextafter(math.fsum((failure_prob, -unbounded, -spent)), 0.0)  # all three sum to failure_prob at most
     if not (spent > 0.0 and left > 0.0):
-        return settled(math.inf, alpha, math.inf, failure_prob)
+        return charged(math.inf, alpha, math.inf, failure_prob)
     a = law.level(alpha, left, precision)
     per_record = total(a, law.divergence(alpha, a, margin) / left) if a < math.inf else math.inf
     nats = total(n * per_record, alpha / (alpha - 1.0) * log_inverse(spent))
-    return TransferCost(
-        nats=nats if nats == nats else math.inf,  # whatever overflowed, it was not small
-        alpha=alpha,
-        a=a,
-        failure_transfer=spent,
-        failure_privacy=left,
-        failure_unbounded=unbounded,
-    )
+    nats = nats if nats == nats else math.inf  # whatever overflowed, it was not small
+    return charged(nats, alpha, a, spent, left, unbounded)
 
 
-def search(law: LossLaw, n: int, failure_prob: float) -> TransferCost:
+def search(law: LossLaw, n: int, failure_prob: float) -> Charge:
     """About the cheapest evaluation; the choice depends on the law, n and failure_prob alone."""
     from scipy.optimize import minimize  # takes long to import, and few need it
 
     cheap = law.coarse()
 
-    def at(law: LossLaw, point: tuple[float, float], margin: float, precision: float) -> TransferCost:
+    def at(law: LossLaw, point: tuple[float, float], margin: float, precision: float) -> Charge:
         share = 1.0 / (1.0 + math.exp(-min(max(point[0], -30.0), 30.0)))
         alpha = 1.0 + math.exp(min(max(point[1], -30.0), 8.0))
         options = {"share": share, "alpha": alpha, "margin": margin, "precision": precision}

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any
 
 from bounds import _check
 
@@ -104,24 +104,13 @@ class FailureBudget:
         """Plain types for JSON: format, total, and name and amount of every entry in order."""
         return {"format": FORMAT, "total": self.total, "entries": [list(entry) for entry in self.entries]}
 
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> "FailureBudget":
-        """The ledger that ``to_dict`` wrote. Raises ValueError when the record is not one of this format."""
-        known = isinstance(record, Mapping) and set(record) == {"format", "total", "entries"}  # pyright: ignore[reportUnnecessaryIsInstance]
-        if not known or record["format"] != FORMAT:
-            raise ValueError(f"record must be a ledger of format {FORMAT!r}, got {record!r}.")
-        budget = cls(record["total"])
-        for name, amount in _pairs(record["entries"]):
-            budget = budget.spend(name, amount)
-        return budget
-
     def _sum(self) -> Fraction:
         return sum((Fraction(float(amount)) for _, amount in self.entries), Fraction(0))
 
 
 def _pairs(entries: Any) -> list[tuple[str, Any]]:
     """``entries``, if they are pairs of a name and something."""
-    pairs = [_check.records("entries", pair, object) for pair in _check.records("entries", entries, object)]
-    if not all(len(pair) == 2 and isinstance(pair[0], str) for pair in pairs):
-        raise ValueError(f"entries must be pairs of a name, in words, and an amount, got {entries!r}.")
-    return cast(list[tuple[str, Any]], pairs)
+    pairs = _check.pairs("entries", entries)
+    for name, _ in pairs:
+        _check.text(entries=name)
+    return pairs

@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bounds import _check
+from bounds._arrays import Array, doubles
 from bounds._rounding import inward, outward
 from bounds.kl import poisson_kl
 
@@ -84,10 +85,8 @@ def gaussian_log_density_ratio(
     )
     wide, narrow = (np.broadcast_to(np.log(std), w.shape) for std in (std_p, std_q))
     with np.errstate(over="ignore", under="ignore"):
-        far, near = 0.5 * ((w - mean_p) / std_p) ** 2, 0.5 * ((w - mean_q) / std_q) ** 2
-        parts = [float(np.sum(part)) for part in (wide, -narrow, far, -near)]
-        slack = _ERROR * float(np.sum(np.abs(wide)) + np.sum(np.abs(narrow)) + np.sum(far) + np.sum(near))
-    return math.fsum((*parts, slack)) if math.isfinite(slack) else math.inf
+        far, near = (0.5 * float(np.sum(((w - mean) / std) ** 2)) for mean, std in ((mean_p, std_p), (mean_q, std_q)))
+    return _log_ratio((wide, -narrow), far, near)
 
 
 def triangular_gaussian_kl(
@@ -138,12 +137,17 @@ def triangular_log_density_ratio(
     with np.errstate(over="ignore", under="ignore"):
         far = 0.5 * float(np.sum(((w - mean_p) / wide) ** 2))
     logs = np.log(wide), np.broadcast_to(-np.log(np.diag(lower)), w.shape), np.full(w.shape, -math.log(std_q))
-    slack = _ERROR * (far + 0.5 * near**2 + sum(float(np.sum(np.abs(each))) for each in logs))
-    parts = (*(float(np.sum(each)) for each in logs), far, -0.5 * near**2, slack)
+    return _log_ratio(logs, far, 0.5 * near**2)
+
+
+def _log_ratio(logs: tuple[Array, ...], far: float, near: float) -> float:
+    """The sum of the logarithms, and ``far`` - ``near``, rounded up."""
+    slack = _ERROR * (far + near + sum(float(np.sum(np.abs(each))) for each in logs))
+    parts = (*(float(np.sum(each)) for each in logs), far, -near, slack)
     return math.fsum(parts) if math.isfinite(slack) else math.inf
 
 
-def _least_length(lower: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+def _least_length(lower: Array, b: Array) -> float:
     """A lower limit of ‖L⁻¹b‖ in Frobenius' norm, for b of differences that were rounded once.
 
     With x ≈ L⁻¹b and X ≈ L⁻¹ the error of x is L⁻¹(b - Lx) = (XL)⁻¹ X(b - Lx), and ‖(XL)⁻¹‖ ≤ 1/(1 - ‖I - XL‖) (Rump,
@@ -168,13 +172,13 @@ def _least_length(lower: NDArray[np.float64], b: NDArray[np.float64]) -> float:
     return length if 0.0 < length < math.inf else 0.0
 
 
-def _triangular(factor: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.float64]:
+def _triangular(factor: ArrayLike, shape: tuple[int, ...]) -> Array:
     """The factor as doubles, if it fits rows of this shape.
 
     Raises:
         ValueError: it is not square, not lower triangular, not finite, or its diagonal is not positive.
     """
-    lower = _check.array("factor", factor)
+    lower = doubles("factor", factor)
     if len(shape) != 2 or lower.shape != (shape[1], shape[1]):
         raise ValueError(f"factor must be [dim, dim] for rows [rows, dim], got {lower.shape} for {shape}")
     if not np.isfinite(lower).all() or np.triu(lower, 1).any() or not (np.diag(lower) > 0.0).all():
@@ -182,9 +186,9 @@ def _triangular(factor: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.float64
     return lower
 
 
-def _coordinates(single_means: bool, **arrays: ArrayLike) -> list[NDArray[np.float64]]:
+def _coordinates(single_means: bool, **arrays: ArrayLike) -> list[Array]:
     """The arrays as doubles, if they describe one space; means may be single numbers where ``single_means`` says so."""
-    made = {name: _check.array(name, values) for name, values in arrays.items()}
+    made = {name: doubles(name, values) for name, values in arrays.items()}
     free = {name for name in made if single_means or name.startswith("std")}
     shapes = {name: array.shape for name, array in made.items() if array.ndim or name not in free}
     if len(set(shapes.values())) > 1:

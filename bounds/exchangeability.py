@@ -6,18 +6,17 @@ be looked at after every score. Proof: docs/guarantees.md, "Exchangeability". Ar
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bounds import _check
+from bounds._arrays import Array, Integers, vector
 from bounds._elementwise import jit
-from bounds._wealth import played
+from bounds._wealth import first_alarm, p_value, played
 
 _POWERS = (0.2, 0.5, 0.8)
-_AT_ONCE = 2**16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -30,7 +29,7 @@ class Exchangeability:
     """
 
     old: int
-    evidence: NDArray[np.float64]
+    evidence: Array
 
     @property
     def new(self) -> int:
@@ -45,7 +44,7 @@ class Exchangeability:
     @property
     def p_value(self) -> float:
         """One over the largest wealth so far, rounded up: a p-value wherever one stops."""
-        return min(1.0, math.nextafter(1.0 / max(1.0, float(self.evidence.max())), 2.0))
+        return p_value(float(self.evidence.max()))
 
     def alarm(self, failure_prob: float) -> int | None:
         """After how many new scores the wealth first reached 1/failure_prob; None when it did not.
@@ -53,8 +52,7 @@ class Exchangeability:
         Formal guarantee: if old and new scores are exchangeable, it ever does so with probability at most failure_prob.
         """
         _check.open_probability(failure_prob=failure_prob)
-        found = np.flatnonzero(self.evidence * failure_prob >= 1.0 + 2.0**-50)
-        return int(found[0]) + 1 if found.size else None
+        return first_alarm(self.evidence, failure_prob)
 
     def __str__(self) -> str:
         return (
@@ -92,24 +90,20 @@ def exchangeable(*, old: ArrayLike, new: ArrayLike, seed: int = 0) -> Exchangeab
     above = 1.0 - below  # U, and 1 - U one step further: both p-values are on the upper end of their steps
     greater = many - less - equal
     p, q = (greater + above * equal) / many, (less + (below + 2.0**-53) * equal) / many
-    arms, evidence = np.zeros(2 * (len(_POWERS) + 1)), np.empty(after.size)
-    for start in range(0, after.size, _AT_ONCE):
-        here = slice(start, start + _AT_ONCE)
-        arms, evidence[here] = played(arms, _factors(p[here], q[here]), start)
+    arms = np.zeros(2 * (len(_POWERS) + 1))
+    _, evidence = played(arms, lambda part: _factors(p[part], q[part]), after.size)
     evidence.setflags(write=False)
     return Exchangeability(old=int(before.size), evidence=evidence)
 
 
-def _factors(p: NDArray[np.float64], q: NDArray[np.float64]) -> NDArray[np.float64]:
+def _factors(p: Array, q: Array) -> Array:
     """What each bet multiplies by; every one falls as its p-value rises, so that rounding p up is safe."""
     columns = [power * one ** (power - 1.0) for one in (p, q) for power in _POWERS]
     return np.column_stack([*columns, 1.5 - p, 1.5 - q])
 
 
 @jit
-def _ranks(
-    counts: NDArray[np.int64], places: NDArray[np.int64], less: NDArray[np.float64], equal: NDArray[np.float64]
-) -> float:
+def _ranks(counts: Integers, places: Integers, less: Array, equal: Array) -> float:
     """How many scores so far are less than each new one, and how many equal it, by a binary indexed tree."""
     size = counts.size
     tree = np.zeros(size + 1, dtype=np.int64)
@@ -133,8 +127,8 @@ def _ranks(
     return 0.0
 
 
-def _scores(name: str, values: ArrayLike) -> NDArray[np.float64]:
-    scores = _check.array(name, values)
-    if scores.ndim != 1 or scores.size == 0 or np.isnan(scores).any():
-        raise ValueError(f"{name} must be a non-empty list of numbers, none NaN, got shape {scores.shape}; flatten it.")
+def _scores(name: str, values: ArrayLike) -> Array:
+    scores = vector(name, values)
+    if np.isnan(scores).any():
+        raise ValueError(f"{name} must be numbers other than NaN, got one; leave it out.")
     return scores

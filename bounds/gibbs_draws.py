@@ -15,13 +15,14 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bounds import _check
+from bounds._arrays import Array, doubles, vector
 from bounds._rounding import inward, outward, total
 from bounds.hypotheses import Hypothesis
 from bounds.noisy import GibbsGradients, GibbsLosses, GibbsRange, known_of
-from bounds.noisy_steps import checked_orders, of_records
+from bounds.noisy_steps import of_records
 
 _ULP = 2.0**-52
 DRAW_ORDERS = tuple(1.0 + 0.05 * 1.5**k for k in range(12))
@@ -87,7 +88,7 @@ def gibbs_losses(
     Raises:
         ValueError: an order does not serve, a loss is above its pivot and ``largest``, or a number is out of range.
     """
-    over, orders = _over(losses, pivots), checked_orders(orders)
+    over = _over(losses, pivots)
     _check.nonnegative(largest=largest, tau=tau)
     _check.count(normaliser=normaliser)
     if over.max() > largest:
@@ -97,20 +98,17 @@ def gibbs_losses(
         )
     scale = outward(float(tau) / int(normaliser))
     ceiling = outward(scale * float(largest))
-    for order in orders:
+    away = over * (scale * (1.0 + 8 * _ULP))  # ψ grows with the distance from 0
+
+    def moment(order: float) -> float:
         if not ceiling < inward(-math.log1p(-inward(1.0 / order))):
             raise ValueError(
                 f"orders must be below 1/(1 - e^(-t)) for t = tau · largest/normaliser = {ceiling!r}, got {order!r}; "
                 f"leave it out, or raise the pivots by a constant."
             )
-    away = over * (scale * (1.0 + 8 * _ULP))  # ψ grows with the distance from 0
-    return GibbsLosses(
-        log_moments=tuple(total(*(order * pivot_tilt(order, away)).tolist()) for order in orders),
-        records=len(over),
-        orders=orders,
-        weights=_check.reals("weights", weights),
-        hypotheses=known_of(hypotheses),
-    )
+        return total(*(order * pivot_tilt(order, away)).tolist())
+
+    return GibbsLosses.of(moment, records=len(over), orders=orders, weights=weights, hypotheses=hypotheses)
 
 
 def gibbs_gradients(
@@ -142,7 +140,6 @@ def gibbs_gradients(
         of_records("squared_lipschitz", squared_lipschitz),
     )
     _check.positive(strong_convexity=strong_convexity)
-    orders = checked_orders(orders)
 
     def moment(order: float) -> float:
         left = (strong_convexity - (order - 1.0) * smooth * (1.0 + 4 * _ULP)) * (1.0 - 4 * _ULP)
@@ -151,16 +148,10 @@ def gibbs_gradients(
         tilts = 0.5 * order * (order - 1.0) * np.minimum(local, lipschitz / strong_convexity)
         return total(*(tilts * (1.0 + 16 * _ULP)).tolist())
 
-    return GibbsGradients(
-        log_moments=tuple(map(moment, orders)),
-        records=len(gradients),
-        orders=orders,
-        weights=_check.reals("weights", weights),
-        hypotheses=known_of(hypotheses),
-    )
+    return GibbsGradients.of(moment, records=len(gradients), orders=orders, weights=weights, hypotheses=hypotheses)
 
 
-def pivot_tilt(order: float, t: NDArray[np.float64]) -> NDArray[np.float64]:
+def pivot_tilt(order: float, t: Array) -> Array:
     """ψ_α(t) = -t - (1/α) ln(1 + α(e^(-t) - 1)) ≥ 0, elementwise, rounded up; infinite from ln(α/(α-1)) on."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         inner = np.log1p(order * np.expm1(-t) * (1.0 + 4 * _ULP * np.sign(t))) / order
@@ -168,10 +159,9 @@ def pivot_tilt(order: float, t: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(np.isfinite(found), np.maximum(found, 0.0), np.inf)
 
 
-def _over(losses: ArrayLike, pivots: ArrayLike) -> NDArray[np.float64]:
+def _over(losses: ArrayLike, pivots: ArrayLike) -> Array:
     """Losses less their pivots, if they are numbers, one for each record."""
-    found = np.atleast_1d(_check.array("losses", losses))
-    over = found - np.broadcast_to(_check.array("pivots", pivots), found.shape)
-    if found.ndim != 1 or not found.size or not bool(np.all(np.isfinite(over))):
+    found, less = vector("losses", losses), doubles("pivots", pivots)
+    if less.shape not in ((), found.shape) or not bool(np.all(np.isfinite(found - less))):
         raise ValueError("losses and pivots must be finite numbers, one for each record; pass those of the draw.")
-    return over
+    return found - less

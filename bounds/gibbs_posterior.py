@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bounds import _check
+from bounds._arrays import Array
 from bounds._assemble import Bill, billed
 from bounds._rounding import inward, outward
 from bounds.certificate import Certificate
@@ -30,8 +30,6 @@ _CELLS = 64
 _TOLERANCE = 2e-10
 _SMALL = 1e-290  # below it differences lose digits, and a bound is 1
 _UP = outward(1.0)
-
-_Array = NDArray[np.float64]
 
 
 def gibbs_pac_bayes(
@@ -80,7 +78,7 @@ def gibbs_pac_bayes(
     rest, count = bill.total_nats, int(n)
     scale = inward(float(error_loss) - low)
 
-    def bound(largest: _Array, smallest: _Array) -> _Array:
+    def bound(largest: Array, smallest: Array) -> Array:
         """Above the certificate at every x in [smallest, largest]."""
         with np.errstate(over="ignore"):
             risk = np.minimum(1.0, (largest - low) / scale * _UP)
@@ -139,7 +137,7 @@ def gibbs_catoni(
     )
 
 
-def _maximum(bound: Callable[[_Array, _Array], _Array], low: float, high: float) -> tuple[float, float]:
+def _maximum(bound: Callable[[Array, Array], Array], low: float, high: float) -> tuple[float, float]:
     """A number above bound(x, x) for all x in [low, high], by halving cells; and where it is nearly attained.
 
     ``bound`` increases in its first argument and decreases in its second, so bound(right, left) is above the whole

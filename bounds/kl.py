@@ -2,9 +2,9 @@
 
     kl(q‖p) = q ln(q/p) + (1-q) ln((1-q)/(1-p))    in nats
 
-All three are functions of float64 arrays: they broadcast as ufuncs do, take numbers, lists and arrays, and use every
-core for arrays of 2¹⁵ numbers and more. Invalid input (NaN, a rate outside [0, 1], negative nats) gives NaN; the
-functions that return certificates refuse it beforehand.
+All three are functions of float64 arrays: they broadcast as ufuncs do, and take numbers, lists and arrays. Invalid
+input (NaN, a rate outside [0, 1], negative nats) gives NaN; the functions that return certificates refuse it
+beforehand.
 
 Why the inverses are safe. Write u = 2⁻⁵³ and T(a, b) = a ln(a/b) - a + b ≥ 0.
 1. kl(q‖p) = T(q, p) + T(1-q, 1-p): two non-negative terms, so nothing cancels between them. Each is a·h(d/a)

@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from bounds import _check
-from bounds._rounding import inward, log_inverse, outward, total
+from bounds._arrays import Array, rates, vector
+from bounds._rounding import inward, least, log_inverse, outward, total
 from bounds.kl import binary_kl_lower, binary_kl_upper, poisson_kl
 
 # Relative error allowed to SciPy's incomplete beta function, some hundred times what it makes.
@@ -182,7 +183,7 @@ def ratio_betting_upper(values: ArrayLike, weights: ArrayLike, failure_prob: flo
     A weight is as random as its x_i, and as dependent on it as it pleases.
     """
     sample = _sample(values, failure_prob)
-    share: NDArray[np.float64] = np.asarray(weights, dtype=np.float64)
+    share: Array = np.asarray(weights, dtype=np.float64)
     if share.shape != sample.shape or not ((share > 0.0) & (share <= 1.0)).all():
         raise ValueError("weights must be numbers in (0, 1], one for each value; divide by the largest possible one.")
     order = _blind_order(sample, share)
@@ -193,16 +194,11 @@ def ratio_betting_upper(values: ArrayLike, weights: ArrayLike, failure_prob: flo
     spread = 0.25 + np.cumsum((share * (sample - centre)) ** 2)
     variance = np.append(0.25, spread[:-1]) / rounds
     bets = np.sqrt(2.0 * level / (n * variance))
-    low, high = float((share * sample).sum() / share.sum()), 1.0
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        if high - low <= 1e-10 * high or not low < middle < high:
-            break
-        low, high = (low, middle) if _log_wealth(sample, share, bets, middle) >= level else (middle, high)
-    return high
+    mean = float((share * sample).sum() / share.sum())
+    return least(lambda middle: _log_wealth(sample, share, bets, middle) >= level, mean, 1.0, relative=1e-10)
 
 
-def _blind_order(values: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.intp]:
+def _blind_order(values: Array, weights: Array) -> NDArray[np.intp]:
     """An order of draws [n] that is made of what they are, and not of where each of them stands.
 
     The seed sees twenty binary places of them: a last digit that another machine rounds otherwise
@@ -216,9 +212,7 @@ def _blind_order(values: NDArray[np.float64], weights: NDArray[np.float64]) -> N
     return by_content[np.random.default_rng(seed).permutation(by_content.size)]
 
 
-def _log_wealth(
-    sample: NDArray[np.float64], share: NDArray[np.float64], bets: NDArray[np.float64], mean: float
-) -> float:
+def _log_wealth(sample: Array, share: Array, bets: Array, mean: float) -> float:
     """ln Π_i (1 + min(λ_i, 3/(4(1-mean))) w_i (mean - x_i)), rounded down by more than its error."""
     moved = np.minimum(bets, 0.75 / (1.0 - mean)) * (share * (mean - sample))  # at least -3/4
     logs = np.log1p(moved)
@@ -243,11 +237,6 @@ def _mean(mean: float, n: int, failure_prob: float) -> tuple[float, int, float]:
     return float(mean), int(n), float(failure_prob)
 
 
-def _sample(values: ArrayLike, failure_prob: float) -> NDArray[np.float64]:
+def _sample(values: ArrayLike, failure_prob: float) -> Array:
     _check.open_probability(failure_prob=failure_prob)
-    sample = _check.array("values", values)
-    if sample.ndim != 1 or sample.size == 0:
-        raise ValueError(f"values must be a non-empty list of draws, got shape {sample.shape}; flatten it.")
-    if not ((sample >= 0.0) & (sample <= 1.0)).all():
-        raise ValueError("values must lie in [0, 1], got one that does not (or a NaN); rescale the loss to [0, 1].")
-    return sample
+    return vector("values", rates("values", values))

@@ -12,11 +12,12 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bounds import _check
+from bounds._arrays import Array, rates
 from bounds._elementwise import jit
-from bounds._wealth import played
+from bounds._wealth import first_alarm, p_value, played
 from bounds.certificate import Certificate
 from bounds.hypotheses import Hypothesis, declared, proved
 from bounds.needs import standing
@@ -26,7 +27,6 @@ from bounds.sentence import confidence, down, up
 FORMAT = "pacdp-monitor/1"
 _ODDS = (1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0)
 """How many times the promised odds of a loss the bets of the alarm count on."""
-_AT_ONCE = 2**16
 _IN_ORDER = "each loss counts when the losses of all earlier examples are there, whenever its label comes"
 
 
@@ -164,7 +164,7 @@ class Monitor:
     @property
     def p_value(self) -> float:
         """One over the largest evidence so far, rounded up: a p-value of (b) wherever one stops."""
-        return min(1.0, math.nextafter(1.0 / max(1.0, self.peak), 2.0))
+        return p_value(self.peak)
 
     def hypothesis(self) -> Hypothesis:
         """Why the expectation of each loss, given what was known when it was counted, is the risk."""
@@ -226,7 +226,7 @@ class Monitor:
         del values["format"]
         return cls(**values)
 
-    def _joined(self, values: NDArray[np.float64], positions: Any) -> dict[int, float]:
+    def _joined(self, values: Array, positions: Any) -> dict[int, float]:
         """The losses that wait with the new ones among them."""
         places = np.asarray(positions)
         if places.shape != values.shape or places.dtype.kind not in "iu":
@@ -237,38 +237,34 @@ class Monitor:
             raise ValueError("positions must be new, each given once, got one whose loss is there; leave it out.")
         return found | given
 
-    def _counting(self, values: NDArray[np.float64]) -> "Monitor":
+    def _counting(self, values: Array) -> "Monitor":
         """The monitor after these losses, in their order."""
         sums = np.array([float(self.n), self.loss_sum, self.spread])
         _add(values, sums)
-        arms, evidence, peak, alarm = np.array(self.wealth), self.evidence, self.peak, self.alarm
-        for start in range(0, values.size, _AT_ONCE):
-            part = values[start : start + _AT_ONCE]
-            arms, wealth = played(arms, _factors(part, self.promised), self.n + start)
-            evidence, peak = float(wealth[-1]), max(peak, float(wealth.max()))
-            crossed = np.flatnonzero(wealth * self.false_alarm_prob >= 1.0 + 2.0**-50)
-            if alarm is None and crossed.size:
-                alarm = self.n + start + int(crossed[0]) + 1
+        arms, wealth = played(
+            np.array(self.wealth), lambda part: _factors(values[part], self.promised), values.size, self.n
+        )
+        crossed = first_alarm(wealth, self.false_alarm_prob) if self.alarm is None else None
         return replace(
             self,
             n=self.n + int(values.size),
             loss_sum=float(sums[1]),
             spread=float(sums[2]),
             wealth=tuple(arms.tolist()),
-            evidence=evidence,
-            peak=peak,
-            alarm=alarm,
+            evidence=float(wealth[-1]) if wealth.size else self.evidence,
+            peak=float(wealth.max(initial=self.peak)),
+            alarm=self.alarm if crossed is None else self.n + crossed,
         )
 
 
-def _factors(losses: NDArray[np.float64], promised: float) -> NDArray[np.float64]:
+def _factors(losses: Array, promised: float) -> Array:
     """(1 + (o - 1) x)/(1 + (o - 1) promised) for each of the odds o: of expectation at most 1 while the risk is."""
     more = np.array(_ODDS) - 1.0
     return (1.0 + losses[:, None] * more) / (1.0 + more * promised)
 
 
 @jit
-def _add(losses: NDArray[np.float64], sums: NDArray[np.float64]) -> float:
+def _add(losses: Array, sums: Array) -> float:
     """Count, sum and spread after these losses, each compared with the mean of those before and of one half."""
     for x in losses:
         centre = (0.5 + sums[1]) / (1.0 + sums[0])
@@ -278,21 +274,17 @@ def _add(losses: NDArray[np.float64], sums: NDArray[np.float64]) -> float:
     return sums[1]
 
 
-def _losses(values: Any) -> NDArray[np.float64]:
-    losses = np.ascontiguousarray(np.atleast_1d(_check.array("losses", values)))
-    if losses.ndim != 1 or not ((losses >= 0.0) & (losses <= 1.0)).all():
-        raise ValueError(
-            "losses must be numbers in [0, 1], got one that is not (or a NaN); rescale the loss to [0, 1]."
-        )
+def _losses(values: Any) -> Array:
+    losses = np.ascontiguousarray(np.atleast_1d(rates("losses", values)))
+    if losses.ndim != 1:
+        raise ValueError(f"losses must be a list of numbers, got shape {losses.shape}; flatten it.")
     return losses
 
 
 def _pairs(waiting: Any) -> tuple[tuple[int, float], ...]:
     """``waiting``, if it is pairs of a position and a loss."""
-    pairs = [_check.records("waiting", pair, object) for pair in _check.records("waiting", waiting, object)]
-    if not all(len(pair) == 2 for pair in pairs):
-        raise ValueError("waiting must be pairs of a position and a loss; take what observe returns.")
-    for place, loss in cast(list[tuple[int, float]], pairs):
+    pairs = _check.pairs("waiting", waiting)
+    for place, loss in pairs:
         _check.whole(waiting=place)
         _check.probability(waiting=loss)
-    return tuple((int(place), float(loss)) for place, loss in cast(list[tuple[int, float]], pairs))
+    return tuple((int(place), float(loss)) for place, loss in pairs)

@@ -8,14 +8,15 @@ ValueError.
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bounds import _check
-from bounds._rounding import outward
-from bounds._threshold_tests import RiskControl, ThresholdTest, certified, parts_of, scores_of
+from bounds._arrays import Array, doubles
+from bounds._threshold_tests import RiskControl, controlled, errors_upper, parts_of, scores_of, tested
 from bounds.hypotheses import proved
 from bounds.means import clopper_pearson_upper
 
@@ -51,7 +52,7 @@ def control_false_negatives(
         failure_prob: probability that it does not.
         groups: one whole number or text a record: one threshold is to do for every group, at no further cost.
     """
-    positive = _check.array("positives", positives)
+    positive = doubles("positives", positives)
     if np.asarray(positives).dtype.kind not in "biu" or positive.ndim != 1 or not np.isin(positive, (0.0, 1.0)).all():
         raise ValueError(
             f"positives must be one bool or 0 or 1 a record, got shape {positive.shape}; mark each record."
@@ -86,7 +87,7 @@ def control_miscoverage(
         failure_prob: probability that it does not.
         groups: one whole number or text a record: one threshold is to do for every group, at no further cost.
     """
-    table, which = _check.array("scores", scores), _check.array("labels", labels)
+    table, which = doubles("scores", scores), doubles("labels", labels)
     if table.ndim != 2 or table.size == 0:
         raise ValueError(f"scores must be one row a record and one column a label, got shape {table.shape}.")
     whole = np.asarray(labels).dtype.kind in "iu" and which.shape == (len(table),)
@@ -115,7 +116,7 @@ def allowed_misses(n: int, target: float, failure_prob: float) -> int:
 
 def _control(
     function: str,
-    scores: NDArray[np.float64],
+    scores: Array,
     counted: NDArray[np.bool_],
     target: float,
     failure_prob: float,
@@ -126,53 +127,32 @@ def _control(
 ) -> RiskControl:
     _check.probability(target=target)
     _check.open_probability(failure_prob=failure_prob)
-    n = len(scores)
-    parts = {"": np.arange(n)} if groups is None else parts_of(groups, n)
-    samples = [np.sort(scores[part][counted[part]]) for part in parts.values()]
+    samples = [scores[part][counted[part]] for part in parts_of(groups, len(scores)).values()]
     threshold = min(_threshold(sample, target, failure_prob) for sample in samples)
-    lowest = float(min((sample[0] for sample in samples if sample.size), default=0.0))
-    seen = _seen(samples, lowest if threshold == -math.inf else threshold, target, failure_prob)
-    chosen = None if threshold == -math.inf else seen
-    certificate = certified(
+    found = threshold > -math.inf
+    lowest = float(min((sample.min() for sample in samples if sample.size), default=0.0))
+    shown = threshold if found else lowest
+    misses = [(sample < shown).astype(np.float64) for sample in samples]
+    seen = tested(shown, misses, target, partial(errors_upper, failure_prob=failure_prob))
+    return controlled(
         function,
-        1.0 if chosen is None else float(target),
-        chosen,
+        (seen,),
+        seen if found else None,
+        share=float(np.mean(scores >= threshold)) if found else 0.0,
+        limits_hold=False,
+        target=target,
+        level=float(failure_prob),
         of=of,
         measures=measures,
         failure_prob=failure_prob,
-        inputs={"n": n, "target": float(target)},
-        budget={"threshold": float(failure_prob)},
+        inputs={"n": len(scores), "target": float(target)},
+        budget="threshold",
         reference=_REFERENCE,
         known=(proved("thresholds fixed beforehand", _MONOTONE),),
     )
-    return RiskControl(
-        threshold=None if chosen is None else threshold,
-        target=float(target),
-        certificate=certificate,
-        tests=(seen,),
-        level=float(failure_prob),
-        share=0.0 if chosen is None else float(np.mean(scores >= threshold)),
-    )
 
 
-def _threshold(sample: NDArray[np.float64], target: float, failure_prob: float) -> float:
+def _threshold(sample: Array, target: float, failure_prob: float) -> float:
     """The (k+1)-th smallest score, k misses being allowed; minus infinity when even none is too many."""
     allowed = allowed_misses(sample.size, target, failure_prob) if sample.size else -1
-    return -math.inf if allowed < 0 else float(sample[min(allowed, sample.size - 1)])
-
-
-def _seen(samples: list[NDArray[np.float64]], threshold: float, target: float, failure_prob: float) -> ThresholdTest:
-    """What the records say of a threshold: the worst of the groups."""
-    misses = [int(np.searchsorted(sample, threshold)) for sample in samples]
-    limits = [
-        clopper_pearson_upper(missed, sample.size, failure_prob) if sample.size else 1.0
-        for missed, sample in zip(misses, samples, strict=True)
-    ]
-    risks = [missed / max(1, sample.size) for missed, sample in zip(misses, samples, strict=True)]
-    return ThresholdTest(
-        threshold=threshold,
-        records=min(sample.size for sample in samples),
-        risk=min(1.0, outward(max(risks))),
-        limit=max(limits),
-        passed=max(limits) <= target,
-    )
+    return -math.inf if allowed < 0 else float(np.sort(sample)[min(allowed, sample.size - 1)])

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bounds import _check
+from bounds._arrays import doubles, rates, vector
 from bounds._rounding import inward, log_inverse, outward
 from bounds.certificate import Certificate
 from bounds.hypotheses import unproved
@@ -56,11 +57,9 @@ def weighted_risk_upper(*, values: ArrayLike, weights: ArrayLike, failure_prob: 
     R̂(Q) ≤ value with probability at least 1 - failure_prob over the draws, for weights (positive numbers in proportion
     to w_i) fixed beforehand.
     """
-    x, w = _check.array("values", values), _check.array("weights", weights)
-    if x.ndim != 1 or x.shape != w.shape or x.size == 0:
+    x, w = vector("values", rates("values", values)), vector("weights", weights)
+    if x.shape != w.shape:
         raise ValueError(f"values must be a list as long as weights, got shapes {x.shape} and {w.shape}.")
-    if not ((x >= 0.0) & (x <= 1.0)).all():
-        raise ValueError("values must lie in [0, 1], got one that does not; rescale the loss to [0, 1].")
     if not ((w > 0.0) & (w < math.inf)).all():
         raise ValueError("weights must be positive and finite, got one that is not; leave out what has no weight.")
     share = w / w.max()
@@ -80,9 +79,7 @@ def correlated_risk_upper(*, chain: ArrayLike, failure_prob: float) -> Certifica
     ``overall_certificate`` makes of it.
     """
     effective = effective_sample_size(chain)
-    values = _check.array("chain", chain)
-    if not ((values >= 0.0) & (values <= 1.0)).all():
-        raise ValueError("chain must lie in [0, 1], got a risk that does not; rescale the loss to [0, 1].")
+    values = rates("chain", chain)
     mean = min(1.0, outward(math.fsum(values) / values.size))
     made = _certificate("correlated_risk_upper", mean, effective, failure_prob, kept_steps=int(values.size))
     return replace(made, hypotheses=standing("correlated_risk_upper", given=_OF_A_CHAIN))
@@ -106,7 +103,7 @@ def effective_sample_size(draws: ArrayLike) -> float:
 
     Formal guarantee: none; it is an estimate, and assumes stationarity.
     """
-    chain: Any = _check.array("draws", draws)
+    chain: Any = doubles("draws", draws)
     if chain.ndim != 1 or chain.size < 4:
         raise ValueError(f"draws must be one chain of at least 4 numbers, got shape {chain.shape}; pass chains singly.")
     if not np.isfinite(chain).all():

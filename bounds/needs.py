@@ -140,13 +140,13 @@ def standing(formula: str, prefix: str = "", given: Iterable[Hypothesis] = ()) -
 
 
 @lru_cache(maxsize=1024)
-def declared_by(caller: str, formula: str, prefix: str = "", unit: str = "example") -> tuple[Hypothesis, ...]:
-    """All that a formula needs at a price, declared by one who gives bare numbers; ``unit`` is that of a record."""
+def declared_by(caller: str, formula: str, prefix: str = "") -> tuple[Hypothesis, ...]:
+    """All that a formula needs at a price, declared by one who gives bare numbers; its records are examples."""
     return standing(
         formula,
         prefix,
         (
-            declared(name, caller, unit if name == "records independent" else "")
+            declared(name, caller, "example" if name == "records independent" else "")
             for name in NEEDS.get((formula, prefix), ())
         ),
     )

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from bounds import _check
 from bounds._assemble import Bill, billed, kl_value
-from bounds._rounding import inward, outward, total
+from bounds._rounding import inward, least, outward, total
 from bounds.certificate import Certificate
 from bounds.kl import binary_kl_upper
 from bounds.means import ratio_betting_upper
@@ -157,17 +157,6 @@ def _kl_ratio_upper(risk: float, n: int, effective_people: float, nats: float) -
         loss = 0.0 if wrong == 0.0 else wrong * outward(math.log1p((high - q) / q))
         return high if inward(gain) >= total(loss, level) else None
 
-    value = refuted(0.0)
-    if value is not None:
+    if (value := refuted(0.0)) is not None:
         return value
-    low, high, value = 0.0, 1.0, 1.0
-    for _ in range(100):
-        middle = 0.5 * (low + high)
-        if high - low <= 1e-12 * high or not low < middle < high:
-            break
-        found = refuted(middle)
-        if found is None:
-            low = middle
-        else:
-            high, value = middle, found
-    return value
+    return refuted(least(lambda q: refuted(q) is not None, 0.0, 1.0, relative=1e-12)) or 1.0

@@ -12,18 +12,19 @@ docs/guarantees.md.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from bounds import _check
-from bounds._rounding import log_inverse, outward, total
+from bounds._rounding import least, log_inverse, outward, total
+from bounds._transfer_search import Charge
 from bounds.accounting.events import Event, event_to_json
 from bounds.hypotheses import Hypothesis
 from bounds.needs import OF_PRICE
-from bounds.noisy_steps import checked_event, checked_orders, record_cost
-from bounds.prices import Charge, Inputs, Price
+from bounds.noisy_steps import checked_orders, flattened, record_cost
+from bounds.prices import Inputs, Price
 
 ORDERS = tuple(1.0 + 0.02 * 2.0 ** (k / 2) for k in range(17))
 """Orders α of a realised price, from 1.02 to 6.12: a grid that was fixed before any run."""
@@ -67,12 +68,10 @@ class _Squared(_Draw):
     def _mu(self) -> float:
         raise NotImplementedError
 
-    def charge(self, *, n: int, failure_prob: float) -> Charge:
-        """The charge is (√ln(1/failure_prob) + mu √(n/2))² nats, rounded up."""
-        _check.count(n=n)
-        _check.open_probability(failure_prob=failure_prob)
+    def _nats(self, n: int, failure_prob: float) -> float:
+        """(√ln(1/failure_prob) + mu √(n/2))², rounded up."""
         root = math.sqrt(log_inverse(failure_prob)) + self._mu * math.sqrt(n / 2.0)
-        return Charge(name="transfer", nats=outward(outward(root * root)), budget={"bound": failure_prob})
+        return outward(outward(root * root))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +152,7 @@ class PoissonSum(_Draw):
     reference: ClassVar[str] = 'docs/guarantees.md, "Noisy sums on secret batches"'
 
     def __post_init__(self) -> None:
-        checked_event(self.event)
+        tuple(flattened(self.event))
         _Draw.__post_init__(self)
 
     @property
@@ -161,12 +160,9 @@ class PoissonSum(_Draw):
         """What ran."""
         return {"sum_event": event_to_json(self.event)}
 
-    def charge(self, *, n: int, failure_prob: float) -> Charge:
-        """The charge is Λ at the best order of the search, which the terms name."""
-        _check.count(n=n)
-        _check.open_probability(failure_prob=failure_prob)
-        nats, order = _least_poisson(self.event, int(n), float(failure_prob))
-        return Charge(name="transfer", nats=nats, budget={"bound": failure_prob}, terms={"transfer_alpha": order})
+    def _charge(self, n: int, failure_prob: float) -> Charge:
+        nats, order = _least_poisson(self.event, n, failure_prob)
+        return Charge(nats=nats, budget={"bound": failure_prob}, terms={"transfer_alpha": order})
 
 
 _CANDIDATES = (*(1.0 + 1.25**-k for k in range(60, 0, -1)), 2.0, 2.5, *map(float, range(3, 17)), 24.0, 32.0, 64.0)
@@ -229,18 +225,14 @@ class _Realised(_Draw):
         given = {"sum_orders": ", ".join(map(repr, self.orders))}
         return {**given, "sum_weights": ", ".join(map(repr, self.weights))} if self.weights else given
 
-    def charge(self, *, n: int, failure_prob: float) -> Charge:
-        """The charge is the root Λ, rounded up."""
-        _check.count(n=n)
-        _check.open_probability(failure_prob=failure_prob)
+    def _nats(self, n: int, failure_prob: float) -> float:
         if n > self.records:
             raise ValueError(
                 f"n must be at most the {self.records} records whose contributions were added up, got {n!r}; add up "
                 f"those of all records that are counted."
             )
         weights = self.weights or (1.0 / len(self.orders),) * len(self.orders)
-        nats = mixture_nats(self.orders, weights, self._moments(), float(failure_prob))
-        return Charge(name="transfer", nats=nats, budget={"bound": failure_prob})
+        return mixture_nats(self.orders, weights, self._moments(), failure_prob)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -308,6 +300,26 @@ class _Moments(_Realised):
     def _moments(self) -> tuple[float, ...]:
         return self.log_moments
 
+    @classmethod
+    def of(
+        cls,
+        moment: Callable[[float], float],
+        *,
+        records: int,
+        orders: Sequence[float],
+        weights: Sequence[float],
+        hypotheses: Sequence[Hypothesis],
+    ) -> Self:
+        """The price whose M at an order is ``moment`` of it."""
+        orders = checked_orders(orders)
+        return cls(
+            log_moments=tuple(map(moment, orders)),
+            records=records,
+            orders=orders,
+            weights=_check.reals("weights", weights),
+            hypotheses=known_of(hypotheses),
+        )
+
 
 class RealisedPoissonSum(_Moments):
     """The price of secret Poisson batches: M_j sums ln m_α_j of all records at all steps, sampled or not.
@@ -364,13 +376,7 @@ def mixture_nats(
         found = top + math.log(math.fsum(math.exp(one - top) for one in logs))
         return found - (16.0 * size + 32.0) * _ULP >= spent
 
-    low, high = 0.0, best
-    for _ in range(80):
-        middle = 0.5 * (low + high)
-        if high - low <= 1e-13 * high or not low < middle < high:
-            break
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+    return least(enough, 0.0, best, relative=1e-13)
 
 
 def known_of(hypotheses: Sequence[Hypothesis]) -> tuple[Hypothesis, ...]:

@@ -7,7 +7,7 @@ from bounds import _check
 from bounds._rounding import outward, total
 from bounds.accounting.events import Event, event_to_json
 from bounds.hypotheses import Hypothesis
-from bounds.noisy import ORDERS, PoissonSum, RealisedPoissonSum, RealisedSum, WorstCaseSum, known_of
+from bounds.noisy import ORDERS, RealisedPoissonSum, RealisedSum, WorstCaseSum, known_of
 from bounds.noisy_steps import checked_orders, flattened, in_order, log_moment, record_cost, squared_ratio
 
 
@@ -15,23 +15,14 @@ def noisy_sum_worst_case(*, event: Event, hypotheses: Sequence[Hypothesis] = ())
     """The worst-case price of an event of Gaussian noise on clipped sums over all records.
 
     mu² = Σ_t 1/noise_multiplier_t², rounded up. Formal guarantee: "Noisy sums" in docs/guarantees.md. Raises ValueError
-    for sampled steps, for which there is ``poisson_sum``, and where a step is no noisy sum.
+    for sampled steps, for which there is ``PoissonSum``, and where a step is no noisy sum.
     """
     for rate, _, _ in flattened(event):
         if rate != 1.0:
-            raise ValueError(f"event must hold steps on all records, got a sample rate of {rate!r}; use poisson_sum.")
+            raise ValueError(f"event must hold steps on all records, got a sample rate of {rate!r}; use PoissonSum.")
     twice = record_cost(event, 2.0)  # ln m at order 2 is Σ 1/noise_multiplier²
     mu = outward(math.sqrt(twice))
     return WorstCaseSum(mu=mu, event=event_to_json(event), hypotheses=known_of(hypotheses))
-
-
-def poisson_sum(*, event: Event, hypotheses: Sequence[Hypothesis] = ()) -> PoissonSum:
-    """The worst-case price of Gaussian noise on clipped sums over secret Poisson batches.
-
-    Formal guarantee: "Noisy sums on secret batches" in docs/guarantees.md. Raises ValueError where a step is no noisy
-    sum.
-    """
-    return PoissonSum(event=event, hypotheses=known_of(hypotheses))
 
 
 def noisy_sum_realised(
@@ -87,7 +78,7 @@ def poisson_sum_realised(
             the clipped contributions, in squared clip norms.
         records, orders, weights: as for ``noisy_sum_realised``.
     """
-    norms, orders = _norms(squared_norms), checked_orders(orders)
+    norms = _norms(squared_norms)
     _check.count(records=records)
     steps = in_order(event, len(norms))
     for norm in norms:
@@ -107,13 +98,7 @@ def poisson_sum_realised(
             parts += [_product(norm, value) for (_, norm), value in zip(found, each, strict=True)]
         return total(*parts)
 
-    return RealisedPoissonSum(
-        log_moments=tuple(map(moment, orders)),
-        records=records,
-        orders=orders,
-        weights=_check.reals("weights", weights),
-        hypotheses=known_of(hypotheses),
-    )
+    return RealisedPoissonSum.of(moment, records=records, orders=orders, weights=weights, hypotheses=hypotheses)
 
 
 def _norms(values: Sequence[float]) -> tuple[float, ...]:

@@ -13,16 +13,15 @@ y/(α-1) nats at order α ("Noisy sums" in docs/guarantees.md):
 import math
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bounds import _check
+from bounds._arrays import Array, as_given, vector
 from bounds._rounding import outward, total
 from bounds.accounting.events import Composed, Event, Gaussian, PoissonSampled, SelfComposed
 
-Array = NDArray[np.float64]
 _LARGEST_ORDER = 1024.0
 _ULP = 2.0**-52
 _LEAST = math.ulp(0.0)
@@ -52,8 +51,8 @@ def poisson_log_moments(
 
 def of_records(name: str, values: ArrayLike) -> Array:
     """Numbers of zero or more, one for each record, as an array."""
-    found = np.atleast_1d(_check.array(name, values))
-    if found.ndim != 1 or not bool(np.all(found >= 0.0)):
+    found = vector(name, np.atleast_1d(as_given(values)))
+    if not bool(np.all(found >= 0.0)):
         raise ValueError(f"{name} must be numbers of zero or more, one for each record, got another.")
     return found
 
@@ -69,25 +68,21 @@ def checked_orders(orders: Sequence[float]) -> tuple[float, ...]:
     return given
 
 
-def flattened(event: Event) -> Iterator[tuple[float, float, int]]:
-    """Rate, noise multiplier and number of each run of noisy sums, in order.
+def flattened(event: Event, count: int = 1) -> Iterator[tuple[float, float, int]]:
+    """Rate, noise multiplier and number of each run of noisy sums, in order but where compositions are repeated.
 
     Raises ValueError where a step is no Gaussian noise on one sum.
     """
-    yield from _flattened(event, 1)
-
-
-def _flattened(event: Any, count: int) -> Iterator[tuple[float, float, int]]:
     match event:
         case Gaussian():
             yield 1.0, float(event.noise_multiplier), count
         case PoissonSampled(event=Gaussian() as inner):
             yield float(event.sample_rate), float(inner.noise_multiplier), count
-        case Composed():  # where it is repeated, the order of its steps is lost: totals do not need it
+        case Composed():
             for part in event.events:
-                yield from _flattened(part, count)
+                yield from flattened(part, count)
         case SelfComposed():
-            yield from _flattened(event.event, count * int(event.count))
+            yield from flattened(event.event, count * int(event.count))
         case _:
             raise ValueError(
                 f"event must hold Gaussian steps, each on all records or on one Poisson sample, got {event!r}; for "
@@ -95,37 +90,25 @@ def _flattened(event: Any, count: int) -> Iterator[tuple[float, float, int]]:
             )
 
 
-def checked_event(event: Event) -> None:
-    """Refuse what is not made of noisy sums."""
-    for _ in flattened(event):
-        pass
-
-
 def in_order(event: Event, steps: int) -> list[tuple[float, float]]:
     """Rate and noise multiplier of each step, if there are so many."""
-    runs = list(flattened(event))
-    planned = sum(count for _, _, count in runs)
+    planned = sum(count for _, _, count in flattened(event))
     if planned != steps:
         raise ValueError(
             f"squared_norms must hold one number for each of the {planned} steps of the event, got {steps}; norms that "
             f"were not recorded cannot be left out."
         )
-    if _mixed_repeats(event, False):
-        raise ValueError(
-            "event must not repeat a composition of different steps where norms are recorded step by step; write its "
-            "steps out in Composed."
-        )
-    return [(rate, noise) for rate, noise, count in runs for _ in range(count)]
+    return _one_by_one(event)
 
 
-def _mixed_repeats(event: Any, inside: bool) -> bool:
+def _one_by_one(event: Event) -> list[tuple[float, float]]:
     match event:
         case SelfComposed():
-            return _mixed_repeats(event.event, inside or int(event.count) > 1)
+            return _one_by_one(event.event) * int(event.count)
         case Composed():
-            return (inside and len(event.events) > 1) or any(_mixed_repeats(part, inside) for part in event.events)
+            return [step for part in event.events for step in _one_by_one(part)]
         case _:
-            return False
+            return [(rate, noise) for rate, noise, _ in flattened(event)]
 
 
 def squared_ratio(noise_multiplier: float) -> float:

@@ -1,24 +1,24 @@
 """What to minimise when training for a certificate: PAC-Bayes bounds as differentiable formulas.
 
-``f_classic``, ``f_quad`` and ``f_lambda`` use nothing but +, -, *, / and ** of their arguments: floats, NumPy arrays
+``f_classic`` and ``f_quad`` use nothing but +, -, *, / and ** of their arguments: floats, NumPy arrays
 and torch tensors go through unchanged, with gradients where the tensors have them. They are the values of
-``mcallester``, ``quadratic`` and ``thiemann`` without rounding to the safe side and without the cap at one, where
+``mcallester`` and ``quadratic`` without rounding to the safe side and without the cap at one, where
 gradients vanish.
 ``f_kl`` gives value and derivatives of ``maurer`` as numbers, for a custom gradient.
 
 None of them is a certificate: train on these, certify with ``maurer`` ("Training objectives" in docs/guarantees.md).
-The derivatives of the inverses of kl are here too.
+The derivatives of the upper inverse of kl are here too.
 """
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bounds import _check
+from bounds._arrays import Array, doubles
 from bounds._rounding import log_inverse
-from bounds.kl import binary_kl, binary_kl_lower, binary_kl_upper
+from bounds.kl import binary_kl, binary_kl_upper
 from bounds.xi import log_xi
 
 
@@ -40,20 +40,6 @@ def f_quad(risk: Any, kl_nats: Any, *, n: int, failure_prob: float) -> Any:
     return root * root
 
 
-def f_lambda(risk: Any, kl_nats: Any, lam: Any, *, n: int, failure_prob: float) -> Any:
-    """(R̂ + c/λ)/(1 - λ/2), a bound for all λ in (0, 2) at once, so λ may be trained too; Thiemann et al. 2017."""
-    risk, lam = _operand("risk", risk), _operand("lam", lam)
-    if isinstance(lam, float) and not 0.0 < lam < 2.0:
-        raise ValueError(f"lam must lie strictly between 0 and 2, got {lam!r}; best_lambda is the best one.")
-    return (risk + cost_per_example(kl_nats, n=n, failure_prob=failure_prob) / lam) / (1.0 - lam / 2.0)
-
-
-def best_lambda(risk: Any, kl_nats: Any, *, n: int, failure_prob: float) -> Any:
-    """2/(√(2R̂/c + 1) + 1), the minimiser of ``f_lambda``."""
-    cost = cost_per_example(kl_nats, n=n, failure_prob=failure_prob)
-    return 2.0 / ((2.0 * _operand("risk", risk) / cost + 1.0) ** 0.5 + 1.0)
-
-
 def _operand(name: str, value: Any) -> Any:
     """A number as a float that is not negative; an array or a tensor of numbers unchanged."""
     number, dtype = value, getattr(value, "dtype", None)
@@ -68,9 +54,9 @@ def _operand(name: str, value: Any) -> Any:
 class KLObjective(NamedTuple):
     """kl⁻¹(R̂, c) and its partial derivatives, float64 arrays of the broadcast shape."""
 
-    value: NDArray[np.float64]
-    by_risk: NDArray[np.float64]
-    by_kl_nats: NDArray[np.float64]
+    value: Array
+    by_risk: Array
+    by_kl_nats: Array
 
 
 def f_kl(risk: ArrayLike, kl_nats: ArrayLike, *, n: int, failure_prob: float) -> KLObjective:
@@ -80,15 +66,12 @@ def f_kl(risk: ArrayLike, kl_nats: ArrayLike, *, n: int, failure_prob: float) ->
     by_kl_nats · (kl - stopped(kl)) has the right value and gradient. At risk 0 the derivative by risk is infinite;
     where the bound is vacuous both are 0, and ``f_quad`` should be trained on first.
     """
-    cost = cost_per_example(_check.array("kl_nats", kl_nats), n=n, failure_prob=failure_prob)
+    cost = cost_per_example(doubles("kl_nats", kl_nats), n=n, failure_prob=failure_prob)
     by_risk, by_cost = binary_kl_upper_gradient(risk, cost)
     return KLObjective(np.asarray(binary_kl_upper(risk, cost)), by_risk, by_cost / n)
 
 
-Gradient = tuple[NDArray[np.float64], NDArray[np.float64]]
-
-
-def binary_kl_upper_gradient(q: ArrayLike, nats: ArrayLike) -> Gradient:
+def binary_kl_upper_gradient(q: ArrayLike, nats: ArrayLike) -> tuple[Array, Array]:
     """(∂p/∂q, ∂p/∂nats) at p = ``binary_kl_upper(q, nats)``, elementwise in float64.
 
     From kl(q‖p) = nats: ∂p/∂nats = p(1-p)/(p-q) and ∂p/∂q = ln(p(1-q)/(q(1-p))) · p(1-p)/(p-q), both non-negative.
@@ -98,27 +81,13 @@ def binary_kl_upper_gradient(q: ArrayLike, nats: ArrayLike) -> Gradient:
     At the edges, one-sided limits: (1, inf) for nats = 0 and 0 < q < 1; (inf, 1-p) for q = 0; (0, 0) where the
     inverse is 1. NaN on invalid input.
     """
-    return _gradient(binary_kl_upper, q, nats)
-
-
-def binary_kl_lower_gradient(q: ArrayLike, nats: ArrayLike) -> Gradient:
-    """(∂p/∂q, ∂p/∂nats) at p = ``binary_kl_lower(q, nats)``: the second is negative. As ``binary_kl_upper_gradient``.
-
-    At the edges, one-sided limits: (1, -inf) for nats = 0 and 0 < q < 1; (inf, -p) for q = 1; (0, 0) where the inverse
-    is 0.
-    """
-    return _gradient(binary_kl_lower, q, nats)
-
-
-def _gradient(inverse: Callable[..., Any], q: ArrayLike, nats: ArrayLike) -> Gradient:
-    q, nats = np.broadcast_arrays(_check.array("q", q), _check.array("nats", nats))
-    p = np.asarray(inverse(q, nats))
+    q, nats = np.broadcast_arrays(doubles("q", q), doubles("nats", nats))
+    p = np.asarray(binary_kl_upper(q, nats))
     with np.errstate(all="ignore"):
         # kl grows with the square of p - q where rounding matters, and is nats to all digits elsewhere
         d = (p - q) * np.sqrt(nats / binary_kl(q, p))
         by_nats = p * (1.0 - p) / d
         by_rate = by_nats * (np.log1p(d / q) - np.log1p(-d / (1.0 - q)))
-    start, end, steepest = (0.0, 1.0, np.inf) if inverse is binary_kl_upper else (1.0, 0.0, -np.inf)
-    edges = [np.isnan(p), p == end, q == start, nats == 0.0]  # the first that holds decides
+    edges = [np.isnan(p), p == 1.0, q == 0.0, nats == 0.0]  # the first that holds decides
     by_rate = np.select(edges, [np.nan, 0.0, np.inf, 1.0], by_rate)
-    return by_rate, np.select(edges, [np.nan, 0.0, end - p, steepest], by_nats)
+    return by_rate, np.select(edges, [np.nan, 0.0, 1.0 - p, np.inf], by_nats)

@@ -5,7 +5,7 @@
 draws, for a prior, a loss and a tau that were settled before them.
 
 Everywhere ``log_mean_exp`` is ln Ẑ, the logarithm of the mean of e^(-loss) over ``draws`` independent prior draws, as
-from ``StreamingLogMeanExp`` (-inf is allowed and says nothing); ``mean_loss`` is the mean of R̂ over them, in [loss_low,
+from ``log_mean_exp`` (-inf is allowed and says nothing); ``mean_loss`` is the mean of R̂ over them, in [loss_low,
 loss_high], the smallest and the largest that is possible; ``tau`` is in nats per unit of mean loss. Arguments out of
 range raise ValueError. Proofs: docs/guarantees.md, "Log partition function".
 """
@@ -14,12 +14,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from bounds import _check
+from bounds._arrays import vector
 from bounds._rounding import log_inverse, outward
 from bounds.kl import binary_kl_lower, binary_kl_upper
 
@@ -27,77 +27,28 @@ from bounds.kl import binary_kl_lower, binary_kl_upper
 _SMALLEST_LOG = -600.0
 _LARGEST = 1e300  # of losses in nats: their sums must be numbers too
 _ULP = 2.0**-52
-_BLOCK = 64.0  # ulp that a term and its place in a block of a sum may cost
 
 
-class StreamingLogMeanExp:
-    """ln of the mean of e^x over all x pushed so far, in constant memory and float64, rounded down.
+def log_mean_exp(values: ArrayLike) -> float:
+    """ln of the mean of e^x over a list of numbers x, rounded down; -inf counts as e^x = 0.
 
-    Keeps the largest x, the sum of e^(x - largest), so that no x over- or underflows, and how far rounding may have
-    carried that sum above the truth, which grows with every push. -inf counts as e^x = 0.
-
-    Formal guarantee: ``value`` is at most ln mean e^x in exact arithmetic, whatever the number, order and size of the
-    pushes. (A lower bound on ln Z may rest on it: see :func:`log_partition_lower`.)
+    Formal guarantee: at most ln mean e^x in exact arithmetic. (A lower bound on ln Z may rest on it: see
+    :func:`log_partition_lower`.) A term e^d is within 4 ulp and within |d| ulp more, as d = x - largest is rounded, and
+    their sum is exact.
     """
-
-    __slots__ = ("_count", "_excess", "_largest", "_sum")
-
-    def __init__(self) -> None:
-        self._count = 0
-        self._largest = -math.inf
-        self._sum = 0.0
-        self._excess = 0.0
-
-    def push(self, values: ArrayLike) -> None:
-        """Take in a number or an array of numbers. Raises ValueError when one is NaN or plus infinity."""
-        batch: Any = _check.array("values", values).ravel()
-        if not (batch < math.inf).all():
-            raise ValueError("values must be below infinity and not NaN; has the loss overflowed?")
-        self._count += batch.size
-        top = float(batch.max(initial=-math.inf))
-        if top == -math.inf:
-            return
-        if top > self._largest:
-            self._rescale(top)
-        with np.errstate(over="ignore"):
-            added = float(np.exp(batch - self._largest).sum())
-        self._sum += added
-        if added > 0.0:
-            # A term e^d is within 4 ulp and within |d| ulp more, as d = x - largest is rounded. For m terms of sum a,
-            # sum e^d |d| = a (entropy - ln a) <= a ln(m / a). NumPy adds in pairs of blocks of 128.
-            spread = max(0.0, math.log(batch.size) - math.log(added))
-            terms = added * (spread + math.log2(batch.size) + _BLOCK)
-            self._excess = outward(self._excess + _ULP * (terms + self._sum))
-
-    def _rescale(self, top: float) -> None:
-        gap = top - self._largest
-        shrink = math.exp(-gap)
-        if shrink > 0.0:
-            more = self._sum * _ULP * (gap + 8.0)
-            self._excess = outward((self._excess + more) * shrink * (1.0 + _ULP * (gap + 16.0)))
-            self._sum *= shrink
-        else:  # the earlier terms are gone, which is the safe side
-            self._excess = self._sum = 0.0
-        self._largest = top
-
-    @property
-    def count(self) -> int:
-        """How many values were pushed."""
-        return self._count
-
-    @property
-    def value(self) -> float:
-        """ln mean e^x, rounded down. Raises ValueError before the first value."""
-        if self._count == 0:
-            raise ValueError("value needs at least one number, got none; push draws first.")
-        if self._sum == 0.0:
-            return -math.inf
-        log_mean = math.log(self._sum / self._count)
-        share = outward(self._excess / self._sum)
-        if share >= 1.0:
-            return -math.inf
-        slack = 2.0 * _ULP * (2.0 + abs(log_mean) + abs(self._largest)) - math.log1p(-share)
-        return self._largest + log_mean - outward(slack)
+    x = vector("values", values)
+    if not (x < math.inf).all():
+        raise ValueError("values must be below infinity and not NaN; has the loss overflowed?")
+    largest = float(x.max())
+    if largest == -math.inf:
+        return largest
+    with np.errstate(over="ignore"):
+        away = np.maximum(x - largest, -800.0)  # where e^d is 0
+    terms = np.exp(away)
+    whole = math.fsum(terms)  # at least 1
+    log_mean = math.log(whole / x.size)
+    lost = outward(_ULP * math.fsum(terms * (8.0 - away)) / whole)
+    return largest + log_mean - outward(2.0 * _ULP * (2.0 + abs(log_mean) + abs(largest)) - math.log1p(-lost))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bounds import _check
+from bounds._arrays import Array, Integers, doubles, names, rates
 from bounds._assemble import billed
 from bounds._rounding import outward
 from bounds.certificate import Certificate
@@ -44,12 +45,12 @@ class PeopleSample:
     Raises ValueError when the arrays differ in length, are empty, or hold an impossible number.
     """
 
-    sizes: NDArray[np.int64]
-    sums: NDArray[np.float64]
+    sizes: Integers
+    sums: Array
 
     def __post_init__(self) -> None:
-        _check.array("sizes", self.sizes)
-        sizes, sums = np.asarray(self.sizes), np.array(_check.array("sums", self.sums))
+        doubles("sizes", self.sizes)
+        sizes, sums = np.asarray(self.sizes), np.array(doubles("sums", self.sums))
         if not np.issubdtype(sizes.dtype, np.integer) or sizes.ndim != 1 or sizes.size == 0 or sizes.min() < 1:
             raise ValueError(f"sizes must be whole numbers of at least 1, one a person, got {self.sizes!r}.")
         if sums.shape != sizes.shape or not ((sums >= 0.0) & (sums <= sizes)).all():
@@ -82,7 +83,7 @@ class PeopleSample:
         return int(self.sizes.max())
 
     @property
-    def means(self) -> NDArray[np.float64]:
+    def means(self) -> Array:
         """Each person's mean loss, rounded up; exact for one example, no loss and nothing but losses of 1."""
         means = self.sums / self.sizes
         exact = (self.sizes == 1) | (self.sums == 0.0) | (self.sums == self.sizes)
@@ -113,17 +114,17 @@ def people_sample(*, losses: ArrayLike, people: ArrayLike) -> PeopleSample:
         losses: one number in [0, 1] an example; for predictions by fresh weights, its mean over the passes.
         people: one whole number or text an example, which says whose it is.
     """
-    values, position = _check.array("losses", losses), _positions(people)
-    if values.shape != position.shape or not ((values >= 0.0) & (values <= 1.0)).all():
-        raise ValueError("losses must be numbers in [0, 1], one for each entry of people; rescale the loss to [0, 1].")
+    values, position = rates("losses", losses), _positions(people)
+    if values.shape != position.shape:
+        raise ValueError(f"losses must be one number for each entry of people, got shape {values.shape}.")
     sizes = np.bincount(position)
-    sums: NDArray[np.float64] = np.bincount(position, weights=values).astype(np.float64)
+    sums: Array = np.bincount(position, weights=values).astype(np.float64)
     if not ((values == 0.0) | (values == 1.0)).all():
         sums = np.minimum(sizes, sums * (1.0 + (sizes + 8) * 2.0**-52))  # one rounding an addition
     return PeopleSample(sizes=sizes, sums=sums)
 
 
-def thinned(*, people: ArrayLike, most_examples: int, seed: int) -> NDArray[np.int64]:
+def thinned(*, people: ArrayLike, most_examples: int, seed: int) -> Integers:
     """The examples that stay when everyone keeps at most ``most_examples`` of theirs, as increasing indices.
 
     Which ones stay is drawn from ``seed``, which must not be chosen by looking at results. The risk for a new example
@@ -265,13 +266,4 @@ def checked(sample: object) -> PeopleSample:
 
 def _positions(people: ArrayLike) -> NDArray[np.intp]:
     """The place of each example's owner in the sorted list of people."""
-    try:
-        owners = np.asarray(people)
-    except (TypeError, ValueError, OverflowError):
-        owners = np.asarray(None)
-    if owners.ndim != 1 or owners.size == 0 or owners.dtype.kind not in "iuU":
-        raise ValueError(
-            f"people must be a list of whole numbers or texts, one an example, got {owners.dtype} of shape "
-            f"{owners.shape}; number people."
-        )
-    return np.unique(owners, return_inverse=True)[1].ravel()
+    return np.unique(names("people", people), return_inverse=True)[1].ravel()

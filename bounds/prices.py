@@ -8,11 +8,12 @@ docs/guarantees.md, "Prices".
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from bounds import _check
 from bounds._rounding import log_inverse
+from bounds._transfer_search import Charge
 from bounds.hypotheses import Hypothesis
 from bounds.privacy import PrivacyClaim
 from bounds.privacy_loss import PrivacyLossDistribution
@@ -20,23 +21,6 @@ from bounds.pure_transfer import max_information_nats, transfer_nats, transfer_n
 from bounds.transfer import checked, transfer_cost
 
 Inputs = Mapping[str, float | int | str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Charge:
-    """What a price asks for n records at a failure probability.
-
-    Attributes:
-        name: of the cost: "confidence" for an independent prior, "transfer" for a private one.
-        nats: Λ, rounded up.
-        budget: what the parts of the failure probability pay for.
-        terms: where the optimum of the price lies.
-    """
-
-    name: str
-    nats: float
-    budget: Mapping[str, float]
-    terms: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 class Price:
@@ -70,6 +54,15 @@ class Price:
 
     def charge(self, *, n: int, failure_prob: float) -> Charge:
         """Λ for n independent records. Raises ValueError when an argument is out of range."""
+        _check.count(n=n)
+        _check.open_probability(failure_prob=failure_prob)
+        return self._charge(int(n), float(failure_prob))
+
+    def _charge(self, n: int, failure_prob: float) -> Charge:
+        return Charge(nats=self._nats(n, failure_prob), budget={"bound": failure_prob})
+
+    def _nats(self, n: int, failure_prob: float) -> float:
+        """Λ, rounded up."""
         raise NotImplementedError
 
 
@@ -81,10 +74,7 @@ class Independent(Price):
     reference: ClassVar[str] = ""
     pays_for_a_draw: ClassVar[bool] = True
 
-    def charge(self, *, n: int, failure_prob: float) -> Charge:
-        """The charge is ln(1/failure_prob): independence costs nothing else."""
-        _check.count(n=n)
-        _check.open_probability(failure_prob=failure_prob)
+    def _charge(self, n: int, failure_prob: float) -> Charge:
         return Charge(name="confidence", nats=log_inverse(failure_prob), budget={"bound": failure_prob})
 
 
@@ -104,9 +94,8 @@ class _Pure(Price):
         """The privacy loss."""
         return {"epsilon": self.epsilon}
 
-    def charge(self, *, n: int, failure_prob: float) -> Charge:
-        nats = type(self).cost(epsilon=self.epsilon, n=n, failure_prob=failure_prob)
-        return Charge(name="transfer", nats=nats, budget={"bound": failure_prob})
+    def _nats(self, n: int, failure_prob: float) -> float:
+        return type(self).cost(epsilon=self.epsilon, n=n, failure_prob=failure_prob)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,10 +155,8 @@ class Accounted(Price):
             record["digest"] = self.privacy.digest
         return {f"privacy_{name}": value for name, value in record.items()}
 
-    def charge(self, *, n: int, failure_prob: float) -> Charge:
-        """The charge is what :func:`bounds.transfer.transfer_cost` finds for the promise."""
-        cost = transfer_cost(privacy=self.privacy, n=n, failure_prob=failure_prob)
-        return Charge(name="transfer", nats=cost.nats, budget=cost.budget, terms=cost.terms)
+    def _charge(self, n: int, failure_prob: float) -> Charge:
+        return transfer_cost(privacy=self.privacy, n=n, failure_prob=failure_prob)
 
 
 INDEPENDENT = Independent()

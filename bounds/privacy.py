@@ -180,14 +180,6 @@ class PrivacyBound:
         """Plain types for JSON."""
         return asdict(self)
 
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Self:
-        """The record that ``to_dict`` wrote. Raises ValueError when it has other fields."""
-        names = {field.name for field in fields(cls)}
-        if set(record) != names:
-            raise ValueError(f"record must have the fields {sorted(names)}, got {sorted(record)}.")
-        return cls(**record)
-
 
 def one_of(kind: Any, **words: object) -> None:
     """Refuse words that are none of this ``Literal``."""

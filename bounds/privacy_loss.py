@@ -6,9 +6,10 @@ from hashlib import sha256
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bounds import _check
+from bounds._arrays import Array, vector
 from bounds.privacy import PrivacyClaim
 
 # Masses come out of fast Fourier transforms: room for their noise, and for rounding masses up.
@@ -44,8 +45,8 @@ class PrivacyLossDistribution(PrivacyClaim):
 
     spacing: float
     lowest: int
-    with_record: NDArray[np.float64]
-    without_record: NDArray[np.float64]
+    with_record: Array
+    without_record: Array
     infinity_mass: float
     zero_mass: float
 
@@ -82,7 +83,7 @@ class PrivacyLossDistribution(PrivacyClaim):
             )
 
     @property
-    def losses(self) -> NDArray[np.float64]:
+    def losses(self) -> Array:
         """The privacy losses of the grid, in nats."""
         return self.spacing * (np.arange(self.with_record.size, dtype=np.float64) + self.lowest)
 
@@ -116,10 +117,8 @@ class PrivacyLossDistribution(PrivacyClaim):
         )
 
 
-def _masses(name: str, values: ArrayLike) -> NDArray[np.float64]:
-    masses = _check.array(name, values).copy()
-    if masses.ndim != 1 or masses.size == 0:
-        raise ValueError(f"{name} must be a list of masses, got an array of shape {masses.shape}.")
+def _masses(name: str, values: ArrayLike) -> Array:
+    masses = vector(name, values).copy()
     if not (masses >= 0.0).all() or not math.isfinite(float(masses.sum())):
         raise ValueError(f"{name} must hold finite masses of at least 0, got {masses.min()!r} among them.")
     masses.flags.writeable = False

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bounds import _check
+from bounds._arrays import doubles, rates, vector
 from bounds._rounding import log_inverse, outward, total
 from bounds.certificate import Certificate
 from bounds.means import clopper_pearson_lower, clopper_pearson_upper
@@ -76,9 +77,7 @@ def calibration_sample(*, confidence: ArrayLike, correct: ArrayLike, edges: Sequ
     the confidences in [edges[b], edges[b+1]), the last one also 1. The edges, which increase from 0 to 1, must be fixed
     before the examples were seen; quantiles of their confidences are not.
     """
-    f, c = _check.array("confidence", confidence), _check.array("correct", correct)
-    if f.ndim != 1 or f.size == 0 or not ((f >= 0.0) & (f <= 1.0)).all():
-        raise ValueError("confidence must be a non-empty list of numbers in [0, 1], one an example; rescale.")
+    f, c = vector("confidence", rates("confidence", confidence)), doubles("correct", correct)
     if c.shape != f.shape or not ((c == 0.0) | (c == 1.0)).all():
         raise ValueError("correct must hold one 0 or 1 for every confidence; pass whether each prediction was right.")
     ends = _check.reals("edges", edges)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bounds import _check
+from bounds._arrays import Array, as_given, doubles
 from bounds._rounding import inward
 from bounds._threshold_tests import RiskControl, Tests, descending, finite, losses_of, parts_of, scores_of
 from bounds.budget import FailureBudget
@@ -91,7 +92,7 @@ def control_selective_risk(
     starts = len(listed) if starts is None else starts
     tests = Tests("control_selective_risk", len(values), listed, target, failure_prob, starts, groups, exact)
 
-    def answered(position: int) -> NDArray[np.float64]:
+    def answered(position: int) -> Array:
         return np.where(confident >= listed[position], values, np.nan)
 
     risk = "selective 0-1 risk" if exact else "selective risk"
@@ -121,7 +122,7 @@ def control_set_size(
         most_labels: what the mean number of labels in a set is to stay below, from 0 to K.
         failure_prob: as in ``control_risk``; so are starts and groups.
     """
-    table = _check.array("scores", scores)
+    table = doubles("scores", scores)
     if table.ndim != 2 or table.size == 0 or np.isnan(table).any():
         raise ValueError(f"scores must be one row a record and one column a label, none NaN, got shape {table.shape}.")
     _check.nonnegative(most_labels=most_labels)
@@ -129,7 +130,7 @@ def control_set_size(
     target = min(1.0, inward(most_labels / labels))
     tests = Tests("control_set_size", len(table), listed, target, failure_prob, starts, groups, exact=False)
 
-    def sizes(position: int) -> NDArray[np.float64]:
+    def sizes(position: int) -> Array:
         return (table >= listed[position]).sum(axis=1) / labels
 
     return tests.control(sizes, of="prediction sets", measures="mean set size as a share of the labels", labels=labels)
@@ -172,10 +173,7 @@ def control_groups(
 def _arrays(records: Any) -> dict[str, NDArray[Any]]:
     """``records`` as arrays of one length, by the names of their arguments."""
     given: dict[Any, Any] = dict(cast(Mapping[Any, Any], records)) if isinstance(records, Mapping) else {}
-    try:
-        arrays = {str(name): np.asarray(values) for name, values in given.items()}
-    except (TypeError, ValueError, OverflowError):
-        arrays = {}
+    arrays = {str(name): as_given(values) for name, values in given.items()}
     lengths = {array.shape[:1] for array in arrays.values()}
     if len(lengths) != 1 or () in lengths:
         raise ValueError(

@@ -7,7 +7,7 @@ errors, and exp(η Σ(μ_i - x_i) - c_η Σ(x_i - x̂_i)²), which knows losses 
 
 import math
 
-from bounds._rounding import inward, log_inverse, outward, total
+from bounds._rounding import inward, least, log_inverse, outward, total
 from bounds.means import eta_cost
 
 _RATES = tuple(6.0 * 0.625**k for k in range(24))
@@ -28,13 +28,8 @@ def running_mean_upper(n: int, loss_sum: float, spread: float, failure_prob: flo
     level = log_inverse(failure_prob)
     if n == 0 or _evidence(1.0, n, loss_sum, spread) < level:
         return 1.0
-    low, high = min(1.0, loss_sum / n), 1.0
-    for _ in range(80):
-        middle = 0.5 * (low + high)
-        if high - low <= 1e-13 + 1e-11 * high or not low < middle < high:
-            break
-        low, high = (low, middle) if _evidence(middle, n, loss_sum, spread) >= level else (middle, high)
-    return high
+    mean = min(1.0, loss_sum / n)
+    return least(lambda at: _evidence(at, n, loss_sum, spread) >= level, mean, 1.0, relative=1e-11, absolute=1e-13)
 
 
 def running_mean_lower(n: int, loss_sum: float, spread: float, failure_prob: float) -> float:

@@ -33,7 +33,7 @@ train, test = load("digits")
 made = pacdp.self_certify(
     SVC(C=10.0, gamma=0.05), (train.inputs.reshape(train.n, -1), train.labels), seed=0
 )
-print("\n".join(made.sentences()))
+print(made)
 wrong = (made.predict(test.inputs.reshape(test.n, -1)) != test.labels).mean()
 print(f"measured on {test.n} other digits: {wrong:.4f}")
 
@@ -61,7 +61,7 @@ print("It kept", found.kept, "of", train.n, "examples.")
 import torch
 
 from pacdp.algorithms import SGHMC
-from pacdp.certify.training import train_certified
+from pacdp.certify.trajectory import train_certified
 from pacdp.features.named import seen_through
 
 data = seen_through(train, "coarse-waves")

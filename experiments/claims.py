@@ -17,7 +17,7 @@ from scipy.special import stdtrit
 
 import bounds
 from experiments.tables import part
-from pacdp.cli.figures.numbers import up_digits
+from pacdp.cli.figures.names import up_digits
 
 FEWEST_PAIRS = 3
 """Pairs of runs from which on their differences decide: of two, Student's interval is as wide as 12.7 standard errors

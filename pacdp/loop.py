@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float, Integer
 from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector
-from torch.utils.data import Dataset, TensorDataset
+from torch.utils.data import Dataset
 
 from bounds import _check
 from bounds.accounting import Event
@@ -27,34 +27,19 @@ from pacdp.layers.random import forget_draws, generators
 from pacdp.losses import PerExampleLoss
 from pacdp.resume import RunState, found, load_run, require_place, save_run
 from pacdp.step import event as events
-from pacdp.step.agreement import chosen_mode
 from pacdp.step.clip import Clip, Weights
 from pacdp.step.identity import contents
 from pacdp.step.mechanism import GradSampleMode, Mechanism
 from pacdp.step.noise import Randomness, SystemRandomness
 from pacdp.step.paid import Paid, release_name, seed_of, stream_of
-from pacdp.step.processes import (
-    Together,
-    copy_from_first,
-    process_count,
-    rank_randomness,
-    require_agreement,
-    require_one_run,
-    totals,
-)
+from pacdp.step.processes import Together, join, rank_randomness, totals
 from pacdp.step.release import PrivateStep
-from pacdp.step.sums import Reference, Summer, runs_at_once
-from pacdp.step.units import Network, Units, take, trained
+from pacdp.step.set_up import at_once, global_state, require_apart, summer_of, template_of
+from pacdp.step.sums import Reference, Summer
+from pacdp.step.units import Network, Units, trained
 from pacdp.store.canonical import described
 from pacdp.store.reservation import Books, NoLedger
-from pacdp.trials import (
-    MOST,
-    Unmoved,
-    Unwritten,
-    made_up_batch,
-    require_independent_examples,
-    require_no_writes,
-)
+from pacdp.trials import Unmoved, Unwritten, require_no_writes
 
 
 class Progress(NamedTuple):
@@ -69,8 +54,6 @@ class Progress(NamedTuple):
     """Units of the step whose contribution was not finite and counted as zero."""
 
 
-_TRIED = 1024
-"""Examples at most that a trial of a fast mode holds, and so a pass of it."""
 _UNREAD = 16
 """Steps whose numbers stay on a GPU until they are read together; checkpoints wait for theirs."""
 
@@ -166,14 +149,14 @@ def train(
     device = next((p.device for p in trained(network.module).values()), None)
     if device is None:
         raise ValueError("module has no parameter that requires a gradient: nothing can be trained")
-    template = _examples(units, device)
-    _check_examples(network, template, _at_once(mechanism))
+    template = template_of(units, device)
+    require_apart(network, template, mechanism)
     state = _beginning(algorithm, mechanism, network.module, randomness, device)
     public = {"settings": state.settings, "checkpoints": (path is None, checkpoint_every)}
-    _join(together, network.module, dataset, randomness, public)
+    join(together, network.module, dataset, randomness, public)
     name = ""
     if seed_of(books, randomness) is not None:
-        code = (network.module, loss, algorithm, mechanism, _global_state(network, template))
+        code = (network.module, loss, algorithm, mechanism, global_state(network, template))
         name = release_name(randomness, *code, dataset=dataset, people=people)
         state.first = contents(dict(network.module.named_parameters()))
     summer = _summer(
@@ -372,93 +355,15 @@ def _require_own(path: Path, promise: Event | None, books: Books, read: RunState
     books.require(read.receipt)
 
 
-def _examples(units: Units, device: torch.device) -> tuple[Tensor, Tensor]:
-    """A few records, of which shapes and kinds are used and nothing else."""
-    examples = take(units.dataset, torch.zeros(4, dtype=torch.int64))
-    if (
-        not isinstance(examples, list | tuple)
-        or len(examples) != 2
-        or not all(isinstance(x, Tensor) for x in examples)
-    ):
-        raise ValueError(
-            "dataset must give (input, target) pairs of tensors; write a loop over PrivateEngine for others"
-        )
-    return examples[0].to(device), examples[1].to(device)
-
-
-def _at_once(mechanism: Mechanism) -> int | None:
-    """Units in one pass at most: with a fast mode no more than are tried, since its examples could meet."""
-    if mechanism.grad_sample_mode == "reference":
-        return mechanism.max_physical_batch
-    tried = max(MOST, math.ceil(min(2.0 * mechanism.expected_batch_size, _TRIED)))
-    return min(tried, mechanism.max_physical_batch or tried)
-
-
-def _check_examples(network: Network, template: tuple[Tensor, Tensor], size: int | None) -> None:
-    inputs, targets = made_up_batch(template[0]), torch.zeros_like(template[1])
-    require_independent_examples(
-        network.module, (inputs,), targets=targets, loss=network.loss, size=size or MOST
-    )
-
-
-def _global_state(network: Network, template: tuple[Tensor, Tensor]) -> Tensor | None:
-    """The state of torch's global generator, where the network or the loss draws from it, as dropout does."""
-    before, module = (
-        torch.get_rng_state(),
-        copy.deepcopy(network.module),
-    )  # which has generators of its own
-    inputs = made_up_batch(template[0], examples=len(template[1]))
-    network.loss(module(inputs), torch.zeros_like(template[1]))
-    drew = not torch.equal(before, torch.get_rng_state())
-    torch.set_rng_state(before)
-    return before if drew else None
-
-
-def _join(
-    together: Together,
-    module: nn.Module,
-    dataset: Dataset[Any],
-    randomness: Randomness,
-    settings: dict[str, Any],
-) -> None:
-    """Processes of one run agree on what they do, and start where the first one starts."""
-    if not together.several:
-        if process_count() > 1:
-            raise ValueError(
-                f"{process_count()} processes run together, but nothing says that they train one network: give train("
-                "distributed=True)"
-            )
-        return
-    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
-        raise ValueError(
-            "distributed=True needs a process group: start the script with torchrun and call "
-            "torch.distributed.init_process_group before train"
-        )
-    device = next(module.parameters()).device
-    shapes = {name: (tuple(v.shape), v.dtype) for name, v in module.state_dict().items()}
-    what = {
-        "the algorithm's settings, or when checkpoints are written": settings,
-        "the network's shapes": shapes,
-    }
-    require_agreement(what, device)
-    copy_from_first([*(p.data for p in module.parameters()), *module.buffers()])
-    require_one_run({}, dataset, rank_randomness(randomness), device)
-
-
 def _summer(
     algorithm: Algorithm,
     mechanism: Mechanism,
     network: Network,
     units: Units,
     template: tuple[Tensor, Tensor],
-    pre_noise_generator: torch.Generator | None,
+    generator: torch.Generator | None,
 ) -> Summer:
     """How contributions are added up."""
-    if algorithm.contribution is not None and mechanism.grad_sample_mode == "ghost":
-        raise ValueError(
-            "grad_sample_mode 'ghost' clips gradients of single examples, and "
-            f"{type(algorithm).__name__} what a person contributes, which is taken by the reference: leave it out"
-        )
     if algorithm.contribution is None and units.records is not None:
         raise ValueError(
             f"{type(algorithm).__name__} adds up what single examples contribute, which hides no person: leave out "
@@ -473,36 +378,15 @@ def _summer(
         draws=algorithm.draws,
         most=mechanism.max_physical_batch,
         pre_noise=algorithm.pre_noise,
-        generator=pre_noise_generator,
+        generator=generator,
     )
-    inputs = made_up_batch(template[0], examples=6)
-    targets = torch.zeros_like(template[1][:1]).expand(6, *template[1].shape[1:])
-    people = None if algorithm.contribution is None else torch.arange(6) // 3
-    tried = Units.group(TensorDataset(inputs, targets), people)
-    at_once = mechanism.vectorise or algorithm.contribution is None
-    reference = reference._replace(
-        vectorised=at_once and runs_at_once(reference, tried, trained(network.module))
-    )
-    if algorithm.contribution is not None:
-        return reference
 
     def ghost(network: Network, units: Units, clip: Clip) -> Summer:
         from pacdp.opacus.ghost import GhostSums
 
-        return GhostSums(network.module, units, network.loss, clip, most=_at_once(mechanism))
+        return GhostSums(network.module, units, network.loss, clip, most=at_once(mechanism))
 
-    mode = chosen_mode(
-        mechanism.grad_sample_mode,
-        ghost,
-        network,
-        *template,
-        clip_norm=mechanism.clip_norm,
-        draws=algorithm.draws,
-        pre_noise=algorithm.pre_noise,
-    )
-    if mode == "ghost":
-        return ghost(network, units, mechanism.clip)
-    return reference
+    return summer_of(reference, ghost, mechanism, template)
 
 
 def _waits_for(device: torch.device) -> int:

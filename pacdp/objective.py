@@ -3,8 +3,6 @@
 K chains share one resident data set; each has its own weights, its own draws and, where given, its own labels.
 """
 
-import math
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
@@ -22,37 +20,26 @@ from pacdp.chains.native.network import NativeNetwork
 from pacdp.chains.pixels import Pixels
 from pacdp.chains.risks import Estimate as Estimate
 from pacdp.chains.risks import Risks as Risks
+from pacdp.chains.risks import exact_risks
 from pacdp.data import Dataset
-from pacdp.losses import Loss, Totals, double_sum, in_error, ramp, zero_one
+from pacdp.losses import Loss, ramp, zero_one
 from pacdp.random import Words
 from pacdp.step.by_person import People, mean_over_people
 from pacdp.step.clip import Clip
-from pacdp.step.compiled import CompiledSums, disagreement
+from pacdp.step.compiled import CompiledSums, agreeing
 from pacdp.step.fixed_size import FixedSizeSums
-from pacdp.step.gradients import NO_CLIPPING, require_true_sums, slopes_and_mean
-from pacdp.step.one_by_one import OneByOne, multiplicities
+from pacdp.step.gradients import NO_CLIPPING
+from pacdp.step.one_by_one import OneByOne, sum_with_norms
 from pacdp.step.precision import full_precision
 from pacdp.step.sample import poisson, with_replacement
-from pacdp.trials import (
-    MOST,
-    Unwritten,
-    made_up_batch,
-    mixes,
-    pool,
-    require_no_writes,
-    require_own_losses,
-    require_own_outputs,
-    require_true_slope,
-    require_unwritten,
-)
+from pacdp.step.set_up import require_own_examples
+from pacdp.trials import mixes, require_no_writes
 
-_CLIPPED = 3
-"""Examples on which clipped gradients are compared with autograd's."""
 _ROUNDING = 256.0
 """Kept sums of squared norms are rounded up by so many units of the last place of the gradients' type."""
 _TOGETHER = 1000
-"""Examples that go through together where their numbers are made of bytes, where they are made up for a trial, where
-norms are kept of a batch that may be all of them, and where a network normalises over them."""
+"""Examples that go through together where their numbers are made of bytes, in a trial of compiled layers, and where a
+network normalises over them."""
 _MANY, _FEW = 10_000, 250
 """Examples that are judged at a time, and those by autograd's layers on a CPU, in whose caches what they hold stays."""
 
@@ -154,7 +141,6 @@ class Objective:
         if self.mixes or self.pixels is not None:
             self._chunk = _TOGETHER
         self._gradient = torch.empty(0, device=device)
-        self._counted = (loss, zero_one(), ramp())
         self.people = People.of(data, self.device)
         if keep_norms and self.people is not None and not every_record:
             raise ValueError(
@@ -166,8 +152,19 @@ class Objective:
         ] = {}  # what was made of the examples once, for all objectives that share them
         self._sums: CompiledSums | None = None
         self._fixed: FixedSizeSums | None = None
-        self._try_out()
-        self._take_fast_sums()
+        used = max(batch_size, self._chunk)
+        if isinstance(self.network, NativeNetwork):  # whose layers are what their types say
+            used = min(used, _TOGETHER)
+        largest, summed = min(self.n, used), clip_norm is not None or keep_norms
+        parameters = self.layout.views(self.weights()[0]) if summed else None
+        given = self.model, loss, self._inputs, self._labels_of(0)
+        require_own_examples(*given, largest, self.mixes, parameters)
+        if clip_norm is not None and isinstance(self.network, VmappedNetwork):
+            inputs = self.examples[0]
+            self._fixed = FixedSizeSums(model, self.layout, inputs, loss, batch_size=batch_size)
+        if clip_norm is not None and isinstance(self.network, NativeNetwork):
+            x, y = self.examples
+            self._sums = agreeing(self.network, model, x, y, loss, batch_size=batch_size)
 
     def weights(self) -> Float[Tensor, "1 dim"]:
         """A copy of the weights that the network was built with, as one chain."""
@@ -303,7 +300,7 @@ class Objective:
             with full_precision(self.device):
                 for k, g in enumerate(group):
                     own = weights[k], drawn[g], self._labels_of(k), self._gradient[k], norms[k]
-                    found[k] = self._with_norms(self.network, *own)
+                    found[k] = sum_with_norms(self.network, self.loss, *own)
         elif self._sums is not None:
             found = self._sums(
                 weights,
@@ -334,35 +331,6 @@ class Objective:
         return torch.where(
             seen.isfinite(), seen, worst
         )  # one record's loss must not decide whether the chain goes on
-
-    def _with_norms(
-        self, network: NativeNetwork, weights: Float[Tensor, " dim"], examples: Int[Tensor, " batch"],
-        labels: Int[Tensor, " n"], into: Float[Tensor, " dim"], squares: Float[Tensor, ""],
-    ) -> Tensor | None:  # fmt: skip
-        """As :meth:`OneByOne.sum`, by compiled layers; None where an example's gradient is not finite."""
-        count, means, total = len(examples), np.zeros(2), 0.0
-        often = multiplicities(examples).double().numpy()
-
-        def slope(outputs: Tensor, own: Tensor) -> tuple[float, float, Tensor]:
-            share = len(own) / count
-            if self.loss.compiled is not None:
-                loss, error, back = self.loss.slope(outputs, own)
-                return loss * share, error * share, back.mul_(share)
-            back, loss = slopes_and_mean(self.loss, outputs, own)
-            wrong = in_error(outputs, own).double().mean()
-            return float(loss) * share, float(wrong) * share, back / count
-
-        for start in range(0, count, _TOGETHER):
-            part = examples[start : start + _TOGETHER]
-            gradient, each = into if start == 0 else torch.empty_like(into), np.zeros(len(part))
-            means += network.slopes(
-                weights, network.gather(part), labels[part], slope, gradient, each
-            )
-            total += float(often[start : start + _TOGETHER] @ each)
-            if start:
-                into += gradient
-        squares.fill_(total * count**2)
-        return torch.from_numpy(means) if math.isfinite(total) else None
 
     def has_fixed_shapes(self, keys: Keys) -> bool:
         """Whether the shapes of no step depend on a draw, so that a GPU can replay it; not with secret keys.
@@ -407,99 +375,11 @@ class Objective:
         Raises:
             ValueError: a loss is NaN or lies outside the interval that the loss declares.
         """
-        return [self._risks(own, self._labels_of(k)) for k, own in enumerate(weights)]
-
-    def _risks(self, weights: Tensor, labels: Tensor) -> Risks:
-        total, far = Totals(self._counted), torch.zeros((), dtype=torch.int64, device=self.device)
-        for outputs, places in self._outputs(weights):
-            own = labels[places]
-            if self.clip_norm is None:
-                total.add(outputs, own, double_sum)
-                continue
-            near = outputs.isfinite().reshape(len(outputs), -1).all(dim=1)
-            far += (~near).sum()
-            kept = torch.where(near.reshape(-1, *[1] * (outputs.ndim - 1)), outputs, 0.0)
-            total.add(
-                kept,
-                own,
-                lambda values, loss, near=near: double_sum(torch.where(near, values, 0.0), loss),
-            )
-        worst = int(far) if self.clip_norm is not None else 0
-        ends = (self.loss.high, 1.0, 1.0)
-        loss, errors, ramps = (
-            one + worst * most for one, most in zip(total.read(), ends, strict=True)
-        )
-        return Risks(loss / self.n, errors / self.n, ramps / self.n, round(errors), self.n)
-
-    @torch.no_grad()
-    def _try_out(self) -> None:
-        """Each example must have an output and a loss of its own, at the weights that the network came with.
-
-        Examples of the data are tried, and made-up ones, so that no records decide that nothing is: where an output or
-        a gradient is not finite, or so large that nothing beside it shows, there is nothing to compare.
-        """
-        labels = self._labels_of(0)
-        used = max(self.batch_size, self._chunk)
-        if isinstance(self.network, NativeNetwork):  # whose layers are what their types say
-            used = min(used, _TOGETHER)
-        largest = max(MOST, min(self.n, used))
-        few = self._inputs[:largest]
-        sources, tried = (few, made_up_batch(few, examples=min(largest, _TOGETHER))), False
-        require_unwritten(self.model, sources[1][:2], self.model)
-        if self.mixes:
-            return
-        settled = Unwritten(self.model)
-        for inputs in sources:
-            size = max(MOST, len(inputs))
-            examples = pool(inputs, size=size)
-            outputs = require_own_outputs(
-                lambda places, x=examples: self.model(x[places.to(self.device)]), size=size
-            )
-            if bool(outputs.isfinite().all()):
-                require_own_losses(self.loss, outputs, labels, size=size)
-                require_true_slope(self.loss, outputs, labels)
-                tried = True
-        settled.require()
-        if self.clip_norm is not None or self.keep_norms:
-            own, k = self.layout.views(self.weights()[0]), min(_CLIPPED, self.n)
-            tried &= any(
-                [require_true_sums(self.model, own, x[:k], labels[:k], self.loss) for x in sources]
-            )
-        if not tried:
-            raise ValueError(
-                "the network's outputs, or where clipped or kept its gradients, are finite neither on the data nor on "
-                "made-up inputs, so that nothing can be tried: give it weights at which they are"
-            )
-
-    def _take_fast_sums(self) -> None:
-        """Clipped sums of a fast form, where this network has one that agrees with the reference."""
-        if self.clip_norm is None:
-            return
-        inputs, network = self.examples[0], self.network
-        if isinstance(network, VmappedNetwork):
-            self._fixed = FixedSizeSums(
-                self.model, self.layout, inputs, self.loss, batch_size=self.batch_size
-            )
-        if not isinstance(network, NativeNetwork):
-            return
-        sums = CompiledSums(network, self.model, self.loss)
-        wrong = disagreement(
-            sums,
-            self.model,
-            self.layout,
-            inputs,
-            self._labels_of(0),
-            self.loss,
-            batch_size=self.batch_size,
-        )
-        if wrong is None:
-            self._sums = sums
-            return
-        warnings.warn(
-            f"clipped gradients are not taken by compiled layers for this network: {wrong}; they are taken example by "
-            "example instead",
-            stacklevel=3,
-        )
+        kinds, clipped = (self.loss, zero_one(), ramp()), self.clip_norm is not None
+        return [
+            exact_risks(self._outputs(own), self._labels_of(k), kinds, clipped=clipped)
+            for k, own in enumerate(weights)
+        ]
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 import bounds
+from bounds import _check
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,10 +36,7 @@ class LocalGibbs:
 
     def __post_init__(self) -> None:
         _require_vector(self.weights)
-        if not (0.0 < self.tau < math.inf and 0.0 < self.gamma < math.inf):
-            raise ValueError(
-                f"expected tau and gamma to be positive and finite, got {self.tau} and {self.gamma}"
-            )
+        _check.positive(tau=self.tau, gamma=self.gamma)
 
     @property
     def prior_std(self) -> float:

@@ -3,7 +3,7 @@
 ``train(settings, module, dataset, mechanism=..., loss=...)`` runs DP-SGD, DP-Adam, DP-SGLD, DP-BBP, DP-MC-Dropout, and
 with ``people=`` user-level DP-SGD or P3SGD from start to end; it returns weights with the event that they cost, which
 ``epsilon`` and ``privacy_claim`` read. ``PrivateEngine.make_private`` is for loops of one's own.
-``audit_mechanism``, ``audit_training`` and ``attack_training`` test a mechanism from outside. Importing this registers
+``audit_mechanism`` and ``audit_training`` test a mechanism from outside. Importing this registers
 the accountant "pld" with Opacus.
 """
 
@@ -20,13 +20,9 @@ from pacdp.algorithms.user_dp_sgd import UserDPSGD as UserDPSGD
 from pacdp.audit.canaries import TrainerAudit as TrainerAudit
 from pacdp.audit.canaries import audit_training as audit_training
 from pacdp.audit.checks import MechanismAudit as MechanismAudit
-from pacdp.audit.inversion import decoder_attack as decoder_attack
 from pacdp.audit.inversion import psnr as psnr
 from pacdp.audit.inversion import search_attack as search_attack
 from pacdp.audit.mechanism import audit_mechanism as audit_mechanism
-from pacdp.audit.membership import MembershipAttack as MembershipAttack
-from pacdp.audit.membership import attack_training as attack_training
-from pacdp.audit.membership import evaluate_attack as evaluate_attack
 from pacdp.audit.scores import AuditResult as AuditResult
 from pacdp.audit.scores import audit_scores as audit_scores
 from pacdp.audit.scores import contradicts as contradicts

@@ -40,6 +40,8 @@ from pacdp.store.reservation import new_run
 
 KIND = "private-run/1"
 RELEASE = "private-release/1"
+_MOVING = "step history adjacency chosen clip_norm run receipt first snapshots".split()
+"""What a run that goes on has of its checkpoint, beside tensors."""
 _NUMBERS = (bool, int, float, str, type(None))
 
 
@@ -127,36 +129,42 @@ def load_run(
             f"{path} is no checkpoint of a private run (it says {header.get('kind')!r}, not {KIND!r}): what ran is "
             "unknown, so training cannot go on from it"
         )
+    device = next(state.module.parameters()).device
+    kept = _part(checkpoint, "extra.").get("snapshots", ())
     try:
-        event, step = read_event(header), int(header["step"])
-        saved, optimizer = header["settings"], header["optimizer"]
-        chosen, written_by = [int(one) for one in header["chosen"]], int(header["processes"])
-        public = {name: header["public"][name] for name in state.public}
         counted = header["ledger"] or {"run": state.run, "receipt": None}
-        clip_norm = header.get("clip_norm")
-        if clip_norm is not None:
-            require_finite(clip_norm=clip_norm)
-        run, receipt, first = (
-            str(counted["run"]),
-            counted["receipt"],
-            str(counted.get("first", state.first)),
+        read = replace(
+            state,
+            step=int(header["step"]),
+            history=History(read_event(header)),
+            adjacency=header["adjacency"],
+            chosen=[int(one) for one in header["chosen"]],
+            clip_norm=header.get("clip_norm"),
+            run=str(counted["run"]),
+            receipt=counted["receipt"],
+            first=str(counted.get("first", state.first)),
+            snapshots=[one.to(device) for one in kept],
         )
+        saved, optimizer = header["settings"], header["optimizer"]
+        public = {name: header["public"][name] for name in state.public}
+        written_by = int(header["processes"])
+        if read.clip_norm is not None:
+            require_finite(clip_norm=read.clip_norm)
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(
             f"{path} lacks what a private run needs ({error}); take it from its source again"
         ) from error
-    adjacency = header["adjacency"]
-    _same(path, "neighbours", adjacency, state.adjacency or adjacency)
+    _same(path, "neighbours", read.adjacency, state.adjacency or read.adjacency)
     _same(path, "settings", saved, state.settings)
     _same(path, "optimizer", (optimizer or {}).get("kind"), _kind(state.optimizer))
     _same(path, "public numbers", public, dict(state.public))
-    _same(path, "clipping", clip_norm is None, state.clip_norm is None)
+    _same(path, "clipping", read.clip_norm is None, state.clip_norm is None)
     parameters = dict(state.module.named_parameters())
     shapes, own_shapes = (
         {k: tuple(v.shape) for k, v in of.items()} for of in (checkpoint.model, parameters)
     )
     _same(path, "shapes of parameters", shapes, own_shapes)
-    check(replace(state, step=step, history=History(event), run=run, receipt=receipt))
+    check(read)
     rank, processes = (process_rank(), process_count()) if together.several else (0, 1)
     own = _part(checkpoint, _prefix(rank))
     if state.own_states():
@@ -185,12 +193,8 @@ def load_run(
             optimizer["groups"],
             optimizer["scalars"],
         )
-    device = next(state.module.parameters()).device
-    state.step, state.history, state.chosen = step, History(event), chosen
-    state.clip_norm, state.adjacency = clip_norm, adjacency
-    state.run, state.receipt, state.first = run, receipt, first
-    kept = _part(checkpoint, "extra.").get("snapshots", ())
-    state.snapshots = [one.to(device) for one in kept]
+    for name in _MOVING:
+        setattr(state, name, getattr(read, name))
 
 
 def read_event(header: Mapping[str, Any]) -> Event | None:

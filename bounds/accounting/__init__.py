@@ -22,7 +22,7 @@ from bounds.accounting.events import (
     event_to_json,
     sampled_gaussians,
 )
-from bounds.accounting.gaussian import full_batch_gdp, gaussian_delta, gaussian_epsilon, gaussian_mu
+from bounds.accounting.gaussian import gaussian_delta, gaussian_epsilon
 from bounds.accounting.last_iterate import LastIterate, ridge_head
 from bounds.accounting.least_noise import Calibration, calibrate_noise, scaled
 from bounds.accounting.renyi import ORDERS, renyi_divergences, renyi_epsilon
@@ -30,7 +30,6 @@ from bounds.accounting.tradeoff import (
     Profile,
     best_true_positive_rate,
     clt_gdp,
-    gaussian_envelope,
     privacy_profile,
     trade_off,
 )

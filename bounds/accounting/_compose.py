@@ -12,15 +12,14 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bounds._arrays import Array
 from bounds._elementwise import jit
 from bounds.accounting._fourier import Composite, Spectrum
 from bounds.accounting._levels import grouped
 from bounds.accounting._pieces import Mechanism, grid
 from bounds.accounting._plan import plan
 
-Array = NDArray[np.float64]
 _LOG_HUGE = 690.0
 _HUGE = math.exp(0.999 * _LOG_HUGE)
 _FEW = 20

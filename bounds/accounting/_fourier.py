@@ -16,12 +16,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import fft
 
+from bounds._arrays import Array, Integers
 from bounds._elementwise import jit
 
-Array = NDArray[np.float64]
 _ULP = 2.0**-53
 _EDGES = (0.85, 1.0)
 _TOGETHER = 4
@@ -64,94 +63,44 @@ def _fold(values: np.ndarray, indices: np.ndarray, out: np.ndarray) -> None:
 
 
 @jit
-def _multiply(values: np.ndarray, count: int, noise: float, product: np.ndarray, size: np.ndarray) -> None:
-    for j in range(len(values)):
-        z = values[j]
-        product[j] *= z
-        size[j] *= math.sqrt(z.real * z.real + z.imag * z.imag) * (1.0 + 5e-16) + noise
-    if count > 1:
-        _multiply_powers(values, count - 1, noise, product, size)
-
-
-@jit
-def _multiply_powers(values: np.ndarray, count: int, noise: float, product: np.ndarray, size: np.ndarray) -> None:
-    for j in range(len(values)):
-        z = values[j]
-        b = math.sqrt(z.real * z.real + z.imag * z.imag) * (1.0 + 5e-16) + noise
-        left = count
-        while left:
-            if left & 1:
-                product[j] *= z
-                size[j] *= b
-            left >>= 1
-            if left:
-                z = z * z
-                b = b * b
-
-
-@jit
-def _multiply_block(
+def _multiply(
     before: np.ndarray,
     values: np.ndarray,
     shares: np.ndarray,
     counts: np.ndarray,
-    noise: float,
+    noises: np.ndarray,
     product: np.ndarray,
     size: np.ndarray,
 ) -> None:
-    """A few places, real and imaginary parts apart and every loop over them innermost, which makes vector code."""
-    n = len(values)
-    old_re, old_im, new_re, new_im = (
-        np.real(before).copy(),
-        np.imag(before).copy(),
-        np.real(values).copy(),
-        np.imag(values).copy(),
-    )
-    total_re, total_im, bound = np.real(product).copy(), np.imag(product).copy(), size.copy()
-    re, im, most = np.empty(n), np.empty(n), np.empty(n)
-    for i in range(len(counts)):
-        own, other, left = shares[i, 0], shares[i, 1], counts[i]
-        for j in range(n):
-            x, y = own * old_re[j] + other * new_re[j], own * old_im[j] + other * new_im[j]
-            re[j], im[j], most[j] = x, y, math.sqrt(x * x + y * y) * (1.0 + 5e-16) + noise
-        while left:
-            if left & 1:
-                for j in range(n):
-                    x, y = total_re[j], total_im[j]
-                    total_re[j], total_im[j] = x * re[j] - y * im[j], x * im[j] + y * re[j]
-                    bound[j] *= most[j]
-            left >>= 1
-            if left:
-                for j in range(n):
-                    x, y = re[j], im[j]
-                    re[j], im[j], most[j] = x * x - y * y, 2.0 * x * y, most[j] * most[j]
-    product[:] = total_re + 1j * total_im
-    size[:] = bound
+    """Multiply in shares[i, 0] · before + shares[i, 1] · values, off by noises[i] at most, counts[i] times each."""
+    z, bound = np.empty(_BLOCK, before.dtype), np.empty(_BLOCK)
+    for start in range(0, len(values), _BLOCK):  # loops over few places innermost make vector code
+        old, new = before[start : start + _BLOCK], values[start : start + _BLOCK]
+        total, most = product[start : start + _BLOCK], size[start : start + _BLOCK]
+        for i in range(len(counts)):
+            own, other, noise, left = shares[i, 0], shares[i, 1], noises[i], counts[i]
+            for j in range(len(old)):
+                x = own * old[j] + other * new[j]
+                z[j], bound[j] = x, math.sqrt(x.real * x.real + x.imag * x.imag) * (1.0 + 5e-16) + noise
+            while left:
+                if left & 1:
+                    for j in range(len(old)):
+                        total[j], most[j] = total[j] * z[j], most[j] * bound[j]
+                left >>= 1
+                if left:
+                    for j in range(len(old)):
+                        z[j], bound[j] = z[j] * z[j], bound[j] * bound[j]
 
 
-@jit
-def _multiply_mixtures(
-    before: np.ndarray,
-    values: np.ndarray,
-    shares: np.ndarray,
-    counts: np.ndarray,
-    noise: float,
-    product: np.ndarray,
-    size: np.ndarray,
-) -> None:
-    """Multiply in shares[i, 0] · before + shares[i, 1] · values, counts[i] times each."""
-    for start in range(0, len(values), _BLOCK):
-        block = slice(start, start + _BLOCK)
-        _multiply_block(before[block], values[block], shares, counts, noise, product[block], size[block])
+class _Row(NamedTuple):
+    """A law whose transform is due: its mixtures with the law before it, the law itself first among them.
 
+    ``shares`` [mixtures, 2] are of the two, ``times`` how often each is multiplied in, ``noises`` what it is off by.
+    """
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Row:
-    """A law whose transform is due; of the mixtures with the law before it, ``shares`` [mixtures, 2] are of the two."""
-
-    count: int
     shares: Array
-    times: NDArray[np.int64]
+    times: Integers
+    noises: Array
 
 
 class _Moments(NamedTuple):
@@ -175,17 +124,17 @@ class Spectrum:
         self._buffers, self._rows = np.zeros((_TOGETHER, window.size)), list[_Row]()
         self._noise = 16.0 * _ULP * math.log2(window.size)
         self._log_scale, self._steps, self._first, self._last = 0.0, 0, 0, 0
-        self._before, self._row = _Moments(np.empty(0), 0.0, 0, 0), np.empty(0, complex)
+        self._before, self._row = _Moments(np.empty(0), 0.0, 0, 0), np.zeros(half, complex)
 
     def add(
         self,
-        indices: NDArray[np.int64],
+        indices: Integers,
         masses: Array,
         count: int,
         log_scale: float | None = None,
         *,
         shares: Array = _NONE,
-        times: NDArray[np.int64] = _NEVER,
+        times: Integers = _NEVER,
     ) -> float:
         """Multiply in a law ``count`` times; returns ln of its tilted total, the divisor unless ``log_scale`` is.
 
@@ -201,14 +150,17 @@ class Spectrum:
         _fold(weights[0] * math.exp(peaks[0] - divisor), indices, self._buffers[len(self._rows)])
         law = _Moments(moments, divisor, int(indices[0]), int(indices[-1]))
         self._count(count, moments - divisor, divisor, law.first, law.last)
+        once = [1, count - 1] if count > 1 else [1]
         mixed = self._mix(law, shares, times) if times.size else np.empty((0, 2))
-        self._rows.append(_Row(count, mixed, times))
+        # the rounding of a mixture is a few units, of which the noise of transforms is 96 or more
+        noises = self._noise * np.repeat([1.0, 1.1], [len(once), len(times)])
+        self._rows.append(_Row(np.vstack([[[0.0, 1.0]] * len(once), mixed]), np.append(once, times), noises))
         if len(self._rows) == _TOGETHER:
             self._transform()
         self._before = law
         return divisor
 
-    def _mix(self, law: _Moments, shares: Array, times: NDArray[np.int64]) -> Array:
+    def _mix(self, law: _Moments, shares: Array, times: Integers) -> Array:
         """Count mixtures with the law before; returns their shares of what both laws were divided by."""
         before = self._before
         with np.errstate(divide="ignore"):
@@ -232,12 +184,7 @@ class Spectrum:
         """Several at once, which the library does side by side."""
         waiting = self._buffers[: len(self._rows)]
         for values, row in zip(cast(Any, fft.rfft(waiting)), self._rows, strict=True):
-            _multiply(values, row.count, self._noise, self._product, self._size)
-            if (
-                row.times.size
-            ):  # the rounding of a mixture is a few units, of which the noise of transforms is 96 or more
-                noise = 1.1 * self._noise
-                _multiply_mixtures(self._row, values, row.shares, row.times, noise, self._product, self._size)
+            _multiply(self._row, values, row.shares, row.times, row.noises, self._product, self._size)
             self._row = values
         waiting[:] = 0.0
         self._rows.clear()

@@ -15,12 +15,11 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import erf, erfc
 
+from bounds._arrays import Array, Integers
 from bounds.accounting._pieces import Mechanism, Noise
 
-Array = NDArray[np.float64]
 _MOST = 900
 """Mechanisms up to which each has a grid of its own; beyond, about as many levels have, and the rest lie between."""
 _SHARES = 32  # of a mixture: all shares are multiples of one over this
@@ -37,7 +36,7 @@ class Level(NamedTuple):
     part: Mechanism
     alone: int
     shares: Array
-    times: NDArray[np.int64]
+    times: Integers
 
     @property
     def uses(self) -> int:
@@ -88,7 +87,7 @@ def _family(family: list[tuple[Noise, int]], gap: float) -> list[Level]:
     return made
 
 
-def _numerators(sigmas: Array, replace: bool) -> NDArray[np.int64]:
+def _numerators(sigmas: Array, replace: bool) -> Integers:
     """Numerators of the first multiplier's shares at those between it and the last, rounded up."""
     x = 1.0 / (sigmas * math.sqrt(2.0 if replace else 8.0))
     values = -erfc(x) if x[-1] > 0.5 else erf(x)

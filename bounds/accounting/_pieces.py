@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from bounds._arrays import Array, Integers
 from bounds.accounting._cells import add_cells, gather, spread
 from bounds.accounting._schedule import Schedule, Step
 
-Array = NDArray[np.float64]
 _SLACK = 2.0**-43
 # Beyond these, losses drown in rounding. More noise, or sampling less, is post-processing of this much or a mixture of
 # it with nothing, so that a step is overstated by one at the border; it is understated by one that is silent.
@@ -31,7 +30,7 @@ class Grid(NamedTuple):
     ``losses`` are spacing · indices, ``growth`` is e^x - 1, ``ratios`` e^x.
     """
 
-    indices: NDArray[np.int64]
+    indices: Integers
     losses: Array
     growth: Array
     ratios: Array
@@ -60,7 +59,7 @@ def grid(spacing: float, coarseness: float, low: float, top: float) -> Grid:
 class Masses(NamedTuple):
     """Masses at spacing · indices: P and Q of a pair that dominates, P of one that understates."""
 
-    indices: NDArray[np.int64]
+    indices: Integers
     with_record: Array
     without_record: Array
     lower: Array

@@ -11,14 +11,13 @@ import math
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import fft
 from scipy.special import ndtri
 
+from bounds._arrays import Array
 from bounds.accounting._fourier import Window
 from bounds.accounting._pieces import Mechanism, Noise
 
-Array = NDArray[np.float64]
 _NODES = 129
 _MOST_GROUPS = 64
 _LARGEST = 4000.0  # of exponents

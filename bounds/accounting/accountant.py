@@ -10,9 +10,9 @@ import math
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bounds import _check
+from bounds._arrays import Array, Integers
 from bounds.accounting._compose import compose
 from bounds.accounting._fourier import Composite
 from bounds.accounting._pieces import mechanisms
@@ -123,7 +123,8 @@ def privacy_record(
     The general transfer compares the mechanism with itself without one record, so that the remove direction of
     "add-remove" neighbours serves as it is, and is cheaper than "replace-one".
 
-    Formal guarantee: as for ``loss_distribution``, and ``full_batch_gdp``.
+    Formal guarantee: as for ``loss_distribution``; Gaussians on all records are mu-GDP, mu² the sum of squared
+    sensitivities over noise multipliers, and no smaller mu will do but for rounding.
     """
     made = schedule(event, adjacency)
     if made.exact:
@@ -171,7 +172,7 @@ def loss_distribution(*, event: Event, adjacency: Adjacency, resolution: float =
     )
 
 
-def _raised(side: Composite, slack: float, indices: NDArray[np.int64]) -> NDArray[np.float64]:
+def _raised(side: Composite, slack: float, indices: Integers) -> Array:
     """Masses at these grid points, with their errors added; none outside the window."""
     masses = (side.masses * math.exp(side.log_scale) + side.cell_error) * (1.0 + slack)
     at = indices - side.window.start

@@ -7,7 +7,7 @@ knows, and is told the neighbouring relation at every call. Numbers out of range
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import groupby
 from typing import Any, cast, get_args
 
@@ -95,6 +95,7 @@ class SelfComposed:
 
 Event = Gaussian | ExponentialMechanism | NonPrivate | PoissonSampled | Composed | SelfComposed
 _KINDS = {kind.__name__: kind for kind in get_args(Event)}
+_PLAIN: dict[str, Any] = {"adjacency": str, "count": int, "inner": dict}
 
 
 def sampled_gaussians(*, sample_rate: float, noise_multipliers: Iterable[float]) -> Event:
@@ -111,37 +112,30 @@ def sampled_gaussians(*, sample_rate: float, noise_multipliers: Iterable[float])
 
 def event_to_dict(event: Event) -> dict[str, Any]:
     """Plain types for JSON, with the kind of event under "event" and what it holds under "inner"."""
+    if not isinstance(event, Event):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise unknown(event)
     kind = {"event": type(event).__name__}
-    match event:
-        case Gaussian():
-            return {**kind, "noise_multiplier": float(event.noise_multiplier)}
-        case ExponentialMechanism():
-            return {**kind, "epsilon": float(event.epsilon), "adjacency": event.adjacency}
-        case NonPrivate():
-            return dict(kind)
-        case PoissonSampled():
-            return {**kind, "sample_rate": float(event.sample_rate), "inner": event_to_dict(event.event)}
-        case Composed():
-            return {**kind, "inner": [event_to_dict(part) for part in event.events]}
-        case SelfComposed():
-            return {**kind, "count": int(event.count), "inner": event_to_dict(event.event)}
-        case _:
-            raise unknown(event)
+    if isinstance(event, Composed):
+        return {**kind, "inner": [event_to_dict(part) for part in event.events]}
+    values: dict[str, Any] = {field.name: getattr(event, field.name) for field in fields(event)}
+    if "event" in values:
+        values["inner"] = event_to_dict(values.pop("event"))
+    return kind | {name: _PLAIN.get(name, float)(value) for name, value in values.items()}
 
 
 def event_from_dict(record: Mapping[str, Any]) -> Event:
     """The event that ``event_to_dict`` wrote. Raises ValueError when it describes something else."""
-    fields: dict[str, Any] = dict(record) if isinstance(record, Mapping) else {}  # pyright: ignore[reportUnnecessaryIsInstance]
-    kind = fields.pop("event", None)
+    given: dict[str, Any] = dict(record) if isinstance(record, Mapping) else {}  # pyright: ignore[reportUnnecessaryIsInstance]
+    kind = given.pop("event", None)
     if not isinstance(kind, str) or kind not in _KINDS:
         raise ValueError(f"event must be one of {', '.join(_KINDS)}, got {kind!r}; pass what event_to_dict wrote.")
     if kind == "Composed":
-        inner = _check.records("inner", fields.pop("inner", ()), object)
-        fields["events"] = tuple(event_from_dict(cast(Any, part)) for part in inner)
-    elif "inner" in fields:
-        fields["event"] = event_from_dict(fields.pop("inner"))
+        inner = _check.records("inner", given.pop("inner", ()), object)
+        given["events"] = tuple(event_from_dict(cast(Any, part)) for part in inner)
+    elif "inner" in given:
+        given["event"] = event_from_dict(given.pop("inner"))
     try:
-        return _KINDS[kind](**fields)
+        return _KINDS[kind](**given)
     except TypeError:
         raise ValueError(f"record must hold the fields of {kind} alone, got {sorted(record)!r}.") from None
 

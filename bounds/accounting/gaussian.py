@@ -14,9 +14,7 @@ from collections.abc import Callable
 from scipy.special import erfcx, ndtr
 
 from bounds import _check
-from bounds.accounting._schedule import ROUNDING, schedule
-from bounds.accounting.events import Event, delta_in_range
-from bounds.privacy import Adjacency, GaussianDP
+from bounds.accounting.events import delta_in_range
 
 _SLACK = 2.0**-46
 
@@ -39,36 +37,6 @@ def gaussian_epsilon(*, mu: float, delta: float) -> float:
     _check.nonnegative(mu=mu)
     delta_in_range(delta)
     return epsilon_end(float(mu), float(delta), 1)
-
-
-def gaussian_mu(*, epsilon: float, delta: float) -> float:
-    """The largest mu for which mu-GDP implies (epsilon, delta)-DP, rounded down.
-
-    Formal guarantee: value-GDP implies (epsilon, delta)-DP.
-    """
-    _check.nonnegative(epsilon=epsilon)
-    delta_in_range(delta)
-    epsilon, delta = float(epsilon), float(delta)
-    return _border(lambda mu: delta_bracket(mu, epsilon)[1] <= delta)[0]
-
-
-def full_batch_gdp(*, event: Event, adjacency: Adjacency) -> GaussianDP:
-    """The mu of Gaussians on all records, mu² = Σ (sensitivity / noise multiplier)², rounded up.
-
-    The sensitivity is 1 in clip norms for add-remove neighbours, 2 for replace-one.
-
-    Formal guarantee: the event is mu-GDP, and no smaller mu does but for rounding.
-
-    Raises ValueError when a step is sampled or no Gaussian: a subsampled Gaussian is mu-GDP for no mu below the one
-    it has without sampling.
-    """
-    made = schedule(event, adjacency)
-    if not made.exact:
-        raise ValueError(
-            "event must hold Gaussian events on all records alone, as sampled ones have no smaller mu than without "
-            "sampling; use privacy_epsilon, or loss_distribution."
-        )
-    return GaussianDP(mu=made.mu * ROUNDING, adjacency=adjacency, status="accounted")
 
 
 def delta_bracket(mu: float, epsilon: float) -> tuple[float, float]:

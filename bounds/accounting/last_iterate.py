@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bounds import _check
+from bounds._arrays import Array
 from bounds._rounding import outward
 from bounds.privacy import Adjacency, GaussianDP, one_of
 
@@ -64,7 +64,7 @@ class LastIterate:
 
         shifts, squares = self._of_the_release()
         with np.errstate(over="ignore"):
-            slopes: NDArray[np.float64] = cast(Any, isotonic_regression)(shifts / squares, weights=squares).x
+            slopes: Array = cast(Any, isotonic_regression)(shifts / squares, weights=squares).x
             found = math.sqrt(float(np.sum(squares * slopes**2)))
         steps = len(self.noises)
         return outward(found * (1.0 + (steps + 16) * _ULP)) if found == found else math.inf
@@ -75,7 +75,7 @@ class LastIterate:
         times = 2.0 if adjacency == "replace-one" else 1.0
         return GaussianDP(mu=times * self.mu(), adjacency=adjacency, status="accounted")
 
-    def _of_the_release(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _of_the_release(self) -> tuple[Array, Array]:
         """G_t s_t and W_t. A shift may be put off to a later step, so that forgotten ones count with the first kept."""
         c, s, sigma = (np.array(one) for one in (self.contractions, self.sensitivities, self.noises))
         factors = np.append(np.cumprod(c[:0:-1])[::-1], 1.0)

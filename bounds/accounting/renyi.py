@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bounds import _check
+from bounds._arrays import Array
 from bounds._elementwise import jit
 from bounds.accounting._levels import grouped
 from bounds.accounting._pieces import Mechanism, Noise, mechanisms
@@ -21,7 +21,6 @@ from bounds.accounting._schedule import schedule
 from bounds.accounting.events import Event, delta_in_range
 from bounds.privacy import Adjacency, PrivacyBound
 
-Array = NDArray[np.float64]
 ORDERS = (
     *(1.0 + 0.05 * 1.25**k for k in range(20)),
     *(float(k) for k in range(6, 33)),

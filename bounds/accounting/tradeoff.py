@@ -10,17 +10,17 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bounds import _check
+from bounds._arrays import Array, rates
 from bounds.accounting._compose import compose
 from bounds.accounting._pieces import mechanisms
 from bounds.accounting._schedule import schedule
 from bounds.accounting.events import Event
-from bounds.accounting.gaussian import delta_bracket, gaussian_mu
+from bounds.accounting.gaussian import delta_bracket
 from bounds.privacy import Adjacency, GaussianDP
 
-Array = NDArray[np.float64]
 _LEVELS = 2001
 _LARGEST = 1e6  # epsilon that a profile is asked for
 
@@ -74,9 +74,7 @@ def trade_off(*, event: Event, adjacency: Adjacency, type_i: ArrayLike) -> Array
 
     Raises ValueError when a level is outside [0, 1].
     """
-    levels = _check.array("type_i", type_i)
-    if not ((levels >= 0.0) & (levels <= 1.0)).all():
-        raise ValueError(f"type_i must lie in [0, 1], got {type_i!r}; pass false-positive rates.")
+    levels = rates("type_i", type_i)
     profile = privacy_profile(event=event, adjacency=adjacency)
     flat = levels.reshape(1, -1)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -95,31 +93,6 @@ def best_true_positive_rate(*, event: Event, adjacency: Adjacency, false_positiv
     """
     _check.probability(false_positive_rate=false_positive_rate)
     return 1.0 - float(trade_off(event=event, adjacency=adjacency, type_i=false_positive_rate))
-
-
-def gaussian_envelope(*, event: Event, adjacency: Adjacency, smallest_delta: float = 1e-8) -> GaussianDP:
-    """The smallest mu whose delta(epsilon) lies above the event's wherever that is at least ``smallest_delta``.
-
-    Compared at a grid of epsilons. Not a guarantee of mu-GDP, which a subsampled Gaussian satisfies for no mu below
-    the one without sampling: below ``smallest_delta`` nothing is compared, hence the status "approximate accountant".
-
-    Raises ValueError when smallest_delta is not in [1e-9, 1).
-    """
-    _check.open_probability(smallest_delta=smallest_delta)
-    if smallest_delta < 1e-9:
-        raise ValueError(
-            f"smallest_delta must be at least 1e-9, got {smallest_delta!r}; smaller ones are not resolved."
-        )
-    made = schedule(event, adjacency)
-    if made.exact:
-        return GaussianDP(mu=made.mu, adjacency=adjacency, status="accounted")
-    profile = privacy_profile(event=event, adjacency=adjacency)
-    kept = (profile.epsilons >= 0.0) & (profile.deltas >= smallest_delta) & (profile.deltas < 1.0)
-    pairs = zip(profile.epsilons[kept][::4], profile.deltas[kept][::4], strict=True)
-    mus = [gaussian_mu(epsilon=float(epsilon), delta=float(delta)) for epsilon, delta in pairs]
-    return GaussianDP(
-        mu=max(mus, default=math.inf) * (1.0 + 1e-9), adjacency=adjacency, status="approximate accountant"
-    )
 
 
 def clt_gdp(*, event: Event) -> GaussianDP:

@@ -17,15 +17,14 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bounds import _check
+from bounds._arrays import Array
 from bounds.accounting.events import Event, delta_in_range
 from bounds.accounting.renyi import ORDERS, epsilon_of_divergences, renyi_divergences
 from bounds.accounting.tradeoff import privacy_profile
 from bounds.privacy import Adjacency, PrivacyBound
 
-Array = NDArray[np.float64]
 _SLACK = 1.0 + 1e-9
 
 

@@ -44,7 +44,7 @@ def risks(done: Done) -> Iterator[Row]:
     """A row a certificate of a 0-1 risk."""
     report = done.result
     tested = next((one["n"] for one in report["measured"] if one["on"] == "test"), None)
-    found = Reading.of(report)
+    found = Reading(report)
     for made in found.certificates:
         if made.measures.startswith("0-1 risk"):
             costs = {one.name: one.nats for one in made.costs}

@@ -47,7 +47,7 @@ def rows(done: Done) -> Iterator[Row]:
     """A row a route: the first certificate of its report, of a 0-1 risk."""
     report = done.result
     for route, one in {KEPT: report, **report["details"]["references"]}.items():
-        found = Reading.of(one)
+        found = Reading(one)
         made = found.certificates[0]
         own = {"certificate": made.name, "test_error": found.error(made)}
         yield {**made.to_dict(), **done.tags, **own, "route": route, "n": one["n"], "settings": one["choices"]["count"]}

@@ -126,14 +126,13 @@ _STREAMS = ("weights", "prior", "posterior", "tried", "certificate")
 
 
 def held_out(config: HeldOutConfig, runtime: Runtime, folder: Path) -> dict[str, Any]:
-    """A job's report; the Monte Carlo sums are kept in ``folder`` as they grow."""
+    """A job's report."""
+    del folder
     sets = load(config.dataset, root=runtime.data_root)
-    return certify_on(config, *sets, device=runtime.device, resume=folder / "draws.safetensors").to_dict()
+    return certify_on(config, *sets, device=runtime.device).to_dict()
 
 
-def certify_on(
-    config: HeldOutConfig, train: Dataset, test: Dataset, *, device: str = "cpu", resume: Path | None = None
-) -> Report:
+def certify_on(config: HeldOutConfig, train: Dataset, test: Dataset, *, device: str = "cpu") -> Report:
     """Certificates, each by itself at the configuration's failure_prob/compared."""
     draws = {name: torch.Generator().manual_seed(config.seed * len(_STREAMS) + k) for k, name in enumerate(_STREAMS)}
     module = small_cnn(
@@ -156,5 +155,5 @@ def certify_on(
     return certify(
         posterior, bound, prior=prior, network=module, test=BoundSet.part(test), failure_prob=config.failure_prob,
         settings=of_a_list(config.compared), device=device, seed=draws["certificate"].initial_seed(),
-        monte_carlo=MonteCarlo(passes=config.passes, share=config.monte_carlo_share, resume=resume),
+        monte_carlo=MonteCarlo(passes=config.passes, share=config.monte_carlo_share),
     )  # fmt: skip

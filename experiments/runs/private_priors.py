@@ -34,9 +34,8 @@ from pacdp.algorithms import SGHMC
 from pacdp.algorithms.dp_sgd import DPSGD
 from pacdp.backprop import hold_out
 from pacdp.certify import BoundSet, MonteCarlo
-from pacdp.certify.priors import NoisySum, Source, price_of
-from pacdp.certify.training import train_certified
-from pacdp.certify.trajectory import realised_price
+from pacdp.certify.priors import NoisySum, Source
+from pacdp.certify.trajectory import realised_price, train_certified
 from pacdp.cli.runtime import Runtime
 from pacdp.data import Dataset, load
 from pacdp.data.row_checks import require_apart
@@ -289,7 +288,7 @@ def posterior(seen: Seen, head: Float[Tensor, "classes dim"], source: Source, co
     """The assessment of the best posterior around N(head, s² I) over the list of s."""
     bound, nats = seen.bound, math.nextafter(math.log(len(config.stds)), math.inf)
     paid = seen.settings.share(config.failure_prob) * (1.0 - config.monte_carlo_share)
-    cost = bounds.log_xi(bound.n) + price_of(source).charge(n=bound.n, failure_prob=paid).nats + nats
+    cost = bounds.log_xi(bound.n) + source.price.charge(n=bound.n, failure_prob=paid).nats + nats
     tried = list[tuple[float, Tensor, float]]()
     for std in config.stds:
         mean = fit_mean(bound.inputs, bound.labels, prior_mean=head, std=std, cost_nats=cost,

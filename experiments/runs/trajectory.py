@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from experiments.study import Row
-from pacdp import Settings
 from pacdp.algorithms import SGHMC, SGLD, EntropySGD
 from pacdp.certify.gibbs import GibbsSettings
 from pacdp.cli import certifying
@@ -19,7 +18,7 @@ from pacdp.cli.private.config import PrivateConfig, Sampling
 from pacdp.cli.private.recipes import private_recipe
 from pacdp.cli.recipes import SIZES, Scale, recipe
 from pacdp.cli.run import train
-from pacdp.cli.runtime import Training
+from pacdp.cli.runtime import Certifying, Training
 from pacdp.cli.sweep.jobs import Job, single
 from pacdp.models import Architecture
 from pacdp.problem import Problem
@@ -29,13 +28,12 @@ TRIED = 1000
 TEMPERATURES = (250.0, 1000.0, 4000.0, 16000.0, 64000.0)
 """τ of Entropy-SGLD; the paper's is √n, 245 for MNIST."""
 _SIZES = {**SIZES, "cifar10": 50_000, "xrays-mixed": 4672, "malaria": 21_947}
-_PAID = Settings.tried(TRIED, "the study")
 
 
 def _of_chain(run: Run, how: Training, folder: Path) -> Row:
     if not Folder(folder / "run").finished:
         train(run, folder / "run", how)
-    return _anywhere(certifying.certify(folder / "run", how, seed=run.seed, unlisted=_PAID))
+    return _anywhere(certifying.certify(folder / "run", how, Certifying(seed=run.seed, tried=TRIED, by="the study")))
 
 
 def _of_private(config: PrivateConfig, how: Training, folder: Path) -> Row:
@@ -45,7 +43,7 @@ def _of_private(config: PrivateConfig, how: Training, folder: Path) -> Row:
     if not Folder(folder / "run").finished:
         train_private(config, folder / "run", how)
     checkpoint = Folder(folder / "run").checkpoint
-    report = certify_private(checkpoint, how, failure_prob=0.05 / TRIED, std=0.01, seed=config.seed)
+    report = certify_private(checkpoint, how, Certifying(failure_prob=0.05 / TRIED, seed=config.seed))
     return _anywhere(report)
 
 

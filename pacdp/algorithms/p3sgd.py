@@ -30,7 +30,7 @@ from torch.func import grad
 
 from bounds import _check, accounting
 from pacdp.algorithms.algorithm import Algorithm, Choice
-from pacdp.errors import require_positive
+from pacdp.errors import require_finite, require_positive
 from pacdp.step.clip import Weights
 from pacdp.step.event import ADJACENCY
 from pacdp.step.mechanism import Mechanism
@@ -73,15 +73,12 @@ class P3SGD(Algorithm):
             raise ValueError(
                 f"noise_scales must be one or more finite numbers > 0, got {self.noise_scales}"
             )
-        if not all(
-            math.isfinite(x) for x in (self.learning_rate, self.selection_epsilon, self.score_bound)
-        ):
-            raise ValueError(
-                "learning_rate, selection_epsilon and score_bound must be finite, got "
-                f"{self.learning_rate}, {self.selection_epsilon} and {self.score_bound}"
-            )
-        require_positive(learning_rate=self.learning_rate, local_epochs=self.local_epochs,
-                         selection_epsilon=self.selection_epsilon, score_bound=self.score_bound)  # fmt: skip
+        require_finite(
+            learning_rate=self.learning_rate,
+            selection_epsilon=self.selection_epsilon,
+            score_bound=self.score_bound,
+        )
+        require_positive(local_epochs=self.local_epochs)
         _check.whole(local_batch_size=self.local_batch_size)
 
     @property

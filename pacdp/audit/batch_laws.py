@@ -5,6 +5,7 @@ independent Bernoulli(q).
 """
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from jaxtyping import Bool
@@ -18,17 +19,32 @@ _LAGS = 8
 
 def rate(x: Batches, q: float) -> Found:
     """Units take part at rate q."""
-    return Found(float(binomial(int(x.sum()), x.size, q)), f"{x.mean():.4f} of {q:g}")
+    return _counts(x.sum(keepdims=True), x.size, q)
 
 
 def rate_of_units(x: Batches, q: float) -> Found:
     """Every unit takes part at rate q."""
-    counts = x.sum(0)
-    worst = float(binomial(counts, len(x), q).min())
-    return Found(
-        sidak(worst, x.shape[1]),
-        f"between {counts.min() / len(x):.4f} and {counts.max() / len(x):.4f}",
-    )
+    return _counts(x.sum(0), len(x), q)
+
+
+def empty_batches(x: Batches, q: float) -> Found:
+    """A batch is empty with probability (1-q)^n."""
+    return _counts((~x.any(1)).sum(keepdims=True), len(x), (1.0 - q) ** x.shape[1])
+
+
+def pairs_of_units(x: Batches, q: float) -> Found:
+    """Two units come together at rate q²."""
+    return _counts(_in_common(x.T), len(x), q * q, joint=bonferroni)
+
+
+def _counts(
+    counts: np.ndarray, trials: int, q: float, *, joint: Callable[[float, int], float] = sidak
+) -> Found:
+    """Each count is Binomial(trials, q); ``joint`` gives the p-value of all from the smallest and their number."""
+    if not counts.size:
+        return Found(1.0, "one unit only")
+    seen = f"between {counts.min():.0f} and {counts.max():.0f} times, {q * trials:.2f} expected"
+    return Found(joint(float(binomial(counts, trials, q).min()), counts.size), seen)
 
 
 def sizes_of_batches(x: Batches, q: float) -> Found:
@@ -54,26 +70,6 @@ def extreme_batches(x: Batches, q: float) -> Found:
     return least([(tail, f"{fewest} to {most}, {n * q:.2f} expected") for tail in tails])
 
 
-def empty_batches(x: Batches, q: float) -> Found:
-    """A batch is empty with probability (1-q)^n."""
-    none, expected = int((~x.any(1)).sum()), (1.0 - q) ** x.shape[1]
-    return Found(
-        float(binomial(none, len(x), expected)),
-        f"{none} of {len(x)}, {expected * len(x):.2f} expected",
-    )
-
-
-def pairs_of_units(x: Batches, q: float) -> Found:
-    """Two units come together at rate q²."""
-    counts = _in_common(x.T)
-    if not len(counts):
-        return Found(1.0, "one unit only")
-    worst = float(binomial(counts, len(x), q * q).min())
-    return Found(
-        bonferroni(worst, len(counts)), f"between {counts.min():.0f} and {counts.max():.0f} times"
-    )
-
-
 def steps_of_batches(x: Batches, q: float) -> Found:
     """Whether a unit comes does not depend on whether it came before: lags 1 to 8, and any two steps' overlap."""
     found, numbers = list[tuple[float, str]](), np.arange(len(x))
@@ -83,11 +79,8 @@ def steps_of_batches(x: Batches, q: float) -> Found:
         ]  # in one pair each
         both = x[first] & x[first + lag]
         found.append((float(binomial(int(both.sum()), both.size, q * q)), f"most at lag {lag}"))
-    counts = _in_common(x)
-    if len(counts):
-        tail = float(stats.binom.sf(counts.max() - 1, x.shape[1], q * q))
-        found.append((bonferroni(tail, len(counts)), "most at the two steps that share most"))
-    return least(found)
+    any_two = pairs_of_units(x.T, q)
+    return least([*found, (any_two.p_value, f"any two steps {any_two.seen}")])
 
 
 def _in_common(rows: np.ndarray) -> np.ndarray:

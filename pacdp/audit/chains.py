@@ -24,7 +24,7 @@ from pacdp.audit.mechanism import made_up
 from pacdp.audit.observed import Subject, flat, norm
 from pacdp.audit.one_run import of_batches, of_noise
 from pacdp.audit.other_runs import of_one_unit, with_hurtful
-from pacdp.audit.recomputed import Evidence, Told, contributions, told_of
+from pacdp.audit.recomputed import Evidence, contributions, told_of
 from pacdp.chains import Keys, SecretKeys
 from pacdp.data import Dataset
 from pacdp.losses import Loss
@@ -125,7 +125,18 @@ def audit_chain(
     states = [sampler.init(potential.objective.weights())]
     for _ in range(steps):
         states.append(sampler.step(states[-1], keys)[0])
-    evidence = _evidence(settings, asked, _after(settings, potential, states, keys), n, told)
+    noise, batches = list[np.ndarray](), np.zeros((len(asked), n), dtype=bool)
+    made = [settings.step(t + 1) for t in range(len(asked))]
+    after = _after(settings, potential, states, keys)
+    for t, (one, step, later) in enumerate(zip(asked, made, after, strict=True)):
+        batches[t, one.batch] = True
+        centre = asked[t - t % inner].weights
+        drift = step.keep * one.weights + step.pull * centre - step.rate * one.exact / size
+        noise.append(((later - drift) / step.scale).float().numpy())
+    sums = np.stack([one.exact.float().numpy() for one in asked])
+    evidence = Evidence(
+        noise=np.stack(noise), sums=sums, rows=range(len(asked)), batches=batches, told=told
+    )
 
     def checks() -> Iterator[Check]:
         yield from of_noise(evidence, module)
@@ -136,7 +147,6 @@ def audit_chain(
         claim = "gradients times the batch size are sums of clipped examples"
         seen = f"at most {differ:.1e} C an example apart"
         yield certain("divisor", claim, differ > _ROUNDING, seen)
-        made = [settings.step(t + 1) for t in range(len(asked))]
         own = np.sort([size / clip_norm * step.scale / step.rate for step in made])
         said = np.sort([step.noise for step in told])
         ratios = own / said if len(own) == len(said) else np.array([np.inf])
@@ -166,23 +176,6 @@ def _after(
             sampler.transition(state, numbers, keys, state.step)[0].weights
         )
     return after
-
-
-def _evidence(
-    settings: Settings, asked: Sequence[_Asked], after: Sequence[Tensor], n: int, told: list[Told]
-) -> Evidence:
-    """The noise is what the drift leaves over."""
-    noise, batches = list[np.ndarray](), np.zeros((len(asked), n), dtype=bool)
-    for t, (one, later) in enumerate(zip(asked, after, strict=True)):
-        batches[t, one.batch] = True
-        step, centre = settings.step(t + 1), asked[t - t % settings.gradients_per_step].weights
-        slope = one.exact / settings.batch_size
-        drift = step.keep * one.weights + step.pull * centre - step.rate * slope
-        noise.append(((later - drift) / step.scale).float().numpy())
-    sums = np.stack([one.exact.float().numpy() for one in asked])
-    return Evidence(
-        noise=np.stack(noise), sums=sums, rows=range(len(asked)), batches=batches, told=told
-    )
 
 
 def _of_sensitivity(subject: Subject, loss: Loss) -> Check:

@@ -53,16 +53,11 @@ class MechanismAudit:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values."""
+        shown = ("name", "claim", "p_value", "seen")
         rows = [
-            {
-                "name": c.name,
-                "claim": c.claim,
-                "p_value": c.p_value,
-                "seen": c.seen,
-                "refuted": self.is_refuted(c),
-                "checked": not c.unchecked,
-            }
-            for c in self.checks
+            {name: getattr(check, name) for name in shown}
+            | {"refuted": self.is_refuted(check), "checked": not check.unchecked}
+            for check in self.checks
         ]
         return {
             "failure_prob": self.failure_prob,
@@ -80,6 +75,11 @@ def by_chance(name: str, claim: str, found: Found) -> Check:
 def certain(name: str, claim: str, broken: bool, seen: str, *, share: float = 0.0) -> Check:
     """A claim that holds or does not; ``share`` is the probability of error, where there is one."""
     return Check(name=name, claim=claim, p_value=None, seen=seen, broken=broken, share=share)
+
+
+def none_of(name: str, claim: str, wrong: int, said: str) -> Check:
+    """A claim that holds where nothing is wrong; ``said`` goes on after how many things are."""
+    return certain(name, claim, wrong > 0, f"{wrong} {said}")
 
 
 def cannot_be_checked(name: str, claim: str, why: str) -> Check:

@@ -1,7 +1,6 @@
 """Model inversion: inputs reconstructed from a network's intermediate features.
 
-Two attackers. One fits a linear decoder from features to inputs on public data. The other searches, for each
-example, the input whose features are the given ones,
+The attacker searches, for each example, the input whose features are the given ones,
 
     min_x ‖φ(x) - φ(x*)‖²/‖φ(x*)‖² + smoothness · TV(x),   x in [low, high]
 
@@ -18,7 +17,6 @@ from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
-from sklearn.linear_model import Ridge
 from torch import Tensor
 
 from bounds import _check
@@ -55,37 +53,6 @@ def psnr(
     _check.positive(peak=peak)
     error = (reconstructed.double() - original.double()).flatten(1).square().mean(1)
     return 10.0 * torch.log10(peak * peak / error)
-
-
-@torch.no_grad()
-def decoder_attack(
-    features: Features,
-    inputs: Images,
-    public: Float[Tensor, "public *shape"],
-    *,
-    ridge: float = 1e-3,
-    peak: float = 1.0,
-) -> Inversion:
-    """Reconstruct ``inputs`` by ridge regression of inputs on features, fitted to ``public``.
-
-    Args:
-        features: the part of the network that the attacker sees the outputs of.
-        inputs: whose features the attacker holds.
-        public: inputs of the same kind that the attacker owns.
-        ridge: penalty on squared weights, relative to the mean squared feature.
-        peak: see :func:`psnr`.
-
-    Raises:
-        ValueError: a ridge that is not positive, or features that are not finite.
-    """
-    _check.positive(ridge=ridge)
-    known, seen = (features(x).flatten(1).double().cpu() for x in (public, inputs))
-    if not bool(torch.isfinite(known).all() and torch.isfinite(seen).all()):
-        raise ValueError("features must be finite, got a NaN or an infinity")
-    spread = max(float(known.var(0, correction=0).mean()), 1e-12)
-    fitted = Ridge(alpha=ridge * spread * len(known)).fit(known, public.flatten(1).double().cpu())
-    made = torch.from_numpy(fitted.predict(seen)).to(inputs).reshape(inputs.shape)
-    return Inversion(made, psnr(made, inputs, peak=peak))
 
 
 def search_attack(

@@ -11,7 +11,7 @@ direction at all.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -54,9 +54,9 @@ def variance_of_coordinates(z: Noise) -> Found:
 
 def variance_of_tensors(z: Noise, tensors: Sequence[slice]) -> Found:
     """The variance within every tensor is 1: much sharper than that of its coordinates one by one."""
-    squares, sizes = (z.astype(np.float64) ** 2).sum(0), [one.stop - one.start for one in tensors]
-    own = np.array([squares[one].sum() for one in tensors])
-    return _variances(own, len(z) * np.array(sizes))
+    squares, starts = (z.astype(np.float64) ** 2).sum(0), [one.start for one in tensors]
+    sizes = np.diff([*starts, z.shape[1]])
+    return _variances(np.add.reduceat(squares, starts), len(z) * sizes)
 
 
 def variance_of_steps(z: Noise) -> Found:
@@ -64,11 +64,16 @@ def variance_of_steps(z: Noise) -> Found:
     return variance_of_coordinates(z.T)
 
 
-def _variances(squares: np.ndarray, degrees: np.ndarray | int) -> Found:
-    """Independent sums of squares of so many N(0, 1)."""
+def _variances(
+    squares: np.ndarray,
+    degrees: np.ndarray | int,
+    *,
+    joint: Callable[[float, int], float] = sidak,
+) -> Found:
+    """Sums of squares of so many N(0, 1); ``joint`` gives the p-value of all from the smallest and their number."""
     ratios = squares / degrees
     seen = f"between {ratios.min():.3f} and {ratios.max():.3f} of what was told"
-    return Found(sidak(float(chi_square(squares, degrees).min()), len(squares)), seen)
+    return Found(joint(float(chi_square(squares, degrees).min()), len(squares)), seen)
 
 
 def normal_law(z: Noise) -> Found:
@@ -105,9 +110,10 @@ def visible_cut(count: int, p_value: float = 1e-4) -> float:
 
 
 def covariance_by_lag(z: Noise, tensors: Sequence[slice]) -> Found:
-    """Coordinates do not vary together: powers of two, the halves of every tensor and of all, and mirror images."""
+    """Coordinates do not vary together, at lags near and far, in halves of tensors and of all, in mirror images."""
     dim, signs = z.shape[1], np.where(np.abs(z) < _QUARTILE, -1.0, 1.0).astype(z.dtype)
-    lags, mirrors = {(0, dim, 1 << k) for k in range((dim - 1).bit_length())}, list[Pair]()
+    near = {*range(1, min(_LAGS, dim - 1) + 1), *(1 << k for k in range((dim - 1).bit_length()))}
+    lags, mirrors = {(0, dim, lag) for lag in near}, list[Pair]()
     for start, stop in [(0, dim), *((one.start, one.stop) for one in tensors)]:
         half = (stop - start) // 2
         lags |= {(start, stop, lag) for lag in (half, stop - start - half) if half}
@@ -126,13 +132,15 @@ def covariance_by_lag(z: Noise, tensors: Sequence[slice]) -> Found:
 
 def covariance_in_directions(z: Noise, tensors: Sequence[slice]) -> Found:
     """Sums over tensors and random directions have variance 1."""
-    own = [z[:, one].sum(1, dtype=np.float64) / math.sqrt(one.stop - one.start) for one in tensors]
-    ones = z.sum(1, dtype=np.float64) / math.sqrt(z.shape[1])
-    count = min(_DIRECTIONS, z.shape[1])
-    directions, _ = np.linalg.qr(np.random.default_rng(0).standard_normal((z.shape[1], count)))
-    parts = [np.stack(own), ones, z @ directions]
-    seen = f"at most {max(float((part**2).mean()) for part in parts):.3f} of what was told"
-    return least([(float(chi_square((part**2).sum(), part.size)), seen) for part in parts])
+    starts, dim = [one.start for one in tensors], z.shape[1]
+    by_tensor = np.add.reduceat(z, starts, axis=1, dtype=np.float64)
+    random = np.random.default_rng(0).standard_normal((dim, min(_DIRECTIONS, dim)))
+    sums = np.column_stack([
+        by_tensor / np.sqrt(np.diff([*starts, dim])),
+        by_tensor.sum(1) / math.sqrt(dim),
+        z @ np.linalg.qr(random)[0],
+    ])  # fmt: skip
+    return _variances((sums**2).sum(0), len(z), joint=bonferroni)
 
 
 def covariance_in_all(z: Noise) -> Found:
@@ -152,12 +160,8 @@ def covariance_in_all(z: Noise) -> Found:
 
 
 def covariance_of_steps(z: Noise) -> Found:
-    """Releases do not vary together, at lags 1 to 8 in the order in which they were made."""
-    lags = range(1, min(_LAGS, len(z) - 1) + 1)
-    return least(
-        [(random_signs(z[:-lag], z[lag:]), f"most at lag {lag}") for lag in lags],
-        "one release only",
-    )
+    """Releases do not vary together, in the order in which they were made."""
+    return covariance_by_lag(z.T, ())
 
 
 def repeated_noise(z: Noise, tensors: Sequence[slice] = ()) -> Found:
@@ -169,9 +173,8 @@ def repeated_noise(z: Noise, tensors: Sequence[slice] = ()) -> Found:
 
 def _largest_cosine(z: Noise) -> Found:
     """The largest cosine between any two releases; the square of each follows a Beta law."""
-    rows = z.astype(np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
-        rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        rows = z / np.linalg.norm(z.astype(np.float64), axis=1, keepdims=True)
     cosines = np.abs(rows @ rows.T)[np.triu_indices(len(rows), 1)]
     if not np.isfinite(cosines).all():
         return Found(0.0, "a release without noise")
@@ -180,21 +183,16 @@ def _largest_cosine(z: Noise) -> Found:
     return Found(bonferroni(tail, len(cosines)), f"largest cosine {largest:.3f}")
 
 
-def along(z: Noise, sums: Float[np.ndarray, "releases dim"]) -> Found:
-    """Noise has mean 0 and variance 1 along the sums that it was added to; those of no unit do not count."""
-    norms = np.linalg.norm(sums, axis=1)
-    y = (z * sums).sum(1, dtype=np.float64)[norms > 0.0] / norms[norms > 0.0]
+def along(z: Noise, directions: Float[np.ndarray, "releases dim"]) -> Found:
+    """Noise has mean 0 and variance 1 along a direction for each release that it knows nothing of.
+
+    Directions are the sums that noise was added to, or by how much a batch is larger than its mean; those of length 0
+    do not count.
+    """
+    norms = np.linalg.norm(directions, axis=1)
+    y = (z * directions).sum(1, dtype=np.float64)[norms > 0.0] / norms[norms > 0.0]
     if not len(y):
         return Found(1.0, "nothing to see")
     score, squares = float(y.sum()) / math.sqrt(len(y)), float((y**2).sum())
     seen = f"mean {score:.2f} standard errors, variance {squares / len(y):.3f}"
     return least([(float(normal(score)), seen), (float(chi_square(squares, len(y))), seen)])
-
-
-def with_sizes(z: Noise, off: Float[np.ndarray, " releases"]) -> Found:
-    """Noise does not follow how far the sizes of the batches are off their mean."""
-    if not off.any():
-        return Found(1.0, "batches of one size")
-    ones = z.sum(1, dtype=np.float64) / math.sqrt(z.shape[1])
-    score = float(ones @ off / np.linalg.norm(off))
-    return Found(float(normal(score)), f"{score:.2f} standard errors")

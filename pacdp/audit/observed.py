@@ -213,7 +213,7 @@ def observe(subject: Subject, source: Randomness, *, discards: bool = False) -> 
 
 def flat(tensors: Iterable[Tensor]) -> Tensor:
     """One vector, a copy."""
-    return torch.cat([one.detach().reshape(-1) for one in tensors]).clone()
+    return torch.cat([one.detach().reshape(-1) for one in tensors])
 
 
 def norm(vector: Tensor) -> float:

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 
 import numpy as np
 import torch
+from scipy.special import softmax
 from torch import nn
 
 from pacdp.audit import batch_laws, noise_laws
-from pacdp.audit.checks import Check, by_chance, cannot_be_checked, certain
+from pacdp.audit.checks import Check, by_chance, cannot_be_checked, certain, none_of
 from pacdp.audit.observed import Observer, put
 from pacdp.audit.p_values import Found, bonferroni
 from pacdp.audit.recomputed import Evidence, reference_of, told_of
-from pacdp.audit.updates import trainable
 from pacdp.random.grid import GRID_LOG2
 from pacdp.step.event import combined
 from pacdp.step.noise import share
@@ -40,13 +40,14 @@ def of_grid(observed: Observer) -> Check:
             _, exponent = math.frexp(share(std, observed.processes))
             places = released.double() / math.ldexp(1.0, exponent - 1 - GRID_LOG2)
             beside, count = beside + int((places != places.round()).sum()), count + places.numel()
-    return certain(name, claim, beside > 0, f"{beside} of {count} numbers lie beside it")
+    return none_of(name, claim, beside, f"of {count} numbers lie beside it")
 
 
 def of_noise(evidence: Evidence, module: nn.Module) -> Iterator[Check]:
     """Laws of what was added to the clipped sum."""
     z, t, law = evidence.noise, tensors_of(module), noise_laws
-    sizes = evidence.batches.sum(1)[evidence.rows] - evidence.batches.shape[1] * evidence.rate
+    off = evidence.batches.sum(1)[evidence.rows] - evidence.batches.shape[1] * evidence.rate
+    sizes = np.broadcast_to(off[:, None], z.shape)
     for name, claim, found in (
         ("mean", "every coordinate has mean 0", law.mean_of_coordinates(z)),
         ("variance", "every coordinate has the variance that was told", law.variance_of_coordinates(z)),
@@ -60,7 +61,7 @@ def of_noise(evidence: Evidence, module: nn.Module) -> Iterator[Check]:
         ("covariance of steps", "releases are independent", law.covariance_of_steps(z)),
         ("repeats", "no two releases share noise", law.repeated_noise(z, t)),
         ("the data", "noise does not follow the clipped sum", law.along(z, evidence.sums)),
-        ("sizes", "noise does not follow the sizes of batches", law.with_sizes(z, sizes)),
+        ("sizes", "noise does not follow the sizes of batches", law.along(z, sizes)),
     ):  # fmt: skip
         yield by_chance(f"noise: {name}", claim, found)
 
@@ -77,12 +78,14 @@ def of_batches(evidence: Evidence) -> Iterator[Check]:
         ("steps", "and of the steps before", batch_laws.steps_of_batches),
     ):
         yield by_chance(f"batches: {name}", claim, law(evidence.batches, evidence.rate))
-    seen, claim = f"{evidence.cut} parts of a person", "a person comes with all records or none"
-    yield certain("batches: whole units", claim, evidence.cut > 0, seen)
+    claim = "a person comes with all records or none"
+    yield none_of("batches: whole units", claim, evidence.cut, "parts of a person")
     if evidence.undrawn is not None:
-        seen = f"{evidence.undrawn} of {len(evidence.batches)} steps read others"
-        claim = "the units that are read were drawn"
-        yield certain("batches: as drawn", claim, evidence.undrawn > 0, seen)
+        claim, said = (
+            "the units that are read were drawn",
+            f"of {len(evidence.batches)} steps read others",
+        )
+        yield none_of("batches: as drawn", claim, evidence.undrawn, said)
 
 
 def of_accountant(observed: Observer) -> Iterator[Check]:
@@ -118,23 +121,24 @@ def of_choices(observed: Observer, evidence: Evidence) -> Iterator[Check]:
         why = "candidates that are made from another with more noise are seen by nobody unless they are chosen"
         yield cannot_be_checked("choices", claim, why)
         return
-    reference, live = reference_of(observed), trainable(observed)
-    module = reference.network.module
-    excess, score, spread, steps = np.zeros(len(choice.noise_scales)), 0.0, 0.0, len(observed.steps)
+    reference, scores = reference_of(observed), list[list[float]]()
+    live = trained(reference.network.module)
     for batch, seen in zip(evidence.batches, observed.steps, strict=True):
-        came, scores = torch.from_numpy(np.flatnonzero(batch)), np.zeros(len(excess))
-        for candidate, released in enumerate(seen.released):
-            move = released.to(seen.before) / mechanism.expected_batch_size
-            put(seen.before.masked_scatter(live, seen.before[live] + move), module)
-            found = reference.losses(came, trained(module)).double().numpy() / choice.score_bound
-            scores[candidate] = np.where(np.isnan(found), 1.0, found.clip(0.0, 1.0)).sum()
-        odds = np.exp(-epsilon * (scores - scores.min()))
-        beyond = np.eye(len(scores))[seen.chosen] - odds / odds.sum()
-        excess += beyond
-        score += float(beyond @ scores)
-        spread += float(np.ptp(scores)) ** 2
+        came, own = torch.from_numpy(np.flatnonzero(batch)), list[float]()
+        for released in seen.released:
+            put(seen.before, reference.network.module)
+            parts = released.split([w.numel() for w in live.values()])
+            for w, part in zip(live.values(), parts, strict=True):
+                w += part.view_as(w) / mechanism.expected_batch_size
+            found = reference.losses(came, live).double().numpy() / choice.score_bound
+            own.append(np.where(np.isnan(found), 1.0, found.clip(0.0, 1.0)).sum())
+        scores.append(own)
+    chosen = np.eye(len(choice.noise_scales))[[seen.chosen for seen in observed.steps]]
+    beyond = chosen - softmax(-epsilon * np.array(scores), axis=1)
+    excess, score, steps = beyond.sum(0), float((beyond * scores).sum()), len(scores)
     # Azuma and Hoeffding: what was chosen beyond its probability, and how good that was
-    squares = [*(excess**2 / steps), score**2 / spread if spread > 0.0 else 0.0]
+    spread = max(float((np.ptp(scores, axis=1) ** 2).sum()), 1e-300)
+    squares = [*(excess**2 / steps), score**2 / spread]
     seen = f"{np.abs(excess).max():.1f} of {steps} steps too many or too few, scores {score:+.2f} in all"
     p_value = bonferroni(2.0 * math.exp(-2.0 * max(squares)), len(squares))
     yield by_chance("choices", claim, Found(p_value, seen))

@@ -37,20 +37,24 @@ _STEPS = 6
 """Of runs that are killed."""
 _ORDINARY = 6
 """Units that were not made to hurt."""
-_RECORDS = 8
 _FAINT = 1e-2
 """Of the usual loss; and what small sums may be apart, relative to their units."""
 _ROUNDING = 1e-3
 """Of the clip norm, for every unit of the batch."""
-HURTFUL = {
-    "that is as the others": 1.0,
-    "of zeros": 0.0,
-    "with large inputs": 30.0,
-    "with huge inputs": -1e4,
-    "with NaN": math.nan,
-    "with infinity": math.inf,
+HURTFUL: dict[str, list[float]] = {
+    "a unit that is as the others": [1.0],
+    "a unit of zeros": [0.0],
+    "a unit with large inputs": [30.0],
+    "a unit with huge inputs": [-1e4],
+    "a unit with NaN": [math.nan],
+    "a unit with infinity": [math.inf],
 }
-"""What an input is multiplied by."""
+"""What an input is multiplied by in each of the unit's records."""
+OF_PEOPLE = {
+    "a person with many records": [1.0] * 8,
+    "a person with many large records": [10.0 + k for k in range(8)],
+    "a person with one record of NaN": [1.0, math.nan, 1.0],
+}
 
 
 def of_few_units(subject: Subject, source: Randomness) -> Iterator[Check]:
@@ -194,17 +198,15 @@ def with_hurtful(
     inputs, targets = subject.dataset.tensors
     first = subject.members[:ordinary]
     kept, x, y = [i for own in first for i in own], inputs[first[0][:1]], targets[first[0][:1]]
-    real, kinds = inputs.is_floating_point(), dict[str, list[Tensor]]()
-    for name, factor in HURTFUL.items():
-        if (real or factor in (0.0, 1.0)) and (math.isfinite(factor) or not finite):
-            kinds[f"a unit {name}"] = [(factor * x).to(x)]
-    if subject.people is not None:
-        kinds["a person with many records"] = [x] * _RECORDS
-        if real:
-            kinds["a person with many large records"] = [(10.0 + k) * x for k in range(_RECORDS)]
-            kinds["a person with one record of NaN"] = [x, math.nan * x, x]
+    known = HURTFUL if subject.people is None else HURTFUL | OF_PEOPLE
+    kinds = {
+        name: factors
+        for name, factors in known.items()
+        if (inputs.is_floating_point() or {*factors} <= {0.0, 1.0})
+        and (not finite or all(map(math.isfinite, factors)))
+    }
     owners = [unit for unit, own in enumerate([*first, *kinds.values()]) for _ in own]
-    extra = [part for own in kinds.values() for part in own]
+    extra = [(factor * x).to(x) for factors in kinds.values() for factor in factors]
     # the same wrong target for all: gradients that do not cancel
     wrong = y.expand(len(extra), *y.shape[1:])
     data = TensorDataset(torch.cat([inputs[kept], *extra]), torch.cat([targets[kept], wrong]))

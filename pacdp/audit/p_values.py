@@ -25,9 +25,9 @@ def bonferroni(smallest: float, count: int) -> float:
     return min(1.0, smallest * count)
 
 
-def least(found: Sequence[tuple[float, str]], none: str = "nothing to see") -> Found:
+def least(found: Sequence[tuple[float, str]]) -> Found:
     """The smallest of some p-values, however they depend on each other, and what was seen there."""
-    smallest, seen = min(found, default=(1.0, none))
+    smallest, seen = min(found, default=(1.0, "nothing to see"))
     return Found(bonferroni(smallest, max(1, len(found))), seen)
 
 

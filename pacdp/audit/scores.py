@@ -18,7 +18,6 @@ The guesses need not be good: bad ones give low bounds, never wrong ones.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -76,7 +75,9 @@ def epsilon_p_value(
         ValueError: a count or a parameter out of range.
     """
     _check_counts(canaries, guesses, correct)
-    _check_parameters(epsilon, delta)
+    _check.nonnegative(epsilon=epsilon)
+    if not (epsilon < math.inf and 0.0 <= delta < 1.0):
+        raise ValueError(f"expected a finite epsilon and 0 <= delta < 1, got {epsilon} and {delta}")
     if correct == 0:
         return 1.0
     counts = np.arange(1, correct + 1, dtype=np.float64)
@@ -143,31 +144,30 @@ def mu_lower_bound(*, canaries: int, guesses: int, correct: int, failure_prob: f
 
     Formal guarantee: no larger than the mu of any mu-GDP mechanism, with probability at least 1 - failure_prob.
     """
-    refuted = partial(
-        trade_off_refuted,
-        canaries=canaries,
-        guesses=guesses,
-        correct=correct,
-        failure_prob=failure_prob,
-    )
-    return _largest(lambda mu: refuted(lambda power: float(ndtr(ndtri(power) - mu))))
+    counts = {"canaries": canaries, "guesses": guesses, "correct": correct}
+
+    def refuted(mu: float) -> bool:
+        return trade_off_refuted(
+            lambda power: float(ndtr(ndtri(power) - mu)), failure_prob=failure_prob, **counts
+        )
+
+    return _largest(refuted)
 
 
 def guess(scores: ArrayLike, *, guesses: int) -> np.ndarray:
-    """1 ("in") for the higher half of ``guesses`` scores, -1 ("out") for the lower half, 0 (abstain) between; int8.
+    """1 ("in") for the higher half of ``guesses`` scores, -1 ("out") for the lower half, 0 (abstain) between.
 
     Raises:
-        ValueError: scores that are no list of finite numbers, or fewer than ``guesses``.
+        ValueError: scores that are not finite, or fewer than ``guesses``.
     """
     values = np.asarray(scores, dtype=np.float64)
-    if values.ndim != 1 or not np.isfinite(values).all():
-        raise ValueError(f"scores must be one finite number a canary, got shape {values.shape}")
+    if not np.isfinite(values).all():
+        raise ValueError("scores must be finite numbers, one a canary")
     if not 1 <= guesses <= len(values):
         raise ValueError(
             f"guesses must lie between 1 and the {len(values)} canaries, got {guesses}"
         )
-    order = np.argsort(-values, kind="stable")
-    said = np.zeros(len(values), dtype=np.int8)
+    order, said = np.argsort(-values, kind="stable"), np.zeros(len(values))
     said[order[: (guesses + 1) // 2]] = 1
     said[order[len(values) - guesses // 2 :]] = -1
     return said
@@ -213,7 +213,6 @@ def audit_scores(
         for number in numbers
     ]
     _check.open_probability(failure_prob=failure_prob)
-    _check_parameters(0.0, delta)
     each = _counts(attempts, m, failure_prob)
     return AuditResult(
         epsilon_lower=max(epsilon_lower_bound(delta=delta, **counts) for counts in each),
@@ -271,9 +270,3 @@ def _check_counts(canaries: int, guesses: int, correct: int) -> None:
         raise ValueError(
             f"expected correct <= guesses <= canaries, got {correct}, {guesses} and {canaries}"
         )
-
-
-def _check_parameters(epsilon: float, delta: float) -> None:
-    _check.nonnegative(epsilon=epsilon)
-    if not (epsilon < math.inf and 0.0 <= delta < 1.0):
-        raise ValueError(f"expected a finite epsilon and 0 <= delta < 1, got {epsilon} and {delta}")

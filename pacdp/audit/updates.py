@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils import parameters_to_vector
 
-from pacdp.audit.checks import Check, cannot_be_checked, certain
+from pacdp.audit.checks import Check, cannot_be_checked, none_of
 from pacdp.audit.observed import Observer, norm, put
 from pacdp.step.clip import Weights
 from pacdp.step.noise import SeededRandomness
@@ -25,8 +25,6 @@ from pacdp.step.processes import Together
 from pacdp.step.release import PrivateStep
 from pacdp.step.units import trained
 
-_SAME = 1e-3
-"""Relative difference that the rounding of single precision explains."""
 _DRAWS = "the update draws numbers of its own, so that it makes another move of the same sum"
 
 
@@ -38,28 +36,6 @@ def _refuse(*given: object, **named: object) -> NoReturn:
     raise _OwnNumbers
 
 
-@dataclass(slots=True, kw_only=True)
-class _Replayed(PrivateStep):
-    """A step that releases what was released, and holds nothing else."""
-
-    kept: list[Tensor]
-    chosen: int
-
-    def release(self, noise_multiplier: float) -> Weights:
-        del noise_multiplier
-        parts = self.kept.pop(0).split([w.numel() for w in self.weights.values()])
-        named = zip(self.weights.items(), parts, strict=True)
-        return {name: part.to(w.dtype).view_as(w).clone() for (name, w), part in named}
-
-    noisier = _refuse
-
-    def choose(
-        self, candidates: list[Weights], *, selection_epsilon: float, score_bound: float
-    ) -> int:
-        del candidates, selection_epsilon, score_bound
-        return self.chosen
-
-
 class _NoNumbers(SeededRandomness):
     """Randomness that refuses to be drawn from."""
 
@@ -68,18 +44,46 @@ class _NoNumbers(SeededRandomness):
     noised = batch = generator = _refuse
 
 
+@dataclass(slots=True, kw_only=True)
+class _Replayed(PrivateStep):
+    """A step that releases what was released, and holds nothing else."""
+
+    kept: list[Tensor]
+    chosen: int
+    nested: bool
+    """Whether candidates are made from what was released by further noise."""
+
+    def release(self, noise_multiplier: float) -> Weights:
+        del noise_multiplier
+        parts = self.kept.pop(0).split([w.numel() for w in self.weights.values()])
+        named = zip(self.weights.items(), parts, strict=True)
+        return {name: part.to(w.dtype).view_as(w).clone() for (name, w), part in named}
+
+    def noisier(self, released: Weights, std_multiplier: float) -> Weights:
+        return released if self.nested else _refuse()
+
+    def choose(
+        self, candidates: list[Weights], *, selection_epsilon: float, score_bound: float
+    ) -> int:
+        del candidates, selection_epsilon, score_bound
+        return self.chosen
+
+
 def moves_again(observed: Observer) -> list[float] | str:
     """How far each step's weights are from those that the update makes of the released sum alone.
 
-    It is the largest difference of a weight: 0 where all are equal, NaN where one is no number. A
-    sentence in place of numbers says why that cannot be found out.
+    It is the largest difference of a weight: 0 where all are equal, NaN where one is no number. A candidate that is
+    made from what was released by further noise lies as far from it as noise of that size does; then that counts as 0.
+    A sentence in place of numbers says why that cannot be found out.
     """
     algorithm, module = observed.algorithm, copy.deepcopy(observed.subject.module).train()
     optimizer = algorithm.optimizer([p for p in module.parameters() if p.requires_grad])
     found, live = list[float](), trained(module)
+    root = math.sqrt(sum(w.numel() for w in live.values()))
     for seen in observed.steps:
         put(seen.before, module)
-        drawn = torch.get_rng_state()
+        drawn, choice = torch.get_rng_state(), algorithm.choice
+        nested = choice is not None and len(seen.released) < len(choice.noise_scales)
         step = _Replayed(
             number=seen.number - 1,
             mechanism=observed.mechanism,
@@ -95,6 +99,7 @@ def moves_again(observed: Observer) -> list[float] | str:
             losses=None,
             kept=list(seen.released),
             chosen=seen.chosen,
+            nested=nested,
         )
         try:
             algorithm.update(step)
@@ -104,8 +109,13 @@ def moves_again(observed: Observer) -> list[float] | str:
             return f"the update cannot be called again with what was released alone ({type(error).__name__}: {error})"
         if not torch.equal(drawn, torch.get_rng_state()):
             return _DRAWS
-        made = parameters_to_vector(module.parameters()).detach()
-        found.append(float((made - seen.after).abs().max()))
+        away = parameters_to_vector(module.parameters()).detach() - seen.after
+        if nested and choice is not None:
+            whole = choice.noise_scales[seen.chosen] * observed.clip_norm
+            further = math.sqrt(max(0.0, whole**2 - seen.stds[0] ** 2))
+            off = norm(away) * observed.mechanism.expected_batch_size - further * root
+            away = away if abs(off) >= 8.0 * further or not further else torch.zeros(1)
+        found.append(float(away.abs().max()))
     return found
 
 
@@ -113,42 +123,10 @@ def of_weights(observed: Observer, *, name: str = "weights") -> Check:
     """The update makes the weights of every step again, bit for bit, of the released sums alone.
 
     So it knows no divisor, no step length and no batch but public ones. Of an update that draws numbers of its own
-    nothing is known, unless it chooses among released candidates: then each move is that of one of them.
+    nothing is known.
     """
     claim, again = "the weights follow from the released sums alone", moves_again(observed)
-    if not isinstance(again, str):
-        off = sum(one != 0.0 for one in again)
-        seen = f"{off} of {len(again)} steps differ, by up to {max(again):.1e}"
-        return certain(name, claim, off > 0, seen)
-    if observed.algorithm.choice is None:
+    if isinstance(again, str):
         return cannot_be_checked(name, claim, again)
-    apart = max(_moves(observed))
-    seen = f"{again}; its moves are within {apart:.1e} of a released sum over the public divisor"
-    return certain(name, claim, apart > _SAME, seen)
-
-
-def _moves(observed: Observer) -> list[float]:
-    """How far each step's move is from what one of its releases makes of the weights, divided by the public divisor.
-
-    A candidate with more noise than what was released of it is compared by the size of that noise.
-    """
-    live, found = trainable(observed), list[float]()
-    mechanism, choice = observed.mechanism, observed.algorithm.choice
-    for seen in observed.steps:
-        moved = (seen.after.double() - seen.before.double())[live] * mechanism.expected_batch_size
-        nearest = min(norm(moved - one) for one in seen.released)
-        rounding = 1e-6 * mechanism.expected_batch_size * norm(seen.before)
-        apart = max(0.0, nearest - rounding) / max(map(norm, seen.released))
-        if apart > _SAME and choice is not None and len(seen.released) < len(choice.noise_scales):
-            std = choice.noise_scales[seen.chosen] * mechanism.clip_norm
-            more, root = math.sqrt(max(0.0, std**2 - seen.stds[0] ** 2)), math.sqrt(len(moved))
-            apart = 0.0 if abs(nearest - more * root) < 8.0 * more else apart
-        found.append(apart)
-    return found
-
-
-def trainable(observed: Observer) -> Tensor:
-    """Which entries of a flat vector of all parameters are trained."""
-    return torch.cat(
-        [torch.full((p.numel(),), p.requires_grad) for p in observed.subject.module.parameters()]
-    )
+    said = f"of {len(again)} steps differ, by up to {max(again):.1e}"
+    return none_of(name, claim, sum(one != 0.0 for one in again), said)

@@ -7,7 +7,8 @@ along a cosine; an exponential average of the weights (and of BatchNorm's statis
 import copy
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
+from functools import partial
 from typing import Literal, NamedTuple
 
 import torch
@@ -16,8 +17,73 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from pacdp.backprop.augment import Augmentation, augmented
+from bounds import _check
 from pacdp.errors import Diverged
+
+_CELLS = 4
+"""Side of the coarse grid of displacements."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Augmentation:
+    """How far images are distorted; the defaults leave them as they are. Uniform in ± the given range each."""
+
+    shift: float = 0.0
+    """Pixels, in each direction."""
+    rotation: float = 0.0
+    """Degrees."""
+    scale: float = 0.0
+    """Share: 0.1 zooms each direction by a factor in [0.9, 1.1]."""
+    shear: float = 0.0
+    """Horizontal displacement per vertical unit."""
+    elastic: float = 0.0
+    """Standard deviation of the displacements in pixels."""
+
+    def __post_init__(self) -> None:
+        if not all(math.isfinite(size) and size >= 0 for size in astuple(self)):
+            raise ValueError(f"expected ranges that are finite and >= 0, got {self}")
+        if self.scale >= 1:
+            raise ValueError(f"expected scale < 1, got {self.scale}")
+
+
+def augmented(
+    images: Float[Tensor, "batch channels height width"],
+    settings: Augmentation,
+    generator: torch.Generator,
+) -> Float[Tensor, "batch channels height width"]:
+    """A distorted copy of each image, every one by random numbers of its own.
+
+    Args:
+        generator: a CPU generator, whatever the device of the images.
+    """
+    if not any(astuple(settings)):
+        return images
+    grid = _grid(images, settings, generator).to(images.device)
+    return F.grid_sample(images, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
+
+
+def _grid(images: Tensor, settings: Augmentation, generator: torch.Generator) -> Tensor:
+    """Where to look each pixel up, in units of half the image."""
+    batch, _, height, width = images.shape
+    angle, zoom_x, zoom_y, shear, shift_x, shift_y = (
+        2.0 * torch.rand(6, batch, generator=generator) - 1.0
+    ).unbind()
+    angle = angle * math.radians(settings.rotation)
+    zoom_x, zoom_y = 1.0 + settings.scale * zoom_x, 1.0 + settings.scale * zoom_y
+    shear = shear * settings.shear
+    cos, sin = torch.cos(angle), torch.sin(angle)
+    rows = [zoom_x * cos, shear * cos - sin, settings.shift * 2.0 / width * shift_x]
+    rows += [zoom_y * sin, zoom_y * cos + shear * sin, settings.shift * 2.0 / height * shift_y]
+    theta = torch.stack(rows, dim=1).view(batch, 2, 3)
+    grid = F.affine_grid(theta, [batch, 1, height, width], align_corners=False)
+    if settings.elastic:
+        coarse = torch.randn(batch, 2, _CELLS, _CELLS, generator=generator)
+        coarse *= settings.elastic * 2.0 / torch.tensor([width, height]).view(2, 1, 1)
+        grid = grid + F.interpolate(
+            coarse, (height, width), mode="bicubic", align_corners=True
+        ).permute(0, 2, 3, 1)
+    return grid
+
 
 Progress = Callable[[int, int], None]
 """Told how many steps are done, and how many there are."""
@@ -49,18 +115,10 @@ class FitSettings:
     augmentation: Augmentation = field(default_factory=Augmentation)
 
     def __post_init__(self) -> None:
-        if self.epochs < 1 or self.batch_size < 1:
-            raise ValueError(
-                f"expected epochs >= 1 and batch_size >= 1, got {self.epochs} and {self.batch_size}"
-            )
-        if not (self.step_size > 0 and math.isfinite(self.step_size) and self.weight_decay >= 0):
-            raise ValueError(
-                f"expected step_size > 0 and weight_decay >= 0, got {self.step_size} and {self.weight_decay}"
-            )
-        if not (0 <= self.warmup < 1 and 0 <= self.label_smoothing < 1 and self.average_steps >= 1):
-            raise ValueError(
-                f"expected warmup and label_smoothing in [0, 1) and average_steps >= 1, got {self}"
-            )
+        _check.count(epochs=self.epochs, batch_size=self.batch_size)
+        _check.positive(step_size=self.step_size)
+        _check.nonnegative(weight_decay=self.weight_decay, average_steps=self.average_steps - 1.0)
+        _check.probability(warmup=self.warmup, label_smoothing=self.label_smoothing)
 
 
 def fit(
@@ -91,7 +149,9 @@ def fit(
     steps = settings.epochs * per_epoch
     decay = 1.0 - 1.0 / min(settings.average_steps, max(1.0, steps / 10))
     average = AveragedModel(trained, multi_avg_fn=get_ema_multi_avg_fn(decay), use_buffers=True)
-    optimizer = _OPTIMIZERS[settings.optimizer](trained, settings)
+    optimizer = _OPTIMIZERS[settings.optimizer](
+        trained.parameters(), lr=settings.step_size, weight_decay=settings.weight_decay
+    )
     with torch.random.fork_rng(devices=[]):
         seed = int(torch.randint(_SEEDS, (), generator=generator))
         torch.set_rng_state(
@@ -140,27 +200,7 @@ def _cycle(done: float, warmup: float) -> float:
     return 0.5 + 0.5 * math.cos(math.pi * (done - warmup) / (1.0 - warmup))
 
 
-def _adamw(module: nn.Module, settings: FitSettings) -> torch.optim.Optimizer:
-    return torch.optim.AdamW(
-        module.parameters(),
-        settings.step_size,
-        weight_decay=settings.weight_decay,
-        betas=(0.9, 0.99),
-        fused=True,
-    )
-
-
-def _sgd(module: nn.Module, settings: FitSettings) -> torch.optim.Optimizer:
-    return torch.optim.SGD(
-        module.parameters(),
-        settings.step_size,
-        momentum=0.9,
-        weight_decay=settings.weight_decay,
-        nesterov=True,
-    )
-
-
-_OPTIMIZERS: dict[str, Callable[[nn.Module, FitSettings], torch.optim.Optimizer]] = {
-    "adamw": _adamw,
-    "sgd": _sgd,
+_OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
+    "adamw": partial(torch.optim.AdamW, betas=(0.9, 0.99), fused=True),
+    "sgd": partial(torch.optim.SGD, momentum=0.9, nesterov=True),
 }

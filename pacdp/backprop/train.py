@@ -2,27 +2,177 @@
 
 Blundell et al. 2015 with a bound for an objective (Pérez-Ortiz et al. 2021). One step draws all weights once, takes the
 surrogate risk of a minibatch, rescaled to [0, 1], and descends objective(risk, KL) by SGD with momentum in the
-coordinates of :mod:`pacdp.backprop.variational`. There the objective is about c ½‖θ‖²/n beyond the risk, with c of a
+coordinates of :mod:`pacdp.backprop.train`. There the objective is about c ½‖θ‖²/n beyond the risk, with c of a
 few units; so the step size is given in units of n, the number of the bound's examples, and a step size of 0.01 forgets
 the start within some hundred steps.
+
+The coordinates: for a prior N(m, s²) of each weight the posterior is N(m + s ν, (s e^ρ)²), and
+
+    KL(Q‖P) = ½ Σ [ν² + e^(2ρ) - 1 - 2ρ].
+
+ρ is one number for each parameter tensor, or for each weight; with k weights to a ρ the coordinate is θ = √(2k) ρ. At
+the prior the second derivative of the divergence by every coordinate, ν or θ, is 1, so that one step size suits all of
+them, whatever the scales of the prior and however many weights share a ρ. Weights whose prior has standard deviation 0
+are fixed: they have no coordinates.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 
+import bounds
+from bounds import _check
 from pacdp.backprop.fit import Examples
-from pacdp.backprop.objectives import Objective
-from pacdp.backprop.variational import Coordinates, Spread
 from pacdp.errors import Diverged
 from pacdp.layers.plain import call_with
 from pacdp.losses import Loss
 from pacdp.models import require_evaluation
 from pacdp.posterior import GaussianPosterior, odd_names
+
+_LEAST_RISK = 1e-9
+"""Where the derivative of kl⁻¹ by the risk, infinite at 0, is taken instead."""
+
+
+Objective = Callable[..., Tensor]
+"""What ``train_posterior`` minimises: from (risk, kl_nats, *, n, failure_prob) to a scalar."""
+
+
+def f_kl(
+    risk: Float[Tensor, ""], kl_nats: Float[Tensor, ""], *, n: int, failure_prob: float
+) -> Float[Tensor, ""]:
+    """kl⁻¹(R̂, c) with c = [KL(Q‖P) + ln ξ(n) + ln(1/failure_prob)]/n, derivatives by the implicit function theorem.
+
+    Where it is 1 and its derivatives vanish, the gradient of ``f_quad`` stands in, so that training can leave that
+    region; below risk 1e-9 the derivative by the risk is that at 1e-9.
+    """
+    given = {"n": n, "failure_prob": failure_prob}
+    exact, nats = min(1.0, max(0.0, float(risk.detach()))), float(kl_nats.detach())
+    found = bounds.objectives.f_kl(max(_LEAST_RISK, exact), nats, **given)
+    value = risk.new_tensor(float(bounds.objectives.f_kl(exact, nats, **given).value))
+    if float(found.value) >= 1.0:
+        relaxed = bounds.objectives.f_quad(risk, kl_nats, **given)
+        return value + relaxed - relaxed.detach()
+    by_risk, by_kl = float(found.by_risk), float(found.by_kl_nats)
+    return value + by_risk * (risk - risk.detach()) + by_kl * (kl_nats - kl_nats.detach())
+
+
+Spread = Literal["layer", "diagonal"]
+"""Which weights share one ratio of standard deviations: those of a parameter, or none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coordinates:
+    """A posterior near ``prior``, as leaves for an optimiser."""
+
+    prior: GaussianPosterior
+    shifts: Mapping[str, Tensor]
+    """ν by parameter; absent where the prior is fixed, like what follows."""
+    widths: Mapping[str, Tensor]
+    """θ by parameter."""
+
+    @classmethod
+    def at(
+        cls, prior: GaussianPosterior, *, spread: Spread, device: torch.device | str = "cpu"
+    ) -> "Coordinates":
+        """The prior's own coordinates, all zero.
+
+        Raises:
+            ValueError: no weight of the prior is random, or one tensor has fixed and random weights.
+        """
+        moved = _moved(prior, device)
+        random = {
+            name: moved.means[name] for name, std in moved.stds.items() if _is_random(name, std)
+        }
+        if not random:
+            raise ValueError(
+                "expected a prior with a positive standard deviation somewhere, got fixed weights alone"
+            )
+
+        def zeros(shape: tuple[int, ...]) -> Tensor:
+            return torch.zeros(shape, device=device, requires_grad=True)
+
+        return cls(
+            prior=moved,
+            shifts={
+                name: torch.zeros_like(mean, requires_grad=True) for name, mean in random.items()
+            },
+            widths={
+                name: zeros(() if spread == "layer" else tuple(mean.shape))
+                for name, mean in random.items()
+            },
+        )
+
+    def leaves(self) -> list[Tensor]:
+        """What an optimiser moves."""
+        return [*self.shifts.values(), *self.widths.values()]
+
+    def shared(self, name: str) -> int:
+        """How many weights there are to each number of ``widths``."""
+        return self.shifts[name].numel() // self.widths[name].numel()
+
+    def mean(self, name: str) -> Tensor:
+        """m + s ν."""
+        mean = self.prior.means[name]
+        return mean + self.prior.stds[name] * self.shifts[name] if name in self.shifts else mean
+
+    def std(self, name: str) -> Tensor:
+        """s e^ρ."""
+        std = self.prior.stds[name]
+        if name not in self.widths:
+            return std
+        return std * torch.exp(self.widths[name] * (2.0 * self.shared(name)) ** -0.5)
+
+    def kl_nats(self) -> Float[Tensor, ""]:
+        """The divergence in nats, in float64, unrounded."""
+        parts = [shift.double().square().sum() for shift in self.shifts.values()]
+        for name, width in self.widths.items():
+            twice = 2.0 * width.double() * (2.0 * self.shared(name)) ** -0.5
+            parts.append(self.shared(name) * (torch.expm1(twice) - twice).sum())
+        return 0.5 * torch.stack(parts).sum()
+
+    def draw(self, generator: torch.Generator) -> dict[str, Tensor]:
+        """One draw of all weights, differentiable; fixed weights as they are."""
+        drawn = dict(self.prior.means)
+        for name in drawn:
+            if name not in self.shifts:
+                continue
+            mean = self.mean(name)
+            noise = torch.randn(
+                mean.shape, generator=generator, dtype=mean.dtype, device=generator.device
+            )
+            drawn[name] = torch.addcmul(mean, self.std(name), noise.to(mean.device))
+        return drawn
+
+    @torch.no_grad()
+    def posterior(self) -> GaussianPosterior:
+        """The law that the coordinates name now."""
+        return GaussianPosterior(
+            means={name: self.mean(name).detach().clone() for name in self.prior.means},
+            stds={name: self.std(name).detach().clone() for name in self.prior.means},
+            buffers=self.prior.buffers,
+        )
+
+
+def _is_random(name: str, std: Tensor) -> bool:
+    positive = std > 0
+    if bool(positive.any()) and not bool(positive.all()):
+        raise ValueError(
+            f"expected the prior of {name} to be random or fixed as a whole, got both: split the parameter"
+        )
+    return bool(positive.any())
+
+
+def _moved(prior: GaussianPosterior, device: torch.device | str) -> GaussianPosterior:
+    return GaussianPosterior(
+        means={name: value.detach().to(device) for name, value in prior.means.items()},
+        stds={name: value.detach().to(device) for name, value in prior.stds.items()},
+        buffers={name: value.to(device) for name, value in prior.buffers.items()},
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,14 +188,10 @@ class PosteriorSettings:
     """Which weights share the trained ratio of their standard deviations to the prior's."""
 
     def __post_init__(self) -> None:
-        if self.steps < 0 or self.batch_size < 1:
-            raise ValueError(
-                f"expected steps >= 0 and batch_size >= 1, got {self.steps} and {self.batch_size}"
-            )
-        if not (self.step_size > 0 and math.isfinite(self.step_size) and 0 <= self.momentum < 1):
-            raise ValueError(
-                f"expected step_size > 0 and momentum in [0, 1), got {self.step_size} and {self.momentum}"
-            )
+        _check.whole(steps=self.steps)
+        _check.count(batch_size=self.batch_size)
+        _check.positive(step_size=self.step_size)
+        _check.probability(momentum=self.momentum)
 
 
 class Seen(NamedTuple):

@@ -1,8 +1,10 @@
 """Certificates: a network or a law over networks and examples in, a :class:`Report` out. There is no other door."""
 
+from pacdp.certify.evidence import Settings as Settings
 from pacdp.certify.examples import BoundSet as BoundSet
 from pacdp.certify.finite import Finite as Finite
 from pacdp.certify.gaussian import MonteCarlo as MonteCarlo
+from pacdp.certify.networks import Surrogate as Surrogate
 from pacdp.certify.outputs import ClippedError as ClippedError
 from pacdp.certify.priors import DataFree as DataFree
 from pacdp.certify.priors import HeldOut as HeldOut
@@ -10,10 +12,8 @@ from pacdp.certify.priors import Prior as Prior
 from pacdp.certify.priors import Private as Private
 from pacdp.certify.reading import Network as Network
 from pacdp.certify.routes import certify as certify
-from pacdp.certify.settings import Settings as Settings
-from pacdp.certify.training import Certified as Certified
-from pacdp.certify.training import train_certified as train_certified
-from pacdp.certify.untouched import Surrogate as Surrogate
+from pacdp.certify.trajectory import Certified as Certified
+from pacdp.certify.trajectory import train_certified as train_certified
 from pacdp.predictions.report import Measured as Measured
 from pacdp.predictions.report import Refusal as Refusal
 from pacdp.predictions.report import Report as Report

@@ -7,8 +7,8 @@ more than a batch is held: its pages are handed back to the system as soon as th
 import functools
 import mmap
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, cast
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from pacdp.certify.examples import BoundSet
 from pacdp.data import Dataset as Images
 from pacdp.data.hashing import pair_hashes, require_no_mask, row_hashes
 from pacdp.data.rows import Rows
+from pacdp.trials.buffers import Holdings
 
 Inputs = dict[str, Tensor]
 """What the network is called with, by keyword; one tensor that is given by itself has the keyword ""."""
@@ -81,10 +82,6 @@ class Batch:
             row_hashes(np.frombuffer(repr(sorted(self.inputs)).encode(), dtype=np.uint8)[None])[0]
         )
 
-    def pairs(self, inputs: UInt64[np.ndarray, " m"]) -> UInt64[np.ndarray, " m"]:
-        """One hash for each example with its label, given those of its inputs."""
-        return pair_hashes(inputs, row_hashes(self.labels, name="labels"))
-
 
 def _straight(values: Tensor) -> Bool[Tensor, " m"]:
     """Which rows are whole numbers with at most four bends, and few for their length."""
@@ -93,18 +90,15 @@ def _straight(values: Tensor) -> Bool[Tensor, " m"]:
     return (rows == rows.round()).all(1) & ((rows.diff(n=2, dim=1) != 0).sum(1) <= most)
 
 
-@dataclass(slots=True)
 class Hashed:
     """Hashes of rows, and whose they are, as they grow batch by batch."""
 
-    inputs: list[UInt64[np.ndarray, " m"]] = field(default_factory=list[np.ndarray])
-    pairs: list[UInt64[np.ndarray, " m"]] = field(default_factory=list[np.ndarray])
-    owners: list[Int64[np.ndarray, " m"]] = field(default_factory=list[np.ndarray])
-    mark: int = 0
-    _first: dict[str, np.uint64] = field(default_factory=dict[str, np.uint64])
+    def __init__(self) -> None:
+        self.inputs, self.pairs, self.owners = (list[np.ndarray]() for _ in range(3))
+        self.mark, self._first = 0, dict[str, np.uint64]()
 
-    def add(self, batch: Batch) -> UInt64[np.ndarray, " m"]:
-        """Take a batch in; gives the hashes of its inputs.
+    def add(self, batch: Batch) -> None:
+        """Take a batch in.
 
         Raises:
             ValueError: it names people and others do not, or the other way round, or has inputs of other keywords.
@@ -119,13 +113,12 @@ class Hashed:
             )
         self.mark = batch.mark
         self.inputs.append(batch.hashes())
-        self.pairs.append(batch.pairs(self.inputs[-1]))
+        self.pairs.append(pair_hashes(self.inputs[-1], row_hashes(batch.labels, name="labels")))
         if batch.people is not None:
             self.owners.append(batch.people)
-        return self.inputs[-1]
 
-    def telling(self, batch: Batch) -> Iterator[Tensor]:
-        """The inputs by which a network that holds some of them can be told.
+    def require_unheld(self, batch: Batch, holdings: Holdings, whose: str) -> None:
+        """Refuse a network in which examples of the batch that was taken in last stand; raises DataError.
 
         One tensor is told by all of its rows. Beside others, a row tells nothing that makes up an eighth of the batch,
         and two of it, or is the first of all again, as a table that all examples share, or that is whole numbers in a
@@ -134,7 +127,7 @@ class Hashed:
         """
         for name, one in batch.inputs.items():
             if len(batch.inputs) == 1:
-                yield one
+                holdings.require_none(one, hashes=self.inputs[-1], whose=whose)
                 continue
             hashes = row_hashes(one)
             _, place, times = np.unique(hashes, return_inverse=True, return_counts=True)
@@ -142,13 +135,14 @@ class Hashed:
             own = seldom & (hashes != self._first.setdefault(name, hashes[0]))
             rows = one[torch.from_numpy(own) & ~_straight(one.cpu())]
             if len(rows):
-                yield rows
+                holdings.require_none(rows, whose=whose)
 
     @property
     def people(self) -> Int64[np.ndarray, " n"] | None:
         """Whose the rows are."""
         return np.concatenate(self.owners) if self.owners else None
 
+    @property
     def rows(self) -> Rows:
         """All of them."""
         owners = None if self.people is None else row_hashes(self.people, name="people")
@@ -166,25 +160,16 @@ def batches_of(data: Any, *, batch_size: int | None = None) -> Iterator[Batch]:
     if isinstance(data, Images):
         data = BoundSet.part(data)
     if isinstance(data, BoundSet):
-        data = (
-            (data.inputs, data.labels)
-            if data.people is None
-            else (data.inputs, data.labels, data.people)
-        )
-    if (
-        isinstance(data, tuple | list)
-        and len(cast(Any, data)) in (2, 3)
-        and all(map(_array, cast(Any, data)))
-    ):
-        yield from _parts(list(cast(Any, data)), batch_size or BATCH)
+        data = (data.inputs, data.labels, *(() if data.people is None else (data.people,)))
+    if _is_tuple(data) and all(isinstance(one, Tensor | np.ndarray) for one in data):
+        yield from _parts(list(data), batch_size or BATCH)
         return
     if isinstance(data, Dataset) and not isinstance(data, torch.utils.data.IterableDataset):
-        data = DataLoader(cast(Any, data), batch_size=batch_size or BATCH)
-    if isinstance(data, str | bytes | Mapping | Tensor | np.ndarray) or not hasattr(
-        data, "__iter__"
-    ):
+        data = DataLoader(data, batch_size=batch_size or BATCH)
+    plain = isinstance(data, str | bytes | Mapping | Tensor | np.ndarray)
+    if plain or not hasattr(data, "__iter__"):
         raise ValueError(f"expected data as {FORMS}, got {type(data).__name__}")
-    for number, given in enumerate(cast(Any, data)):
+    for number, given in enumerate(data):
         made = _batch(given, f"batch {number} of the data")
         size = batch_size or made.n or 1
         yield from (made.at(slice(start, start + size)) for start in range(0, made.n, size))
@@ -196,10 +181,8 @@ def bound_set(data: Any) -> BoundSet:
     Raises:
         ValueError: nothing of the kind.
     """
-    if isinstance(data, Images):
-        return BoundSet.part(data)
-    if isinstance(data, BoundSet):
-        return data
+    if isinstance(data, BoundSet | Images):
+        return data if isinstance(data, BoundSet) else BoundSet.part(data)
     found = list(batches_of(data))
     if not found:
         raise ValueError("there are no examples: give at least one")
@@ -209,7 +192,7 @@ def bound_set(data: Any) -> BoundSet:
     labels = torch.cat([one.labels for one in found])
     whole = not (labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool)
     return BoundSet(
-        inputs=torch.cat([next(iter(one.inputs.values())) for one in found]),
+        inputs=torch.cat([one for batch in found for one in batch.inputs.values()]),
         labels=labels.long() if whole else labels,
         people=np.concatenate(people) if people else None,
     )
@@ -219,41 +202,36 @@ def _batch(given: Any, what: str) -> Batch:
     inputs, labels, people = _fields(given, what)
     named: Any = inputs if isinstance(inputs, Mapping) else {"": inputs}
     held = {str(name): _tensor(one, f"{name or 'inputs'} in {what}") for name, one in named.items()}
-    sizes = [len(one) for one in held.values() if one.ndim]
     found = _tensor(labels, f"labels in {what}")
+    sizes = [len(one) for one in held.values() if one.ndim]
     if not found.ndim or not sizes or set(sizes) != {len(found)}:
         raise ValueError(
             f"expected one label for each of n inputs in {what}, got {sizes} inputs and labels of shape "
             f"{list(found.shape)}: give every part an axis of examples"
         )
-    return Batch(
-        inputs=held,
-        labels=found,
-        people=None if people is None else _owners(people, len(found), what),
-    )
+    return Batch(inputs=held, labels=found, people=_owners(people, len(found), what))
 
 
 def _fields(given: Any, what: str) -> tuple[Any, Any, Any]:
     """Inputs, labels and people of a batch."""
-    if isinstance(given, Mapping):
-        rest: dict[Any, Any] = dict(cast(Mapping[Any, Any], given))
-        label = next((key for key in _LABELS if key in rest), None)
-        if label is None:
-            raise ValueError(
-                f"{what} has no key 'labels', got {sorted(map(str, rest))}: add the labels to the batch"
-            )
-        labels, person = rest.pop(label), next((key for key in _PEOPLE if key in rest), None)
-        people = None if person is None else rest.pop(person)
-        if not rest:
-            raise ValueError(
-                f"{what} holds labels alone: add the inputs by the keywords of the network's forward"
-            )
-        return rest, labels, people
-    if isinstance(given, tuple | list) and len(cast(Any, given)) in (2, 3):
-        inputs, labels, *people = cast(Any, given)
-        return inputs, labels, people[0] if people else None
-    raise ValueError(f"expected {what} as (inputs, labels), (inputs, labels, people) or a dictionary, got "
-                     f"{type(given).__name__}: let the loader return one of these")  # fmt: skip
+    if _is_tuple(given):
+        return given[0], given[1], given[2] if len(given) > 2 else None
+    if not isinstance(given, Mapping):
+        raise ValueError(f"expected {what} as (inputs, labels), (inputs, labels, people) or a dictionary, got "
+                         f"{type(given).__name__}: let the loader return one of these")  # fmt: skip
+    rest: dict[Any, Any] = dict(given)
+    labels, people = (
+        next((rest.pop(key) for key in keys if key in rest), None) for keys in (_LABELS, _PEOPLE)
+    )
+    if labels is None:
+        raise ValueError(
+            f"{what} has no key 'labels', got {sorted(map(str, rest))}: add the labels to the batch"
+        )
+    if not rest:
+        raise ValueError(
+            f"{what} holds labels alone: add the inputs by the keywords of the network's forward"
+        )
+    return rest, labels, people
 
 
 def _tensor(value: Any, what: str) -> Tensor:
@@ -264,7 +242,9 @@ def _tensor(value: Any, what: str) -> Tensor:
         raise ValueError(f"{what} are no tensor: {error}") from error
 
 
-def _owners(people: Any, n: int, what: str) -> Int64[np.ndarray, " n"]:
+def _owners(people: Any, n: int, what: str) -> Int64[np.ndarray, " n"] | None:
+    if people is None:
+        return None
     require_no_mask(people, f"people in {what}")
     found = np.asarray(people.cpu() if isinstance(people, Tensor) else people)
     if found.dtype.kind not in "iu" or found.shape != (n,) or (n and int(found.min()) < 0):
@@ -273,27 +253,20 @@ def _owners(people: Any, n: int, what: str) -> Int64[np.ndarray, " n"]:
     return found.astype(np.int64)
 
 
-def _parts(columns: list[Tensor | np.ndarray], batch_size: int) -> Iterator[Batch]:
+def _parts(columns: list[Any], batch_size: int) -> Iterator[Batch]:
     """Batches of whole columns; those in files that are memory-mapped are copied and let go part by part."""
     mapped = [_mapping(one) for one in columns]
-    inputs, labels = columns[:2]
-    if (
-        inputs.ndim
-        and labels.ndim
-        and len(inputs) == len(labels)
-        and all(one.ndim for one in columns)
-    ):
-        for start in range(0, len(labels), batch_size):
-            rows = slice(start, start + batch_size)
-            part = [
-                one[rows] if m is None else np.array(one[rows])
-                for one, m in zip(columns, mapped, strict=True)
-            ]
-            yield _batch(tuple(part), "data")
-            for one in filter(None, mapped):
-                one.madvise(mmap.MADV_DONTNEED)
-        return
-    _batch(tuple(columns), "data")  # which says what is wrong
+    if not all(one.ndim for one in columns) or len(columns[0]) != len(columns[1]):
+        _batch(tuple(columns), "data")  # which says what is wrong
+    for start in range(0, len(columns[1]), batch_size):
+        rows = slice(start, start + batch_size)
+        part = [
+            one[rows] if m is None else np.array(one[rows])
+            for one, m in zip(columns, mapped, strict=True)
+        ]
+        yield _batch(tuple(part), "data")
+        for one in filter(None, mapped):
+            one.madvise(mmap.MADV_DONTNEED)
 
 
 def _mapping(one: Any) -> mmap.mmap | None:
@@ -309,5 +282,6 @@ def _mapping(one: Any) -> mmap.mmap | None:
     return one if backed and isinstance(one, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED") else None
 
 
-def _array(one: Any) -> bool:
-    return isinstance(one, Tensor | np.ndarray)
+def _is_tuple(given: Any) -> bool:
+    """Whether this has the form (inputs, labels) or (inputs, labels, people)."""
+    return isinstance(given, tuple | list) and len(given) in (2, 3)

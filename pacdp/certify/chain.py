@@ -6,24 +6,20 @@ themselves are accounted for, nothing is assumed of convergence.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 import bounds
 from bounds.prices import Accounted
 from pacdp.certify.examples import BoundSet
 from pacdp.certify.gibbs import GibbsEstimate, GibbsSettings, Progress, estimate_gibbs
-from pacdp.certify.networks import (
-    Finding,
-    about,
-    released_certificate,
-)
+from pacdp.certify.networks import released_certificate
 from pacdp.certify.outputs import error_share
 from pacdp.certify.priors import privacy_to_dict
 from pacdp.chains import CERTIFY, Keys
 from pacdp.losses import Loss
 from pacdp.objective import Objective, Risks
 from pacdp.posterior import LocalGibbs, Point
-from pacdp.predictions.bounding import clopper_pearson
+from pacdp.predictions.bounding import about, clopper_pearson
 from pacdp.predictions.report import Measured, Refusal, Report
 from pacdp.step.promise import NoPrivacy
 
@@ -164,44 +160,52 @@ def assess(
     progress: Progress | None,
 ) -> Report:
     """The Gibbs classifier around a chain's weights and the weights themselves."""
-    (train,), (tested,) = (
-        data.risks(law.weights[None]),
-        test.risks(law.weights[None]) if test else [None],
-    )
-    estimate = None
+    (train,) = data.risks(law.weights[None])
+    tested = test.risks(law.weights[None])[0] if test else None
+    gibbs = None
     if isinstance(law, LocalGibbs):
         keys = Keys.derive([seed], purpose=CERTIFY)
-        (estimate,) = estimate_gibbs([law], data, test, effort or GibbsSettings(), keys, progress)
+        (gibbs,) = estimate_gibbs([law], data, test, effort or GibbsSettings(), keys, progress)
+    own = {"train": train._asdict(), "test": tested._asdict() if tested else None}
     found = Report.of(
-        _findings(data, prior, train, tested, estimate, failure_prob),
+        [
+            *_measured(train, tested, gibbs),
+            *_certificates(data, prior, train, gibbs, failure_prob),
+            clopper_pearson(tested.errors, tested.n, failure_prob, of="weights")
+            if tested
+            else Refusal(name="test-set bound", reason="no examples were kept from training"),
+        ],
         BoundSet.behind(data),
-        route="gibbs" if estimate else "released",
+        route="gibbs" if gibbs else "released",
         failure_prob=failure_prob,
         privacy=None if isinstance(prior, NoPrivacy) else privacy_to_dict(prior),
-        gibbs=asdict(estimate) if estimate else None,
-        details={
-            "weights": {"train": train._asdict(), "test": tested._asdict() if tested else None}
-        },
+        gibbs=asdict(gibbs) if gibbs else None,
+        details={"weights": own},
     )
-    if not data.mixes:
-        return found
-    return replace(found, certificates=tuple(made.resting_on(MIXED) for made in found.certificates))
+    return found.each(lambda made: made.resting_on(MIXED)) if data.mixes else found
 
 
-def _findings(
-    data: Objective,
-    prior: bounds.PrivacyClaim | NoPrivacy,
-    train: Risks,
-    tested: Risks | None,
-    gibbs: GibbsEstimate | None,
-    failure_prob: float,
-) -> Iterator[Finding]:
-    of = "Gibbs classifier"
+def _measured(
+    train: Risks, tested: Risks | None, gibbs: GibbsEstimate | None
+) -> Iterator[Measured]:
     yield Measured(of="weights", on="bound", mean=train.error, errors=train.errors, n=train.n)
     if gibbs:
+        of = "Gibbs classifier"
         yield Measured(of=of, on="bound", mean=gibbs.error, n=train.n)
         if gibbs.test_error is not None and tested:
             yield Measured(of=of, on="test", mean=gibbs.test_error, n=tested.n)
+    if tested:
+        yield Measured(of="weights", on="test", mean=tested.error, errors=tested.errors, n=tested.n)
+
+
+def _certificates(
+    data: Objective,
+    prior: bounds.PrivacyClaim | NoPrivacy,
+    train: Risks,
+    gibbs: GibbsEstimate | None,
+    failure_prob: float,
+) -> Iterator[bounds.Certificate | Refusal]:
+    """What the promise of the chain certifies on the bound's examples, or why it does not."""
     if isinstance(prior, NoPrivacy):
         for name in (*(("DP-PAC-Bayes bounds",) if gibbs else ()), "H-, C- and kl-Chernoff bounds"):
             yield Refusal(name=name, reason=prior.reason)
@@ -215,8 +219,3 @@ def _findings(
         yield from weights_certificates(train, privacy=prior, failure_prob=failure_prob)
     else:
         yield released_weights_certificate(train, privacy=prior, failure_prob=failure_prob)
-    if tested:
-        yield Measured(of="weights", on="test", mean=tested.error, errors=tested.errors, n=tested.n)
-        yield about(clopper_pearson(tested.errors, tested.n, failure_prob), of="weights")
-    else:
-        yield Refusal(name="test-set bound", reason="no examples were kept from training")

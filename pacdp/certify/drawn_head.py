@@ -7,18 +7,17 @@ to converge, nothing is clipped, and no divergence enters.
 
 import hashlib
 from collections.abc import Iterator
+from typing import Any
 
 from torch import Tensor
 
 from bounds.gibbs_draws import gibbs_gradients
 from bounds.hypotheses import declared, proved
 from bounds.noisy import GibbsGradients
-from pacdp.certify.examples import BoundSet, Device
+from pacdp.certify.examples import BoundSet, Device, require_labels
 from pacdp.certify.networks import (
     Finding,
     fresh_certificates,
-    judged,
-    measured,
     released_certificate,
 )
 from pacdp.certify.priors import DataFree, HeldOut, Source
@@ -69,7 +68,7 @@ def assess(
         raise ValueError(
             "a GibbsHead is drawn with one potential for each example: give data without people"
         )
-    data.require_labels(len(law.anchor))
+    require_labels(data.labels, len(law.anchor))
     draw = law.draw(data.inputs, data.labels)
     price = draw_price(draw, law.tau)
     return Report.of(
@@ -87,27 +86,30 @@ def assess(
 
 
 def _findings(
-    law: GibbsHead, draw: HeadDraw, price: GibbsGradients, *, data: BoundSet, test: BoundSet | None,
-    failure_prob: float, device: Device,
-) -> Iterator[Finding]:  # fmt: skip
-    unseen = declared("prior saw none of these rows", "the caller")
-    for of, weights in ((DRAWN, draw.weights), (ANCHOR, law.anchor)):
-        network = Network(
-            network=lambda rows, at=weights: rows.double() @ at.T.to(rows.device), of=of
-        )
-        seen = judged(Reading(law=network, device=device), data, test)
-        yield from measured(seen, of)
-        if of == DRAWN:
-            made = released_certificate(
-                seen["bound"].error, n=data.n, price=price, failure_prob=failure_prob, of=of
-            )
-            yield made.resting_on(unseen)
-            if "test" in seen:
-                yield from fresh_certificates(seen["test"], of=of, failure_prob=failure_prob)
-        else:
-            yield fresh_certificates(
-                seen["bound"], of=of, failure_prob=failure_prob, name="prior_mean"
-            )[0]
+    law: GibbsHead,
+    draw: HeadDraw,
+    price: GibbsGradients,
+    *,
+    data: BoundSet,
+    test: BoundSet | None,
+    failure_prob: float,
+    device: Device,
+) -> Iterator[Finding]:
+    drawn, anchor = (
+        Reading(law=_head(weights, of), device=device).judged(data, test)
+        for weights, of in ((draw.weights, DRAWN), (law.anchor, ANCHOR))
+    )
+    yield from (one.measured(on) for sets in (drawn, anchor) for on, one in sets.items())
+    how: dict[str, Any] = {"of": DRAWN, "measures": data.risk(), "failure_prob": failure_prob}
+    made = released_certificate(drawn["bound"].error, n=data.n, price=price, **how)
+    yield made.resting_on(declared("prior saw none of these rows", "the caller"))
+    if test is not None:
+        yield from fresh_certificates(drawn["test"], failure_prob=failure_prob)
+    yield fresh_certificates(anchor["bound"], failure_prob=failure_prob, name="prior_mean")[0]
+
+
+def _head(weights: Tensor, of: str) -> Network:
+    return Network(network=lambda rows: rows.double() @ weights.T.to(rows.device), of=of)
 
 
 def digest(numbers: Tensor) -> str:

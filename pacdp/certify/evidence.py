@@ -4,7 +4,7 @@ Whatever can be data can be evidence: :func:`rows_of` takes all of it, and refus
 """
 
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,14 +14,20 @@ import bounds
 from bounds.hypotheses import Hypothesis, declared, proved, unproved
 from bounds.needs import NOBODY
 from pacdp.certify.batches import Hashed, batches_of
-from pacdp.certify.examples import BoundSet
-from pacdp.certify.priors import DataFree, HeldOut, NoisySum, Prior, Private, Source, seen_freely
+from pacdp.certify.examples import BoundSet, require_kinds
+from pacdp.certify.priors import DataFree, HeldOut, NoisySum, Prior, Private, Source
+from pacdp.certify.reading import Seen
 from pacdp.data import DataError, require_disjoint
 from pacdp.data.row_checks import FEW, require_apart, require_covers, require_plain
 from pacdp.data.rows import Rows
 from pacdp.errors import CheckpointError
 
 _PLURAL = {"example": "examples", "person": "people"}
+Known = BoundSet | Seen
+"""Examples of whose rows something is known."""
+FIXED = "settings fixed beforehand"
+WHOEVER = "whoever chose the settings"
+_DRAWS = proved("draws independent", "draws keyed by seed, pass and example")
 
 
 def rows_of(data: Any, name: str) -> Rows:
@@ -51,7 +57,7 @@ def rows_of(data: Any, name: str) -> Rows:
         raise ValueError(
             f"{name} must be data, or the rows of data, and it holds no examples: leave it out"
         )
-    return hashed.rows()
+    return hashed.rows
 
 
 def _rows_of_run(path: str | os.PathLike[str], name: str) -> Rows:
@@ -118,76 +124,86 @@ def equal_inputs(
     return (declared(name, f"the caller; {said} and count as separate draws: {mend}"),)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What is known of the rows behind certificates, and of who fixed the settings.
+
+    Attributes:
+        bound: of the examples that the bound rests on.
+        test: of the test set, where there is one.
+        fixed: who fixed the settings.
+    """
+
+    bound: tuple[Hypothesis, ...]
+    test: tuple[Hypothesis, ...] = ()
+    fixed: Hypothesis
+
+    def on(self, made: bounds.Certificate) -> bounds.Certificate:
+        """The certificate with what was found out about its hypotheses.
+
+        Of a prior that saw some rows freely and these privately, that it saw none of these freely is needed too. What
+        only whoever called a formula of ``bounds`` vouches for is unproved, since nobody but this package did.
+        """
+        own = {one.name for one in made.hypotheses}
+        if "privacy covers these rows" in own:
+            own.add("prior saw none of these rows")
+        rows = self.test if self.test and made.name.startswith("test_set") else self.bound
+        known = {one.name: one for one in (*rows, _DRAWS)}
+        if "prior saw none of these rows" in known:
+            known["predictor saw none of these rows"] = replace(
+                known["prior saw none of these rows"], name="predictor saw none of these rows"
+            )
+        given = [one for name, one in known.items() if name in own]
+        silent = [
+            unproved(one.name, NOBODY)
+            for one in made.hypotheses
+            if one.name not in {*known, FIXED} and one.by.startswith("the caller of bounds.")
+        ]
+        return made.resting_on(*given, self.fixed, *silent)
+
+
 def evidence_of(
-    source: Source | None, data: BoundSet, test: BoundSet | None
-) -> tuple[tuple[Hypothesis, ...], tuple[Hypothesis, ...]]:
-    """What is known of the bound's rows, and of the test set's.
+    source: Source | None, data: Known, test: Known | None, settings: "Settings"
+) -> Evidence:
+    """What is known of the bound's rows, of the test set's, and of the choice of settings.
 
     Raises:
         DataError: copies among them, a test set that shares rows with the bound's or that the prior's maker has seen,
-            or as for :func:`standing`.
+            settings that were chosen on rows of either, or as for :func:`standing`.
     """
     require_plain(data.rows)
-    evidence = (*_everywhere(data), *standing(source, data))
+    found = (*_everywhere(data), *standing(source, data))
     if test is None:
-        return evidence, ()
+        return Evidence(bound=found, fixed=settings.standing(data))
     require_plain(test.rows, name="the test set's rows")
     require_apart(test.rows, data.rows, ("the test set's rows", "the bound's rows"))
     if isinstance(source, Private) and source.rows is not None:
         require_apart(
             source.rows, test.rows, ("the rows of the privacy claim", "the test set's rows")
         )
-    seen = seen_freely(source)
-    if seen is not None:
-        _unseen(seen, test, "the test set's")
+    if source is not None and source.seen is not None:
+        _unseen(source.seen, test, "the test set's")
     said = "the caller; row hashes show that the bound's examples are not among them"
-    return evidence, (*_everywhere(test), declared("predictor saw none of these rows", said))
+    unseen = declared("predictor saw none of these rows", said)
+    return Evidence(
+        bound=found, test=(*_everywhere(test), unseen), fixed=settings.standing(data, test)
+    )
 
 
-def resting(
-    made: bounds.Certificate, evidence: tuple[Hypothesis, ...], fixed: Hypothesis
-) -> bounds.Certificate:
-    """The certificate with what was found out about its hypotheses.
-
-    Of a prior that saw some rows freely and these privately, that it saw none of these freely is needed too. What only
-    whoever called a formula of ``bounds`` vouches for is unproved, since nobody but this package did.
-    """
-    own = {one.name for one in made.hypotheses}
-    draws = proved("draws independent", "draws keyed by seed, pass and example")
-    if "predictor saw none of these rows" in own:
-        prior = "prior saw none of these rows"
-        evidence = tuple(
-            replace(h, name="predictor saw none of these rows") if h.name == prior else h
-            for h in evidence
-        )
-    if "privacy covers these rows" in own:
-        own.add("prior saw none of these rows")
-    given = [*(one for one in (*evidence, draws) if one.name in own), fixed]
-    known = {one.name for one in given}
-    silent = [
-        one
-        for one in made.hypotheses
-        if one.name not in known and one.by.startswith("the caller of bounds.")
-    ]
-    return made.resting_on(*given, *(unproved(one.name, NOBODY) for one in silent))
-
-
-def summaries(
-    bound: BoundSet, test: BoundSet | None = None, prior: Rows | None = None
-) -> dict[str, Any]:
+def summaries(bound: Known, test: Known | None = None, prior: Rows | None = None) -> dict[str, Any]:
     """What a report says of the rows behind it."""
     rows = {"bound": bound.rows, "test": None if test is None else test.rows, "prior": prior}
     return {name: None if one is None else one.summary() for name, one in rows.items()}
 
 
-def _everywhere(data: BoundSet) -> tuple[Hypothesis, Hypothesis]:
+def _everywhere(data: Known) -> tuple[Hypothesis, Hypothesis]:
     by = "the caller" if data.people is None else "the data set, which names its people"
     return declared("records independent", by, data.unit), declared(
         "new data follow the same law", "the caller"
     )
 
 
-def standing(source: Source | None, data: BoundSet) -> tuple[Hypothesis, ...]:
+def standing(source: Source | None, data: Known) -> tuple[Hypothesis, ...]:
     """What is proved, and what only declared, of a prior's innocence of the bound's examples.
 
     Raises:
@@ -204,8 +220,7 @@ def standing(source: Source | None, data: BoundSet) -> tuple[Hypothesis, ...]:
                 "to the sums: keep the norms of the records that are counted"
             )
         return ()
-    seen = seen_freely(source)
-    found = [] if seen is None else [_new_to(seen, data)]
+    found = [] if source.seen is None else [_new_to(source.seen, data)]
     if isinstance(source, Private):
         if data.unit == "person" and source.unit != "person":
             raise ValueError(
@@ -221,7 +236,7 @@ def standing(source: Source | None, data: BoundSet) -> tuple[Hypothesis, ...]:
     return tuple(found)
 
 
-def _new_to(seen: HeldOut, data: BoundSet) -> Hypothesis:
+def _new_to(seen: HeldOut, data: Known) -> Hypothesis:
     found = _unseen(seen, data, "the bound's")
     if found is None and data.indices is None:
         raise ValueError(
@@ -236,7 +251,7 @@ def _new_to(seen: HeldOut, data: BoundSet) -> Hypothesis:
     return found
 
 
-def _unseen(seen: HeldOut, data: BoundSet, whose: str) -> Hypothesis | None:
+def _unseen(seen: HeldOut, data: Known, whose: str) -> Hypothesis | None:
     """What shows that these are others than those seen; None where nothing does. DataError where some are the same."""
     if seen.rows is not None:
         require_apart(seen.rows, data.rows, ("the prior's rows", f"{whose} rows"))
@@ -254,3 +269,65 @@ def _require_single(source: Private, rows: Rows) -> None:
     """Refuse a promise to rows that the mechanism had several times: replacing one record replaced all its copies."""
     single = Rows(examples=rows.examples, inputs=rows.inputs, key_mark=rows.key_mark)
     require_plain(rows if source.unit == "person" else single, name="the rows of the privacy claim")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How the settings behind a predictor were chosen.
+
+    Attributes:
+        count: J, among how many settings the bound's examples may have had a part in choosing. Each certificate is
+            made at failure_prob / J, so that those of all J settings hold together.
+        hypothesis: "settings fixed beforehand", and by what.
+        elsewhere: the hashes of the rows that settings were chosen on, where these are apart from the bound's.
+    """
+
+    count: int = 1
+    hypothesis: Hypothesis
+    elsewhere: Rows | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.count, bool) or not isinstance(self.count, int) or self.count < 1:
+            raise ValueError(
+                f"expected a count of settings that is a whole number >= 1, got {self.count!r}"
+            )
+        require_kinds(self, hypothesis=Hypothesis, elsewhere=Rows | None)
+        if self.hypothesis.name != FIXED:
+            raise ValueError(f"expected a hypothesis {FIXED!r}, got {self.hypothesis.name!r}")
+
+    @classmethod
+    def declared(cls, by: str = WHOEVER) -> "Settings":
+        """``by`` vouches that the bound's examples had no part in choosing the settings."""
+        return cls(hypothesis=declared(FIXED, by))
+
+    @classmethod
+    def tried(cls, count: int, by: str = WHOEVER) -> "Settings":
+        """``count`` settings were tried on the bound's examples, and all are paid for; with one, nothing was chosen."""
+        if count == 1:
+            return cls.declared(by)
+        said = f"{by}: a list of {count} settings, all paid for, written down after they were tried"
+        return cls(count=count, hypothesis=declared(FIXED, said))
+
+    @classmethod
+    def chosen_on(cls, rows: Any, by: str = "rows that the bound does not use") -> "Settings":
+        """The settings were chosen on these data, or rows, alone; that the bound's are others is proved by hashes."""
+        return cls(hypothesis=declared(FIXED, f"chosen on {by}"), elsewhere=rows_of(rows, "rows"))
+
+    def share(self, failure_prob: float) -> float:
+        """failure_prob / J; ValueError where a double has no such number."""
+        if self.count > failure_prob * 2.0**1000:
+            digits = f"a count of settings of {self.count.bit_length()} bits"
+            raise ValueError(f"failure_prob = {failure_prob!r} is too small to be divided by {digits}: give a larger "
+                             "one, or fewer settings than 2**1000 times it")  # fmt: skip
+        return failure_prob / self.count
+
+    def standing(self, data: Known, test: Known | None = None) -> Hypothesis:
+        """The hypothesis, with the rows compared; DataError when the settings were chosen on rows of either set."""
+        if self.elsewhere is None:
+            return self.hypothesis
+        chosen = "the rows that the settings were chosen on"
+        require_apart(self.elsewhere, data.rows, (chosen, "the bound's rows"))
+        if test is not None:
+            require_apart(self.elsewhere, test.rows, (chosen, "the test set's rows"))
+        whose = "the bound's" if test is None else "the bound's or the test set's"
+        return proved(FIXED, f"{self.hypothesis.by}; row hashes show that these are not {whose}")

@@ -15,6 +15,7 @@ from pacdp.data import Dataset, Split
 from pacdp.data.hashing import pair_hashes, row_hashes
 from pacdp.data.rows import Rows
 from pacdp.objective import Objective
+from pacdp.predictions.examples import Counted
 
 MAX = sys.float_info.max
 """The largest finite number; Python's whole numbers go on beyond."""
@@ -23,7 +24,7 @@ Device = torch.device | str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class BoundSet:
+class BoundSet(Counted):
     """Examples, and whose they are where that is known: then people, not examples, are counted as independent.
 
     Attributes:
@@ -45,32 +46,24 @@ class BoundSet:
     _pixels: list[Pixels] = field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        of_people = np.ndarray | None
-        require_kinds(
-            self,
-            inputs=Tensor,
-            labels=Tensor,
-            indices=Split | None,
-            data_hash=str,
-            people=of_people,
-        )
+        require_kinds(self, inputs=Tensor, labels=Tensor, indices=Split | None, data_hash=str,
+                      people=np.ndarray | None)  # fmt: skip
         if not self.inputs.ndim or not self.labels.ndim:
             raise ValueError(
                 "expected inputs [n, ...] and labels [n], got a single number; give an axis of examples"
             )
-        if len(self.inputs) != len(self.labels) or len(self.labels) == 0:
-            got = f"{len(self.inputs)}, {len(self.labels)}"
+        n = self.n
+        if len(self.inputs) != n or n == 0:
+            got = f"{len(self.inputs)}, {n}"
             raise ValueError(f"expected one label for each of n >= 1 inputs, got {got}")
         if self.labels.dtype != torch.int64 or self.labels.ndim != 1:
             raise ValueError(
                 f"expected int64 labels [n], got {self.labels.dtype} {list(self.labels.shape)}: smaller types wrap "
                 "around and floats would be cut; call .long() on whole numbers"
             )
-        if self.indices is not None and self.indices.n != len(self.labels):
-            raise ValueError(
-                f"expected indices of the {len(self.labels)} examples, got {self.indices.n}"
-            )
-        who, n = self.people, len(self.labels)
+        if self.indices is not None and self.indices.n != n:
+            raise ValueError(f"expected indices of the {n} examples, got {self.indices.n}")
+        who = self.people
         if who is not None and (who.dtype != np.int64 or who.shape != (n,) or who.min() < 0):
             raise ValueError(
                 "expected people as int64 [n], the number of each example's person, at least 0"
@@ -100,17 +93,6 @@ class BoundSet:
         return cls(
             inputs=inputs, labels=labels, indices=indices, data_hash=data.hash, people=chosen.people
         )
-
-    @classmethod
-    def counted(
-        cls, rows: Rows, people: Int64[np.ndarray, " n"] | None, *, of: "BoundSet | None" = None
-    ) -> "BoundSet":
-        """Examples that were read and judged once, and of which only hashes are left; with the places of ``of``."""
-        places = {} if of is None else {"indices": of.indices, "data_hash": of.data_hash}
-        none = torch.zeros(rows.n, dtype=torch.int64)
-        made = cls(inputs=_unread(rows.n, 0), labels=none, people=people, **places)
-        made._rows.append((made.version, rows))
-        return made
 
     @classmethod
     def behind(cls, objective: Objective) -> "BoundSet":
@@ -151,19 +133,9 @@ class BoundSet:
         return found if people is None else replace(found, people=people.number)
 
     @property
-    def n(self) -> int:
+    def n(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
         """How many examples."""
         return len(self.labels)
-
-    @property
-    def unit(self) -> Unit:
-        """What is counted as one independent record."""
-        return "example" if self.people is None else "person"
-
-    @property
-    def units(self) -> int:
-        """How many independent records there are: people where they are known."""
-        return self.n if self.people is None else len(np.unique(self.people))
 
     @property
     def rows(self) -> Rows:
@@ -179,11 +151,7 @@ class BoundSet:
 
     def risk(self, name: str = "0-1 risk") -> str:
         """The risk that an error on these examples speaks of."""
-        return name if self.people is None else f"{name} of a new person"
-
-    def require_labels(self, classes: int) -> None:
-        """Refuse labels that name no class: ValueError for a label outside 0 ... classes - 1."""
-        require_labels(self.labels, classes)
+        return name + self.new
 
 
 def require_labels(labels: Int64[Tensor, " n"], classes: int) -> None:

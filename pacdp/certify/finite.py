@@ -29,12 +29,11 @@ from torch import nn
 import bounds
 from bounds.hypotheses import declared, proved
 from pacdp.certify.examples import MAX, BoundSet, Device, require_kinds
-from pacdp.certify.networks import Finding, about
 from pacdp.certify.outputs import error_share
 from pacdp.certify.priors import Private, Source
 from pacdp.certify.reading import Network, Reading
-from pacdp.predictions.bounding import clopper_pearson
-from pacdp.predictions.report import Measured
+from pacdp.predictions.bounding import about, clopper_pearson
+from pacdp.predictions.report import Measured, Report
 
 Weights = Float64[np.ndarray, " networks"]
 Counts = Int64[np.ndarray, " networks"]
@@ -80,7 +79,7 @@ class Finite:
             raise ValueError(f"expected Finite.seed >= 0, got {self.seed}")
 
 
-def findings(
+def assess(
     law: Finite,
     source: Source | None,
     *,
@@ -88,7 +87,7 @@ def findings(
     test: BoundSet | None,
     failure_prob: float,
     device: Device,
-) -> Iterator[Finding]:
+) -> Report:
     """The ensemble, its vote, the best network and the private choice, as far as they are asked for."""
     if isinstance(source, Private):
         raise ValueError(
@@ -101,18 +100,20 @@ def findings(
     answers = said(law.networks, data, device)
     errors = (answers != data.labels.numpy()).sum(1)
     found = assess_finite(errors, n=data.n, failure_prob=failure_prob, weights=law.weights)
-    yield from (found.ensemble, found.vote, found.one)
-    chosen = {"best network": found.best}
+    made, chosen = [found.ensemble, found.vote, found.one], {"best network": found.best}
     if law.epsilon is not None:
         generator = np.random.default_rng(law.seed)
         drawn = select(errors, epsilon=law.epsilon, generator=generator, weights=law.weights)
         chosen["private choice"] = drawn
-        yield selected_certificate(
+        own = selected_certificate(
             int(errors[drawn]), n=data.n, epsilon=law.epsilon, failure_prob=failure_prob
-        ).resting_on(*_CHOSEN)
-    yield from _measured(answers, found.weights, chosen, data, "bound")
+        )
+        made.append(own.resting_on(*_CHOSEN))
+    measured = [*_measured(answers, found.weights, chosen, data, "bound")]
     if test is not None:
-        yield from _measured(said(law.networks, test, device), found.weights, chosen, test, "test")
+        answers = said(law.networks, test, device)
+        measured += _measured(answers, found.weights, chosen, test, "test")
+    return Report.of([*made, *measured], data, route="finite", failure_prob=failure_prob)
 
 
 def said(

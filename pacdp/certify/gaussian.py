@@ -9,7 +9,6 @@ import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,20 +16,25 @@ import torch
 from torch import Tensor, nn
 
 import bounds
-from pacdp.certify.examples import BoundSet, Device, require_counts, require_kind, require_kinds
+from bounds import _check
+from pacdp.certify.examples import (
+    BoundSet,
+    Device,
+    require_counts,
+    require_kind,
+    require_kinds,
+    require_labels,
+)
 from pacdp.certify.networks import (
     Finding,
-    about,
     fresh_certificates,
-    judged,
-    measured,
 )
 from pacdp.certify.outputs import classes_of
-from pacdp.certify.priors import NoisySum, Prior, Private, price_of
-from pacdp.certify.reading import AtWeights, Network, Reading, Seen
+from pacdp.certify.priors import NoisySum, Prior, Private
+from pacdp.certify.reading import AtWeights, Network, Reading
 from pacdp.losses import Loss, brier, zero_one
 from pacdp.posterior import GaussianPosterior
-from pacdp.predictions.bounding import clopper_pearson
+from pacdp.predictions.bounding import about, clopper_pearson
 from pacdp.predictions.report import Measured, Refusal, Report
 from pacdp.stochastic import MonteCarloRisk, mean_risks
 from pacdp.stochastic.law import require_law_of
@@ -50,21 +54,16 @@ class MonteCarlo:
         passes: over the examples, with fresh weights for each.
         share: of each failure probability that pays for it.
         batch_size: examples at a time, by default as :func:`pacdp.stochastic.mean_risks` chooses.
-        resume: a file that holds the sums as they grow.
     """
 
     passes: int = 5
     share: float = 0.1
     batch_size: int | None = None
-    resume: Path | None = None
 
     def __post_init__(self) -> None:
         require_counts(self, "passes", *(() if self.batch_size is None else ("batch_size",)))
-        require_kinds(self, share=float, resume=Path | None)
-        if not 0.0 < self.share < 1.0:
-            raise ValueError(
-                f"expected MonteCarlo.share strictly between 0 and 1, got {self.share}"
-            )
+        require_kinds(self, share=float)
+        _check.open_probability(share=self.share)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,11 +83,6 @@ class Gaussians:
     device: Device
     progress: Progress | None = None
 
-    @property
-    def price(self) -> bounds.Price:
-        """What pays for the prior."""
-        return price_of(self.prior.source)
-
     @functools.cached_property
     def kl_nats(self) -> float:
         """KL(Q‖P) and what choosing the prior costs, rounded up.
@@ -102,32 +96,25 @@ class Gaussians:
                 "the divergence from the prior is infinite: both laws must have the same fixed weights and buffers, "
                 "and a std > 0 for the same parameters"
             )
-        return (
-            math.nextafter(kl + self.prior.choice_nats, math.inf) if self.prior.choice_nats else kl
-        )
+        more = self.prior.choice_nats
+        return math.nextafter(kl + more, math.inf) if more else kl
+
+    @property
+    def at(self) -> dict[str, Any]:
+        """What every bound on the bound's examples takes."""
+        return {"n": self.data.units, "price": self.prior.source.price}
 
     def network(
-        self, law: GaussianPosterior, weights: Mapping[str, Tensor] | None = None
+        self, of: str, law: GaussianPosterior, weights: Mapping[str, Tensor] | None = None
     ) -> Reading:
         """The network at these weights of a law, by default its means."""
         at = AtWeights(self.module, {**law.buffers, **(weights or law.means)})
-        return Reading(law=Network(network=at), device=self.device)
-
-    def judged(
-        self, law: GaussianPosterior, weights: Mapping[str, Tensor] | None = None
-    ) -> dict[str, Seen]:
-        """What that network did on the bound's examples and on the test set."""
-        return judged(self.network(law, weights), self.data, self.test)
+        return Reading(law=Network(network=at, of=of), device=self.device)
 
     def sampled(self, data: BoundSet, **how: Any) -> tuple[MonteCarloRisk, ...]:
         """Losses of the randomised network on some examples."""
-        at = {
-            "inputs": data.inputs,
-            "labels": data.labels,
-            "batch_size": self.how.batch_size,
-            "device": self.device,
-        }
-        return mean_risks(self.module, self.posterior, **at, **how)
+        return mean_risks(self.module, self.posterior, inputs=data.inputs, labels=data.labels,
+                          batch_size=self.how.batch_size, device=self.device, **how)  # fmt: skip
 
     def require_fitting(self) -> None:
         """Refuse laws, labels and losses that do not fit the network, before any work; raises ValueError."""
@@ -140,9 +127,9 @@ class Gaussians:
             )
         require_law_of(self.module, self.posterior)
         _ = self.kl_nats
-        for data in (self.data, *(() if self.test is None else (self.test,))):
-            outputs = self.network(self.posterior).outputs(data.inputs[:1])
-            data.require_labels(classes_of(outputs))
+        for data in filter(None, (self.data, self.test)):
+            outputs = self.network("", self.posterior).outputs(data.inputs[:1])
+            require_labels(data.labels, classes_of(outputs))
             for loss in self.losses:
                 _require_defined(loss, outputs, data.labels[:1])
 
@@ -186,10 +173,9 @@ def randomised(where: Gaussians) -> Iterator[Finding]:
         passes=how.passes,
         seed=where.seed,
         progress=where.progress,
-        resume=how.resume,
         people=data.people,
     )
-    at = {"kl_nats": where.kl_nats, "n": data.units, "price": where.price}
+    at = {"kl_nats": where.kl_nats, **where.at}
     for risk in risks:
         yield risk
         yield _overall(risk, functools.partial(bounds.maurer, **at), budget, where)
@@ -223,34 +209,35 @@ def randomised_on_test(where: Gaussians) -> Iterator[Finding]:
     """The randomised network on the test set: a draw for each example, since Clopper and Pearson count independent
     errors.
     """
-    of, test = "randomised", where.test
+    test = where.test
     if test is None:
-        yield Refusal(
-            name="test-set bounds", reason="no examples were kept from prior and posterior"
-        )
+        why = "no examples were kept from prior and posterior"
+        yield Refusal(name="test-set bounds", reason=why)
         return
+    of, n = "randomised", test.n
     (fresh,) = where.sampled(test, losses=(zero_one(),), passes=1, seed=where.seed + 1)
-    yield Measured(of=of, on="test", mean=fresh.mean, errors=fresh.errors, n=test.n)
-    if test.unit == "example":
-        yield about(clopper_pearson(fresh.errors, test.n, where.failure_prob), of=of)
+    yield Measured(of=of, on="test", mean=fresh.mean, errors=fresh.errors, n=n)
+    if test.people is None:
+        yield clopper_pearson(fresh.errors, n, where.failure_prob, of=of)
 
 
 def mean_weights(where: Gaussians) -> Iterator[Finding]:
     """The network with the posterior's means, which the test set alone can speak of."""
-    seen, of = where.judged(where.posterior), "mean weights"
-    yield from measured(seen, of)
-    if "test" in seen:
-        yield from fresh_certificates(seen["test"], of=of, failure_prob=where.failure_prob)
+    sets = where.network("mean weights", where.posterior).judged(where.data, where.test)
+    yield from (one.measured(on) for on, one in sets.items())
+    if "test" in sets:
+        yield from fresh_certificates(sets["test"], failure_prob=where.failure_prob)
 
 
 def prior_mean(where: Gaussians) -> Iterator[Finding]:
     """The network with the prior's means, to which the bound's examples are new unless it met them privately."""
     if not isinstance(where.prior.source, Private | NoisySum) and not where.prior.choice_nats:
-        seen, of = where.judged(where.prior.law), "prior mean"
-        yield from measured(seen, of)
-        yield fresh_certificates(
-            seen["bound"], of=of, failure_prob=where.failure_prob, name="prior_mean"
-        )[0]
+        sets = where.network("prior mean", where.prior.law).judged(where.data, where.test)
+        yield from (one.measured(on) for on, one in sets.items())
+        found = fresh_certificates(
+            sets["bound"], failure_prob=where.failure_prob, name="prior_mean"
+        )
+        yield found[0]
 
 
 def one_draw(where: Gaussians) -> Iterator[Finding]:
@@ -261,25 +248,26 @@ def one_draw(where: Gaussians) -> Iterator[Finding]:
     one draw by ln (dQ/dP)(w) just as it bounds the mean by the divergence ("One draw" in docs/guarantees.md), so the
     positive part of the ratio stands where the divergence does.
     """
-    of, data = "one draw", where.data
+    of = "one draw"
     weights = one_draw_weights(where.posterior, seed=where.seed)
     ratio = where.posterior.log_ratio(where.prior.law, weights)
     if not math.isfinite(ratio):
         yield Refusal(name=of, reason="the prior's density at the draw underflows")
         return
     ratio = math.nextafter(ratio + where.prior.choice_nats, math.inf)
-    seen = where.judged(where.posterior, weights)
-    yield from measured(seen, of)
-    at = {"n": data.units, "failure_prob": where.failure_prob, "price": where.price}
-    made = bounds.disintegrated(risk=seen["bound"].error, log_density_ratio=ratio, **at)
-    yield about(made, f"one_draw_{made.name}", of=of, measures=data.risk())
-    sample = seen["bound"].calibration
-    if sample is not None:
-        yield _calibrated_draw(where, sample, ratio, data.units)
+    sets = where.network(of, where.posterior, weights).judged(where.data, where.test)
+    yield from (one.measured(on) for on, one in sets.items())
+    seen = sets["bound"]
+    made = bounds.disintegrated(
+        risk=seen.error, log_density_ratio=ratio, failure_prob=where.failure_prob, **where.at
+    )
+    yield about(made, f"one_draw_{made.name}", of=of, measures=where.data.risk())
+    if seen.calibration is not None:
+        yield _calibrated_draw(where, seen.calibration, ratio)
 
 
 def _calibrated_draw(
-    where: Gaussians, sample: bounds.CalibrationSample, ratio: float, n: int
+    where: Gaussians, sample: bounds.CalibrationSample, ratio: float
 ) -> bounds.Certificate:
     """The calibration error of one draw; under a private prior half the failure probability pays for the draw."""
     private = isinstance(where.prior.source, Private)
@@ -287,14 +275,12 @@ def _calibrated_draw(
     nats = max(0.0, ratio)
     if private:
         nats = math.nextafter((nats - math.log(paid)) * (1.0 + 2.0**-50), math.inf)
-    error, gap, share = sample.calibration_error, sample.mean_squared_gap, where.failure_prob - paid
     made = bounds.ece_pac_bayes(
-        calibration_error=error,
-        mean_squared_gap=gap,
+        calibration_error=sample.calibration_error,
+        mean_squared_gap=sample.mean_squared_gap,
         kl_nats=nats,
-        n=n,
-        failure_prob=share,
-        price=where.price,
+        failure_prob=where.failure_prob - paid,
+        **where.at,
     )
     made = made.charged("draw", paid) if private else made
     made = made.resting_on(bounds.declared("draws independent", "the caller"))

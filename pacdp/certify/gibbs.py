@@ -14,8 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-import bounds
+from bounds import _check
 from bounds.monte_carlo import effective_sample_size, weighted_average_size
+from bounds.partition import log_mean_exp
 from pacdp.chains import NOISE, PRIOR, Keys, langevin
 from pacdp.errors import Diverged
 from pacdp.objective import Objective
@@ -49,16 +50,9 @@ class GibbsSettings:
     """Weights along the run, evenly spaced after burn-in, that are judged on all test examples."""
 
     def __post_init__(self) -> None:
-        if not (self.epochs > 0 and 0 <= self.burn_in < 1):
-            raise ValueError(
-                f"expected epochs > 0 and 0 <= burn_in < 1, got {self.epochs} and {self.burn_in}"
-            )
-        if not 0 <= self.alpha < 1:
-            raise ValueError(f"expected 0 <= alpha < 1, got {self.alpha}")
-        if self.prior_draws < 1 or self.test_draws < 1:
-            raise ValueError(
-                f"expected prior_draws >= 1 and test_draws >= 1, got {self.prior_draws} and {self.test_draws}"
-            )
+        _check.positive(epochs=self.epochs)
+        _check.probability(burn_in=self.burn_in, alpha=self.alpha)
+        _check.count(prior_draws=self.prior_draws, test_draws=self.test_draws)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +159,8 @@ def _estimate(
 ) -> GibbsEstimate:  # fmt: skip
     log_partition, prior_loss, partition_error = partition
     loss = _average(losses, settings.alpha)
-    kl = bounds.gibbs_kl(mean_loss_nats=posterior.tau * loss, log_partition_nats=log_partition)
+    raw = -posterior.tau * loss - log_partition
+    spread = float(losses.std()) / math.sqrt(effective_sample_size(losses))
     effective = effective_sample_size(errors)
     if settings.alpha > 0:
         effective = min(effective, weighted_average_size(settings.alpha))
@@ -177,10 +172,10 @@ def _estimate(
         prior_loss=prior_loss,
         mean_loss_nats=posterior.tau * loss,
         log_partition_nats=log_partition,
-        kl_raw_nats=kl.raw_nats,
-        kl_error_nats=math.hypot(posterior.tau * _standard_error(losses), partition_error),
-        kl_nats=kl.kl_nats,
-        kl_clipped=kl.clipped,
+        kl_raw_nats=raw,
+        kl_error_nats=math.hypot(posterior.tau * spread, partition_error),
+        kl_nats=max(0.0, raw),
+        kl_clipped=raw < 0.0,
         steps=steps,
         draws=len(errors),
         effective_draws=effective,
@@ -192,23 +187,16 @@ def _prior_means(
     posteriors: Sequence[LocalGibbs], centre: Tensor, train: Objective, draws: int, keys: Keys
 ) -> list[tuple[float, float, float]]:
     """ln of the mean of exp(-τ R̂(w)), the mean of R̂(w) and the spread of τ R̂(w) over independent prior draws."""
-    means = [bounds.partition.StreamingLogMeanExp() for _ in posteriors]
     losses: list[list[float]] = [[] for _ in posteriors]
     std = np.array([posterior.prior_std for posterior in posteriors])
     for draw in range(draws):
         weights = langevin(centre, scale=std, keys=keys, stream=PRIOR, tick=draw)
         for k, risks in enumerate(train.risks(weights)):
-            means[k].push(-posteriors[k].tau * risks.loss)
             losses[k].append(risks.loss)
-    spreads = [p.tau * float(np.std(own)) for p, own in zip(posteriors, losses, strict=True)]
     return [
-        (mean.value, math.fsum(own) / draws, spread)
-        for mean, own, spread in zip(means, losses, spreads, strict=True)
+        (log_mean_exp(-p.tau * np.array(own)), math.fsum(own) / draws, p.tau * float(np.std(own)))
+        for p, own in zip(posteriors, losses, strict=True)
     ]
-
-
-def _standard_error(values: np.ndarray) -> float:
-    return float(values.std()) / math.sqrt(effective_sample_size(values))
 
 
 def _average(values: np.ndarray, alpha: float) -> float:

@@ -1,25 +1,38 @@
-"""Networks as they are: outputs, errors and calibration on examples, and the certificates of fresh examples.
+"""Networks as they are: the certificates of fresh examples, of a private release, and by another network.
 
 Every route judges networks here: the mean of a posterior, one draw of it, the mean of a prior, a user's own network.
+By another network: R(f) ≤ R(h) + P(f ≠ h) ("Untouched networks" in docs/guarantees.md): f may have learnt from every
+labelled record, h is the network that is certified on them, and examples that neither saw say how often they differ.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 import bounds
+from bounds.hypotheses import Hypothesis, declared, proved
 from bounds.prices import Accounted, Price
+from pacdp.certify.batches import bound_set
+from pacdp.certify.evidence import Settings, rows_of, summaries
 from pacdp.certify.examples import BoundSet, Device, Unit
+from pacdp.certify.outputs import classes_of, error_share
 from pacdp.certify.priors import Private
-from pacdp.certify.reading import Network, Reading, Seen
+from pacdp.certify.reading import Function, Network, Reading, Seen
 from pacdp.certify.released_counts import ReleasedErrors, sum_of_rates
-from pacdp.predictions.bounding import clopper_pearson
+from pacdp.data.errors import DataError
+from pacdp.data.row_checks import require_plain
+from pacdp.data.rows import Rows
+from pacdp.losses import in_error
+from pacdp.predictions.bounding import about, clopper_pearson
 from pacdp.predictions.report import Measured, Refusal, Report
 from pacdp.stochastic import MonteCarloRisk
 from pacdp.stochastic.risk import at_or_above
+from pacdp.trials.buffers import Holdings
 
 _FOR_PEOPLE = (bounds.new_person_betting, bounds.new_person_kl)
 _NOISE_SHARE = (
@@ -29,26 +42,6 @@ Finding = bounds.Certificate | Refusal | Measured | MonteCarloRisk
 """One thing that a route has to say."""
 Release = Callable[[float, int, Unit], ReleasedErrors]
 """Releases the errors (the sum of people's rates) and the number of records, with noise that a ledger counts."""
-
-
-def judged(reading: Reading, data: Any, test: Any, *, held: bool = False) -> dict[str, Seen]:
-    """What a network did on the bound's examples, "bound", and, where there is one, on the test set, "test"."""
-    found = {"bound": reading.seen(data, "the bound's", held=held)}
-    if test is not None:
-        found["test"] = reading.seen(test, "the test set's", held=held)
-    return found
-
-
-def measured(seen: Mapping[str, Seen], of: str) -> Iterator[Measured]:
-    """The errors as lines of a report."""
-    return (one.measured(of, on) for on, one in seen.items())
-
-
-def about(
-    made: bounds.Certificate, name: str = "", *, of: str, measures: str = "0-1 risk"
-) -> bounds.Certificate:
-    """The certificate under the name of the predictor and the risk that it is about."""
-    return replace(made, name=name or made.name, of=of, measures=measures)
 
 
 def released(
@@ -65,25 +58,25 @@ def released(
 
     With ``release`` its certificate is made from counts that are released here, with noise.
     """
-    seen = judged(Reading(law=law, device=device), data, test)
-    about_it: dict[str, Any] = {"of": law.of, "measures": data.risk()}
+    sets = Reading(law=law, device=device).judged(data, test)
+    seen = sets["bound"]
+    how: dict[str, Any] = {"of": law.of, "measures": data.risk(), "failure_prob": failure_prob}
     report: dict[str, Any] = {"route": "released", "failure_prob": failure_prob}
     if release is not None:
-        counts = release(sum_of_rates(seen["bound"].wrong, data.people), data.units, data.unit)
-        made = noisy_certificate(
-            counts, privacy=source.privacy, failure_prob=failure_prob, **about_it
-        )
+        counts = release(sum_of_rates(seen.wrong, data.people), data.units, data.unit)
+        made = noisy_certificate(counts, privacy=source.privacy, **how)
         n = 1 if isinstance(made, Refusal) else int(made.inputs["n"])
         found = Report.of([made], data, **report)
         return replace(found, n=n, examples=n if data.people is None else None)
-    findings: list[Finding] = [*measured(seen, law.of)]
-    for price in (source.sums, Accounted(privacy=source.privacy)):
-        if price is not None:
-            about_it |= {"n": data.units, "failure_prob": failure_prob}
-            findings.append(released_certificate(seen["bound"].error, price=price, **about_it))
-    if "test" in seen:
-        findings += fresh_certificates(seen["test"], of=law.of, failure_prob=failure_prob)
-    return Report.of(findings, data, **report)
+    made = [
+        released_certificate(seen.error, n=data.units, price=price, **how)
+        for price in (source.sums, source.price)
+        if price is not None
+    ]
+    findings: list[Finding] = [one.measured(on) for on, one in sets.items()]
+    if test is not None:
+        made += fresh_certificates(sets["test"], failure_prob=failure_prob)
+    return Report.of([*findings, *made], data, **report)
 
 
 def noisy_certificate(
@@ -107,37 +100,33 @@ def noisy_certificate(
         why = f"n with noise of standard deviation {counts.std_n:g} may be 0: release it with less noise"
         return Refusal(name="private_kl_chernoff", reason=why)
     risk = at_or_above(Fraction(min(errors, n)) / n)
-    made = released_certificate(
-        risk,
-        n=n,
-        price=Accounted(privacy=privacy),
-        failure_prob=failure_prob - own,
-        of=of,
-        measures=measures,
-    ).charged("noise on the counts", own)
-    said = {f"released_{name}": getattr(counts, name) for name in ("errors", "n")}
-    noises = {name: getattr(counts, name) for name in ("std_errors", "std_n")}
-    return replace(made, inputs={**made.inputs, "errors_at_most": errors, **said, **noises})
+    price, left = Accounted(privacy=privacy), failure_prob - own
+    made = released_certificate(risk, n=n, price=price, failure_prob=left, of=of, measures=measures)
+    made = made.charged("noise on the counts", own)
+    told = {"errors_at_most": errors, "released_errors": counts.errors, "released_n": counts.n}
+    noises = {"std_errors": counts.std_errors, "std_n": counts.std_n}
+    return replace(made, inputs={**made.inputs, **told, **noises})
 
 
 def fresh_certificates(
-    seen: Seen, *, of: str, failure_prob: float, name: str = "test_set"
+    seen: Seen, *, failure_prob: float, name: str = "test_set"
 ) -> list[bounds.Certificate]:
     """What examples new to a network say of it: its error, by person where people are known, and its calibration.
 
     Formal guarantee: each fails with probability at most failure_prob over the examples, if the network does not depend
     on them. With people the error is that on a new person, the mean of their own error.
     """
-    data, sample = seen.examples, seen.calibration
-    if data.people is not None:
-        of_people = bounds.people_sample(losses=seen.wrong.astype(np.float64), people=data.people)
+    of, sample = seen.of, seen.calibration
+    if seen.people is not None:
+        of_people = bounds.people_sample(losses=seen.wrong.astype(np.float64), people=seen.people)
         made = [form(sample=of_people, failure_prob=failure_prob) for form in _FOR_PEOPLE]
-        return [about(one, f"{name}_{one.name}", of=of, measures=data.risk()) for one in made]
-    found = [about(clopper_pearson(seen.errors, data.n, failure_prob, name=name), of=of)]
+        measures = f"0-1 risk{seen.new}"
+        return [about(one, f"{name}_{one.name}", of=of, measures=measures) for one in made]
+    found = [clopper_pearson(seen.errors, seen.n, failure_prob, name=name, of=of)]
     if sample is not None:
         error, gap = sample.calibration_error, sample.mean_squared_gap
         made = bounds.ece_second_moment(
-            calibration_error=error, mean_squared_gap=gap, n=data.n, failure_prob=failure_prob
+            calibration_error=error, mean_squared_gap=gap, n=seen.n, failure_prob=failure_prob
         )
         found.append(about(made, f"{name}_ece", of=of, measures="ECE"))
     return found
@@ -161,3 +150,117 @@ def released_certificate(
     at: dict[str, Any] = {"risk": risk, "n": n, "failure_prob": failure_prob, "price": price}
     made = bounds.maurer(kl_nats=0.0, **at) if price.measured else bounds.kl_chernoff(**at)
     return about(made, of=of, measures=measures)
+
+
+SEEN = "neither network saw the unlabelled rows"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Surrogate:
+    """A network with a certificate, by which another one is certified.
+
+    Attributes:
+        network: any function from inputs to one row of logits an example.
+        certificate: of its 0-1 risk.
+        saw: all data that it depends on, or their rows, by what to call them.
+    """
+
+    network: Function
+    certificate: bounds.Certificate
+    saw: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        if not self.saw:
+            raise ValueError(
+                "Surrogate.saw must name the rows that the surrogate depends on, got none: give their Dataset.rows()"
+            )
+
+
+def disagreement(
+    law: Network,
+    data: Any,
+    surrogate: Surrogate,
+    settings: Settings,
+    *,
+    seen: Any,
+    failure_prob: float,
+    device: Device,
+) -> Report:
+    """A network as it is by another one, from examples without labels that neither saw.
+
+    Formal guarantee: that of :func:`bounds.disagreement`. ``failure_prob`` pays for the surrogate's certificate, and
+    with what is left for the count of differences.
+
+    Raises:
+        DataError: unlabelled rows that either network saw, or that repeat each other.
+        ValueError: outputs of other classes, people among the rows, or a certificate that leaves nothing for the count.
+    """
+    if law.scores:
+        raise ValueError(
+            "Network.scores goes without a surrogate, whose classes are told by logits: give logits"
+        )
+    spent = surrogate.certificate.failure_prob
+    own = (failure_prob - spent) * (1.0 - 1e-13)  # so that the sum of both, rounded up, is no more
+    if own <= 0.0:
+        raise ValueError(
+            f"failure_prob must pay for the surrogate's certificate, which fails with "
+            f"{spent:g}, and for the count of differences, got {failure_prob:g}: certify "
+            "the surrogate at half of it"
+        )
+    if isinstance(data, Tensor):
+        data = BoundSet(inputs=data, labels=torch.zeros(len(data), dtype=torch.int64))
+    found = bound_set(data)
+    if found.people is not None:
+        raise ValueError(
+            "data of a certificate by a surrogate must be independent examples, and these are of people: give one "
+            "example of each, without people"
+        )
+    saw = {name: rows_of(one, f"saw[{name!r}]") for name, one in surrogate.saw.items()}
+    known = saw if seen is None else {**saw, "the network's rows": rows_of(seen, "seen")}
+    fresh = _unseen(found.rows, known, seen is not None)
+    settings.standing(found)
+    Holdings(law.network).require_none(
+        found.inputs, hashes=found.rows.inputs, whose="the unlabelled"
+    )
+    other = Network(network=surrogate.network, batch_size=2**30)
+    outputs = (Reading(law=one, device=device).outputs(found.inputs) for one in (law, other))
+    k = int(disagreements(*outputs).sum())
+    made = bounds.disagreement(surrogate=surrogate.certificate, k=k, n=found.n, failure_prob=own)
+    made = replace(made, of=law.of).resting_on(fresh)
+    differ = Measured(of=law.of, on="bound", loss="differs from the surrogate", mean=error_share(k, found.n),
+                      errors=k, n=found.n)  # fmt: skip
+    details = {"surrogate_saw": {name: one.summary() for name, one in saw.items()}}
+    return Report.of([made, differ], found, route="disagreement", failure_prob=made.failure_prob,
+                     rows=summaries(found), details=details, choices={"count": settings.count})  # fmt: skip
+
+
+def _unseen(rows: Rows, known: Mapping[str, Rows], both: bool) -> Hypothesis:
+    """That none of these rows is among the known ones, whatever their labels; DataError where some are."""
+    require_plain(rows, name="the unlabelled rows")
+    for name, one in known.items():
+        if shared := rows.shared_inputs(one):
+            raise DataError(
+                f"{shared} of the unlabelled rows are among {name}: give rows that were set aside by their place, "
+                "because networks that learnt from a row agree there more often than on new ones."
+            )
+    listed = ", ".join(known)
+    if both:
+        return proved(SEEN, f"row hashes show that they are not among {listed}")
+    said = f"the caller, for the network; row hashes show that they are not among {listed}"
+    return declared(SEEN, said)
+
+
+def disagreements(one: Tensor, other: Tensor) -> Any:
+    """Where two networks do not give the same class by a largest output of their own: a tie or a NaN is a difference.
+
+    Raises:
+        ValueError: outputs of other numbers of classes.
+    """
+    counts = classes_of(one), classes_of(other)
+    if counts[0] != counts[1]:
+        raise ValueError(
+            f"expected networks of the same classes, got {counts[0]} and {counts[1]} of the surrogate"
+        )
+    flat = other.ndim == 1 or other.shape[1] == 1
+    answers = (other.reshape(-1) > 0).long() if flat else other.argmax(dim=1)
+    return (in_error(one, answers) | in_error(other, answers)).numpy()

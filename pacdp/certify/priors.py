@@ -25,6 +25,8 @@ class DataFree:
     """The prior was fixed before any example was looked at: random first weights, or weights learnt on other data."""
 
     description: str = "fixed before the examples were seen"
+    seen = None
+    price = Independent()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,11 +43,17 @@ class HeldOut:
     indices: Split | None = None
     data_hash: str = ""
     rows: Rows | None = None
+    price = Independent()
 
     def __post_init__(self) -> None:
         require_kinds(self, indices=Split | None, rows=Rows | None, data_hash=str)
         if self.indices is None and self.rows is None:
             raise ValueError("HeldOut needs rows or indices: say which examples the prior saw")
+
+    @property
+    def seen(self) -> "HeldOut":
+        """What the prior's maker met without privacy."""
+        return self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +83,11 @@ class Private:
                       sums=bounds.PoissonSum | None)  # fmt: skip
         _require_unit(self)
 
+    @property
+    def price(self) -> Price:
+        """What pays for what was released."""
+        return Accounted(privacy=self.privacy)
+
 
 def _require_unit(source: "Private | NoisySum") -> None:
     if source.unit not in ("example", "person"):
@@ -96,6 +109,8 @@ class NoisySum:
 
     price: Price
     unit: str = "example"
+
+    seen = None
 
     def __post_init__(self) -> None:
         require_kinds(self, price=Price)
@@ -126,9 +141,9 @@ class Prior:
         if not 0.0 <= self.choice_nats <= MAX:
             raise ValueError(f"expected choice_nats >= 0 and finite, got {self.choice_nats}")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any] | None:
         """JSON values: source and what the choice costs, not the weights."""
-        return source_to_dict(self.source, choice_nats=self.choice_nats) or {}
+        return source_to_dict(self.source, choice_nats=self.choice_nats)
 
 
 def source_to_dict(source: Source | None, *, choice_nats: float = 0.0) -> dict[str, Any] | None:
@@ -136,32 +151,16 @@ def source_to_dict(source: Source | None, *, choice_nats: float = 0.0) -> dict[s
     if source is None:
         return None
     about: dict[str, Any] = {"source": type(source).__name__, "choice_nats": choice_nats}
-    if isinstance(source, DataFree):
-        about["description"] = source.description
-    if isinstance(source, NoisySum):
-        about["unit"] = source.unit
     if isinstance(source, Private):
-        about["privacy"] = {
-            name: getattr(source.privacy, name) for name in ("notion", "adjacency", "status")
-        }
-        about["unit"] = source.unit
-    seen = seen_freely(source)
-    known = None if seen is None else seen.rows if seen.indices is None else seen.indices
-    return about if known is None else {**about, "n": known.n, "hash": getattr(known, "hash", "")}
-
-
-def price_of(source: Source | None) -> Price:
-    """What pays for a prior from there."""
-    if isinstance(source, NoisySum):
-        return source.price
-    return Accounted(privacy=source.privacy) if isinstance(source, Private) else Independent()
-
-
-def seen_freely(source: Source | None) -> HeldOut | None:
-    """What the prior's maker met without privacy."""
-    if isinstance(source, Private):
-        return source.seen
-    return source if isinstance(source, HeldOut) else None
+        told = ("notion", "adjacency", "status")
+        about["privacy"] = {name: getattr(source.privacy, name) for name in told}
+    about |= {
+        name: getattr(source, name) for name in ("description", "unit") if hasattr(source, name)
+    }
+    if source.seen is None:
+        return about
+    known = source.seen.rows if source.seen.indices is None else source.seen.indices
+    return {**about, "n": getattr(known, "n", 0), "hash": getattr(known, "hash", "")}
 
 
 def privacy_to_dict(privacy: bounds.PrivacyClaim) -> dict[str, Any]:

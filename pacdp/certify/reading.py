@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 import bounds
@@ -32,19 +32,22 @@ from pacdp.certify.outputs import (
     losses_of,
     require_rows,
 )
-from pacdp.data import Dataset
+from pacdp.data import Dataset, Split
+from pacdp.data.rows import Rows
 from pacdp.errors import said
 from pacdp.layers.plain import call_with, repeats_itself
 from pacdp.predictions.answers import Answers, joined
-from pacdp.predictions.calibration import sample_of
+from pacdp.predictions.bounding import sample_of
 from pacdp.predictions.columns import require_own_name
-from pacdp.predictions.examples import Examples, described
+from pacdp.predictions.examples import Examples
 from pacdp.predictions.report import Measured
 from pacdp.stochastic.risk import at_or_above
 from pacdp.trials import MOST, Unwritten, kept_inputs, pool, require_alone, require_own_outputs
 from pacdp.trials.buffers import Holdings
 
 Function = Callable[..., Any]
+CLIPPED = "pacdp.ClippedError, which clips"
+"""Who says in which range such losses lie."""
 _LARGE = 2**25
 """Bytes of inputs after which freed memory is handed back."""
 _AT_ONCE = 2**16
@@ -67,20 +70,28 @@ class AtWeights:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Seen:
-    """What is left of examples that a network was run over.
+class Seen(Examples):
+    """Examples that one network was run over: what it said of them, or its losses, and hashes of their rows.
 
     Attributes:
-        examples: whose they are, and hashes of their rows.
-        labels: the classes; None where losses are known in their place.
-        answers: what the network said of them, or its losses.
-        classes: how many classes its outputs distinguish; 0 where losses are known in their place.
+        rows: the hashes.
+        indices: which examples of the data set they are, where that is known.
+        data_hash: hash of that data set.
     """
 
-    examples: BoundSet
-    labels: Int64[np.ndarray, " n"] | None
-    answers: Answers
-    classes: int = 0
+    rows: Rows
+    indices: Split | None = None
+    data_hash: str = ""
+
+    @property
+    def of(self) -> str:
+        """What the network is called."""
+        return next(iter(self.models))
+
+    @property
+    def answers(self) -> Answers:
+        """What it said."""
+        return self.models[self.of]
 
     @property
     def wrong(self) -> Bool[np.ndarray, " n"]:
@@ -95,10 +106,9 @@ class Seen:
     @property
     def error(self) -> float:
         """Their share, or the mean over people of their own shares, rounded up."""
-        people = self.examples.people
-        if people is None:
-            return error_share(self.errors, self.examples.n)
-        _, owner, sizes = np.unique(people, return_inverse=True, return_counts=True)
+        if self.people is None:
+            return error_share(self.errors, self.n)
+        _, owner, sizes = np.unique(self.people, return_inverse=True, return_counts=True)
         counts = np.bincount(owner, weights=self.wrong)
         shares = (Fraction(int(k), int(m)) for k, m in zip(counts, sizes, strict=True))
         return at_or_above(sum(shares, Fraction(0)) / len(sizes))
@@ -106,30 +116,19 @@ class Seen:
     @property
     def calibration(self) -> bounds.CalibrationSample | None:
         """What bounds on the calibration error need, where examples are counted and classes are known."""
-        if self.examples.unit != "example" or self.answers.confidence is None:
+        if self.people is not None or self.answers.confidence is None:
             return None
         return sample_of(self.answers, self.labels)
 
-    def measured(self, of: str, on: str) -> Measured:
+    def measured(self, on: str) -> Measured:
         """The error, or the mean loss, as a line of a report."""
-        data = self.examples
+        line = {"of": self.of, "on": on, "n": self.units}
         if self.labels is not None:
-            return Measured(of=of, on=on, mean=self.error, errors=self.errors, n=data.units)
+            return Measured(mean=self.error, errors=self.errors, **line)
         ((name, losses),) = self.answers.losses.items()
-        whose = np.arange(data.n) if data.people is None else data.people
+        whose = np.arange(self.n) if self.people is None else self.people
         sample = bounds.people_sample(losses=losses.astype(np.float64), people=whose)
-        return Measured(of=of, on=on, loss=name, mean=sample.person_risk, n=data.units)
-
-    def table(self, of: str, *, range_by: str = "") -> Examples:
-        """The same as a table of predictions, of a model of this name."""
-        found = Examples(
-            n=self.examples.n,
-            models={of: self.answers},
-            labels=self.labels,
-            classes=tuple(range(self.classes)),
-            range_by=range_by,
-        )
-        return described(found, groups=None, people=self.examples.people, weights=None)
+        return Measured(loss=name, mean=sample.person_risk, **line)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,14 +169,21 @@ class Reading:
     loss: LossOf | ClippedError | None = None
     device: Device = "cpu"
 
+    def judged(self, data: Any, test: Any, *, held: bool = False) -> dict[str, Seen]:
+        """What the network did on the bound's examples, "bound", and, where there is one, on the test set, "test"."""
+        found = {"bound": self.seen(data, "the bound's", held=held)}
+        if test is not None:
+            found["test"] = self.seen(test, "the test set's", held=held)
+        return found
+
     def seen(self, data: Any, whose: str, *, held: bool = True) -> Seen:
         """Everything that is kept of the examples.
 
         Args:
             data: anything that can be data, see :func:`pacdp.certify.batches.batches_of`.
             whose: whose rows they are, such as "the bound's", for sentences.
-            held: hash the rows, and refuse a network in which they stand (:meth:`Hashed.telling`); else ``data`` is a
-                BoundSet whose rows were compared with the network before.
+            held: hash the rows, and refuse a network in which they stand; else ``data`` is a BoundSet whose rows were
+                compared with the network before.
 
         Raises:
             ValueError: no examples; a network that fails, mixes the examples of a batch or writes on them; outputs or
@@ -198,10 +204,8 @@ class Reading:
 
         for batch, found in self.over(data):
             if holdings is not None:
-                hashes = hashed.add(batch)
-                for rows in hashed.telling(batch):
-                    known = hashes if len(batch.inputs) == 1 else None
-                    holdings.require_none(rows, hashes=known, whose=whose)
+                hashed.add(batch)
+                hashed.require_unheld(batch, holdings, whose)
             if self.loss is None:
                 told.append((found, class_labels(batch.labels, whose).cpu()))
                 classes = classes_of(found)
@@ -219,11 +223,22 @@ class Reading:
             answered()
         if not answers:
             raise ValueError(f"data holds no examples in {whose} rows: give at least one")
-        if held:
-            of = data if isinstance(data, BoundSet) else None
-            data = BoundSet.counted(hashed.rows(), hashed.people, of=of)
-        labels = np.concatenate(named) if named else None
-        return Seen(examples=data, labels=labels, answers=joined(answers), classes=classes)
+        known: Any = hashed if held else data
+        places = (
+            {"indices": data.indices, "data_hash": data.data_hash}
+            if isinstance(data, BoundSet)
+            else {}
+        )
+        return Seen(
+            n=known.rows.n,
+            models={self.law.of: joined(answers)},
+            labels=np.concatenate(named) if named else None,
+            classes=tuple(range(classes)),
+            people=known.people,
+            range_by=CLIPPED if isinstance(self.loss, ClippedError) else "",
+            rows=known.rows,
+            **places,
+        )
 
     def outputs(self, inputs: Float[Tensor, "n ..."]) -> Tensor:
         """The network's outputs on all examples, on the CPU: floats, [n] or [n, classes].

@@ -11,12 +11,12 @@ import bounds
 from bounds import _check
 from pacdp.certify import chain, drawn_head, finite, gaussian, networks, undrawn_heads
 from pacdp.certify.batches import bound_set
-from pacdp.certify.evidence import evidence_of, resting, source_of, summaries
+from pacdp.certify.evidence import Settings, evidence_of, source_of, summaries
 from pacdp.certify.examples import BoundSet, Device, require_kind
 from pacdp.certify.finite import Finite
 from pacdp.certify.gaussian import Formula, Gaussians, MonteCarlo, Progress
 from pacdp.certify.gibbs import GibbsSettings
-from pacdp.certify.networks import Release
+from pacdp.certify.networks import Release, Surrogate, disagreement
 from pacdp.certify.outputs import ClippedError, LossOf
 from pacdp.certify.priors import (
     NOISE_OF_THE_RUN,
@@ -28,14 +28,13 @@ from pacdp.certify.priors import (
     source_to_dict,
 )
 from pacdp.certify.reading import Function, Network, Reading
-from pacdp.certify.settings import Settings
-from pacdp.certify.untouched import Surrogate, disagreement
 from pacdp.features.gibbs_head import GibbsHead
 from pacdp.features.ridge_head import UndrawnHeads
 from pacdp.losses import Loss
 from pacdp.objective import Objective
 from pacdp.posterior import GaussianPosterior, LocalGibbs, Point
 from pacdp.predictions.certify import certified
+from pacdp.predictions.examples import described
 from pacdp.predictions.report import Report
 from pacdp.step.promise import NoPrivacy
 from pacdp.trials.buffers import Holdings
@@ -131,27 +130,15 @@ def certify(
         DataError: examples that the prior or the settings saw, copies among the bound's rows, a test set that shares
             rows with them, or a network that holds them.
     """
-    settings = Settings.declared() if settings is None else settings
     if not isinstance(law, Law) and callable(law):
         law = Network(network=law)
-    for name, given, kind in (
-        ("law", law, Law),
-        ("settings", settings, Settings),
-        ("monte_carlo", monte_carlo, MonteCarlo | None),
-        ("prior", prior, From),
-        ("gibbs", gibbs, GibbsSettings | None),
-        ("surrogate", surrogate, Surrogate | None),
-        ("seed", seed, int | None),
-        ("losses", losses, list | tuple),
-        ("formulas", formulas, list | tuple),
-    ):
-        require_kind(name, given, kind)
+    settings = Settings.declared() if settings is None else settings
     alone = isinstance(law, Network) and not isinstance(prior, Private)
-    how = "alone" if surrogate is None else "surrogate"
+    how = "a network" if surrogate is None else "a surrogate"
     _require_used(
-        how if alone else type(law).__name__, seen=seen, network=network, test=test, loss=loss, ask=ask,
-        surrogate=surrogate, monte_carlo=monte_carlo, gibbs=gibbs, losses=losses or None, formulas=formulas or None,
-        seed=seed, device=device, progress=progress, release=release,
+        how if alone else type(law).__name__, law=law, prior=prior, seen=seen, network=network, test=test, loss=loss,
+        ask=ask, surrogate=surrogate, settings=settings, monte_carlo=monte_carlo, gibbs=gibbs, losses=losses or None,
+        formulas=formulas or None, seed=seed, device=device, progress=progress, release=release,
     )  # fmt: skip
     seed, device = seed or 0, "cpu" if device is None else device
     require_draws(seed, device)
@@ -166,14 +153,17 @@ def certify(
             law, data, prior, seen, test, surrogate, settings,
             loss=loss, ask=ask, failure_prob=failure_prob, device=device,
         )  # fmt: skip
-    bound, fresh = _examples(data), None if test is None else _examples(test)
-    if release is not None and not (isinstance(law, Network) and test is None):
+    if release is not None and test is not None:
         raise ValueError(
             "release goes with a Network that a private mechanism released, and without a test set"
         )
-    source = _source(prior, of_chain)
-    evidence, tested = evidence_of(source, bound, fresh)
-    fixed = settings.standing(bound, fresh)
+    read = BoundSet.behind if of_chain else bound_set
+    source, bound, fresh = (
+        _source(prior, of_chain),
+        read(data),
+        None if test is None else read(test),
+    )
+    evidence = evidence_of(source, bound, fresh, settings)
     for whose, given, rows in (("the bound's", data, bound), ("the test set's", test, fresh)):
         if rows is not None:
             module = given.model if isinstance(given, Objective) else network
@@ -210,9 +200,7 @@ def certify(
         case UndrawnHeads():
             found = undrawn_heads.assess(law, source, **at)
         case Finite():
-            found = Report.of(
-                finite.findings(law, source, **at), bound, route="finite", failure_prob=failure_prob
-            )
+            found = finite.assess(law, source, **at)
     if (bound.version, fresh and fresh.version) != before:
         raise ValueError(
             "the network writes on its inputs or on labels, which changes the examples: let it copy them"
@@ -224,11 +212,7 @@ def certify(
             rows=summaries(bound, fresh) if release is None else None,
             prior=found.prior or source_to_dict(source),
         )
-    made = tuple(
-        resting(one, tested if one.name.startswith("test_set") and tested else evidence, fixed)
-        for one in found.certificates
-    )
-    return replace(found, certificates=made, choices={"count": settings.count})
+    return replace(found.each(evidence.on), choices={"count": settings.count})
 
 
 def _of_a_network(
@@ -256,28 +240,35 @@ def _of_a_network(
             law, data, surrogate, settings, seen=known, failure_prob=failure_prob, device=device
         )
     source = source_of(seen)
-    sets = networks.judged(Reading(law=law, loss=loss, device=device), data, test, held=True)
-    of_bound, *of_test = (one.examples for one in sets.values())
-    tested = of_test[0] if of_test else None
-    evidence, _ = evidence_of(source, of_bound, tested)
-    fixed = settings.standing(of_bound, tested)
-    clips = "pacdp.ClippedError, which clips" if isinstance(loss, ClippedError) else ""
-    found = certified(
-        sets["bound"].table(law.of, range_by=clips), failure_prob=failure_prob, ask=ask
-    )
-    return replace(
-        found,
-        certificates=tuple(resting(one, evidence, fixed) for one in found.certificates),
-        measured=tuple(networks.measured(sets, law.of)),
-        rows=summaries(of_bound, tested),
+    sets = Reading(law=law, loss=loss, device=device).judged(data, test, held=True)
+    bound, fresh = sets["bound"], sets.get("test")
+    evidence = evidence_of(source, bound, fresh, settings)
+    table = described(bound, people=bound.people)
+    found = replace(
+        certified(table, failure_prob=failure_prob, ask=ask),
+        measured=tuple(one.measured(on) for on, one in sets.items()),
+        rows=summaries(bound, fresh),
         prior=source_to_dict(source),
         choices={"count": settings.count},
     )
+    return found.each(evidence.on)
 
 
+_KINDS = {
+    "law": Law,
+    "prior": From,
+    "settings": Settings,
+    "surrogate": Surrogate | None,
+    "monte_carlo": MonteCarlo | None,
+    "gibbs": GibbsSettings | None,
+    "losses": list | tuple | None,
+    "formulas": list | tuple | None,
+    "seed": int | None,
+}
+_ALWAYS = {"law", "prior", "settings"}
 _USED = {
-    "surrogate": {"seen", "surrogate", "device"},
-    "alone": {"seen", "test", "loss", "ask", "device"},
+    "a surrogate": {"seen", "surrogate", "device"},
+    "a network": {"seen", "test", "loss", "ask", "device"},
     "Network": {"test", "device", "release"},
     "GaussianPosterior": {"network", "test", "monte_carlo", "losses", "formulas", "seed", "device", "progress"},
     "LocalGibbs": {"test", "gibbs", "seed", "progress"},
@@ -286,21 +277,18 @@ _USED = {
     "GibbsHead": {"test", "device"},
     "UndrawnHeads": {"test", "device"},
 }  # fmt: skip
-"""Which arguments mean something, of a network as it is with a surrogate or without, and of each kind of law."""
+"""Which arguments mean something beside these, of a network as it is, by another one, and of each kind of law."""
 
 
 def _require_used(what: str, **given: Any) -> None:
-    """Refuse an argument that nothing would look at."""
+    """Refuse an argument of another type, and one that nothing would look at."""
+    for name, kind in _KINDS.items():
+        require_kind(name, given[name], kind)
     for name, value in given.items():
-        if value is not None and name not in _USED[what]:
+        if value is not None and name not in _ALWAYS | _USED[what]:
             raise ValueError(
                 f"{name} is not used for what is certified here, and would be ignored: leave it out"
             )
-
-
-def _examples(given: BoundSet | Objective | Any) -> BoundSet:
-    """Those behind an Objective, or in anything else that can be data."""
-    return BoundSet.behind(given) if isinstance(given, Objective) else bound_set(given)
 
 
 def _source(prior: From, of_chain: bool) -> Source | None:
@@ -327,7 +315,7 @@ def require_draws(seed: int, device: Device) -> None:
 
 
 def _require_nothing_held(
-    law: Law, network: nn.Module | None, prior: From, data: BoundSet, whose: str
+    law: Law, module: nn.Module | None, prior: From, data: BoundSet, whose: str
 ) -> None:
     """Refuse a predictor or a prior in which the examples themselves stand.
 
@@ -336,28 +324,23 @@ def _require_nothing_held(
     nothing.
     """
     held: Any = nn.Module()
-    held.network, paid = network, getattr(law, "means", ())
-    match law:
-        case Network():
-            held.network = law.network
-        case Finite():
-            held.networks = list(law.networks)
-        case GaussianPosterior():
-            laws = {
-                "posterior": law.buffers if whose == "the bound's" else {**law.buffers, **law.means}
-            }
-            if isinstance(prior, Prior):
-                laws["prior"] = {**prior.law.buffers, **prior.law.means}
-            held.laws = {
-                name: {key: each.detach() for key, each in own.items()}
-                for name, own in laws.items()
-            }
-        case GibbsHead():
-            held.law = {"anchor": law.anchor, "metric": law.metric}
-        case UndrawnHeads():
-            held.law = {"centre": law.law.centre, "turn": law.law.turn}
-        case LocalGibbs() | Point():  # whose weights take the place of the network's
-            paid = [] if network is None else [name for name, _ in network.named_parameters()]
+    paid = [*getattr(law, "means", ())]
+    held.network = law.network if isinstance(law, Network) else module
+    held.networks = list(getattr(law, "networks", ()))
+    if isinstance(law, LocalGibbs | Point) and module is not None:
+        paid = [name for name, _ in module.named_parameters()]  # in whose place are the chain's
+    if isinstance(law, GaussianPosterior):
+        means = {} if whose == "the bound's" else law.means
+        laws: Any = {"posterior": {**law.buffers, **means}}
+        if isinstance(prior, Prior):
+            laws["prior"] = {**prior.law.buffers, **prior.law.means}
+        held.laws = {
+            name: {key: each.detach() for key, each in own.items()} for name, own in laws.items()
+        }
+    if isinstance(law, GibbsHead):
+        held.law = {"anchor": law.anchor, "metric": law.metric}
+    if isinstance(law, UndrawnHeads):
+        held.law = {"centre": law.law.centre, "turn": law.law.turn}
     holdings = Holdings(held, paid=[f"network.{name}" for name in paid])
     for block in data.blocks():
         hashes = data.rows.inputs if block is data.inputs else None

@@ -33,12 +33,12 @@ from pacdp.certify.priors import (
     NoisySum,
     Prior,
     Private,
+    Source,
     privacy_to_dict,
 )
 from pacdp.certify.trajectory import (
     around,
     error_of,
-    of_the_run,
     poisson_sums,
     realised_price,
     seen_of,
@@ -139,11 +139,8 @@ class Trained:
         A chain with ``clip_norm`` has rigorous ones by its accounted privacy, before the optimistic ones, and one that
         kept its norms those of its trajectory.
         """
-        own = self.settings
-        clipped, by_person = (
-            own.clip_norm is not None,
-            own.keep_norms and self.objective.people is not None,
-        )
+        own, clipped = self.settings, self.settings.clip_norm is not None
+        by_person = own.keep_norms and self.objective.people is not None
         posterior = Point(weights=self.weights) if by_person else self.posterior()
         data = self.objective.unclipped() if clipped else self.objective
         privacy = own.target_privacy(
@@ -153,12 +150,12 @@ class Trained:
         drawn: dict[str, Any] = {"gibbs": settings, "seed": seed, "progress": progress}
         found = certify(posterior, data, prior=privacy, failure_prob=share, test=self.test, settings=self.fixed,
                         **(drawn if isinstance(posterior, LocalGibbs) else {}))  # fmt: skip
-        covers, noise = of_the_run(self.noise)
-        found = found.resting_on(covers, noise, beside=covers.name)
         if clipped:
             found = self._accounted(found, seed)
         if own.keep_norms:
             found = self._recorded(found, seed)
+        covers, noise = of_the_run(self.noise)
+        found = found.resting_on(covers, noise, beside=covers.name)
         if self.records is not None:
             found = found.resting_on(self.records, beside=self.records.name)
         return found.at_any_of(self.charged, failure_prob=failure_prob / self.fixed.count)
@@ -171,33 +168,28 @@ class Trained:
         Raises:
             ValueError: the data's batches or clipping are not those of the settings.
         """
-        settings, steps = self.settings, self.charged.steps
+        settings, steps, n = self.settings, self.charged.steps, self.objective.n
         require_own_batches(settings, self.objective)
-        examples, event = BoundSet.behind(self.objective), settings.promise(self.objective.n, steps)
-        claim = accounted_privacy(settings, n=self.objective.n, steps=steps)
-        source = Private(privacy=claim, rows=examples.rows, noise=self.noise)
-        sources: list[Private | NoisySum] = [source]
+        examples, event = BoundSet.behind(self.objective), settings.promise(n, steps)
+        claim = accounted_privacy(settings, n=n, steps=steps)
+        sources: list[Source] = [Private(privacy=claim, rows=examples.rows, noise=self.noise)]
         if event is not None:
             whose = f"the settings of {settings.name}"
             sums = poisson_sums(event, whose=whose, noise=self.noise)
             sources.insert(0, NoisySum(price=sums))
-        gaussian = self._around(source, found, seed, examples, BoundSet.behind(self.test))
-        weights = [self._as_they_are(one, found, examples) for one in sources]
-        optimistic = (
-            one.resting_on(UNCLIPPED) if one.status == "optimistic" else one
-            for one in found.certificates
+        found = found.each(
+            lambda one: one.resting_on(UNCLIPPED) if one.status == "optimistic" else one
         )
-        joined = self._joined(
-            replace(found, certificates=tuple(optimistic)),
-            [*gaussian.certificates, *weights],
+        found = replace(found, privacy=privacy_to_dict(claim))
+        weights, gaussian = self._priced(sources, found, seed, examples, BoundSet.behind(self.test))
+        return self._joined(
+            found,
+            (*gaussian.certificates, *weights),
             gaussian,
             accounted=accounted_to_dict(event),
             charged_steps=steps,
             stopping_times=self.charged.stopping_times,
         )
-        shown = of_the_run(self.noise)
-        joined = joined.resting_on(*shown, beside=shown[0].name)
-        return replace(joined, privacy=privacy_to_dict(claim))
 
     def _recorded(self, found: Report, seed: int) -> Report:
         """The report with the certificates of the norms that were kept in front, or the reason why there are none.
@@ -207,63 +199,50 @@ class Trained:
         """
         if self.objective.people is not None:
             found = self._of_people(found)
-        examples = BoundSet.of_records(self.objective)
+        examples, steps = BoundSet.of_records(self.objective), self.state.step
         try:
-            if self.charged.steps != self.state.step:
+            if self.charged.steps != steps:
                 raise ValueError(
-                    f"{self.charged.steps} steps are paid for and {self.state.step} were made: norms of steps that "
+                    f"{self.charged.steps} steps are paid for and {steps} were made: norms of steps that "
                     "were not made are not known; finish the run, or list where it may end"
                 )
-            norms, steps = self.checkpoint.trace.get(SQUARED_NORMS), self.state.step
+            norms = self.checkpoint.trace.get(SQUARED_NORMS)
             price = realised_price(
                 self.settings, norms, steps=steps, n=examples.units, noise=self.noise
             )
         except ValueError as error:
             refused = Refusal(name="realised noisy sums", reason=str(error))
             return replace(found, refusals=(refused, *found.refusals))
-        source = NoisySum(price=price, unit=examples.unit)
-        tested = BoundSet.of_records(self.test)
-        gaussian = self._around(source, found, seed, examples, tested)
-        weights = self._as_they_are(source, found, examples)
-        gradients = self.state.step * self.settings.gradients_per_step
+        source, tested = NoisySum(price=price, unit=examples.unit), BoundSet.of_records(self.test)
+        weights, gaussian = self._priced([source], found, seed, examples, tested)
+        gradients = steps * self.settings.gradients_per_step
         own = {"contributions": price.contributions, "gradients": gradients}
-        return self._joined(found, [weights, *gaussian.certificates], gaussian, trajectory=own)
+        return self._joined(found, (*weights, *gaussian.certificates), gaussian, trajectory=own)
 
-    def _as_they_are(
-        self, source: Private | NoisySum, found: Report, examples: BoundSet
-    ) -> bounds.Certificate:
-        risk = error_of(self.weights, self.objective)
-        return weights_at(
-            source, risk=risk, examples=examples, failure_prob=found.failure_prob, fixed=self.fixed
-        )
-
-    def _around(
-        self,
-        source: Private | NoisySum,
-        found: Report,
-        seed: int,
-        examples: BoundSet,
-        test: BoundSet,
-    ) -> Report:
-        """The Gaussian around the weights, which is the prior itself, at no divergence."""
-        data, share = self.objective, found.failure_prob
+    def _priced(
+        self, sources: list[Source], found: Report, seed: int, examples: BoundSet, test: BoundSet
+    ) -> tuple[list[bounds.Certificate], Report]:
+        """The weights as they are at each price, and at the last the Gaussian around them: the prior itself."""
+        data, share, fixed = self.objective, found.failure_prob, self.fixed
+        risk = error_of(self.weights, data)
+        weights = [
+            weights_at(one, risk=risk, examples=examples, failure_prob=share, fixed=fixed)
+            for one in sources
+        ]
         law = around(data, self.weights, std=self.settings.thermal_std)
         passes = passes_for(slack_nats=SLACK_NATS, n=data.n, failure_prob=MONTE_CARLO_SHARE * share)
-        return certify(
-            law, examples, prior=Prior(law=law, source=source), network=data.model, test=test,
+        gaussian = certify(
+            law, examples, prior=Prior(law=law, source=sources[-1]), network=data.model, test=test,
             monte_carlo=MonteCarlo(passes=passes, share=MONTE_CARLO_SHARE), failure_prob=share,
-            settings=replace(self.fixed, count=1), seed=seed, device=data.device,
+            settings=replace(fixed, count=1), seed=seed, device=data.device,
         )  # fmt: skip
+        return weights, gaussian
 
     def _joined(
-        self,
-        found: Report,
-        certificates: list[bounds.Certificate],
-        gaussian: Report,
-        **details: Any,
+        self, found: Report, made: tuple[bounds.Certificate, ...], gaussian: Report, **details: Any
     ) -> Report:
         """The frame of ``found`` with these certificates in front, and all else of the Gaussian's."""
-        first = replace(found, certificates=(*certificates, *found.certificates))
+        first = replace(found, certificates=(*made, *found.certificates))
         joined = first.joined(replace(gaussian, certificates=()))
         told = {**joined.details, **details, "std": self.settings.thermal_std}
         return replace(joined, prior=gaussian.prior, rows=gaussian.rows, details=told)
@@ -272,16 +251,23 @@ class Trained:
         """The frame of a report with people as its records, and the weights' errors on them."""
         sets = {"bound": self.objective, "test": self.test}
         seen = {on: seen_of(self.weights, data) for on, data in sets.items()}
-        bound = seen["bound"].examples
+        bound = seen["bound"]
         why = (
             "bounds of chains that have converged count examples, which are not independent where they belong to "
             "people"
         )
         return replace(
             found, n=bound.units, unit=bound.unit, examples=bound.n, certificates=(), gibbs=None, privacy=None,
-            measured=tuple(one.measured("weights", on) for on, one in seen.items()),
+            measured=tuple(one.measured(on) for on, one in seen.items()),
             refusals=(Refusal(name="bounds by stationarity", reason=why),),
         )  # fmt: skip
+
+
+def of_the_run(noise: str) -> tuple[bounds.Hypothesis, bounds.Hypothesis]:
+    """What a checkpoint shows of a promise of privacy, and who vouches for its noise."""
+    by = "the checkpoint: the run saw the data of this hash and no others"
+    covers = bounds.proved("privacy covers these rows", by)
+    return covers, bounds.declared("noise secret or independent", noise)
 
 
 def require_own_batches(settings: Chain, data: Objective) -> None:

@@ -19,37 +19,31 @@ n counts them, what one adds to a sum is the mean of all their gradients, and R 
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
 
+import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 import bounds
 from bounds.accounting import Composed, Event, Gaussian
 from bounds.hypotheses import Hypothesis, declared, proved
-from pacdp.algorithms import Chain
-from pacdp.certify.evidence import evidence_of, resting
+from pacdp.algorithms import SGHMC, SGLD, Chain, EntropySGD, build
+from pacdp.certify.evidence import Settings, evidence_of
 from pacdp.certify.examples import BoundSet
 from pacdp.certify.networks import released_certificate
 from pacdp.certify.outputs import answers_of, error_share
-from pacdp.certify.priors import (
-    NOISE_OF_THE_RUN,
-    NoisySum,
-    Private,
-    price_of,
-)
+from pacdp.certify.priors import NOISE_OF_THE_RUN, NoisySum, Source
 from pacdp.certify.reading import Seen
-from pacdp.certify.settings import Settings
+from pacdp.chains import Keys, run_chains
+from pacdp.data import Dataset
+from pacdp.losses import Loss, bounded_cross_entropy
 from pacdp.objective import Objective
 from pacdp.posterior import GaussianPosterior
 
 START_OF_THE_RUN = "the run, whose first weights are drawn from its seed"
 """Who vouches for the first weights of a chain."""
-
-
-def of_the_run(noise: str) -> tuple[Hypothesis, Hypothesis]:
-    """What a checkpoint shows of a promise of privacy, and who vouches for its noise."""
-    by = "the checkpoint: the run saw the data of this hash and no others"
-    return proved("privacy covers these rows", by), declared("noise secret or independent", noise)
 
 
 def poisson_sums(event: Event, *, whose: str, noise: str) -> bounds.PoissonSum:
@@ -72,7 +66,7 @@ def poisson_sums(event: Event, *, whose: str, noise: str) -> bounds.PoissonSum:
         declared("batches secret and Poisson", noise),
         proved("contributions bounded", f"{whose}: each contribution is clipped"),
     )
-    return bounds.poisson_sum(event=event, hypotheses=known)
+    return bounds.PoissonSum(event=event, hypotheses=known)
 
 
 def noisy_sums_event(settings: Chain, steps: int) -> Event:
@@ -154,7 +148,7 @@ def _of_noisy_sums(sums: str, schedule: str, *, noise: str, start: str) -> Itera
 
 
 def weights_at(
-    source: Private | NoisySum,
+    source: Source,
     *,
     risk: float,
     examples: BoundSet,
@@ -165,12 +159,11 @@ def weights_at(
     made = released_certificate(
         risk,
         n=examples.units,
-        price=price_of(source),
+        price=source.price,
         failure_prob=failure_prob,
         measures=examples.risk(),
     )
-    evidence, _ = evidence_of(source, examples, None)
-    return resting(made, evidence, fixed.standing(examples))
+    return evidence_of(source, examples, None, fixed).on(made)
 
 
 def around(data: Objective, weights: Float[Tensor, " dim"], *, std: float) -> GaussianPosterior:
@@ -191,6 +184,67 @@ def error_of(weights: Float[Tensor, " dim"], data: Objective) -> float:
 
 def seen_of(weights: Float[Tensor, " dim"], data: Objective) -> Seen:
     """What the weights did on the examples of people."""
-    labels = data.examples[1].cpu()
+    labels, examples = data.examples[1].cpu(), BoundSet.of_records(data)
     answers = answers_of(data.logits(weights).cpu(), labels)
-    return Seen(examples=BoundSet.of_records(data), labels=labels.numpy(), answers=answers)
+    return Seen(n=examples.n, models={"weights": answers}, labels=labels.numpy(), people=examples.people,
+                rows=BoundSet.behind(data).rows)  # fmt: skip
+
+
+class Certified(NamedTuple):
+    """A network that paid for its training, and what it certifies on the examples that it was trained on."""
+
+    weights: dict[str, Tensor]
+    """By the names of the network's parameters."""
+    certificate: bounds.Certificate
+    norms: Float[Tensor, " gradients"]
+    """Σ_i ‖∇ℓ_i‖² of every step, over examples or people, of which the price was made."""
+
+
+def train_certified(
+    model: nn.Module,
+    data: Dataset,
+    *,
+    settings: SGLD | SGHMC | EntropySGD,
+    steps: int,
+    loss: Loss | None = None,
+    failure_prob: float = 0.05,
+    seed: int = 0,
+    fixed: Settings | None = None,
+) -> Certified:
+    """Train a network of one's own on every example with noise, and certify the weights that it ends with.
+
+    Where ``data`` name people, they are the records, and the certificate is about the risk for a new person.
+
+    Formal guarantee: that of :func:`realised_price`, if the network's first weights, ``settings``, ``steps`` and
+    ``seed`` were fixed without the examples, or chosen among as many as ``fixed`` says.
+
+    Args:
+        model: the network, in eval mode; it is not changed.
+        settings: how to move; batch_size, keep_norms and every_record are set here.
+        loss: bounded; by default the cross-entropy up to 8.
+
+    Raises:
+        ValueError: batch statistics, settings whose steps are no sums with noise, or as for :class:`Objective`.
+        Diverged: a weight is not finite.
+    """
+    settings = replace(settings, batch_size=data.n, keep_norms=True, every_record=True)
+    fixed = fixed or Settings.declared()
+    loss = loss or bounded_cross_entropy(classes=data.classes, max_loss=8.0)
+    objective = Objective(model, loss, data, batch_size=data.n, keep_norms=True, every_record=True)
+    sampler = build(settings, objective)
+    state, norms = sampler.init(objective.weights()), list[Tensor]()
+    for part in run_chains(sampler, state, Keys.derive([seed]), until=steps, chunk=steps):
+        state, norms = part.state, [one for one in (*norms, part.squared_norms) if one is not None]
+    kept = torch.cat(norms, dim=1)[0]
+    start = "the caller, whose network came with its first weights"
+    examples = BoundSet.of_records(objective)
+    price = realised_price(settings, kept, steps=steps, n=examples.units, start=start)
+    made = weights_at(
+        NoisySum(price=price, unit=examples.unit),
+        risk=error_of(state.weights[0], objective),
+        examples=examples,
+        failure_prob=fixed.share(failure_prob),
+        fixed=fixed,
+    )
+    named = {name: view.clone() for name, view in objective.layout.views(state.weights[0]).items()}
+    return Certified(named, made, kept)

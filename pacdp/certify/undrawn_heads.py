@@ -13,11 +13,12 @@ import bounds
 from bounds.gibbs_around import Head, gibbs_around, margins, wrong_classes, wrong_signs
 from bounds.hypotheses import declared, proved
 from pacdp.certify.drawn_head import digest
-from pacdp.certify.examples import BoundSet, Device
-from pacdp.certify.networks import about, fresh_certificates, judged, measured
+from pacdp.certify.examples import BoundSet, Device, require_labels
+from pacdp.certify.networks import fresh_certificates
 from pacdp.certify.priors import DataFree, HeldOut, Source
 from pacdp.certify.reading import Network, Reading
 from pacdp.features.ridge_head import UndrawnHeads
+from pacdp.predictions.bounding import about
 from pacdp.predictions.report import Measured, Report
 
 _KNOWN = (
@@ -50,7 +51,7 @@ def assess(
         raise ValueError(
             "the Gibbs law has one potential for each example: give data without people"
         )
-    data.require_labels(heads.classes)
+    require_labels(data.labels, heads.classes)
     rows, targets = heads.rows(data.inputs), heads.targets(data.labels)
     price = gibbs_around(
         rows=rows, heads=[Head(own, *one) for own, one in zip(targets, law.around, strict=True)], tau=heads.tau,
@@ -61,16 +62,15 @@ def assess(
     risk = wrong_signs(laws[0], targets[0]) if single else wrong_classes(laws, data.labels.numpy())
     made = bounds.maurer(risk=risk, kl_nats=0.0, n=data.n, failure_prob=failure_prob, price=price)
     made = made.resting_on(declared("prior saw none of these rows", "the caller"))
-    seen = judged(
-        Reading(law=Network(network=_at_the_means(law), of="mean weights"), device=device),
-        data,
-        test,
-    )
-    findings = [
-        about(made, of=of), Measured(of=of, on="bound", mean=risk, n=data.n), *measured(seen, "mean weights")
-    ]  # fmt: skip
-    if "test" in seen:
-        findings += fresh_certificates(seen["test"], of="mean weights", failure_prob=failure_prob)
+    network = Network(network=_at_the_means(law), of="mean weights")
+    sets = Reading(law=network, device=device).judged(data, test)
+    measured = [
+        Measured(of=of, on="bound", mean=risk, n=data.n),
+        *(one.measured(on) for on, one in sets.items()),
+    ]
+    findings = [about(made, of=of), *measured]
+    if test is not None:
+        findings += fresh_certificates(sets["test"], failure_prob=failure_prob)
     means, factors = (torch.tensor(np.stack(one)) for one in zip(*law.around, strict=True))
     details = {
         "features": heads.features, "law": f"temperature 1/{heads.tau!r}, divisor {heads.normaliser}",

@@ -8,7 +8,6 @@ from pacdp.chains.network import Batching as Batching
 from pacdp.chains.network import resident as resident
 from pacdp.chains.run import Chunk as Chunk
 from pacdp.chains.run import run_chains as run_chains
-from pacdp.chains.snapshots import Thinning as Thinning
 from pacdp.chains.trace import SQUARED_NORMS as SQUARED_NORMS
 from pacdp.chains.trace import Trace as Trace
 from pacdp.chains.update import langevin as langevin

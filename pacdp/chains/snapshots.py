@@ -10,7 +10,6 @@ from there, and taken again. One process writes at a time.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -21,31 +20,6 @@ from pacdp.store.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 
 Weights = Mapping[str, Tensor]
 """A network's parameters by name."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Thinning:
-    """Which steps leave a snapshot: burn_in + every, burn_in + 2 every, ..., at most ``keep`` of them.
-
-    Raises:
-        ValueError: burn_in < 0, every < 1 or keep < 1.
-    """
-
-    burn_in: int
-    every: int
-    keep: int
-
-    def __post_init__(self) -> None:
-        if self.burn_in < 0 or self.every < 1 or self.keep < 1:
-            raise ValueError(f"expected burn_in >= 0, every >= 1 and keep >= 1, got {self}")
-
-    def takes(self, step: int) -> bool:
-        """Whether the weights after ``step`` steps are a snapshot."""
-        return self.count(step) > self.count(step - 1)
-
-    def count(self, step: int) -> int:
-        """Number of snapshots up to ``step``: what a folder holds at a checkpoint there."""
-        return min(self.keep, max(0, step - self.burn_in) // self.every)
 
 
 def file_bytes(shapes: Mapping[str, tuple[int, ...]]) -> int:

@@ -9,6 +9,7 @@ from pacdp.audit.chains import audit_chain
 from pacdp.audit.checks import MechanismAudit
 from pacdp.audit.mechanism import audit_mechanism, made_up, units_for
 from pacdp.chains import SecretKeys
+from pacdp.cli.commands.audit import Audit
 from pacdp.cli.compressing import Compression
 from pacdp.cli.config import Run
 from pacdp.cli.folder import Folder
@@ -46,76 +47,41 @@ def configuration(target: str, *, scale: Scale, rest: list[str]) -> PrivateConfi
     return overridden(made, rest)
 
 
-def audit(
-    config: PrivateConfig | Run,
-    *,
-    steps: int,
-    canaries: int,
-    processes: int,
-    failure_prob: float,
-    seed: int,
-) -> MechanismAudit:
+def audit(config: PrivateConfig | Run, asked: Audit) -> MechanismAudit:
     """Audit the mechanism that the configuration describes; see :func:`pacdp.audit.mechanism.audit_mechanism`.
-
-    Args:
-        steps: 0 for as many as the network's size allows.
-        processes: with more than one the run of several processes is audited, and nothing else.
-        seed: of the made-up data and the auditor's own choices.
 
     Raises:
         ValueError: a data set of unknown shape, an algorithm that promises nothing, or what the audit refuses.
     """
-    if isinstance(config, Run):
-        return _chain(config, failure_prob=failure_prob, seed=seed)
-    if config.dataset not in _SHAPES:
+    dataset = config.problem.dataset if isinstance(config, Run) else config.dataset
+    if dataset not in _SHAPES:
         raise ValueError(
-            f"the shape of data set {config.dataset!r} is not known here: use audit_mechanism in Python"
+            f"the shape of data set {dataset!r} is not known here: use pacdp.private.audit_mechanism in Python"
         )
-    shape, classes, size = _SHAPES[config.dataset]
+    shape, classes, size = _SHAPES[dataset]
+    if isinstance(config, Run):
+        problem, settings = config.problem, config.sampler
+        if settings.clip_norm is None:
+            raise ValueError(
+                f"{config.algorithm} promises nothing of its steps: audit a private recipe, or set a clip_norm"
+            )
+        generator = torch.Generator().manual_seed(config.seed)
+        module = build(
+            problem.architecture, input_shape=shape, classes=classes, generator=generator
+        )
+        keys = None if config.reproducible else SecretKeys.drawn([config.chain])
+        return audit_chain(settings, module, loss=problem.loss(classes), shape=shape, classes=classes, seed=asked.seed,
+                           keys=keys, failure_prob=asked.failure_prob)  # fmt: skip
     if config.features == "backbone":
         shape = (_BACKBONE,)
     elif config.features == "spots":
         shape = spot_features(np.zeros((1, *shape), dtype=np.float32)).shape[1:]
     public = Public(input_shape=shape, classes=classes, size=size)
-    dataset, people = made_up(
-        shape,
-        classes=classes,
-        units=units_for(config.sampling.sample_rate) + 1,
-        people=config.method.by_person,
-        seed=seed,
-    )
-    module = network(config, public, device="cpu")
+    units, by_person = units_for(config.sampling.sample_rate) + 1, config.method.by_person
+    data, people = made_up(shape, classes=classes, units=units, people=by_person, seed=asked.seed)
     return audit_mechanism(
-        config.method,
-        module,
-        dataset,
-        mechanism=mechanism(config, public),
-        loss=cross_entropies,
-        people=people,
-        steps=steps or None,
-        failure_prob=failure_prob,
-        canaries=0 if processes > 1 else canaries,
-        processes=processes,
-        generator=np.random.default_rng(seed),
-    )
-
-
-def _chain(run: Run, *, failure_prob: float, seed: int) -> MechanismAudit:
-    settings = run.sampler
-    if settings.clip_norm is None:
-        raise ValueError(
-            f"{run.algorithm} promises nothing of its steps: audit a private recipe, or set a clip_norm"
-        )
-    if run.problem.dataset not in _SHAPES:
-        raise ValueError(
-            f"the shape of data set {run.problem.dataset!r} is not known here: use audit_chain in Python"
-        )
-    shape, classes, _ = _SHAPES[run.problem.dataset]
-    generator = torch.Generator().manual_seed(run.seed)
-    module = build(
-        run.problem.architecture, input_shape=shape, classes=classes, generator=generator
-    )
-    return audit_chain(
-        settings, module, loss=run.problem.loss(classes), shape=shape, classes=classes, seed=seed,
-        keys=None if run.reproducible else SecretKeys.drawn([run.chain]), failure_prob=failure_prob,
+        config.method, network(config, public, device="cpu"), data, mechanism=mechanism(config, public),
+        loss=cross_entropies, people=people, steps=asked.steps or None, failure_prob=asked.failure_prob,
+        canaries=0 if asked.processes > 1 else asked.canaries, processes=asked.processes,
+        generator=np.random.default_rng(asked.seed),
     )  # fmt: skip

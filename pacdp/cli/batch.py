@@ -22,10 +22,9 @@ from pacdp.certify.trained import privacy_of
 from pacdp.chains import Keys, Replayed, SecretKeys, Trace, run_chains
 from pacdp.cli.config import Run
 from pacdp.cli.ensemble import Ensemble
-from pacdp.cli.folder import Folder
-from pacdp.cli.private import PRIVATE
+from pacdp.cli.folder import PRIVATE, Folder
 from pacdp.cli.runtime import Training
-from pacdp.cli.serial import to_dict
+from pacdp.cli.serial import Values, to_dict
 from pacdp.data import Dataset
 from pacdp.errors import Diverged
 from pacdp.objective import Objective, Risks
@@ -37,9 +36,6 @@ from pacdp.store.reservation import NoLedger
 
 class _NotGranted(Exception):
     """Chains of a batch whose steps the ledger did not count, with its refusals: nothing of the steps was drawn."""
-
-    def __init__(self, chains: Mapping[int, Exception]) -> None:
-        self.chains = chains
 
 
 @dataclass(slots=True, kw_only=True)
@@ -81,18 +77,17 @@ class Batch:
     def prepare(self) -> None:
         """Write the first files of fresh runs; drop from the others what lies beyond their checkpoints."""
         n, step = self.objective.n, self.state.step
-        thinning = self.members[0].run.thinning(self.members[0].run.steps(n))
+        snapshots = self.members[0].run.snapshot_steps(n)
         for i, one in enumerate(self.members):
-            if one.checkpoint is not None:
-                made = [mark for mark in one.run.marks(n) if mark <= step]
-                one.folder.keep_rows(up_to_step=step, expected=made)
-            else:
+            if one.checkpoint is None:
                 size = 20 * self.objective.dim + 1_000_000
                 one.folder.begin(one.run, self.how, bytes_needed=size)
-            if thinning:
-                own, test = self.objective.select([i]), self.test.select([i])
-                one.ensemble = Ensemble(one.folder.snapshots, thinning, own, test, step=step)
-        for i, one in enumerate(self.members):
+            else:
+                made = [mark for mark in one.run.marks(n) if mark <= step]
+                one.folder.keep_rows(up_to_step=step, expected=made)
+            if snapshots:
+                test = self.test.select([i])
+                one.ensemble = Ensemble(one.folder.snapshots, snapshots, test, step=step)
             if one.checkpoint is None:
                 self.save(i)
 
@@ -106,7 +101,7 @@ class Batch:
             runtime=self.how.recorded(), plan=one.run.plan(self.objective.n), private=self._kept(chain),
         )  # fmt: skip
 
-    def _kept(self, chain: int) -> dict[str, Any]:
+    def _kept(self, chain: int) -> Values:
         """What a private run keeps for itself: the key of its noise, and where its steps are counted."""
         paid, keys = self.members[chain].paid, self.keys.select([chain])
         key = {"noise_key": keys.secrets[0].hex()} if isinstance(keys, SecretKeys) else {}
@@ -114,15 +109,15 @@ class Batch:
             return key
         return {**key, "ledger": {"run": paid.run, "receipt": paid.receipt and dict(paid.receipt)}}
 
-    def go(self) -> dict[Path, dict[str, Any] | Exception]:
+    def go(self) -> dict[Path, Values | Exception]:
         """Train to the end, recording on the way; by folder, the result or what ended the run."""
         first, n = self.members[0].run, self.objective.n
         steps, started = first.steps(n), time.monotonic()
-        outcomes: dict[Path, dict[str, Any] | Exception] = {}
+        outcomes: dict[Path, Values | Exception] = {}
         for mark in first.marks(n):
             if mark <= self.state.step:
                 continue
-            rows: list[dict[str, Any]] = []
+            rows: list[Values] = []
             while self.members and not rows:
                 try:
                     self._advance(mark, steps)
@@ -130,7 +125,7 @@ class Batch:
                 except Diverged as error:
                     outcomes |= self._drop(dict.fromkeys(error.chains, error))
                 except _NotGranted as error:
-                    outcomes |= self._drop(error.chains)
+                    outcomes |= self._drop(error.args[0])
             for i, row in enumerate(rows):
                 row["seconds"] = round(time.monotonic() - started, 3)
                 # before the checkpoint: a crash between the two repeats the row
@@ -139,12 +134,8 @@ class Batch:
             if rows:
                 self.how.report(self.state.step, steps, rows[0])
         for one in self.members:
-            result: dict[str, Any] = {
-                "format": "pacdp-result/1",
-                "steps": steps,
-                "n": n,
-                "final": one.folder.rows()[-1],
-            }
+            final = one.folder.rows()[-1]
+            result = {"format": "pacdp-result/1", "steps": steps, "n": n, "final": final}
             if not one.run.reproducible:
                 result["private"] = PRIVATE
             if one.ensemble:
@@ -211,7 +202,7 @@ class Batch:
             self.replayed = None
         return ended
 
-    def _measure(self) -> list[dict[str, Any]]:
+    def _measure(self) -> list[Values]:
         """A row a run: risks of the weights, of the Gibbs classifier, and the bounds."""
         runs = [one.run for one in self.members]
         everyone = range(len(runs))
@@ -222,14 +213,13 @@ class Batch:
                 gibbs = self._gibbs(everyone)
             except (ValueError, Diverged) as error:
                 gibbs = [self._gibbs_of_one(k) for k in everyone]
-                concerned = tuple(k for k in everyone if gibbs[k] is None)
+                lost = tuple(k for k in everyone if gibbs[k] is None)
                 # a private chain goes on: no record may end it
                 if not all(run.promising for run in runs):
-                    if isinstance(error, Diverged) or not concerned:
+                    if isinstance(error, Diverged) or not lost:
                         raise
-                    raise Diverged(
-                        self.state.step, f"the Gibbs classifier ({error}); it", chains=concerned
-                    ) from error
+                    what = f"the Gibbs classifier ({error}); it"
+                    raise Diverged(self.state.step, what, chains=lost) from error
         return [
             self._row(run, *pair, own) for run, pair, own in zip(runs, risks, gibbs, strict=True)
         ]
@@ -237,18 +227,11 @@ class Batch:
     def _gibbs(self, chains: Sequence[int]) -> list[GibbsEstimate]:
         """What is recorded of the Gibbs classifiers, whose randomness is their own, not the chains'."""
         runs = [self.members[k].run for k in chains]
-        keys = Keys.derive(
-            [derived_seed(run.seed, 1, self.state.step) for run in runs],
-            [run.chain for run in runs],
-        )
-        posteriors = [law for law in map(self._law, chains) if isinstance(law, LocalGibbs)]
-        return estimate_gibbs(
-            posteriors,
-            self.objective.select(chains).unclipped(),
-            self.test.select(chains),
-            runs[0].track,
-            keys,
-        )
+        seeds = [derived_seed(run.seed, 1, self.state.step) for run in runs]
+        keys = Keys.derive(seeds, [run.chain for run in runs])
+        laws = [law for law in map(self._law, chains) if isinstance(law, LocalGibbs)]
+        train, test = self.objective.select(chains).unclipped(), self.test.select(chains)
+        return estimate_gibbs(laws, train, test, runs[0].track, keys)
 
     def _law(self, chain: int) -> LocalGibbs | Point:
         return self.members[chain].run.sampler.posterior(self.state.weights[chain])
@@ -268,12 +251,10 @@ class Batch:
                 self.state.step, f"the training run ({error}); it", chains=(chain,)
             ) from error
 
-    def _row(
-        self, run: Run, train: Risks, test: Risks, gibbs: GibbsEstimate | None
-    ) -> dict[str, Any]:
+    def _row(self, run: Run, train: Risks, test: Risks, gibbs: GibbsEstimate | None) -> Values:
         objective = self.objective
         gradients = self.state.step * run.sampler.gradients_per_step
-        row: dict[str, Any] = {
+        row: Values = {
             "step": self.state.step, "epochs": gradients * run.sampler.batch_size / objective.n,
             "train_loss": train.loss, "train_error": train.error, "test_error": test.error, "n_test": test.n,
         }  # fmt: skip
@@ -283,16 +264,11 @@ class Batch:
         if gibbs:
             row |= {"gibbs_train_error": gibbs.error, "gibbs_test_error": gibbs.test_error,
                     "kl_nats": gibbs.kl_nats, "kl_raw_nats": gibbs.kl_raw_nats}  # fmt: skip
+        how: Values = {"privacy": privacy, "failure_prob": run.failure_prob}
         if isinstance(privacy, bounds.PureDP):
-            found = weights_certificates(train, privacy=privacy, failure_prob=run.failure_prob)
+            found = weights_certificates(train, **how)
             if gibbs:
-                found += gibbs_certificates(
-                    gibbs,
-                    n=objective.n,
-                    loss=objective.loss,
-                    privacy=privacy,
-                    failure_prob=run.failure_prob,
-                )
+                found += gibbs_certificates(gibbs, n=objective.n, loss=objective.loss, **how)
             row |= {"epsilon": privacy.epsilon, "bounds": {c.name: c.value for c in found}}
         elif not isinstance(privacy, NoPrivacy):
             share = run.failure_prob / plan.charged(self.state.step).stopping_times

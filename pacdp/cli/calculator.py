@@ -2,20 +2,26 @@
 
 import functools
 import inspect
-import math
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Literal, NamedTuple
+
+from rich.table import Table
 
 import bounds
 from bounds._assemble import called
-from bounds.prices import Charge
+from bounds.sentence import headline, up_digits
 from pacdp.cli.parsing import nearest
-from pacdp.selfcert.plan import RoutePlan, plan_routes
+from pacdp.cli.reading import bill, cost_name
+from pacdp.cli.serial import Values, record
+from pacdp.cli.terminal import table
+from pacdp.selfcert.plan import plan_routes
 
 Bound = Callable[..., bounds.Certificate]
+Known = Mapping[str, Any]
+"""What was given, by the name of the argument that it becomes."""
 
-_POSTERIOR: tuple[Bound, ...] = (
+_FORMULAS: tuple[Bound, ...] = (
     bounds.maurer,
     bounds.langford_seeger,
     bounds.mcallester,
@@ -24,16 +30,32 @@ _POSTERIOR: tuple[Bound, ...] = (
     bounds.tolstikhin_seldin,
     bounds.linear,
     bounds.catoni,
+    bounds.kl_chernoff,
+    bounds.chernoff,
+    bounds.hoeffding,
 )
-_WEIGHTS: tuple[Bound, ...] = (bounds.kl_chernoff, bounds.chernoff, bounds.hoeffding)
 _OTHERS: tuple[Bound, ...] = (
     bounds.printed.dp_chernoff_2018,
     bounds.printed.dp_hoeffding_2018,
     bounds.printed.hybrid_pac_bayes,
 )
+_NOTIONS: dict[tuple[str, ...], Callable[..., bounds.PrivacyClaim]] = {
+    ("epsilon",): bounds.PureDP,
+    ("epsilon", "delta"): bounds.ApproxDP,
+    ("mu",): bounds.GaussianDP,
+    ("rho",): bounds.ZeroConcentratedDP,
+}
+"""What a promise of privacy is called, by the numbers that it is given by."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer(NamedTuple):
+    """What `pacdp bound` says: JSON values for programs, lines and tables for people."""
+
+    values: Any
+    lines: Sequence[str | Table]
+
+
+@record
 class Given:
     """What is known. What a bound needs and was not given, it says."""
 
@@ -61,7 +83,7 @@ class Given:
     inverse_temperature: float | None = None
     """Catoni's C, fixed before the examples were seen."""
 
-    def arguments(self) -> dict[str, Any]:
+    def arguments(self) -> Values:
         """What was given, by the name of the argument that it becomes.
 
         Raises:
@@ -69,44 +91,23 @@ class Given:
         """
         known = {name: value for name, value in asdict(self).items() if value is not None}
         adjacency = known.pop("adjacency")
-        notions = [name for name in ("epsilon", "mu", "rho") if name in known]
-        if len(notions) > 1 or ("delta" in known and notions != ["epsilon"]):
+        given = tuple(name for name in ("epsilon", "delta", "mu", "rho") if name in known)
+        if not given:
+            return known
+        if given not in _NOTIONS:
             raise ValueError(
                 "give one notion of privacy: --epsilon, --epsilon with --delta, --mu or --rho"
             )
-        promise: dict[str, Any] = {"adjacency": adjacency, "status": "accounted"}
-        match notions:
-            case ["epsilon"] if "delta" in known:
-                pair = {"epsilon": known.pop("epsilon"), "delta": known.pop("delta")}
-                known["privacy"] = bounds.ApproxDP(**pair, **promise)
-            case ["epsilon"]:
-                if adjacency == "add-remove":
-                    known["epsilon"] *= 2.0  # what the dp_ bounds need is replace-one
-                known["privacy"] = bounds.PureDP(
-                    epsilon=known["epsilon"], adjacency="replace-one", status="accounted"
-                )
-            case ["mu"]:
-                known["privacy"] = bounds.GaussianDP(mu=known.pop("mu"), **promise)
-            case ["rho"]:
-                known["privacy"] = bounds.ZeroConcentratedDP(rho=known.pop("rho"), **promise)
-            case _:
-                pass
+        numbers = {name: known.pop(name) for name in given}
+        if given == ("epsilon",):
+            # what the dp_ bounds need is replace-one
+            known["epsilon"] = numbers["epsilon"] * (2.0 if adjacency == "add-remove" else 1.0)
+            numbers, adjacency = {"epsilon": known["epsilon"]}, "replace-one"
+        known["privacy"] = _NOTIONS[given](**numbers, adjacency=adjacency, status="accounted")
         return known
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Goal(Given):
-    """What is known, and what is wanted.
-
-    With --n and --expected-error in place of these: which route to a certificate to take, and how to split the records,
-    before anything is trained.
-    """
-
-    target: float
-    """The value that a bound should reach; for draws, the Monte Carlo upper bound on the empirical risk."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class RouteQuestion:
     """Which route to a certificate to take, and how many records go where, before anything is trained."""
 
@@ -127,36 +128,11 @@ class RouteQuestion:
     price_share: float = 0.01
     """For noisy gradients: V/n, squared norms of gradients over the variance of the noise, a record."""
 
-    def plan(self) -> RoutePlan:
-        """What each route would promise."""
-        return plan_routes(**asdict(self))
-
-
-def _priced(formula: Bound, price: type[bounds.Price]) -> Bound:
-    """A formula at a kind of price, as a function of the arguments of both."""
-    own = [p for p in inspect.signature(formula).parameters.values() if p.name != "price"]
-    asked = [p.replace(kind=p.KEYWORD_ONLY) for p in inspect.signature(price).parameters.values()]
-
-    def bound(**given: Any) -> bounds.Certificate:
-        paid = price(**{p.name: given.pop(p.name) for p in asked})
-        return formula(**given, price=paid)
-
-    needed = sorted([*own, *asked], key=lambda p: p.default is not p.empty)
-    bound.__signature__ = inspect.Signature(needed)  # type: ignore[attr-defined]
-    return bound
-
 
 class _Accounted(bounds.Accounted):
-    """``Accounted``, which remembers what it charged: a comparison and a plan ask for the same n many times."""
+    """``Accounted``, which remembers what it charged: a comparison asks for the same n many times."""
 
-    def charge(self, *, n: int, failure_prob: float) -> Charge:
-        """See :class:`bounds.Price`."""
-        return _charge(self.privacy, n, failure_prob)
-
-
-@functools.lru_cache(maxsize=4096)
-def _charge(privacy: bounds.PrivacyClaim, n: int, failure_prob: float) -> Charge:
-    return bounds.Accounted(privacy=privacy).charge(n=n, failure_prob=failure_prob)
+    charge = functools.lru_cache(maxsize=4096)(bounds.Accounted.charge)
 
 
 _PRICES = (
@@ -166,16 +142,13 @@ _PRICES = (
     bounds.printed.Printed2018,
     _Accounted,
 )
-
-
-@functools.cache
-def cells() -> dict[str, Bound]:
-    """Every bound by the name of its certificates: each formula at each price, and those that are none of these."""
-    found: dict[str, Bound] = {}
-    for formula in (*_POSTERIOR, *_WEIGHTS):
-        for price in _PRICES:
-            found[called(formula.__name__, price.prefix)] = _priced(formula, price)
-    return found | {other.__name__: other for other in _OTHERS}
+CELLS: dict[str, tuple[Callable[..., Any], ...]] = {
+    called(formula.__name__, price.prefix): (formula, price)
+    for formula in _FORMULAS
+    for price in _PRICES
+} | {other.__name__: (other,) for other in _OTHERS}
+"""Every bound by the name of its certificates: each formula with its price, and those that have none."""
+_parameters = functools.cache(lambda made: inspect.signature(made).parameters)
 
 
 def compute(name: str, given: Given) -> bounds.Certificate:
@@ -184,90 +157,102 @@ def compute(name: str, given: Given) -> bounds.Certificate:
     Raises:
         ValueError: no such bound, or something it needs was not given.
     """
-    if name not in cells():
+    if name not in CELLS:
         raise ValueError(
-            f"no bound is called {name!r}: {nearest(name, ['compare', 'plan', *cells()])}"
+            f"no bound is called {name!r}: {nearest(name, ['compare', 'plan', *CELLS])}"
         )
-    arguments = given.arguments()
-    missing = _missing(name, arguments)
-    if missing:
-        raise ValueError(
-            f"{name} needs {', '.join(_flag(argument) for argument in missing)}: give it"
-        )
-    return _call(name, arguments)
+    known = given.arguments()
+    if lacking := _lacking(name, known):
+        raise ValueError(f"{name} needs {lacking}: give it")
+    return _call(name, known)
 
 
-def compare(given: Given) -> tuple[list[bounds.Certificate], dict[str, str]]:
+def single(name: str, given: Given) -> Answer:
+    """One bound as a sentence, with its costs, terms, hypotheses and source."""
+    made = compute(name, given)
+    paid = [(cost_name(cost.name), cost.nats, cost.per_example) for cost in made.costs]
+    if paid:
+        paid.append(("in all", made.total_nats, made.total_per_example))
+    return Answer(made.to_dict(), [
+        headline(made),
+        f"{name}: {made.measures} of {made.of} <= {_value(made)}, failing with probability at most "
+        f"{made.failure_prob:g}; {made.status}",
+        *(f"  {cost:24} {up_digits(nats, 8)} nats, {up_digits(share, 8)} a record" for cost, nats, share in paid),
+        *(f"  {term:24} {value:.8g}" for term, value in made.terms.items()),
+        *(f"rests on: {one}" for one in made.hypotheses),
+        f"source: {made.reference}",
+    ])  # fmt: skip
+
+
+def compare(given: Given) -> Answer:
     """Every bound that what is given suffices for, smallest first; what the others lack, or why they refuse."""
-    arguments = given.arguments()
+    known = given.arguments()
     certificates: list[bounds.Certificate] = []
     others: dict[str, str] = {}
-    for name in cells():
-        missing = _missing(name, arguments)
-        if missing:
-            others[name] = "needs " + ", ".join(_flag(argument) for argument in missing)
+    for name in CELLS:
+        if lacking := _lacking(name, known):
+            others[name] = f"needs {lacking}"
             continue
         try:
-            certificates.append(_call(name, arguments))
+            certificates.append(_call(name, known))
         except ValueError as error:
             others[name] = str(error)
-    return sorted(certificates, key=float), others
+    certificates.sort(key=float)
+    needs = [[f"{one.name} ({one.standing})" for one in made.hypotheses] for made in certificates]
+    shared = [
+        name
+        for name in dict.fromkeys(needs[0] if needs else ())
+        if all(name in own for own in needs)
+    ]
+    rows = [
+        (made.name, f"{made.measures}, {made.of}", _value(made), made.status, bill(made),
+         "; ".join(name for name in dict.fromkeys(own) if name not in shared))
+        for made, own in zip(certificates, needs, strict=True)
+    ]  # fmt: skip
+    why = dict.fromkeys(others.values())
+    return Answer({"certificates": [made.to_dict() for made in certificates], "not_applicable": others}, [
+        table("each bound by itself; quoting the smallest of J needs failure_prob / J",
+              ("bound", "of", "at most", "status", "pays", "rests also on"), rows, numbers=("at most",)),
+        *([f"each rests on: {'; '.join(shared)}; by whoever calls"] if shared else []),
+        *(f"not applicable: {', '.join(name for name in others if others[name] == one)}: {one}" for one in why),
+    ])  # fmt: skip
 
 
-def plan_examples(goal: Goal) -> dict[str, int | None]:
-    """For each bound, the fewest records at which it reaches the target, all else equal; None beyond 2^40.
-
-    The bounds fall with n, so doubling and bisection find it. (Bounds that need a parameter fixed for one n are left
-    out unless it is given.)
-    """
-    arguments = {**goal.arguments(), "n": goal.n or 1}
-    return {
-        name: _fewest(name, arguments, goal.target)
-        for name in cells()
-        if not _missing(name, arguments)
-    }
-
-
-def plan_draws(*, risk: float, target: float, failure_prob: float) -> int:
-    """Independent [0, 1] terms after which the Monte Carlo upper bound on a mean of ``risk`` is at most ``target``.
-
-    kl⁻¹(risk, ln(1/failure_prob)/N) <= target exactly when N >= ln(1/failure_prob) / kl(risk‖target).
-    """
-    if not 0 <= risk < target < 1:
-        raise ValueError(f"expected 0 <= risk < target < 1, got risk={risk} and target={target}")
-    return math.ceil(-math.log(failure_prob) / float(bounds.binary_kl(risk, target)) * (1 + 1e-12))
+def plan(question: RouteQuestion) -> Answer:
+    """What each route would promise at which split, what that assumes, and which one to take."""
+    made = plan_routes(**asdict(question))
+    names = ("route", "split", "trained on", "bound on", "expected error", "at most")
+    rows = [
+        (one.route, one.split, f"{one.train:,}", f"{one.bound:,}", up_digits(one.expected_error, 3),
+         "1 (vacuous)" if one.value >= 1.0 else up_digits(one.value, 4))
+        for one in made.routes
+    ]  # fmt: skip
+    title = "forecasts, not certificates: what each route would promise"
+    assumed = (f"assumed: {said}" for said in made.assumed)
+    shown = table(title, names, rows, numbers=names[2:])
+    return Answer(made.to_dict(), [shown, *assumed, made.recommendation()])
 
 
-def _fewest(name: str, arguments: dict[str, Any], target: float) -> int | None:
-    def enough(n: int) -> bool:
-        return float(_call(name, {**arguments, "n": n})) <= target
-
-    high = 1
-    while not enough(high):
-        high *= 2
-        if high > 2**40:
-            return None
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
-
-
-def _missing(name: str, arguments: dict[str, Any]) -> list[str]:
-    parameters = inspect.signature(cells()[name]).parameters.values()
-    return [p.name for p in parameters if p.default is p.empty and p.name not in arguments]
-
-
-def _call(name: str, arguments: dict[str, Any]) -> bounds.Certificate:
-    bound = cells()[name]
-    accepted = inspect.signature(bound).parameters
-    return bound(
-        **{argument: value for argument, value in arguments.items() if argument in accepted}
+def _lacking(name: str, known: Known) -> str:
+    """The options that a bound needs beside what is known."""
+    asked = {p.name: p for made in CELLS[name] for p in _parameters(made).values()}
+    return ", ".join(
+        "one of --epsilon, --mu, --rho" if p.name == "privacy" else "--" + p.name.replace("_", "-")
+        for p in asked.values()
+        if p.default is p.empty and p.name not in {*known, "price"}
     )
 
 
-def _flag(argument: str) -> str:
-    if argument == "privacy":
-        return "one of --epsilon, --mu, --rho"
-    return "--" + argument.replace("_", "-")
+def _call(name: str, known: Known) -> bounds.Certificate:
+    formula, *prices = CELLS[name]
+    for price in prices:
+        known = {**known, "price": _made(price, known)}
+    return _made(formula, known)
+
+
+def _made(of: Callable[..., Any], known: Known) -> Any:
+    return of(**{name: known[name] for name in _parameters(of) if name in known})
+
+
+def _value(made: bounds.Certificate) -> str:
+    return "1 (vacuous)" if made.vacuous else up_digits(made.value, 6)

@@ -1,46 +1,29 @@
 """From a checkpoint to certificates on disk and a figure of them."""
 
-from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any
 
 from pacdp import Settings, load_trained
-from pacdp.certify.gibbs import Progress
 from pacdp.cli.chains import diagnose_checkpoints, siblings
-from pacdp.cli.folder import provenance
-from pacdp.cli.private import PRIVATE
+from pacdp.cli.folder import PRIVATE, provenance
 from pacdp.cli.rederived import require_rederived
-from pacdp.cli.runtime import Runtime
+from pacdp.cli.runtime import AS_THE_RUN_SAYS, Certifying, Runtime
+from pacdp.cli.serial import Values
 
 
-def certify(
-    path: Path,
-    runtime: Runtime,
-    *,
-    failure_prob: float | None = None,
-    effort: Mapping[str, Any] = MappingProxyType({}),
-    seed: int = 0,
-    unlisted: Settings | None = None,
-    progress: Progress | None = None,
-) -> dict[str, Any]:
+def certify(path: Path, runtime: Runtime, how: Certifying = AS_THE_RUN_SAYS) -> Values:
     """The report ``pacdp-certificates/2`` of a checkpoint or of the run folder that holds it.
 
-    ``effort`` replaces fields of the run's own ``GibbsSettings``; what is not given comes from the run.
-    ``unlisted`` says who fixed the settings, and how many were tried on the run's examples.
+    What is not asked for comes from the run.
     """
     runtime.apply()
     trained = load_trained(path, data_root=runtime.data_root, device=runtime.device, in_bytes=True)
-    if unlisted is not None:
-        trained = replace(trained, fixed=unlisted)
+    trained = replace(trained, fixed=Settings.tried(how.tried, how.by))
     run = require_rederived(path, trained.checkpoint.header, n=trained.objective.n)
-    settings = replace(run.certify, **effort)
+    settings = replace(run.certify, **how.effort)
+    failure_prob = run.failure_prob if how.failure_prob is None else how.failure_prob
     assessment = trained.assess(
-        failure_prob=run.failure_prob if failure_prob is None else failure_prob,
-        settings=settings,
-        seed=seed,
-        progress=progress,
+        failure_prob=failure_prob, settings=settings, seed=how.seed, progress=how.progress
     )
     checkpoint = trained.checkpoint
     del trained  # with the examples: what diagnoses loads libraries of their size
@@ -55,5 +38,5 @@ def certify(
         **{name: header[name] for name in ("step", "loss", "sampler", "data")},
     }
     return assessment.to_dict(
-        subject=subject, provenance=provenance(device=runtime.device, seed=seed)
+        subject=subject, provenance=provenance(device=runtime.device, seed=how.seed)
     )

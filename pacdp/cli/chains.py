@@ -6,7 +6,6 @@ Diagnostics can refute stationarity, never prove it.
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from pacdp import load_checkpoint
 from pacdp.chains import Diagnosis, Trace
@@ -16,6 +15,7 @@ from pacdp.cli.console import showing
 from pacdp.cli.folder import Folder, read_json, write_json
 from pacdp.cli.replacing import require_replaceable
 from pacdp.cli.runtime import Training
+from pacdp.cli.serial import Values
 from pacdp.cli.sweep.batches import carry_out
 from pacdp.cli.sweep.jobs import Job
 from pacdp.cli.sweep.kinds import SAMPLER
@@ -28,9 +28,7 @@ def chain_folder(out: Path, chain: int) -> Path:
     return out / f"chain-{chain:02d}"
 
 
-def train_chains(
-    run: Run, out: Path, how: Training, chains: int, workers: Workers
-) -> dict[str, Any]:
+def train_chains(run: Run, out: Path, how: Training, chains: int, workers: Workers) -> Values:
     """Carry out chains 0, 1, ... of a run, each in its own folder, over the workers, and diagnose them.
 
     Raises:
@@ -52,7 +50,7 @@ def train_chains(
     ]
     failed: dict[str, list[int]] = {}
     with showing(f"{chains} chains of {run.title}") as report:
-        for chain, error in carry_out(jobs, outs, how.heard(report), workers=workers):
+        for chain, error in carry_out(jobs, outs, replace(how, report=report), workers=workers):
             if error:
                 failed.setdefault(error, []).append(chain)
     if failed:

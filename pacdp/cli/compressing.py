@@ -1,19 +1,19 @@
 """Runs of `pacdp compress`: a learner on records that it picks, in a folder, and its certificate (pacdp.compress)."""
 
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
 from pacdp import compress, load_checkpoint
+from pacdp.certify.evidence import Settings
 from pacdp.certify.examples import BoundSet
-from pacdp.certify.settings import Settings
 from pacdp.cli.folder import Folder, provenance
-from pacdp.cli.runtime import Runtime, Training
-from pacdp.cli.serial import JOINED_LATER, from_dict, to_dict
+from pacdp.cli.runtime import Certifying, Runtime, Training
+from pacdp.cli.serial import Values, from_dict, later, record, to_dict
 from pacdp.compress import Adam, Chained, Groups, KernelRidge, Stop
 from pacdp.compress.certify import assess, outputs_of, rows_behind
 from pacdp.compress.learner import State
@@ -27,16 +27,16 @@ from pacdp.problem import Problem
 KIND = "compression/1"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Compression:
     """One compression: everything that determines its numbers."""
 
     KIND: ClassVar[str] = "compression"
-    problem: Problem = field(default_factory=Problem)
+    problem: Problem = Problem()
     """Data and labels; its network and loss are the learner's."""
     learner: Chained | Adam | KernelRidge
-    groups: Groups = field(default_factory=Groups)
-    stop: Stop = field(default_factory=Stop)
+    groups: Groups = Groups()
+    stop: Stop = Stop()
     expected: tuple[int, ...] = ()
     """Numbers of kept records that were expected, from other rows."""
     failure_prob: float = 0.05
@@ -47,18 +47,15 @@ class Compression:
     chosen_on_test: bool = False
     """The settings were chosen on rows of the test set, which then says nothing that is certain of the network."""
     seed: int = 0
-    start_size: int = field(default=0, metadata=JOINED_LATER)
+    start_size: int = later(0)
     """Examples, drawn with the seed, that a head start learns from; the others are the sample."""
-    start_steps: int = field(default=0, metadata=JOINED_LATER)
+    start_steps: int = later(0)
     """The learner's steps on these."""
 
     def __post_init__(self) -> None:
-        if (self.start_size > 0) != (self.start_steps > 0) or min(
-            self.start_size, self.start_steps
-        ) < 0:
-            raise ValueError(
-                f"start_size and start_steps go together, got {self.start_size} and {self.start_steps}"
-            )
+        size, steps = self.start_size, self.start_steps
+        if (size > 0) != (steps > 0) or min(size, steps) < 0:
+            raise ValueError(f"start_size and start_steps go together, got {size} and {steps}")
         if self.start_size and isinstance(self.learner, KernelRidge):
             raise ValueError(
                 "start_size must be 0 for a kernel machine: it is solved anew in every round"
@@ -72,16 +69,8 @@ class Compression:
     @property
     def algorithm(self) -> str:
         """What is inside."""
-        return (
-            self.learner.sampler.name
-            if isinstance(self.learner, Chained)
-            else type(self.learner).__name__
-        )
-
-    def data(self, runtime: Runtime) -> tuple[BoundSet, BoundSet]:
-        """The sample and the test set."""
-        sample, test, _ = self.parts(runtime)
-        return sample, test
+        learner = self.learner
+        return learner.sampler.name if isinstance(learner, Chained) else type(learner).__name__
 
     def parts(self, runtime: Runtime) -> tuple[BoundSet, BoundSet, Dataset | None]:
         """The sample, the test set, and what a head start learns from.
@@ -89,15 +78,21 @@ class Compression:
         Raises:
             ValueError: a head start by examples of data whose people are the records.
         """
+
+        def of(data: Dataset) -> BoundSet:
+            return BoundSet.part(
+                data if self.by_person else replace(data, people=None, unit="example")
+            )
+
         train, test = self.problem.data(root=runtime.data_root)
         if not self.start_size:
-            return self._of(train), self._of(test), None
+            return of(train), of(test), None
         if train.people is not None and self.by_person:
             raise ValueError(f"start_size must be 0 for {train.name}, whose records are people: a head start is drawn "
                              "by example")  # fmt: skip
         sizes = {"start": self.start_size, "sample": train.n - self.start_size}
         parts = make_splits(train.n, sizes=sizes, seed=self.seed)
-        return self._of(train.subset(parts["sample"])), self._of(test), train.subset(parts["start"])
+        return of(train.subset(parts["sample"])), of(test), train.subset(parts["start"])
 
     def head_start(self, rows: Dataset | None) -> tuple[State, Rows | None]:
         """The learner's state after its steps on these rows, and their hashes; nothing without rows."""
@@ -106,9 +101,6 @@ class Compression:
         learner = replace(self.learner, steps=self.start_steps)
         inputs, labels = torch.tensor(rows.inputs), torch.tensor(rows.labels)
         return learner.train(None, inputs, labels, round=1, seed=self.seed + 1), rows.rows()
-
-    def _of(self, data: Dataset) -> BoundSet:
-        return BoundSet.part(data if self.by_person else replace(data, people=None, unit="example"))
 
     def settings(self, test: BoundSet, tried: int = 1) -> Settings:
         """Who fixed them, and how many were tried on the sample."""
@@ -120,7 +112,7 @@ class Compression:
         return Settings.tried(tried, "whoever wrote the recipe or gave its fields")
 
 
-def run(config: Compression, out: Path, how: Training) -> dict[str, Any]:
+def run(config: Compression, out: Path, how: Training) -> Values:
     """Carry out ``config`` in folder ``out``; returns its result, as written to ``result.json``.
 
     Killed at any moment it goes on with ``how.resume`` from its last checkpoint, to the same network, bit for bit.
@@ -151,13 +143,14 @@ def _found(config: Compression, how: Training, folder: Folder) -> Report:
     start, start_rows = config.head_start(before)
     done = load_checkpoint(folder.checkpoint).header["step"] if folder.checkpoint.is_file() else 0
     folder.keep_rows(up_to_step=done, expected=range(1, done + 1))
-    errors: list[int] = []
+    most = 1
 
     def told(line: Round) -> None:
+        nonlocal most
         row = {"step": line.number, "picked": line.picked, "errors": line.errors, "kept": line.kept}
         folder.append_row(row)
-        errors.append(line.errors)
-        how.report(max(1, *errors) - line.errors, max(1, *errors), row)
+        most = max(most, line.errors)
+        how.report(most - line.errors, most, row)
 
     return compress(
         config.learner, data, test=test, groups=config.groups, stop=config.stop, expected=config.expected,
@@ -168,12 +161,17 @@ def _found(config: Compression, how: Training, folder: Folder) -> Report:
     ).report  # fmt: skip
 
 
-def compute(config: Compression, how: Training, out: Path) -> dict[str, Any]:
+def compute(config: Compression, how: Training, out: Path) -> Values:
     """The report of a run in a folder, for studies."""
-    found = _found(config, how, Folder(out))
-    return found.to_dict(
-        subject=_subject(out), provenance=provenance(device=how.device, seed=config.seed)
-    )
+    return _told(_found(config, how, Folder(out)), out, how, config)
+
+
+def _told(found: Report, out: Path, runtime: Runtime, config: Compression) -> Values:
+    checkpoint = load_checkpoint(out)
+    step, content = checkpoint.header["step"], checkpoint.content_hash
+    subject = {"checkpoint": str(out), "content_hash": content, "step": step}
+    made_by = provenance(device=runtime.device, seed=config.seed)
+    return found.to_dict(subject=subject, provenance=made_by)
 
 
 class Finished(NamedTuple):
@@ -233,25 +231,11 @@ def finished(path: Path, runtime: Runtime) -> Finished:
     return Finished(config, trace, data, test, None if before is None else before.rows())
 
 
-def certified(
-    path: Path, runtime: Runtime, *, failure_prob: float | None = None, tried: int = 1
-) -> dict[str, Any]:
+def certified(path: Path, runtime: Runtime, how: Certifying) -> Values:
     """The report ``pacdp-certificates/2`` of a finished run's folder: its errors are counted again.
 
     Raises:
         CheckpointError: as :func:`finished`.
     """
     found, folder = finished(path, runtime), path if path.is_dir() else path.parent
-    made_by = provenance(device=runtime.device, seed=found.config.seed)
-    return found.assess(failure_prob, tried=tried).to_dict(
-        subject=_subject(folder), provenance=made_by
-    )
-
-
-def _subject(out: Path) -> dict[str, Any]:
-    checkpoint = load_checkpoint(out)
-    return {
-        "checkpoint": str(out),
-        "content_hash": checkpoint.content_hash,
-        "step": checkpoint.header["step"],
-    }
+    return _told(found.assess(how.failure_prob, tried=how.tried), folder, runtime, found.config)

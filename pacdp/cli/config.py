@@ -1,24 +1,24 @@
 """What a chain's run is: `Run` decides its numbers."""
 
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, get_args
+from typing import ClassVar, get_args
 
+from bounds._check import open_probability
 from pacdp.algorithms import SGD, Settings
 from pacdp.certify.gibbs import GibbsSettings
-from pacdp.chains import Thinning
-from pacdp.cli.serial import JOINED_LATER, digest
+from pacdp.cli.serial import Values, digest, later, record
+from pacdp.errors import require_positive
 from pacdp.problem import Problem
 from pacdp.step.langevin import DELTA
 from pacdp.step.planned_steps import Plan, Stopping
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Run:
     """One training run: everything that determines its numbers."""
 
     KIND: ClassVar[str] = "chain"
-    problem: Problem = field(default_factory=Problem)
-    sampler: Settings = field(default_factory=SGD)
+    problem: Problem = Problem()
+    sampler: Settings = SGD()
     epochs: float = 10.0
     """Passes over the training set, counting every minibatch gradient."""
     records: int = 10
@@ -27,9 +27,9 @@ class Run:
     """The seed of the first weights, and of the chain where it is ``reproducible``."""
     chain: int = 0
     """Which of the seed's independent chains this is."""
-    track: GibbsSettings = field(default_factory=GibbsSettings)
+    track: GibbsSettings = GibbsSettings()
     """Effort on the Gibbs classifier at each record (Entropy-SG(L)D only)."""
-    certify: GibbsSettings = field(default_factory=GibbsSettings)
+    certify: GibbsSettings = GibbsSettings()
     """Effort on the Gibbs classifier when the checkpoint is certified."""
     failure_prob: float = 0.05
     snapshots: int = 0
@@ -37,28 +37,23 @@ class Run:
     their predictions is judged on the test set."""
     snapshot_burn_in: float = 0.5
     """Share of the run without snapshots."""
-    stopping: Stopping = field(default="planned", metadata=JOINED_LATER)
+    stopping: Stopping = later("planned")
     """What certificates of a clipped chain pay for its number of steps. planned: all steps of the run, whenever it
     stops; listed: the steps made, at the failure probability over the number of records, at each of which it may end.
     """
-    reproducible: bool = field(default=True, metadata=JOINED_LATER)
+    reproducible: bool = later(True)
     """Draw batches and noise from the seed too. Whoever knows the seed can subtract the noise: for tests and published
     benchmarks on public data alone. Without it they come from a key of the operating system, which the run's checkpoint
     keeps; with a clip norm only."""
 
     def __post_init__(self) -> None:
-        if not (self.epochs > 0 and self.records >= 1):
+        require_positive(epochs=self.epochs, records=self.records)
+        open_probability(failure_prob=self.failure_prob)
+        if min(self.chain, self.snapshots) < 0 or not 0 <= self.snapshot_burn_in < 1:
             raise ValueError(
-                f"expected epochs > 0 and records >= 1, got {self.epochs} and {self.records}"
+                "expected chain >= 0, snapshots >= 0 and 0 <= snapshot_burn_in < 1, got "
+                f"{self.chain}, {self.snapshots} and {self.snapshot_burn_in}"
             )
-        if self.snapshots < 0 or not 0 <= self.snapshot_burn_in < 1:
-            raise ValueError(
-                f"expected snapshots >= 0 and 0 <= snapshot_burn_in < 1, got {self.snapshots}, {self.snapshot_burn_in}"
-            )
-        if self.chain < 0:
-            raise ValueError(f"expected chain >= 0, got {self.chain}")
-        if not 0 < self.failure_prob < 1:
-            raise ValueError(f"expected 0 < failure_prob < 1, got {self.failure_prob}")
         if self.stopping not in get_args(Stopping):
             raise ValueError(
                 f"expected stopping to be 'planned' or 'listed', got {self.stopping!r}"
@@ -80,14 +75,12 @@ class Run:
             return False
         return True
 
-    def thinning(self, steps: int) -> Thinning | None:
-        """Which of ``steps`` steps leave a snapshot."""
-        if not self.snapshots:
-            return None
-        burn_in = int(self.snapshot_burn_in * steps)
-        return Thinning(
-            burn_in=burn_in, every=max(1, (steps - burn_in) // self.snapshots), keep=self.snapshots
-        )
+    def snapshot_steps(self, n: int) -> tuple[int, ...]:
+        """The steps, in order, that leave a snapshot."""
+        steps = self.steps(n)
+        first = int(self.snapshot_burn_in * steps)
+        every = max(1, (steps - first) // max(1, self.snapshots))
+        return tuple(range(first + every, steps + 1, every))[: self.snapshots]
 
     def steps(self, n: int) -> int:
         """Sampler steps that make ``epochs`` passes over ``n`` examples."""
@@ -112,7 +105,7 @@ class Run:
         return digest(self)
 
     @property
-    def relation(self) -> dict[str, Any]:
+    def relation(self) -> Values:
         """The delta and the neighbours of its epsilons, where it promises privacy."""
         return {"delta": DELTA, "adjacency": "replace-one"}
 

@@ -7,10 +7,9 @@ setting was chosen for any of those errors.
 
 from collections.abc import Callable
 from concurrent.futures import Future, ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors.torch import save
@@ -24,64 +23,45 @@ from pacdp.certify.foreign import file_hash
 from pacdp.certify.gibbs import GibbsSettings
 from pacdp.cli import certifying
 from pacdp.cli.folder import Folder, provenance
+from pacdp.cli.reading import Reading
 from pacdp.cli.recipes import recipe
 from pacdp.cli.replacing import write_report
 from pacdp.cli.run import train
 from pacdp.cli.runtime import Runtime, Training
+from pacdp.cli.serial import record
 from pacdp.data import Rows, load, make_splits
-from pacdp.losses import error_count, in_error
+from pacdp.losses import in_error
 from pacdp.store.files import replacing
 
 LEARNT_FROM, COUNTED = 637, 800
 EPOCHS, _BATCH, _STEP_SIZE = 40, 64, 6e-3
 _TURN, _STRETCH, _SHIFT = 0.2, 0.1, 0.2  # radians, share of the size, share of half the width
 _CHAIN_EPOCHS = 40.0
-_FIRST_LINE = "dp_pac_bayes"
+_OPTIMISTIC = "dp_pac_bayes"
+Shown = tuple[bounds.Certificate, float]
+"""A certificate beside the share of errors on the test part."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Demonstration:
     """What the demonstration found: the sentences, and what the picture shows."""
 
-    report: dict[str, Any]
-    chain: dict[str, Any]
-    errors: list[tuple[float, float]]
-    """After each epoch, on the digits that the network learns from and on those of the test part."""
+    shown: tuple[Shown, Shown]
+    """The network's certificate, and Entropy-SGLD's optimistic one."""
     inputs: Tensor
     predicted: Tensor
     wrong: Tensor
     """Of the test part: float32 [360, 1, 8, 8], int64 [360], bool [360]."""
 
-    @property
-    def certificate(self) -> bounds.Certificate:
-        """The network's certificate."""
-        return bounds.Certificate.from_dict(self.report["certificates"][0])
-
-    @property
-    def optimistic(self) -> bounds.Certificate:
-        """The optimistic certificate of Entropy-SGLD's classifier."""
-        found = [each for each in self.chain["certificates"] if each["name"] == _FIRST_LINE]
-        return bounds.Certificate.from_dict(found[0])
-
-    @property
-    def measured(self) -> float:
-        """The network's share of errors on the test part."""
-        return _mean(self.report, "your network", "test")
-
-    @property
-    def optimistic_measured(self) -> float:
-        """The share of errors of Entropy-SGLD's classifier on the test part."""
-        return _mean(self.chain, self.optimistic.of, "test")
-
     def sentences(self) -> list[str]:
         """What is certain of the network first; then the optimistic bound, and why it has an asterisk."""
-        sure = f"{confidence(self.certificate.failure_prob)} confidence"
-        most, seen = f"{percent(self.certificate.value)}%", f"{percent(self.measured)}%"
-        other = f"at most {percent(self.optimistic.value)}%*, measured {percent(self.optimistic_measured)}%"
+        (made, seen), (optimistic, other) = self.shown
+        sure = confidence(made.failure_prob)
+        said = f"at most {percent(optimistic.value)}%*, measured {percent(other)}%"
         return [
-            f"Error on new digits at most {most} ({sure}), measured {seen}.",
-            headline(self.certificate),
-            f"Entropy-SGLD, which learns the same digits with noise and from all of them, says: {other}.",
+            f"Error on new digits at most {percent(made.value)}% ({sure} confidence), measured {percent(seen)}%.",
+            headline(made),
+            f"Entropy-SGLD, which learns the same digits with noise and from all of them, says: {said}.",
             "* This number is optimistic: it needs a Markov chain that has converged, and nothing shows that it has.",
         ]
 
@@ -97,18 +77,15 @@ def demonstrate(out: Path, runtime: Runtime, report: Callable[[int, int], None])
     )  # the same numbers with any number of cores
     runtime.apply()
     folder = Folder(out)
-    with folder.lock():
+    # Entropy-SGLD beside the network, in a process of its own: its kernels are compiled at the first run
+    with folder.lock(), ProcessPoolExecutor(1, mp_context=get_context("spawn")) as beside:
         folder.clear()
-        # Entropy-SGLD beside the network, in a process of its own: its kernels are compiled at the first run
-        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as beside:
-            chain = beside.submit(
-                _entropy_sgld, out / "entropy-sgld", runtime, epochs=_CHAIN_EPOCHS
-            )
-            return _demonstrated(folder, chain, report)
+        chain = beside.submit(_entropy_sgld, out / "entropy-sgld", runtime, epochs=_CHAIN_EPOCHS)
+        return _demonstrated(folder, chain, report)
 
 
 def _demonstrated(
-    folder: Folder, beside: "Future[dict[str, Any]]", report: Callable[[int, int], None]
+    folder: Folder, beside: "Future[Shown]", report: Callable[[int, int], None]
 ) -> Demonstration:
     data, test = load("digits")
     parts = make_splits(data.n, sizes={"learnt": LEARNT_FROM, "counted": COUNTED}, seed=0)
@@ -117,40 +94,36 @@ def _demonstrated(
         BoundSet.part(data, parts["counted"]),
         BoundSet.part(test),
     )
-    network, errors = _trained(learnt, fresh, lambda done, total: report(3 * done, 4 * total))
+    network = _trained(learnt, lambda done, total: report(3 * done, 4 * total))
     rows = Rows.of(data.inputs[parts["learnt"].indices], data.labels[parts["learnt"].indices])
     found = certify(network, counted, seen=rows, ask="error")
     with torch.no_grad():
         logits = network(fresh.inputs)
-    wrong = int(error_count(logits, fresh.labels))
-    seen = Measured(
-        of="your network", on="test", loss="zero-one", mean=wrong / fresh.n, n=fresh.n, errors=wrong
-    )
+    wrong = in_error(logits, fresh.labels)
+    errors_seen = int(wrong.sum())
+    seen = Measured(of="your network", on="test", loss="zero-one", mean=errors_seen / fresh.n, n=fresh.n,
+                    errors=errors_seen)  # fmt: skip
     path = folder.path / "network.safetensors"
     with replacing(path) as file:
         file.write(save({name: value.contiguous() for name, value in network.state_dict().items()}))
     subject = {"checkpoint": str(path), "content_hash": file_hash(path)}
     made = replace(found, measured=(*found.measured, seen))
-    written = made.to_dict(subject=subject, provenance=provenance(device="cpu", seed=0))
-    write_report(folder.certificates, written)
-    chain = beside.result()
+    made_by = provenance(device="cpu", seed=0)
+    write_report(folder.certificates, made.to_dict(subject=subject, provenance=made_by))
+    shown = (found.certificates[0], seen.mean), beside.result()
     report(1, 1)
     return Demonstration(
-        report=written, chain=chain, errors=errors, inputs=fresh.inputs, predicted=logits.argmax(dim=1),
-        wrong=in_error(logits, fresh.labels),
-    )  # fmt: skip
+        shown=shown, inputs=fresh.inputs, predicted=logits.argmax(dim=1), wrong=wrong
+    )
 
 
-def _trained(
-    learnt: BoundSet, fresh: BoundSet, report: Callable[[int, int], None]
-) -> tuple[nn.Module, list[tuple[float, float]]]:
+def _trained(learnt: BoundSet, report: Callable[[int, int], None]) -> nn.Module:
     """A small convolutional network, trained on digits that are turned, stretched and shifted a little."""
     generator = torch.Generator().manual_seed(0)
     network = _first_network(generator)
     steps = EPOCHS * (learnt.n // _BATCH)
     optimizer = torch.optim.AdamW(network.parameters(), lr=_STEP_SIZE, weight_decay=0.02)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, _STEP_SIZE, total_steps=steps)
-    errors: list[tuple[float, float]] = []
     for epoch in range(EPOCHS):
         for places in torch.randperm(learnt.n, generator=generator).split(_BATCH)[
             : learnt.n // _BATCH
@@ -161,13 +134,8 @@ def _trained(
             loss.backward()
             optimizer.step()
             schedule.step()
-        with torch.no_grad():
-            seen, new = (
-                error_count(network(each.inputs), each.labels) / each.n for each in (learnt, fresh)
-            )
-        errors.append((seen, new))
         report(epoch + 1, EPOCHS)
-    return network.eval(), errors
+    return network.eval()
 
 
 def _first_network(generator: torch.Generator) -> nn.Module:
@@ -197,7 +165,7 @@ def _moved(inputs: Tensor, generator: torch.Generator) -> Tensor:
     return functional.grid_sample(inputs, grid, align_corners=False)
 
 
-def _entropy_sgld(out: Path, runtime: Runtime, *, epochs: float) -> dict[str, Any]:
+def _entropy_sgld(out: Path, runtime: Runtime, *, epochs: float) -> Shown:
     """The chain of the paper on the same ten digits, certified under its hypothesis of convergence."""
     runtime.apply()
     effort = GibbsSettings(epochs=12.0, prior_draws=40, test_draws=20)
@@ -207,13 +175,6 @@ def _entropy_sgld(out: Path, runtime: Runtime, *, epochs: float) -> dict[str, An
     train(run, out, Training.on(runtime, force=True))
     found = certifying.certify(out, runtime)
     write_report(Folder(out).certificates, found)
-    return found
-
-
-def _mean(report: dict[str, Any], of: str, on: str) -> float:
-    wanted = (of, on, "zero-one")
-    return next(
-        float(one["mean"])
-        for one in report["measured"]
-        if (one["of"], one["on"], one["loss"]) == wanted
-    )
+    told = Reading(found)
+    (made,) = (one for one in told.certificates if one.name == _OPTIMISTIC)
+    return made, told.error(made) or 0.0

@@ -11,13 +11,11 @@ kept in the private folder, so that a second export of the same run at the same 
 import math
 import os
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from bounds._check import json_value
-from bounds.accounting import Composed, Event, event_to_dict
+from bounds.accounting import Composed, event_to_dict
 from pacdp import Report, Settings, certify, load_checkpoint
 from pacdp.certify.examples import Unit
 from pacdp.certify.released_counts import ReleasedErrors, released_errors
@@ -25,8 +23,8 @@ from pacdp.cli.folder import Folder, provenance, write_json
 from pacdp.cli.leaving import Leaving, leaving
 from pacdp.cli.private.books import counted_beside, counting
 from pacdp.cli.runtime import Runtime
-from pacdp.cli.serial import to_dict
-from pacdp.cli.terminal import word
+from pacdp.cli.serial import Values, to_dict
+from pacdp.cli.terminal import messages, refusing, word
 from pacdp.resume import export
 from pacdp.step.noise import SystemRandomness
 from pacdp.store.canonical import digest
@@ -50,8 +48,7 @@ def export_run(
     tried: int = 1,
     correct: bool = False,
     seeded_for_tests: bool = False,
-    tell: Callable[[str], None] = lambda sentence: None,
-) -> dict[str, Any]:
+) -> Values:
     """Write the folder ``out`` of a finished private run, all of it or none, and return its report of certificates.
 
     Args:
@@ -61,7 +58,6 @@ def export_run(
         tried: how many settings were tried on the run's examples, each of which the certificate pays for.
         correct: enter a run that no ledger counts into this one, before anything else.
         seeded_for_tests: export a run whose noise came from a seed, marked as what protects nobody.
-        tell: called with a sentence on what was released, or found released already.
 
     Raises:
         Overdrawn: the ledger's limit would be passed; nothing was released.
@@ -69,7 +65,12 @@ def export_run(
             or no ledger, or another one, counts it.
     """
     folder = Folder(run)
-    _require_room(run, out)
+    if os.path.lexists(out):
+        raise ValueError(f"{out} exists: give the name of a folder that is not there yet")
+    if Path(os.path.realpath(out)).is_relative_to(os.path.realpath(run)):
+        raise ValueError(
+            f"{out} lies in the private folder {run}: give a place of its own to what may be published"
+        )
     if not folder.checkpoint.is_file():
         raise ValueError(
             f"{run} holds no private run, nor any other: give the folder of one that pacdp train has left"
@@ -87,74 +88,58 @@ def export_run(
         if std_n * 6.0 > one.bound.units:
             raise ValueError(f"std_n = {std_n:g} is too much noise for so few records: give a smaller --std-n, which "
                              "costs more epsilon")  # fmt: skip
-        cost = _cost(
-            one,
-            ReleasedErrors(
-                errors=0, n=0, std_errors=std_errors, std_n=std_n, unit=one.bound.unit
-            ).event,
+        asked = ReleasedErrors(
+            errors=0, n=0, std_errors=std_errors, std_n=std_n, unit=one.bound.unit
         )
+        together = Composed(events=(one.event, asked.event))
+        epsilon = one.spent(together).upper
+        if math.isinf(epsilon):
+            raise ValueError("epsilon of what would leave is unbounded: give a larger --std-errors and --std-n, of a "
+                             "run whose own epsilon is finite")  # fmt: skip
         ledger = ledger or counted_beside(run, one.checkpoint.header)
-        book = _counted(run, ledger, one, correct=correct, tell=tell)
+        book = _counted(run, ledger, one, correct=correct)
         held: list[ReleasedErrors] = []
 
         def release(errors: float, n: int, unit: Unit) -> ReleasedErrors:
-            asked = ReleasedErrors(
-                errors=errors, n=n, std_errors=std_errors, std_n=std_n, unit=unit
-            )
-            held.append(_released_once(run / "released.json", one, asked, book, tell))
+            made = replace(asked, errors=errors, n=n, unit=unit)
+            held.append(_released_once(run / "released.json", one, made, book))
             return held[0]
 
-        found = certify(
-            one.predictor,
-            one.bound,
-            prior=one.source,
-            failure_prob=failure_prob / one.charged.stopping_times,
-            settings=Settings.tried(tried),
-            release=release,
+        found = one.told(
+            certify(
+                one.predictor,
+                one.bound,
+                prior=one.source,
+                failure_prob=failure_prob / one.charged.stopping_times,
+                settings=Settings.tried(tried),
+                release=release,
+            )
         )
-        found = one.told(found)
-        seeded = {"seeded": SEEDED} if one.seeded else {}
-        details = {**found.details, "counts": {**held[0].to_dict(), "with_the_run": cost}, **seeded}
-        return _written(
-            out, one, replace(found, details=details), remark=SEEDED if one.seeded else ""
-        )
+        cost = {"event": event_to_dict(together), "epsilon": epsilon, **one.config.relation}
+        details = {**found.details, "counts": {**held[0].to_dict(), "with_the_run": cost}}
+        if one.seeded:
+            details["seeded"] = SEEDED
+        return _written(out, one, replace(found, details=details), SEEDED if one.seeded else "")
 
 
-def _require_room(run: Path, out: Path) -> None:
-    if os.path.lexists(out):
-        raise ValueError(f"{out} exists: give the name of a folder that is not there yet")
-    if Path(os.path.realpath(out)).is_relative_to(os.path.realpath(run)):
-        raise ValueError(
-            f"{out} lies in the private folder {run}: give a place of its own to what may be published"
-        )
-
-
-def _counted(
-    run: Path, ledger: Path, one: Leaving, *, correct: bool, tell: Callable[[str], None]
-) -> Ledger:
+def _counted(run: Path, ledger: Path, one: Leaving, *, correct: bool) -> Ledger:
     """The ledger that counts the run's steps."""
     own = one.checkpoint.header.get("ledger")
     if own is not None:
         return counting(ledger, own["receipt"])
     book = Ledger.load(ledger) if (ledger / "ledger.jsonl").exists() else None
-    entered = book is not None and any(
-        (entry.stretch.kind, entry.stretch.run) == ("correction", _name(one, book))
-        for entry in book.entries
-    )
-    if not (entered or correct):
+    known = [(entry.stretch.kind, entry.stretch.run) for entry in (book.entries if book else ())]
+    if book and ("correction", _name(one, book)) in known:
+        return book
+    if not correct:
         raise ValueError(
             f"the steps of {run} are counted in no ledger: give --correct to enter them into {ledger}, which cannot be "
             "undone"
         )
     book = book or Ledger.open(ledger)
-    if not entered:
-        book.correct(
-            event=one.event,
-            unit=one.bound.unit,
-            label="trained without a ledger, exported",
-            run=_name(one, book),
-        )
-        tell(f"the steps of {run} are entered into {ledger} as a correction")
+    label = "trained without a ledger, exported"
+    book.correct(event=one.event, unit=one.bound.unit, label=label, run=_name(one, book))
+    messages.print(f"the steps of {run} are entered into {ledger} as a correction")
     return book
 
 
@@ -166,92 +151,53 @@ def _name(one: Leaving, book: Ledger) -> str:
     return book.stream(keyed_by=["run", one.checkpoint.content_hash], settings=None).numbers[:16]
 
 
-def _released_once(
-    kept: Path, one: Leaving, asked: ReleasedErrors, book: Ledger, tell: Callable[[str], None]
-) -> ReleasedErrors:
+def _released_once(kept: Path, one: Leaving, asked: ReleasedErrors, book: Ledger) -> ReleasedErrors:
     """The counts of ``asked`` with noise: those that were released before of this checkpoint, or new ones."""
     content = one.checkpoint.content_hash
-    before = _kept(kept) if kept.is_file() else {}
-    known = before.get("counts")
-    if known and (known.event, known.unit, before["of"]) == (asked.event, asked.unit, content):
-        book.require(known.receipt)
-        tell(
-            "errors and n were released before with this noise: the same numbers leave again, at no further cost"
-        )
-        return known
+    known = None
+    if kept.is_file():
+        again = "restore it, or remove it to release the counts again, for more epsilon"
+        with refusing(f"{kept} is damaged", KeyError, TypeError, ValueError, or_else=again):
+            record = json_value(kept.read_text())
+            if record["format"] != COUNTS:
+                raise ValueError(f"it is of format {record['format']!r}")
+            if record.pop("hash") != digest(record):
+                raise ValueError("its counts have another hash than it says")
+            known = ReleasedErrors(**record["counts"], receipt=record["receipt"])
+        if (known.event, known.unit, record["of"]) == (asked.event, asked.unit, content):
+            book.require(known.receipt)
+            messages.print(
+                "errors and n were released before with this noise: the same numbers leave again, at no further cost"
+            )
+            return known
     made = released_errors(
-        asked.errors if asked.unit == "person" else int(asked.errors),
-        int(asked.n),
-        std_errors=asked.std_errors,
-        std_n=asked.std_n,
-        randomness=SystemRandomness(),
-        ledger=book,
-        run=_name(one, book),
-        unit=asked.unit,
+        asked.errors if asked.unit == "person" else int(asked.errors), int(asked.n), std_errors=asked.std_errors,
+        std_n=asked.std_n, randomness=SystemRandomness(), ledger=book, run=_name(one, book), unit=asked.unit,
         label="errors and n, exported",
-    )
+    )  # fmt: skip
     record = {
-        "format": COUNTS,
-        "of": content,
-        "counts": made.to_dict(),
-        "receipt": dict(made.receipt or {}),
-    }
+        "format": COUNTS, "of": content, "counts": made.to_dict(), "receipt": dict(made.receipt or {}),
+    }  # fmt: skip
     write_json(kept, {**record, "hash": digest(record)})
     again = ", once more" if known else ""
-    tell(
+    messages.print(
         f"errors and n are released{again} with noise {made.std_errors:g} and {made.std_n:g}, counted in {book.folder}"
     )
     return made
 
 
-def _kept(path: Path) -> dict[str, Any]:
-    """What a run's folder keeps of the counts that were released."""
-    try:
-        record = json_value(path.read_text())
-        if record["format"] != COUNTS:
-            raise ValueError(f"it is of format {record['format']!r}")
-        if record.pop("hash") != digest(record):
-            raise ValueError("its counts have another hash than it says")
-        return {
-            "of": record["of"],
-            "counts": ReleasedErrors(**record["counts"], receipt=record["receipt"]),
-        }
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"{path} is damaged ({error}): restore it, or remove it to release the counts again, for more epsilon"
-        ) from error
-
-
-def _cost(one: Leaving, counts: Event) -> dict[str, Any]:
-    """What the run and its released counts cost together; ValueError if that is no privacy at all."""
-    event: Event = Composed(events=(one.event, counts))
-    epsilon = one.spent(event).upper
-    if math.isinf(epsilon):
-        raise ValueError("epsilon of what would leave is unbounded: give a larger --std-errors and --std-n, of a run "
-                         "whose own epsilon is finite")  # fmt: skip
-    return {
-        "event": event_to_dict(event),
-        "epsilon": epsilon,
-        **one.config.relation,
-    }
-
-
-def _written(out: Path, one: Leaving, found: Report, *, remark: str) -> dict[str, Any]:
+def _written(out: Path, one: Leaving, found: Report, remark: str) -> Values:
     """Write the folder beside its place, and move it there once it is whole; the report in it."""
     remove_partial(out)
     partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
-    made = provenance(device="cpu", seed=0)
+    made, run = provenance(device="cpu", seed=0), to_dict(one.config)
+    weights = partial / "weights.safetensors"
+    settings = {"format": FORMAT, "run": run, "config_hash": digest(run), "unit": one.bound.unit,
+                "remarks": [*one.config.public, *([remark] if remark else [])]}  # fmt: skip
     try:
         partial.mkdir(parents=True)
-        weights = partial / "weights.safetensors"
-        export(
-            weights,
-            weights=one.checkpoint.model,
-            event=one.event,
-            adjacency=one.config.relation["adjacency"],
-            snapshots=one.snapshots,
-            remark=remark,
-        )
+        export(weights, weights=one.checkpoint.model, event=one.event, adjacency=one.config.relation["adjacency"],
+               snapshots=one.snapshots, remark=remark)  # fmt: skip
         subject = {
             "checkpoint": weights.name,
             "content_hash": load_checkpoint(weights).content_hash,
@@ -259,7 +205,7 @@ def _written(out: Path, one: Leaving, found: Report, *, remark: str) -> dict[str
         }
         source = {name: made[name] for name in ("commit", "dirty", "versions")}
         report = found.to_dict(subject=subject, provenance=source)
-        write_json(partial / "settings.json", _settings(one, remark))
+        write_json(partial / "settings.json", settings)
         write_json(partial / "certificates.json", report)
         on_disk(partial)
         partial.rename(out)
@@ -271,15 +217,3 @@ def _written(out: Path, one: Leaving, found: Report, *, remark: str) -> dict[str
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return report
-
-
-def _settings(one: Leaving, remark: str) -> dict[str, Any]:
-    remarks = [*one.config.public, *([remark] if remark else [])]
-    run = to_dict(one.config)
-    return {
-        "format": FORMAT,
-        "run": run,
-        "config_hash": digest(run),
-        "unit": one.bound.unit,
-        "remarks": remarks,
-    }

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -20,7 +20,8 @@ from typing import Any, TypeVar
 
 from bounds._check import json_value
 from pacdp.cli.runtime import Runtime, Training
-from pacdp.cli.serial import from_dict, to_dict
+from pacdp.cli.serial import Values, from_dict, to_dict
+from pacdp.cli.terminal import refusing
 from pacdp.store.canonical import chained, digest, follows, parsed
 from pacdp.store.files import (
     Held,
@@ -35,6 +36,11 @@ from pacdp.store.files import (
 
 Config = TypeVar("Config")
 FORMAT = "pacdp-run/3"
+PRIVATE = (
+    "Private, not to be published: this depends on the training data beyond what epsilon covers (errors "
+    "counted without noise, hashes of the data). pacdp export writes the only folder that may leave."
+)
+"""What stands on everything that a private run leaves behind."""
 _ABOUT = ("format", "kind", "title")
 """What config.json says beside the configuration itself."""
 _RUN = ("config.json", "provenance.json", "metrics.jsonl", "checkpoint.safetensors", "result.json",
@@ -82,7 +88,7 @@ class Folder:
         values = self._settings()
         return from_dict(kind, {name: values[name] for name in values if name not in _ABOUT})
 
-    def _settings(self) -> dict[str, Any]:
+    def _settings(self) -> Values:
         values = read_json(self.config)
         if values.get("format") != FORMAT:
             made = read_json(self.provenance) if self.provenance.is_file() else {}
@@ -120,23 +126,20 @@ class Folder:
                 or another process is at work in it.
         """
         with self.lock():
-            if not how.force:
-                self._require_free(config, resume=how.resume)
+            if self.finished and not how.force:
+                raise ValueError(
+                    f"{self.path} holds a finished run: choose another --out, or overwrite it with --force"
+                )
+            if self.started and not how.force:
+                if not how.resume:
+                    raise ValueError(
+                        f"{self.path} holds an unfinished run: continue it with --resume, or overwrite it with --force"
+                    )
+                if self.config_of(type(config)) != config:
+                    raise ValueError(
+                        f"{self.path} holds a run of another configuration: choose another --out, or --force"
+                    )
             yield self.checkpoint.is_file() and not how.force
-
-    def _require_free(self, config: Any, *, resume: bool) -> None:
-        if self.finished:
-            raise ValueError(
-                f"{self.path} holds a finished run: choose another --out, or overwrite it with --force"
-            )
-        if self.started and not resume:
-            raise ValueError(
-                f"{self.path} holds an unfinished run: continue it with --resume, or overwrite it with --force"
-            )
-        if self.started and self.config_of(type(config)) != config:
-            raise ValueError(
-                f"{self.path} holds a run of another configuration: choose another --out, or --force"
-            )
 
     def begin(self, config: Any, runtime: Runtime, *, bytes_needed: int = 1_000_000) -> None:
         """Write the first files of a run, in the place of what pacdp wrote of an earlier one.
@@ -154,9 +157,19 @@ class Folder:
         write_json(self.config, about | to_dict(config))
         self.keep_rows(up_to_step=-1)
 
-    def finish(self, result: Mapping[str, Any]) -> dict[str, Any]:
+    def finish(self, result: Mapping[str, Any]) -> Values:
         """Write what the run found, beside the hashes of what that rests on; returns it."""
-        whole = {**result, "rests_on": self.content_hashes()}
+        from pacdp.store.checkpoint import (
+            load_checkpoint,
+        )  # torch: reports of predictions do without
+
+        made = load_checkpoint(self.checkpoint).content_hash if self.checkpoint.is_file() else None
+        rests_on = {
+            "config": digest(read_json(self.config)),
+            "metrics": self._last_hash() or None,
+            "checkpoint": made,
+        }
+        whole = {**result, "rests_on": rests_on}
         write_json(self.result, whole)
         return whole
 
@@ -178,7 +191,7 @@ class Folder:
             if snapshot.stem.removeprefix("snapshots-").isdecimal():
                 snapshot.unlink()
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[Values]:
         """The recorded rows; a last line cut short by a crash is left out.
 
         Raises:
@@ -208,29 +221,15 @@ class Folder:
         """Add a row and hand it to the disk."""
         add_line(self.metrics, _line(chained(row, after=self._last_hash())).encode())
 
-    def content_hashes(self) -> dict[str, str | None]:
-        """The hashes of configuration, recorded rows and checkpoint, where these exist."""
-        from pacdp.store.checkpoint import (
-            load_checkpoint,
-        )  # torch, for which reports of predictions do not wait
-
-        return {
-            "config": digest(read_json(self.config)) if self.config.is_file() else None,
-            "metrics": self._last_hash() or None,
-            "checkpoint": load_checkpoint(self.checkpoint).content_hash
-            if self.checkpoint.is_file()
-            else None,
-        }
-
     def _last_hash(self) -> str:
         rows = self._chained()
         return rows[-1]["hash"] if rows else ""
 
-    def _chained(self) -> list[dict[str, Any]]:
+    def _chained(self) -> list[Values]:
         """The rows with their hashes, each found to follow from the one before it."""
         if not self.metrics.is_file():
             return []
-        rows: list[dict[str, Any]] = []
+        rows: list[Values] = []
         *lines, _ = self.metrics.read_bytes().decode(errors="replace").split("\n")
         for number, line in enumerate(lines, start=1):
             row = parsed(line)
@@ -248,16 +247,16 @@ def _line(row: Mapping[str, Any]) -> str:
     return json.dumps(row, allow_nan=False) + "\n"
 
 
-@contextmanager
-def as_written(path: Path) -> Iterator[None]:
+def as_written(path: Path) -> AbstractContextManager[None]:
     """Say in a sentence, as a ValueError, that what was read in ``path`` lacks something or is of another kind."""
-    try:
-        yield
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
-        raise ValueError(
-            f"{path} holds a file that this version does not read ({type(error).__name__}: {error}): restore it, or "
-            "train and certify again"
-        ) from error
+    return refusing(
+        f"{path} holds a file that this version does not read",
+        KeyError,
+        TypeError,
+        AttributeError,
+        IndexError,
+        or_else="restore it, or train and certify again",
+    )
 
 
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
@@ -266,7 +265,7 @@ def write_json(path: Path, values: Mapping[str, Any]) -> None:
     _replace(path, json.dumps(dict(values), indent=2, allow_nan=False) + "\n")
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> Values:
     """Read a JSON object.
 
     Raises:
@@ -274,35 +273,20 @@ def read_json(path: Path) -> dict[str, Any]:
     """
     if path.exists() and not path.is_file():  # a device or a pipe has no end
         raise ValueError(f"{path} is no file: give that of a run or a report")
-    try:
+    if not path.exists():
+        raise ValueError(f"{path} is missing: give the folder of a run or an experiment")
+    again = "restore it or start the run again with --force"
+    with refusing(f"{path} cannot be read as JSON", or_else=again):
         values = json_value(path.read_text())
-    except FileNotFoundError as error:
-        raise ValueError(f"{path} is missing: give the folder of a run or an experiment") from error
-    except OSError as error:
-        raise ValueError(
-            f"{path} cannot be read ({error.strerror}): check it and its permissions"
-        ) from error
-    except (ValueError, RecursionError) as error:
-        raise ValueError(
-            f"{path} is no JSON ({error}): restore it or start the run again with --force"
-        ) from error
     if not isinstance(values, dict):
-        raise ValueError(
-            f"{path} holds no JSON object: restore it or start the run again with --force"
-        )
+        raise ValueError(f"{path} holds no JSON object: {again}")
     return values
 
 
-def provenance(*, device: str, seed: int) -> dict[str, Any]:
+def provenance(*, device: str, seed: int) -> Values:
     """What made a number: commit, whether code had changes that it does not hold, versions, device, command line, seed,
     time. Results that were written since the commit made nothing.
     """
-    versions = {"python": platform.python_version()}
-    for package in _PACKAGES:
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            versions[package] = "not installed"
     name = platform.machine()
     if device.startswith("cuda"):
         import torch
@@ -311,12 +295,23 @@ def provenance(*, device: str, seed: int) -> dict[str, Any]:
     return {
         "commit": _git("rev-parse", "HEAD"),
         "dirty": bool(_git("status", "--porcelain", "--untracked-files=no", "--", ":/", *_WRITTEN)),
-        "versions": versions,
+        "versions": {
+            "python": platform.python_version(),
+            **{one: installed(one) for one in _PACKAGES},
+        },
         "device": {"type": device, "name": name, "cpu_count": os.cpu_count()},
         "argv": [Path(sys.argv[0]).name, *sys.argv[1:]],
         "seed": seed,
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def installed(package: str) -> str:
+    """The version of a package, in words where there is none."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
 
 
 def require_space(path: Path, *, bytes_needed: int) -> None:

@@ -1,6 +1,6 @@
 """`pacdp certify` for weights that pacdp did not train: the user's own network and data, by `module:callable`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,27 +19,16 @@ from pacdp.certify import (
     certify,
 )
 from pacdp.certify.foreign import file_hash, law_of, load_into, read_weights
-from pacdp.certify.gaussian import Progress
 from pacdp.cli.commands.certify import Foreign
 from pacdp.cli.compressing import finished
 from pacdp.cli.folder import provenance
-from pacdp.cli.foreign_inputs import called, examples_of, fitting, indices_in, loss_of, rows_in
-from pacdp.cli.runtime import Runtime
+from pacdp.cli.foreign_inputs import called, examples_of, indices_in, loss_of, rows_in
+from pacdp.cli.runtime import Certifying, Runtime
+from pacdp.cli.serial import Values
 
 
-def certify_foreign(
-    path: Path,
-    given: Foreign,
-    runtime: Runtime,
-    *,
-    failure_prob: float,
-    seed: int = 0,
-    tried: int = 1,
-    progress: Progress | None = None,
-) -> dict[str, Any]:
+def certify_foreign(path: Path, given: Foreign, runtime: Runtime, how: Certifying) -> Values:
     """The report ``pacdp-certificates/2`` of a Gaussian around the weights in ``path``, or of the network as it is.
-
-    ``tried`` is how many settings were tried on these examples, each of which the certificates pay for.
 
     Raises:
         ValueError: something is missing or does not fit.
@@ -51,7 +40,7 @@ def certify_foreign(
             "rests on; --prior adds weights near these that did not see the examples"
         )
     source = _source(given)
-    if given.surrogate is not None and (given.prior or given.test or tried != 1):
+    if given.surrogate is not None and (given.prior or given.test or how.tried != 1):
         raise ValueError(
             "--surrogate goes without --prior, --test and --tried: its folder says what is known"
         )
@@ -62,48 +51,48 @@ def certify_foreign(
         )
     if given.loss is not None and (given.prior or given.surrogate):
         raise ValueError("--loss goes without --prior and --surrogate: these bound the 0-1 error")
-    common: dict[str, Any] = {
-        "failure_prob": failure_prob,
-        "settings": Settings.tried(tried),
-        "device": runtime.device,
-    }
+    common: Values = {"failure_prob": how.failure_prob or 0.05, "seen": source}
+    more = {"settings": Settings.tried(how.tried, how.by), "device": runtime.device}
     if given.surrogate is not None:
-        found = _beside(
-            module, path, given.surrogate, examples_of(given.data, "data"), source, failure_prob
-        )
+        found = _beside(module, path, given.surrogate, examples_of(given.data, "data"), common)
     elif given.prior is None:
-        found = _as_it_is(module, path, given, source, common)
+        network = load_into(module, read_weights(path), source=str(path)).to(runtime.device)
+        data = called(given.data, "data")
+        test = None if given.test is None else called(given.test, "test")
+        loss = None if given.loss is None else loss_of(given.loss)
+        found = certify(
+            network, data, test=test, loss=loss, ask=given.ask or None, **common, **more
+        )
     else:
+        if source is None:
+            raise ValueError(
+                "say where the prior came from: --prior-data or --prior-rows give the examples that it saw, "
+                "--prior-indices lists them, --prior-is-data-free says that it saw none"
+            )
         examples = examples_of(given.data, "data")
-        common["test"] = None if given.test is None else examples_of(given.test, "test")
-        how = {"monte_carlo": MonteCarlo(passes=given.passes), "seed": seed, "progress": progress}
-        found = _around(module, path, given.prior, given, examples, source, common | how)
+        test = None if given.test is None else examples_of(given.test, "test")
+        prior_std = given.std if given.prior_std is None else given.prior_std
+        posterior = law_of(module, path, std=given.std)
+        law = law_of(module, given.prior, std=prior_std)
+        found = certify(
+            posterior, examples, prior=Prior(law=law, source=source), network=module, test=test,
+            monte_carlo=MonteCarlo(passes=given.passes), seed=how.seed, progress=how.progress,
+            failure_prob=common["failure_prob"], **more,
+        )  # fmt: skip
+        stds = {"std": given.std, "prior_std": prior_std, "prior_checkpoint": str(given.prior)}
+        found = replace(found, details={**found.details, **stds})
     prior = {} if given.prior is None else {"prior_hash": file_hash(given.prior)}
     subject = {"checkpoint": str(path), "content_hash": file_hash(path), **prior}
-    return found.to_dict(subject=subject, provenance=provenance(device=runtime.device, seed=seed))
-
-
-def _as_it_is(
-    module: nn.Module,
-    path: Path,
-    given: Foreign,
-    source: DataFree | HeldOut | None,
-    common: Mapping[str, Any],
-) -> Report:
-    """What examples that are new to the network say of it."""
-    assert given.data is not None
-    network = load_into(module, read_weights(path), source=str(path)).to(common["device"])
-    return certify(
-        network, called(given.data, "data"), test=None if given.test is None else called(given.test, "test"),
-        loss=None if given.loss is None else loss_of(given.loss), ask=given.ask or None, seen=source, **common,
-    )  # fmt: skip
+    return found.to_dict(
+        subject=subject, provenance=provenance(device=runtime.device, seed=how.seed)
+    )
 
 
 def _beside(
-    module: nn.Module, path: Path, folder: Path, examples: BoundSet, source: DataFree | HeldOut | None,
-    failure_prob: float,
-) -> Report:  # fmt: skip
+    module: nn.Module, path: Path, folder: Path, examples: BoundSet, common: Values
+) -> Report:
     """By a network that was compressed: half of the failure probability for its certificate, half for the count."""
+    source = common["seen"]
     if examples.people is not None:
         raise ValueError(
             "--data must be independent examples with --surrogate, not people's: leave out the people"
@@ -113,66 +102,30 @@ def _beside(
             "give the rows that --model saw by --prior-data or --prior-rows with --surrogate, or none"
         )
     other = finished(folder, Runtime())
-    made = next(
-        (one for one in other.assess(0.5 * failure_prob).certificates if one.name == "compression"),
-        None,
-    )
-    if made is None:
+    certificates = other.assess(0.5 * common["failure_prob"]).certificates
+    made = [one for one in certificates if one.name == "compression"]
+    if not made:
         raise ValueError(
             f"the sample of {folder} ran out, so that nothing is certified: compress with smaller groups"
         )
     network = load_into(module, read_weights(path), source=str(path))
-    fitting(network, "cpu", examples)
-    own = Surrogate(network=other, certificate=made, saw=other.saw)
+    own = Surrogate(network=other, certificate=made[0], saw=other.saw)
     return certify(
-        network, examples.inputs, surrogate=own, failure_prob=failure_prob,
-        seen=None if source is None else source.rows,
+        network, examples.inputs, surrogate=own, seen=source and source.rows,
+        failure_prob=common["failure_prob"],
     )  # fmt: skip
-
-
-def _around(
-    module: nn.Module,
-    path: Path,
-    prior_path: Path,
-    given: Foreign,
-    examples: BoundSet,
-    source: DataFree | HeldOut | None,
-    common: Mapping[str, Any],
-) -> Report:
-    """The randomised network and what goes with it."""
-    if source is None:
-        raise ValueError(
-            "say where the prior came from: --prior-data or --prior-rows give the examples that it saw, "
-            "--prior-indices lists them, --prior-is-data-free says that it saw none"
-        )
-    prior_std = given.std if given.prior_std is None else given.prior_std
-    posterior = law_of(module, path, std=given.std)
-    law = law_of(module, prior_path, std=prior_std)
-    fitting(module, "cpu", examples, common["test"])
-    found = certify(
-        posterior, examples, prior=Prior(law=law, source=source), network=module, **common
-    )
-    stds = {"std": given.std, "prior_std": prior_std, "prior_checkpoint": str(prior_path)}
-    return replace(found, details={**found.details, **stds})
 
 
 def _source(given: Foreign) -> DataFree | HeldOut | None:
     """What the prior saw, or the network where there is none."""
-    options = {
-        "--prior-data": given.prior_data is not None,
-        "--prior-rows": given.prior_rows is not None,
-        "--prior-indices": given.prior_indices is not None,
-        "--prior-is-data-free": given.prior_is_data_free,
+    made: dict[str, Callable[[Any], DataFree | HeldOut]] = {
+        "prior_data": lambda name: HeldOut(rows=examples_of(name, "prior-data").rows),
+        "prior_rows": lambda file: HeldOut(rows=rows_in(file)),
+        "prior_indices": lambda file: HeldOut(indices=indices_in(file)),
+        "prior_is_data_free": lambda _: DataFree(),
     }
-    named = [name for name, used in options.items() if used]
-    if len(named) > 1:
-        raise ValueError(
-            f"expected one of {', '.join(options)}, got {' and '.join(named)}: give one of them"
-        )
-    if given.prior_data is not None:
-        return HeldOut(rows=examples_of(given.prior_data, "prior-data").rows)
-    if given.prior_rows is not None:
-        return HeldOut(rows=rows_in(given.prior_rows))
-    if given.prior_indices is not None:
-        return HeldOut(indices=indices_in(given.prior_indices))
-    return DataFree() if given.prior_is_data_free else None
+    used = [name for name in made if getattr(given, name)]
+    if len(used) > 1:
+        flags = " and ".join(f"--{name.replace('_', '-')}" for name in used)
+        raise ValueError(f"{flags} all say what the prior saw: give one of them")
+    return made[used[0]](getattr(given, used[0])) if used else None

@@ -7,18 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from safetensors.numpy import load_file
-from torch import Tensor, nn
 
 from bounds._check import json_value
 from pacdp.certify import BoundSet, ClippedError
 from pacdp.certify.batches import bound_set
 from pacdp.certify.outputs import LossOf
+from pacdp.cli.terminal import refusing
 from pacdp.data import Split, index_hash
 from pacdp.data.arrays import read_npy, read_npz
 from pacdp.data.rows import Rows
-from pacdp.errors import said
 
 
 def called(name: str, option: str) -> Any:
@@ -28,10 +26,8 @@ def called(name: str, option: str) -> Any:
         ValueError: as for :func:`imported`, or whatever it raises.
     """
     function = imported(name, option)
-    try:
+    with refusing(f"--{option} {name}() failed", Exception):
         return function()
-    except Exception as error:  # a stranger's function may raise anything
-        raise ValueError(f"--{option} {name}() failed with {said(error)}") from error
 
 
 def imported(name: str, option: str) -> Callable[..., Any]:
@@ -45,9 +41,8 @@ def imported(name: str, option: str) -> Callable[..., Any]:
         raise ValueError(f"--{option} must be package.module:callable, got {name!r}")
     sys.path.insert(0, str(Path.cwd()))
     try:
-        function: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
-    except Exception as error:  # a stranger's module may raise anything
-        raise ValueError(f"--{option} {name} cannot be imported: {said(error)}") from error
+        with refusing(f"--{option} {name} cannot be imported", Exception):
+            function: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
     finally:
         sys.path.pop(0)
     if not callable(function):
@@ -63,10 +58,8 @@ def examples_of(name: str, option: str) -> BoundSet:
         ValueError: as for :func:`called`, or it returns something else.
     """
     found = called(name, option)
-    try:
+    with refusing(f"--{option} {name} gives no examples", ValueError):
         return bound_set(found)
-    except ValueError as error:
-        raise ValueError(f"--{option} {name}: {error}") from error
 
 
 def loss_of(text: str) -> LossOf | ClippedError:
@@ -78,44 +71,10 @@ def loss_of(text: str) -> LossOf | ClippedError:
     kind, _, rest = text.partition(":")
     if kind not in ("absolute", "squared"):
         return imported(text, "loss")
-    try:
-        at = float(rest)
-    except ValueError:
-        raise ValueError(f"--loss {kind} needs the size at which errors are clipped, such as {kind}:2, got {text!r}") \
-            from None  # fmt: skip
-    return ClippedError(at=at, kind=kind)
-
-
-@torch.no_grad()
-def fitting(module: nn.Module, device: str, *sets: BoundSet | None) -> None:
-    """Before any work is lost: the network accepts the examples, one row of logits each, and has their classes.
-
-    Raises:
-        ValueError: it does not.
-    """
-    for data in filter(None, sets):
-        inputs = data.inputs[:2]
-        try:
-            outputs = module(inputs.to(device))
-        except Exception as error:  # a stranger's network may raise anything
-            shape = tuple(inputs.shape)
-            raise ValueError(
-                f"the network does not accept inputs of shape {shape}: {said(error)}"
-            ) from error
-        if not isinstance(outputs, Tensor):
-            raise ValueError(
-                f"the network returned {type(outputs).__name__}: let --model return a module whose forward gives one "
-                "tensor of logits"
-            )
-        if (
-            outputs.ndim not in (1, 2)
-            or len(outputs) != len(inputs)
-            or not outputs.is_floating_point()
-        ):
-            raise ValueError(
-                f"expected one row of logits an example, got {outputs.dtype} outputs of shape {tuple(outputs.shape)}"
-            )
-        data.require_labels(2 if outputs.ndim == 1 or outputs.shape[1] == 1 else outputs.shape[1])
+    with refusing(
+        f"--loss {text} does not say at which size errors are clipped, as {kind}:2 does", ValueError
+    ):
+        return ClippedError(at=float(rest), kind=kind)
 
 
 def rows_in(path: Path) -> Rows:
@@ -124,22 +83,11 @@ def rows_in(path: Path) -> Rows:
     Raises:
         ValueError: no such file, or none of rows.
     """
-    try:
-        if path.suffix == ".safetensors":
-            arrays = load_file(path)
-        else:
-            arrays = read_npz(path)
-    except (
-        Exception
-    ) as error:  # safetensors raises whatever the types of a stranger's tensors lead it to
-        raise ValueError(
-            f"{path} holds no rows ({said(error)}): write them by np.savez(path, **pacdp.data.Rows.of(inputs, labels)"
-            ".to_arrays())"
-        ) from error
-    try:
-        return Rows.from_arrays(arrays)
-    except ValueError as error:
-        raise ValueError(f"{path} holds no rows: {error}") from error
+    again = "write them by np.savez(path, **pacdp.data.Rows.of(inputs, labels).to_arrays())"
+    # safetensors raises whatever the types of a stranger's tensors lead it to
+    with refusing(f"{path} holds no rows", Exception, or_else=again):
+        read = load_file if path.suffix == ".safetensors" else read_npz
+        return Rows.from_arrays(read(path))
 
 
 def indices_in(path: Path) -> Split:
@@ -148,13 +96,9 @@ def indices_in(path: Path) -> Split:
     Raises:
         ValueError: no such file, or no whole numbers from 0 on in it.
     """
-    try:
+    with refusing(f"{path} holds no list of whole numbers"):
         raw = read_npy(path) if path.suffix == ".npy" else np.asarray(json_value(path.read_text()))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ValueError(f"{path} holds no list of indices ({error})") from error
-    if raw.ndim != 1 or not np.issubdtype(raw.dtype, np.integer):
-        raise ValueError(
-            f"{path} must hold a list of whole numbers, got {raw.dtype} {list(raw.shape)}"
-        )
+        if raw.ndim != 1 or not np.issubdtype(raw.dtype, np.integer):
+            raise ValueError(f"it holds {raw.dtype} {list(raw.shape)}")
     indices = np.unique(raw.astype(np.int64))
     return Split(indices, index_hash(indices))

@@ -1,20 +1,21 @@
 """One road for every kind of run: from the name of a recipe, or from a folder, to what carries it out."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pacdp import Settings, load_checkpoint
-from pacdp.certify.gibbs import Progress
-from pacdp.cli import certifying, compressing
+from pacdp import load_checkpoint
+from pacdp.cli import certifying, compressing, compression_recipes
 from pacdp.cli.compressing import Compression
 from pacdp.cli.config import Run
 from pacdp.cli.folder import Folder
+from pacdp.cli.parsing import nearest
 from pacdp.cli.private.config import PrivateConfig
 from pacdp.cli.private.recipes import PRIVATE_RECIPES, private_recipe
-from pacdp.cli.recipes import recipe
+from pacdp.cli.recipes import RECIPES, recipe
 from pacdp.cli.run import train
-from pacdp.cli.runtime import Runtime, Scale, Training
+from pacdp.cli.runtime import Certifying, Runtime, Scale, Training
+from pacdp.cli.serial import Values
 
 Config = Run | PrivateConfig | Compression
 _KINDS: dict[str | None, type[Config]] = {
@@ -22,13 +23,23 @@ _KINDS: dict[str | None, type[Config]] = {
 }
 
 
-def recipe_of(name: str, *, scale: Scale, seed: int = 0) -> Run | PrivateConfig:
-    """The run that is trained under that name.
+def recipes(*, compressed: bool = False) -> Mapping[str, Callable[..., Config]]:
+    """Every named run, with what makes it of a scale and a seed."""
+    if compressed:
+        return dict.fromkeys(compression_recipes.RECIPES, compression_recipes.recipe)
+    return {**dict.fromkeys(RECIPES, recipe), **dict.fromkeys(PRIVATE_RECIPES, private_recipe)}
+
+
+def recipe_of(name: str, *, scale: Scale, seed: int = 0, compressed: bool = False) -> Any:
+    """The configuration of that name.
 
     Raises:
         ValueError: no recipe of that name.
     """
-    return (private_recipe if name in PRIVATE_RECIPES else recipe)(name, scale=scale, seed=seed)
+    known = recipes(compressed=compressed)
+    if name not in known:
+        raise ValueError(f"no recipe is called {name!r}: {nearest(name, sorted(known))}")
+    return known[name](name, scale=scale, seed=seed)
 
 
 def config_in(path: Path) -> Config:
@@ -44,7 +55,7 @@ def config_in(path: Path) -> Config:
     return folder.config_of(kind)
 
 
-def carried_out(config: Config, out: Path, how: Training) -> dict[str, Any]:
+def carried_out(config: Config, out: Path, how: Training) -> Values:
     """Carry out a run in a folder and return its result, as written to ``result.json``.
 
     Raises:
@@ -61,35 +72,17 @@ def carried_out(config: Config, out: Path, how: Training) -> dict[str, Any]:
             return train(config, out, how)
 
 
-def certified(
-    path: Path, runtime: Runtime, *, failure_prob: float | None = None, tried: int = 1, std: float, seed: int,
-    effort: Mapping[str, Any], progress: Progress,
-) -> dict[str, Any]:  # fmt: skip
+def certified(path: Path, runtime: Runtime, how: Certifying) -> Values:
     """The report ``pacdp-certificates/2`` of a checkpoint, given by its file or its folder.
-
-    Args:
-        failure_prob: by default the run's own, or 0.05.
-        std: of Gaussian weights around what a private run released.
-        effort: fields of a chain's ``GibbsSettings`` that replace its own.
 
     Raises:
         CheckpointError, ValueError: as for the functions of the three kinds.
     """
     kind = str(load_checkpoint(path).header.get("kind", "chain"))
     if kind == compressing.KIND:
-        return compressing.certified(path, runtime, failure_prob=failure_prob, tried=tried)
-    common: dict[str, Any] = {"seed": seed, "progress": progress}
+        return compressing.certified(path, runtime, how)
     if kind.startswith("private-run/"):
         from pacdp.cli.private.certify import certify_private  # which brings the accountant
 
-        return certify_private(
-            path, runtime, failure_prob=failure_prob or 0.05, std=std, tried=tried, **common
-        )
-    return certifying.certify(
-        path,
-        runtime,
-        failure_prob=failure_prob,
-        effort=effort,
-        unlisted=Settings.tried(tried),
-        **common,
-    )
+        return certify_private(path, runtime, how)
+    return certifying.certify(path, runtime, how)

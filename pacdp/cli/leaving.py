@@ -1,6 +1,6 @@
 """What of a run may leave it, whichever kind of run that is: what :mod:`pacdp.cli.exporting` writes down."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from torch import Tensor
@@ -13,6 +13,7 @@ from pacdp.cli.config import Run
 from pacdp.cli.private.config import PrivateConfig
 from pacdp.cli.rederived import require_rederived
 from pacdp.cli.runtime import Runtime
+from pacdp.cli.serial import record
 from pacdp.errors import CheckpointError
 from pacdp.resume import KIND
 from pacdp.step.accountant import privacy_spent
@@ -21,7 +22,7 @@ from pacdp.step.planned_steps import ChargedSteps
 from pacdp.store.checkpoint import Checkpoint
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Leaving:
     """A run's checkpoint beside its data, and what of both may be told."""
 

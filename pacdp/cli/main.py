@@ -6,15 +6,14 @@ to `bounds` alone do without.
 
 import os
 import sys
-from dataclasses import make_dataclass
 from importlib.metadata import version
-from typing import Annotated, Any
+from typing import Any
 
 import tyro
 
-from pacdp.cli.extensions import Entry, extensions
+from pacdp.cli.extensions import Entry, extension
 from pacdp.cli.parsing import begin, nearest, parsed
-from pacdp.cli.terminal import messages, usage
+from pacdp.cli.terminal import messages, output, table, usage
 
 COMMANDS: dict[str, Entry] = {
     "demo": Entry(
@@ -92,9 +91,7 @@ COMMANDS: dict[str, Entry] = {
         "Data",
         "Find, verify and if need be download data sets; print what they are.",
     ),
-}
-for _extension in extensions():
-    COMMANDS |= _extension.commands
+} | (extension().COMMANDS if extension() else {})
 """Every command by the word that calls it, in the order of the help; those of extensions come last."""
 PREDICTIONS = Entry(
     "pacdp.cli.commands.predictions",
@@ -139,12 +136,9 @@ def _parsed(words: list[str]) -> tuple[Any, list[str]]:
     ):  # then help is about that bound
         words = [{"--help": "--options", "-h": "--options"}.get(word, word) for word in words]
     if words[:1] == ["certify"] and any(word.split("=")[0] == "--predictions" for word in words):
+        prog = "pacdp certify --predictions"
         return parsed(
-            PREDICTIONS.load(),
-            words[1:],
-            prog="pacdp certify --predictions",
-            config=_CONFIG,
-            once=True,
+            PREDICTIONS.load(), words[1:], prog=prog, config=_CONFIG, repeatable=("--ask",)
         )
     if words and words[0] in COMMANDS:
         return parsed(
@@ -154,17 +148,9 @@ def _parsed(words: list[str]) -> tuple[Any, list[str]]:
         print(f"pacdp {version('pacdp')}")
         sys.exit(0)
     if words[:1] in (["--help"], ["-h"]):
-        parsed(_outline(), ["--help"], prog="pacdp", config=_CONFIG, description=_ABOUT)
+        lines = ((word, entry.headline) for word, entry in COMMANDS.items())
+        output().print(table(_ABOUT, ("pacdp COMMAND --help", "what it does"), lines))
+        sys.exit(0)
     if words and not words[0].startswith("-"):
         usage(f"there is no command {words[0]!r}: {nearest(words[0], COMMANDS)}")
     usage(f"give a command: one of {', '.join(COMMANDS)}")
-
-
-def _outline() -> Any:
-    """Commands without their options, for the help."""
-    found: Any = None
-    for word, entry in COMMANDS.items():
-        stub = make_dataclass(entry.name, [], namespace={"__doc__": entry.headline})
-        one = Annotated[stub, tyro.conf.subcommand(word)]
-        found = one if found is None else found | one
-    return found

@@ -3,20 +3,21 @@
 import contextlib
 import difflib
 import io
-import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import tyro
 
+from pacdp.cli.serial import Values
 from pacdp.cli.terminal import usage
 
 _RULE = re.compile(r"^[\s│├╰╭]*[-─]{4,}")
 _COLOUR = re.compile(r"\x1b\[[\d;]*m")
+_OPTIONS = r"^[\s│]*((?:--?[a-z][\w.-]*(?:, )?)+)"
 _FRAME = re.compile(r"^\s*│ ?| ?│\s*$")
-_tried: list[tuple[Any, dict[str, Any]]] = []
+_tried: list[tuple[Any, Values]] = []
 """What the words of this command line were parsed as so far: where the options stand that could have been meant."""
 
 
@@ -31,7 +32,7 @@ def parsed(
     *,
     prog: str,
     config: Sequence[Any] = (),
-    once: bool = False,
+    repeatable: Collection[str] | None = None,
     **default: Any,
 ) -> tuple[Any, list[str]]:
     """The command or configuration that the words describe, and the words that it did not take.
@@ -39,31 +40,24 @@ def parsed(
     Exits with status 2 and one sentence where a value is missing or of another type.
 
     Args:
-        once: whether an option that stands twice is refused; else the last one holds, as where a recipe is changed.
+        repeatable: the options that may stand more than once, where others may not; by default the last one of each
+            holds, as where a recipe is changed.
         default: ``default=...``, whose values hold where no word changes them.
     """
     how = {"prog": prog, "config": tuple(config), **default}
     _tried.append((kind, how))
-    if once:
-        _require_once(kind, words, how)
+    given = Counter(word.split("=")[0].replace("_", "-") for word in words if word.startswith("--"))
+    for name, count in given.items() if repeatable is not None else ():
+        if count > 1 and name not in (repeatable or ()):
+            usage(f"{name} stands {count} times: give it once")
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):
             return tyro.cli(kind, args=list(words), return_unknown_args=True, **how)
     except SystemExit as stop:
         if stop.code:
-            usage(_sentence(_COLOUR.sub("", said.getvalue()), words, prog))
+            usage(_sentence(_COLOUR.sub("", said.getvalue()), prog))
         raise
-
-
-def _require_once(kind: Any, words: Sequence[str], how: dict[str, Any]) -> None:
-    """Refuse an option that stands more than once, of which tyro would take the last and drop the others."""
-    given = Counter(word.split("=")[0].replace("_", "-") for word in words if word.startswith("--"))
-    if twice := [name for name, count in given.items() if count > 1]:
-        begun = list(itertools.takewhile(lambda word: not word.startswith("-"), words))
-        known = _options(kind, how, begun)
-        if once := [name for name in twice if known.get(name) is False]:
-            usage(f"{once[0]} stands {given[once[0]]} times: give it once")
 
 
 def no_more(rest: Sequence[str]) -> None:
@@ -75,7 +69,7 @@ def no_more(rest: Sequence[str]) -> None:
         usage(f"too many words: {' '.join(rest)}")
     known = [name for kind, how in _tried for name in _options(kind, how)]
     near = difflib.get_close_matches(option, known, n=1, cutoff=0.75)
-    where = _help(_tried[-1][1]["prog"] if _tried else "pacdp")
+    where = _explained(_tried[-1][1]["prog"] if _tried else "pacdp")
     usage(
         f"there is no option {option}: " + (f"did you mean {near[0]}?" if near else f"see {where}")
     )
@@ -96,27 +90,21 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return f"did you mean {near[0]}?" if near else f"choose one of {', '.join(known)}"
 
 
-def _options(kind: Any, how: dict[str, Any], begun: Sequence[str] = ()) -> dict[str, bool]:
-    """The names of all options, which begin the lines of the help, and whether each may stand more than once."""
+def _options(kind: Any, how: Values) -> list[str]:
+    """The names of all options, which begin the lines of the help."""
     said = io.StringIO()
     with contextlib.redirect_stdout(said), contextlib.suppress(SystemExit):
-        tyro.cli(kind, args=[*begun, "--help"], **how)
-    found, names = dict[str, bool](), list[str]()
-    for line in _COLOUR.sub("", said.getvalue()).splitlines():
-        if begins := re.match(r"[\s│]*((?:--?[a-z][\w.-]*(?:, )?)+)", line):
-            names = [name for name in begins[1].split(", ") if name.startswith("--")]
-            found |= dict.fromkeys(names, False)
-        if "(repeatable)" in line:
-            found |= dict.fromkeys(names, True)
-    return found
+        tyro.cli(kind, args=["--help"], **how)
+    lines = re.findall(_OPTIONS, _COLOUR.sub("", said.getvalue()), re.MULTILINE)
+    return [name for line in lines for name in line.split(", ") if name.startswith("--")]
 
 
-def _help(prog: str) -> str:
+def _explained(prog: str) -> str:
     """The command that explains."""
     return prog if prog.endswith("--fields") else f"{prog} --help"
 
 
-def _sentence(text: str, words: Sequence[str], prog: str) -> str:
+def _sentence(text: str, prog: str) -> str:
     """What a refusal says: its first paragraph."""
     lines = [_FRAME.sub("", line) for line in text.splitlines()[1:]]
     while lines and _RULE.match(lines[0]):
@@ -131,18 +119,15 @@ def _sentence(text: str, words: Sequence[str], prog: str) -> str:
         ]
         where = found.removeprefix("Missing from ").split(":")[0]
         needed = ", ".join(line.strip() for line in lines)
-        return f"{where.removeprefix('pacdp ')} needs {needed}: see {_help(where)}"
-    if given := re.match(r"Expected one of \{(.*?)\}", found):
-        known = given[1].split(", ")
-        if words and not words[0].startswith("-"):
-            return f"there is no {prog} {words[0]}: {nearest(words[0], known)}"
-        return f"{prog.removeprefix('pacdp ')} needs one of the words {', '.join(known)}"
+        return f"{where.removeprefix('pacdp ')} needs {needed}: see {_explained(where)}"
     if one := re.match(
         r"Error parsing (\S+): no type matching (\S+) could be instantiated from \[(.*?)\]\.", found
     ):
-        return f"{one[1]} takes {one[2].replace('{None}|', '')}, got {one[3]}: see {_help(prog)}"
+        return (
+            f"{one[1]} takes {one[2].replace('{None}|', '')}, got {one[3]}: see {_explained(prog)}"
+        )
     found = (
         re.sub(r"^Error parsing (?!-)\S+: ", "", found).removeprefix("Error parsing ").rstrip(".")
     )
     found = found.replace(". Expected", ", expected")
-    return found[:1].lower() + found[1:] + f" (see {_help(prog)})"
+    return found[:1].lower() + found[1:] + f" (see {_explained(prog)})"

@@ -2,16 +2,14 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from scipy import special
 
 from bounds import Certificate, Hypothesis
-from bounds.sentence import first_sentence, up_digits
-from pacdp.cli.figures.names import label
-from pacdp.cli.figures.numbers import probability
-from pacdp.predictions.report import of_all_settings
+from bounds.sentence import first_sentence, records, up_digits
+from pacdp.cli.figures.names import label, probability
+from pacdp.cli.serial import record
 
 FORMAT = "pacdp-certificates/2"
 _LIKELY = 0.01
@@ -36,7 +34,7 @@ COSTS = {
 """Costs as they are called on surfaces, in the order of bars and columns; others go by their own names, last."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Note:
     """A hypothesis with the mark by which certificates cite it; that of an unproved one ends in a star."""
 
@@ -57,29 +55,25 @@ def notes(certificates: Sequence[Certificate]) -> list[Note]:
     ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """A report ``pacdp-certificates/2``, of which terminal, page and figure are views."""
+    """A report ``pacdp-certificates/2``, of which terminal, page and figure are views.
 
-    report: Mapping[str, Any]
-    certificates: Sequence[Certificate]
-    notes: Sequence[Note]
+    Raises:
+        ValueError: another format, or a record that is no certificate.
+    """
 
-    @classmethod
-    def of(cls, report: Mapping[str, Any]) -> "Reading":
-        """The report of that JSON, each certificate checked to be one.
-
-        Raises:
-            ValueError: another format, or a record that is no certificate.
-        """
-        certificates = certificates_of(report)
-        return cls(report=report, certificates=certificates, notes=notes(certificates))
+    def __init__(self, report: Mapping[str, Any]) -> None:
+        self.report = report
+        self.certificates = certificates_of(report)
+        self.notes = notes(self.certificates)
 
     @property
     def together(self) -> float | None:
         """With which probability anything in the report fails; None where each certificate holds by itself."""
         if not self.report["details"].get("budget"):
             return None
+        from pacdp.predictions.report import of_all_settings  # brings all of predictions
+
         return of_all_settings(self.report["failure_prob"], self.report["choices"])
 
     @property
@@ -96,6 +90,10 @@ class Reading:
     def cited(self, made: Certificate) -> str:
         """The marks of what a certificate rests on."""
         return " ".join(note.mark for note in self.notes if note.hypothesis in made.hypotheses)
+
+    def about(self, made: Certificate) -> str:
+        """What a certificate bounds, of what, and from how many records."""
+        return ", ".join(part for part in (made.measures, made.of, records(made)) if part)
 
     def users(self, note: Note) -> list[Certificate]:
         """The certificates that need a hypothesis."""
@@ -127,22 +125,17 @@ class Reading:
     @property
     def measured(self) -> list[str]:
         """A sentence on what was measured of each predictor, and one on the run behind a Gibbs classifier."""
-        places: dict[tuple[str, str], list[str]] = {}
+        means: dict[str, list[str]] = {}
         for one in self.report["measured"]:
             wrong = one["errors"]
             count = "" if wrong is None else f" ({wrong} error{'' if wrong == 1 else 's'})"
             where = "on the bound's examples" if one["on"] == "bound" else "on the test set"
             said = f"{one['mean']:.4f}{count} {where}"
-            places.setdefault((one["of"], one["loss"]), []).append(said)
-        found = [
-            f"{of}: mean {loss} loss {', '.join(means)}." for (of, loss), means in places.items()
-        ]
+            means.setdefault(f"{one['of']}: mean {one['loss']} loss", []).append(said)
+        found = [f"{of} {', '.join(each)}." for of, each in means.items()]
         if gibbs := self.report["gibbs"]:
-            clipped = (
-                f" (the estimate was negative, {gibbs['kl_raw_nats']:.2f}; 0 is used)"
-                if gibbs["kl_clipped"]
-                else ""
-            )
+            raw = gibbs["kl_raw_nats"]
+            clipped = f" (the estimate was negative, {raw:.2f}; 0 is used)" * gibbs["kl_clipped"]
             found.append(
                 f"Gibbs classifier: averages over {gibbs['draws']} draws of one run ({gibbs['effective_draws']:.0f} "
                 f"effective); KL {up_digits(gibbs['kl_nats'])} nats{clipped}."
@@ -165,11 +158,8 @@ def certificates_of(report: Mapping[str, Any]) -> list[Certificate]:
 
 def errors_at_least(errors: int, n: int, rate: float) -> float:
     """The exact binomial probability of so many errors or more among n independent ones of this rate, rounded up."""
-    return (
-        min(1.0, float(special.betainc(errors, n - errors + 1, rate)) * (1.0 + 1e-10))
-        if errors
-        else 1.0
-    )
+    exact = float(special.betainc(errors, n - errors + 1, rate)) if errors else 1.0
+    return min(1.0, exact * (1.0 + 1e-10))
 
 
 def _how_likely(made: Certificate, test: Mapping[str, Any], unit: str) -> str:
@@ -209,9 +199,8 @@ def cost_name(name: str) -> str:
 
 def cost_names(certificates: Sequence[Certificate]) -> list[str]:
     """Every cost that some certificate pays, in the order of ``COSTS``."""
-    known = list(COSTS)
-    found = dict.fromkeys(cost.name for made in certificates for cost in made.costs)
-    return sorted(found, key=lambda name: known.index(name) if name in known else len(known))
+    found = {cost.name: None for made in certificates for cost in made.costs}
+    return [name for name in COSTS if name in found] + [name for name in found if name not in COSTS]
 
 
 def bill(made: Certificate) -> str:

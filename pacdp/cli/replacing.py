@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pacdp.cli.folder import read_json, write_json
+from pacdp.cli.serial import Values
 from pacdp.store.files import keep_beside
 
 
@@ -43,6 +44,6 @@ def write_report(path: Path, report: Mapping[str, Any]) -> None:
     write_json(path, report)
 
 
-def _timeless(report: Mapping[str, Any]) -> dict[str, Any]:
+def _timeless(report: Mapping[str, Any]) -> Values:
     """What was found, without when and by which command."""
     return json.loads(json.dumps({**report, "provenance": None}))

@@ -4,7 +4,6 @@ import json
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -18,7 +17,7 @@ from pacdp.cli.folder import Folder
 from pacdp.cli.private.books import books_of
 from pacdp.cli.rederived import require_own_run
 from pacdp.cli.runtime import Training
-from pacdp.cli.serial import to_dict
+from pacdp.cli.serial import Values, to_dict
 from pacdp.data import Dataset, load
 from pacdp.errors import CheckpointError
 from pacdp.step.identity import versions
@@ -27,7 +26,7 @@ from pacdp.step.processes import Together
 from pacdp.store.reservation import NoLedger, new_run
 
 
-def train(run: Run, out: Path, how: Training) -> dict[str, Any]:
+def train(run: Run, out: Path, how: Training) -> Values:
     """Carry out ``run`` in folder ``out`` and return its result, as written to ``result.json``.
 
     Killed at any moment, it leaves a folder that ``how.resume`` takes up where the last checkpoint stands, with weights
@@ -60,7 +59,7 @@ def kind(run: Run) -> str:
 
 def train_together(
     runs: Sequence[Run], outs: Sequence[Path], how: Training
-) -> list[dict[str, Any] | Exception]:
+) -> list[Values | Exception]:
     """Carry out runs of one kind as one batch of chains, each in its own folder: its result or its error.
 
     Every run's numbers are those it would have alone. A run that diverges, or whose steps the ledger does not count,
@@ -91,7 +90,7 @@ def train_together(
             _batch([one for one in members if one.step == step], how)
             for step in sorted({one.step for one in members})
         ]
-        outcomes: dict[Path, dict[str, Any] | Exception] = {}
+        outcomes: dict[Path, Values | Exception] = {}
         for batch in batches:
             outcomes |= batch.go()
     return [outcomes[folder.path] for folder in folders]
@@ -176,25 +175,21 @@ def _paid(one: Member, how: Training, *, keys: Keys) -> Paid | None:
     if not run.promising:
         return None
     header = {} if one.checkpoint is None else one.checkpoint.header
-    known = header.get("ledger")
+    known = header.get("ledger") or {"run": new_run(), "receipt": None}
     books = books_of(how.ledger, one.folder.path, before=header if one.step else None)
     if isinstance(books, NoLedger):
-        books.require(known and known["receipt"])
-    settings, steps = to_dict(run), run.steps(n)
-    numbers = (
-        ["ChaCha20", keys.secrets[0].hex()]
-        if isinstance(keys, SecretKeys)
-        else ["Philox", run.seed]
-    )
-    device = torch.device(how.device)
+        books.require(known["receipt"])
+    settings, steps, device = to_dict(run), run.steps(n), torch.device(how.device)
+    secret = isinstance(keys, SecretKeys)
+    numbers = ["ChaCha20", keys.secrets[0].hex()] if secret else ["Philox", run.seed]
+    own = [settings[name] for name in ("problem", "sampler", "seed")]
     stream = books.stream(
         keyed_by=[*numbers, run.chain],
-        settings=[*(settings[name] for name in ("problem", "sampler", "seed")), one.train.hash, how.recorded(),
-                  device.type, versions()],
-        secret=isinstance(keys, SecretKeys),
-    )  # fmt: skip
+        settings=[*own, one.train.hash, how.recorded(), device.type, versions()],
+        secret=secret,
+    )
     return Paid(
-        books, run=known["run"] if known else new_run(), algorithm=run.algorithm, unit="example",
+        books, run=known["run"], algorithm=run.algorithm, unit="example",
         cost=lambda first, last: run.sampler.promise(n, last - first + 1, start=first - 1),
         stream=stream, every=-(-steps // run.records), last=steps, together=Together(several=False), device=device,
     )  # fmt: skip

@@ -1,20 +1,22 @@
 """How a run is carried out, which may not decide its numbers."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Mapping
+from dataclasses import field, fields
 from pathlib import Path
 from typing import Any, Literal
 
+from pacdp.cli.serial import Values, record
+
 Scale = Literal["smoke", "cpu", "gpu", "paper"]
-Report = Callable[[int, int, dict[str, Any] | None], None]
+Report = Callable[[int, int, Values | None], None]
 """Called as report(step, steps, row): the row, of a batch's first run, is None between records."""
 
 
-def silent(step: int, steps: int, row: dict[str, Any] | None) -> None:
+def silent(step: int, steps: int, row: Values | None) -> None:
     """Report to nobody."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Runtime:
     """How a run is carried out; only ``bfloat16`` and ``tf32`` change what it computes beyond floating-point order."""
 
@@ -70,13 +72,35 @@ class Runtime:
                 f"leave out --tf32: gradients are {what}, and that is done in float32 alone"
             )
 
-    def recorded(self) -> dict[str, Any]:
+    def recorded(self) -> Values:
         """What may change the numbers of a run, for its checkpoint."""
         more = {"tf32": True} if self.tf32 else {}  # earlier checkpoints do not name it
         return {"batching": self.batching, "bfloat16": self.bfloat16, **more}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
+class Certifying:
+    """How a checkpoint is certified, whatever kind of run left it."""
+
+    failure_prob: float | None = None
+    """By default the run's own, or 0.05."""
+    tried: int = 1
+    """How many settings were tried on the run's examples, each of which the certificates pay for."""
+    by: str = "whoever chose the settings"
+    """Who says so."""
+    seed: int = 0
+    std: float = 0.01
+    """Of the Gaussian weights around what a private run released, where the released weights are not Gaussian by
+    themselves; fixed before looking at the data."""
+    effort: Mapping[str, Any] = field(default_factory=dict)
+    """Fields that replace those of a chain's own ``GibbsSettings``."""
+    progress: Callable[[int, int], None] | None = None
+
+
+AS_THE_RUN_SAYS = Certifying()
+
+
+@record
 class Training(Runtime):
     """How runs are trained: on what, from where they stand in their folders, and who counts and hears of it."""
 
@@ -95,7 +119,3 @@ class Training(Runtime):
     def on(cls, runtime: Runtime, **how: Any) -> "Training":
         """Training on the machine that ``runtime`` describes."""
         return cls(**{one.name: getattr(runtime, one.name) for one in fields(Runtime)}, **how)
-
-    def heard(self, report: Report) -> "Training":
-        """The same, with somebody who hears of it."""
-        return replace(self, report=report)

@@ -3,24 +3,37 @@
 A configuration is a frozen dataclass of plain values, tuples of them, and such records in turn. Every record becomes
 an object of all its fields; where a field may hold one of several records, the object says under "kind" which: the
 class's name. Plain values are left as they are, 1 an integer and 1.0 not: what was read must write the same JSON,
-whose hashes are keys. A plain field that joined a record later is declared with :data:`JOINED_LATER` and left out
+whose hashes are keys. A plain field that joined a record later is declared by :func:`later` and left out
 while it has its default, so that the JSON and the keys of earlier configurations stay what they were.
 """
 
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from types import NoneType
-from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, cast, dataclass_transform, get_args, get_origin, get_type_hints
 
 from pacdp.store.canonical import JOINED_LATER as JOINED_LATER
 from pacdp.store.canonical import left_out
 
 Config = TypeVar("Config")
+Values = dict[str, Any]
+"""Values by their names: a JSON object, or what a function is called with."""
 
 
-def to_dict(config: Any) -> dict[str, Any]:
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
+def record(kind: type[Config]) -> type[Config]:
+    """A frozen dataclass whose fields are given by name: a configuration, a command, or what is known of something."""
+    return dataclass(frozen=True, slots=True, kw_only=True)(kind)
+
+
+def later(default: Any) -> Any:
+    """A plain field that joined a record later: while it has its default it is left out of the record's JSON."""
+    return field(default=default, metadata=JOINED_LATER)
+
+
+def to_dict(config: Any) -> Values:
     """JSON values only."""
     return _written(config, type(config))
 

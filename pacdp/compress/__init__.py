@@ -11,8 +11,8 @@ from pacdp.compress.chain import Adam as Adam
 from pacdp.compress.chain import Chained as Chained
 from pacdp.compress.chain import KernelRidge as KernelRidge
 from pacdp.compress.learner import Estimator as Estimator
+from pacdp.compress.learner import Groups as Groups
 from pacdp.compress.learner import Learner as Learner
+from pacdp.compress.learner import Stop as Stop
 from pacdp.compress.learner import Torch as Torch
-from pacdp.compress.rules import Groups as Groups
-from pacdp.compress.rules import Stop as Stop
 from pacdp.compress.view import View as View

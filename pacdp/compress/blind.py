@@ -13,9 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pacdp.compress.learner import Learner, State
-from pacdp.compress.rules import Groups, Stop
-from pacdp.compress.run import BATCH, Records, Trace, carry_out, scored
+from pacdp.compress.learner import Learner, State, Stop
+from pacdp.compress.run import BATCH, Records, Rule, Trace, carry_out, scored
 from pacdp.compress.view import padded
 from pacdp.data.hashing import row_hashes
 from pacdp.trials.buffers import Holdings
@@ -28,33 +27,33 @@ class Looks(ValueError):
     """A learner whose network depends on more than the records it picked."""
 
 
-def require_blind(
-    learner: Learner, records: Records, *, groups: Groups, seed: int, start: State | None
-) -> None:
+def require_blind(rule: Rule, records: Records) -> None:
     """Try the learner on some of the records, and refuse it where anything but its picks decides what it becomes.
 
     Raises:
         Looks: it holds records of the sample; equal calls give other networks; scoring changes what training makes; a
             score depends on the records beside it; or records that were never picked change what is picked.
     """
+    learner = rule.learner
     _require_empty_hands(learner, records)
-    rng = np.random.default_rng([seed, 1])
-    stop, used = Stop(no_errors_left=False, rounds=(_TRIAL,)), sum(_first(groups, _TRIAL))
+    rng = np.random.default_rng([rule.seed, 1])
+    trial = replace(rule, stop=Stop(no_errors_left=False, rounds=(_TRIAL,)))
+    used = 0
+    for _ in range(_TRIAL):
+        used += rule.groups.at(used)
     few = _ROWS * records.n // len(records.labels)  # people with so many examples together
-    small = records.subset(
-        rng.permutation(records.n)[: few if few == _ROWS else max(few, 2 * used)]
-    )
+    chosen = few if few == _ROWS else max(few, 2 * used)
+    small = records.subset(rng.permutation(records.n)[:chosen])
     if used >= small.n:
         return  # the run would use them all up: nothing is certified then
-    trace = carry_out(learner, small, groups=groups, stop=stop, seed=seed, start=start)
+    trace = carry_out(trial, small)
     state = trace.best_state
     _require_own_scores(learner, state, small, rng)
-    again = carry_out(learner, small, groups=groups, stop=stop, seed=seed, start=start)
-    _require_same(learner, small, trace, again, "two equal runs on the same records differ: training draws random "
-                  "numbers that are not seeded, or remembers earlier calls")  # fmt: skip
+    _require_same(learner, small, trace, carry_out(trial, small), "two equal runs on the same records differ: training "
+                  "draws random numbers that are not seeded, or remembers earlier calls")  # fmt: skip
     others = np.setdiff1d(np.arange(small.n), trace.picks)
     fewer = np.sort(np.concatenate([trace.picks, rng.permutation(others)[: len(others) // 2]]))
-    again = _replayed(learner, small, fewer, groups=groups, stop=stop, seed=seed, start=start)
+    again = _replayed(trial, small, fewer)
     _require_same(learner, small, trace, again, "the run on the same picks without half of the other records differs: "
                   "the learner depends on records that it did not pick")  # fmt: skip
     unpicked, picked = (small.examples(one)[0] for one in (others, trace.picks))
@@ -67,16 +66,7 @@ def require_blind(
                     "the learner looks at the whole sample")  # fmt: skip
 
 
-def require_replayed(
-    learner: Learner,
-    records: Records,
-    trace: Trace,
-    *,
-    groups: Groups,
-    stop: Stop,
-    seed: int,
-    start: State | None,
-) -> None:
+def require_replayed(rule: Rule, records: Records, trace: Trace) -> None:
     """The run on κ(S) alone picks the same records and ends with the same network, bit for bit, whose scores are own.
 
     Raises:
@@ -84,53 +74,40 @@ def require_replayed(
     """
     if trace.best is None:
         return
-    ends = (
-        Stop(no_errors_left=stop.no_errors_left, rounds=(trace.best.number,))
-        if trace.best.number
-        else stop
-    )
-    again = _replayed(
-        learner, records, trace.kept, groups=groups, stop=ends, seed=seed, start=start
-    )
-    _require_same(learner, records, trace, again, "the run on the records that it kept, and on nothing else, ends with "
-                  "another network: the learner depends on other records")  # fmt: skip
+    if trace.best.number:
+        rule = replace(rule, stop=replace(rule.stop, rounds=(trace.best.number,)))
+    again = _replayed(rule, records, trace.kept)
+    _require_same(rule.learner, records, trace, again, "the run on the records that it kept, and on nothing else, ends "
+                  "with another network: the learner depends on other records")  # fmt: skip
     if not np.array_equal(trace.kept, again.kept):
         raise Looks(
             "the run on the records that it kept keeps others: the learner depends on other records"
         )
     if trace.best_state is not None:
-        _require_own_scores(learner, trace.best_state, records, np.random.default_rng([seed, 2]))
+        rng = np.random.default_rng([rule.seed, 2])
+        _require_own_scores(rule.learner, trace.best_state, records, rng)
 
 
-def _replayed(learner: Learner, records: Records, kept: np.ndarray, **how: Any) -> Trace:
+def _replayed(rule: Rule, records: Records, kept: np.ndarray) -> Trace:
     """The run on some records, its picks numbered as in all of them."""
-    made = carry_out(learner, records.subset(kept), **how)
+    made = carry_out(rule, records.subset(kept))
     return replace(made, picks=kept[made.picks], errors=kept[made.errors])
 
 
 def _require_same(learner: Learner, records: Records, one: Trace, other: Trace, why: str) -> None:
     assert one.best is not None
-    picked = one.best.picked
-    if (
-        other.best is None
-        or other.best.picked != picked
-        or not np.array_equal(one.picks[:picked], other.picks[:picked])
-    ):
+    picked, state = one.best.picked, one.best_state
+    same = other.best is not None and other.best.picked == picked
+    if not same or not np.array_equal(one.picks[:picked], other.picks[:picked]):
         raise Looks(f"{why} (it picks other records)")
-    if isinstance(one.best_state, Mapping):
-        odd = [
-            name
-            for name, tensor in one.best_state.items()
-            if not _equal(tensor, other.best_state[name])
-        ]
+    if isinstance(state, Mapping):
+        odd = [name for name, tensor in state.items() if not _equal(tensor, other.best_state[name])]
         if odd:
             raise Looks(f"{why} (its tensor {odd[0]!r} is not the same, bit for bit)")
-    elif one.best_state is not None:
+    elif state is not None:
         viewed = padded(learner.view(records.examples(one.picks[:picked])[0]), BATCH)
-        if not all(
-            _equal(learner.outputs(one.best_state, x), learner.outputs(other.best_state, x))
-            for x in viewed
-        ):
+        pairs = ((learner.outputs(at, x) for at in (state, other.best_state)) for x in viewed)
+        if not all(_equal(*pair) for pair in pairs):
             raise Looks(f"{why} (its outputs are not the same, bit for bit)")
 
 
@@ -145,24 +122,17 @@ def _require_own_scores(
     learner: Learner, state: State, records: Records, rng: np.random.Generator
 ) -> None:
     """Each record's score is the same, bit for bit, in another place of another batch."""
-    own = scored(learner, state, padded(learner.view(records.inputs), BATCH), records)
+    own = scored(learner, state, records)
     for size in (records.n, max(1, records.n // 3)):
         chosen = np.sort(rng.permutation(records.n)[:size])
-        part = records.subset(chosen)
-        found = scored(learner, state, padded(learner.view(part.inputs), BATCH), part)
-        if not all(np.array_equal(a[chosen], b) for a, b in zip(own, found, strict=True)):
-            place = int(chosen[np.flatnonzero(own.first[chosen] != found.first)[0]])
+        found = scored(learner, state, records.subset(chosen))
+        odd = [a[chosen] != b for a, b in zip(own, found, strict=True)]
+        if np.any(odd):
+            place = int(chosen[np.argmax(np.any(odd, axis=0))])
             raise Looks(
                 f"the score of record {place} depends on the records beside it in a batch, or on earlier calls: "
                 "normalise no batch, draw no random numbers, and call eval() on the network"
             )
-
-
-def _first(groups: Groups, rounds: int) -> list[int]:
-    sizes = list[int]()
-    for _ in range(rounds):
-        sizes.append(groups.at(sum(sizes)))
-    return sizes
 
 
 class _Holder(torch.nn.Module):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,27 +14,20 @@ import bounds
 from bounds import _check
 from bounds.hypotheses import declared
 from pacdp.certify.batches import bound_set
-from pacdp.certify.evidence import evidence_of, rows_of, standing, summaries
+from pacdp.certify.evidence import Settings, evidence_of, rows_of, standing, summaries
 from pacdp.certify.examples import BoundSet, require_kind
-from pacdp.certify.networks import (
-    fresh_certificates,
-    judged,
-    measured,
-)
+from pacdp.certify.networks import Surrogate, fresh_certificates
 from pacdp.certify.outputs import error_share
 from pacdp.certify.priors import HeldOut
 from pacdp.certify.reading import Function, Network, Reading, Seen
 from pacdp.certify.routes import certify
-from pacdp.certify.settings import Settings
-from pacdp.certify.untouched import Surrogate
 from pacdp.compress.blind import require_blind, require_replayed
-from pacdp.compress.learner import Estimator, Learner, State
-from pacdp.compress.rules import Groups, Stop
-from pacdp.compress.run import BATCH, Records, Round, Trace, carry_out, tensor_of
+from pacdp.compress.learner import Estimator, Groups, Learner, State, Stop
+from pacdp.compress.run import BATCH, Records, Round, Rule, Trace, carry_out, tensor_of
 from pacdp.compress.view import padded
 from pacdp.data import Dataset
 from pacdp.data.rows import Rows
-from pacdp.predictions.report import Measured, Refusal, Report
+from pacdp.predictions.report import Measured, Refusal, Report, Reported
 
 REPLAYED = (
     "whoever wrote the learner; the run on the records that it kept, and on no others, gave the same network, bit for "
@@ -42,7 +36,7 @@ REPLAYED = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Compressed:
+class Compressed(Reported):
     """A learner that was run on records it picked, and what that says of its network.
 
     Attributes:
@@ -53,7 +47,6 @@ class Compressed:
         again: the certificate at another failure probability.
     """
 
-    report: Report
     trace: Trace
     learner: Learner
     saw: Mapping[str, Rows]
@@ -169,6 +162,7 @@ def compress(
     for name, (given, kind) in kinds.items():
         require_kind(name, given, kind)
     stop, settings = stop or Stop(), settings or Settings.declared()
+    rule = Rule(learner=own, groups=groups, stop=stop, seed=seed, start=start)
     _check.open_probability(failure_prob=failure_prob)
     if not 0.0 <= tolerance < 1.0:
         raise ValueError(
@@ -182,14 +176,13 @@ def compress(
         source, bound
     )  # which refuses a head start that saw rows of the sample, before any work is done
     records = Records.of(bound.inputs, bound.labels, bound.people, seed=seed, tolerance=tolerance)
-    require_blind(own, records, groups=groups, seed=seed, start=start)
+    require_blind(rule, records)
     header = {**(about or {}), "rows": bound.rows.digest, "tolerance": tolerance}
-    viewed = padded(own.view(records.inputs), BATCH)
-    trace = carry_out(own, records, groups=groups, stop=stop, seed=seed, start=start, about=header, every=every,
-                      file=None if file is None else Path(file), progress=progress, viewed=viewed)  # fmt: skip
-    require_replayed(own, records, trace, groups=groups, stop=stop, seed=seed, start=start)
+    trace = carry_out(rule, records, about=header, every=every, file=None if file is None else Path(file),
+                      progress=progress)  # fmt: skip
+    require_replayed(rule, records, trace)
     found = assess(own, trace, bound, fresh, stop=stop, failure_prob=failure_prob, expected=expected, settings=settings,
-                   tolerance=tolerance, start_rows=start_rows, viewed=viewed)  # fmt: skip
+                   tolerance=tolerance, start_rows=start_rows)  # fmt: skip
     saw = rows_behind(bound, start_rows, settings)
 
     def again(prob: float) -> bounds.Certificate:
@@ -218,61 +211,39 @@ def rows_behind(data: BoundSet, start_rows: Rows | None, settings: Settings) -> 
 def assess(
     learner: Learner, trace: Trace, data: BoundSet, test: BoundSet | None, *, stop: Stop, failure_prob: float,
     expected: Sequence[int], settings: Settings, tolerance: float = 0.0, start_rows: Rows | None = None,
-    viewed: list[Tensor] | None = None,
 ) -> Report:  # fmt: skip
-    """What a run says of the network that it ended with; ``viewed`` is what the learner's view makes of the data."""
-    evidence, tested = evidence_of(
-        None if start_rows is None else HeldOut(rows=start_rows), data, test
-    )
-    common: dict[str, Any] = {"route": "compression", "failure_prob": settings.share(failure_prob)}
+    """What a run says of the network that it ended with."""
+    chosen, share = settings.elsewhere, settings.share(failure_prob)
+    looked_at = bool(test is not None and chosen is not None and chosen.shared_inputs(test.rows))
+    source = None if start_rows is None else HeldOut(rows=start_rows)
+    evidence = evidence_of(source, data, None if looked_at else test, settings)
+    common: dict[str, Any] = {"route": "compression", "failure_prob": share}
     common |= {"rows": summaries(data, test, start_rows), "choices": {"count": settings.count}}
-    if trace.best is None:
+    best = trace.best
+    if best is None:
         why = f"the sample of {data.units} records ran out after {len(trace.rounds)} rounds, before the run's end"
         return Report.of([Refusal(name="compression", reason=why)], data, **common)
-    made = certificate(k=trace.best.kept, n=data.units, failure_prob=settings.share(failure_prob), ends=stop.ends,
-                       expected=expected)  # fmt: skip
+    made = certificate(k=best.kept, n=data.units, failure_prob=share, ends=stop.ends, expected=expected)  # fmt: skip
+    known = [declared("learner saw picked records alone", REPLAYED)]
+    known += [
+        one for one in evidence.bound if source and one.name == "prior saw none of these rows"
+    ]
     measures = "0-1 risk" if data.people is None else people_in_error(tolerance)
-    known = {one.name: one for one in (*evidence, settings.standing(data))}
-    known["learner saw picked records alone"] = declared(
-        "learner saw picked records alone", REPLAYED
-    )
-    if start_rows is None:
-        known.pop("prior saw none of these rows")
-    made = replace(made, measures=measures).resting_on(*known.values())
 
-    def outputs(inputs: Tensor) -> Tensor:
-        own = (
-            viewed is not None
-            and inputs.shape == data.inputs.shape
-            and inputs.data_ptr() == data.inputs.data_ptr()
-        )
-        return outputs_of(learner, trace.best_state, inputs, viewed=viewed if own else None)
-
-    seen = judged(Reading(law=Network(network=outputs, batch_size=2**30)), data, test)
-    findings: list[Any] = [made, *measured(seen, "weights")]
-    findings += _by_person(seen, tolerance) if data.people is not None else []
-    if (
-        test is not None
-        and settings.elsewhere is not None
-        and settings.elsewhere.shared_inputs(test.rows)
-    ):
+    outputs = partial(outputs_of, learner, trace.best_state)
+    network = Network(network=outputs, of="weights", batch_size=2**30)
+    sets = Reading(law=network).judged(data, test)
+    findings: list[Any] = [evidence.on(replace(made, measures=measures).resting_on(*known))]
+    findings += [one.measured(on) for on, one in sets.items()]
+    findings += _by_person(sets, tolerance) if data.people is not None else []
+    if looked_at:
         findings.append(
             Refusal(name="test_set", reason="the settings were chosen on rows of the test set")
         )
     elif test is not None:
-        share = settings.share(failure_prob)
-        fixed = settings.standing(data, test)
-        found = fresh_certificates(seen["test"], of="weights", failure_prob=share)
-        findings += [one.resting_on(*tested, fixed) for one in found]
-    best = trace.best
-    details = {
-        "compression": {
-            **best._asdict(),
-            "rounds": [list(one) for one in trace.rounds],
-            "ends": stop.ends,
-        }
-    }
-    return Report.of(findings, data, details=details, **common)
+        findings += map(evidence.on, fresh_certificates(sets["test"], failure_prob=share))
+    told = {**best._asdict(), "rounds": [list(one) for one in trace.rounds], "ends": stop.ends}
+    return Report.of(findings, data, details={"compression": told}, **common)
 
 
 def people_in_error(tolerance: float) -> str:
@@ -280,18 +251,14 @@ def people_in_error(tolerance: float) -> str:
     return f"share of people with more than {tolerance:g} of their examples in error"
 
 
-def _by_person(seen: Mapping[str, Seen], tolerance: float) -> Iterator[Measured]:
+def _by_person(sets: Mapping[str, Seen], tolerance: float) -> Iterator[Measured]:
     """That share among the people of the sample and of the test set."""
-    for on, one in seen.items():
-        if one.examples.people is not None:
-            _, owner, sizes = np.unique(
-                one.examples.people, return_inverse=True, return_counts=True
-            )
+    for on, one in sets.items():
+        if one.people is not None:
+            _, owner, sizes = np.unique(one.people, return_inverse=True, return_counts=True)
             count = int((np.bincount(owner, weights=one.wrong) / sizes > tolerance).sum())
-            mean = error_share(count, len(sizes))
-            yield Measured(
-                of="weights", on=on, loss=people_in_error(tolerance), mean=mean, n=len(sizes)
-            )
+            mean, loss = error_share(count, len(sizes)), people_in_error(tolerance)
+            yield Measured(of="weights", on=on, loss=loss, mean=mean, n=len(sizes))
 
 
 def certificate(
@@ -306,11 +273,9 @@ def certificate(
     return made.charged("other ends of the run", failure_prob - share) if ends > 1 else made
 
 
-def outputs_of(
-    learner: Learner, state: State, inputs: Tensor, *, viewed: list[Tensor] | None = None
-) -> Tensor:
-    """The network's outputs, in batches of the size of the run; ``viewed`` are these, where they are known."""
-    viewed = padded(learner.view(inputs), BATCH) if viewed is None else viewed
+def outputs_of(learner: Learner, state: State, inputs: Tensor) -> Tensor:
+    """The network's outputs, in batches of the size of the run."""
+    viewed = padded(learner.view(inputs), BATCH)
     return torch.cat([learner.outputs(state, batch) for batch in viewed])[: len(inputs)]
 
 

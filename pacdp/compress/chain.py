@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from bounds import _check
 from pacdp.algorithms import SGD, Settings, build, restore
 from pacdp.chains import Keys
 from pacdp.compress.learner import State
@@ -81,8 +82,7 @@ class Chained(_OfNetwork):
     """Upper end of the bounded cross-entropy. Near it there is no gradient left, so that errors are not mended."""
 
     def __post_init__(self) -> None:
-        if self.steps < 1:
-            raise ValueError(f"expected steps >= 1, got {self.steps}")
+        _check.count(steps=self.steps)
 
     def train(
         self, state: State | None, inputs: Tensor, labels: Tensor, *, round: int, seed: int

@@ -12,8 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from pacdp.compress.learner import Learner, State
-from pacdp.compress.rules import Groups, Stop
+from pacdp.compress.learner import Groups, Learner, State, Stop
 from pacdp.compress.view import padded
 from pacdp.errors import CheckpointError
 from pacdp.losses import margins
@@ -38,7 +37,7 @@ class Round(NamedTuple):
     """Both together: |κ(S)| where the run ends here."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Records:
     """The sample: independent records, which are examples, or people with all of theirs.
 
@@ -63,36 +62,35 @@ class Records:
     ) -> "Records":
         """Records of a sample; ties are broken by numbers of the seed, record by record."""
         inputs, labels = tensor_of(inputs), tensor_of(labels).long()
-        owner = (
-            np.arange(len(labels)) if people is None else np.unique(people, return_inverse=True)[1]
-        )
-        n = int(owner.max()) + 1
-        u = np.random.default_rng([seed, 0]).random(n)
-        return cls(inputs=inputs, labels=labels, owner=owner.astype(np.int64), n=n,
+        whose = np.arange(len(labels)) if people is None else people
+        names, owner = np.unique(whose, return_inverse=True)
+        u = np.random.default_rng([seed, 0]).random(len(names))
+        return cls(inputs=inputs, labels=labels, owner=owner.astype(np.int64), n=len(names),
                    tie_breakers=u, tolerance=tolerance)  # fmt: skip
 
     def subset(self, records: Indices) -> "Records":
         """Some of the records, in rising order, with their numbers."""
         records = np.sort(records)
-        place = np.full(self.n, -1, dtype=np.int64)
-        place[records] = np.arange(len(records))
-        examples = np.flatnonzero(place[self.owner] >= 0)
-        return Records(inputs=self.inputs[examples], labels=self.labels[examples], owner=place[self.owner[examples]],
+        examples = np.flatnonzero(np.isin(self.owner, records))
+        owner = np.searchsorted(records, self.owner[examples])
+        return Records(inputs=self.inputs[examples], labels=self.labels[examples], owner=owner,
                        n=len(records), tie_breakers=self.tie_breakers[records], tolerance=self.tolerance)  # fmt: skip
 
     def examples(self, records: Indices) -> tuple[Tensor, Tensor]:
         """The examples of these records, record by record in the order given."""
-        if self.n == len(self.labels):  # one each, in their order
-            places = np.empty(self.n, dtype=np.int64)
-            places[self.owner] = np.arange(self.n)
-            chosen = torch.from_numpy(places[records])
-        else:
-            order = np.argsort(self.owner, kind="stable")
-            first = np.searchsorted(self.owner[order], np.arange(self.n + 1))
-            chosen = torch.from_numpy(
-                np.concatenate([order[first[r] : first[r + 1]] for r in records])
-            )
+        order = np.argsort(self.owner, kind="stable")
+        first = np.searchsorted(self.owner[order], np.arange(self.n + 1))
+        parts = (order[first[r] : first[r + 1]] for r in records)
+        chosen = torch.from_numpy(np.concatenate([order[:0], *parts]))
         return self.inputs[chosen], self.labels[chosen]
+
+    def viewed(self, learner: Learner) -> list[Tensor]:
+        """What the learner's view makes of all examples, in batches of one size; computed once."""
+        known = self.__dict__.get("_viewed")
+        if known is None or known[0] is not learner:
+            known = learner, padded(learner.view(self.inputs), BATCH)
+            self.__dict__["_viewed"] = known
+        return known[1]
 
 
 def tensor_of(values: Any) -> Tensor:
@@ -113,21 +111,42 @@ class Scores(NamedTuple):
         return left[order[:count]]
 
 
-def scored(learner: Learner, state: State, viewed: list[Tensor], records: Records) -> Scores:
+def scored(learner: Learner, state: State, records: Records) -> Scores:
     """Scores of all records, in batches of one size."""
-    outputs = torch.cat([learner.outputs(state, batch) for batch in viewed])[: len(records.labels)]
-    margin = margins(outputs, records.labels).double().numpy()
+    outputs = torch.cat([learner.outputs(state, batch) for batch in records.viewed(learner)])
+    margin = margins(outputs[: len(records.labels)], records.labels).double().numpy()
     wrong, badness = ~(margin > 0.0), -np.where(np.isnan(margin), -np.inf, margin)
-    if records.n == len(records.labels):
-        first = np.empty(records.n)
-        first[records.owner] = badness
-        error = np.empty(records.n, dtype=bool)
-        error[records.owner] = wrong
-        return Scores(error, first, np.zeros(records.n))
+    if records.n < len(records.labels):
+        badness = np.clip(badness, -1e6, 1e6)  # which are averaged
     sizes = np.bincount(records.owner)
-    share = np.bincount(records.owner, weights=wrong) / sizes
-    near = np.bincount(records.owner, weights=np.clip(badness, -1e6, 1e6)) / sizes
+    share, near = (np.bincount(records.owner, weights=one) / sizes for one in (wrong, badness))
     return Scores(share > records.tolerance, share, near)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """All that decides a run but the records.
+
+    Attributes:
+        start: a state that saw none of them; without one all records tie and are errors before the first round.
+    """
+
+    learner: Learner
+    groups: Groups
+    stop: Stop
+    seed: int
+    start: State | None = None
+
+    def identity(self, n: int, about: Mapping[str, Any]) -> str:
+        """By which the file of a run of this rule on n records is known."""
+        groups, stop = self.groups, self.stop
+        rules = {
+            "groups": [groups.sizes, groups.starts],
+            "stop": [stop.no_errors_left, stop.rounds],
+        }
+        return canonical(
+            {**about, "learner": self.learner.record, "seed": self.seed, "n": n, **rules}
+        )
 
 
 def _none() -> Indices:
@@ -174,22 +193,14 @@ class Trace:
             best = checkpoint.header["compression"]["best"]
             rounds = [Round(*row) for row in checkpoint.state["rounds"].tolist()]
             picks, errors = (checkpoint.state[name].numpy() for name in ("picks", "errors"))
-            found = next(
-                (one for one in rounds if one.number == best),
-                Round(0, 0, 0, 0) if best == 0 else None,
-            )
-            kept = (
-                []
-                if found is None
-                else np.bincount(np.concatenate([picks[: found.picked], errors]))
-            )
+            found = {0: Round(0, 0, 0, 0), **{one.number: one for one in rounds}}.get(best)
+            kept = [] if found is None else [*picks[: found.picked].tolist(), *errors.tolist()]
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(
                 f"{file} holds no run of a compression ({error!r}): choose another"
             ) from error
-        if (
-            found is not None and found[1:] != (found.picked, len(errors), int(np.sum(kept)))
-        ) or np.max(kept, initial=0) > 1:
+        once = found is None or found[1:] == (found.picked, len(errors), len(kept))
+        if not once or len(set(kept)) < len(kept):
             raise CheckpointError(
                 f"round {best} of {file} counts other records than it lists: run it again"
             )
@@ -198,9 +209,7 @@ class Trace:
         )
 
     @classmethod
-    def resumed(
-        cls, file: Path, identity: str, learner: Learner, records: Records, seed: int
-    ) -> "Trace":
+    def resumed(cls, file: Path, identity: str, rule: Rule, records: Records) -> "Trace":
         """The run of a file, ready to go on; where it holds no tensors they are made again from the picks.
 
         Raises:
@@ -220,7 +229,7 @@ class Trace:
 
         def again(at: Round) -> State:
             inputs, labels = records.examples(made.picks[: at.picked])
-            return learner.train(None, inputs, labels, round=at.number, seed=seed)
+            return rule.learner.train(None, inputs, labels, round=at.number, seed=rule.seed)
 
         now = {
             name.removeprefix(_NOW): one
@@ -231,7 +240,7 @@ class Trace:
             made.state = now or again(made.rounds[-1])
         if made.rounds and not now:
             made.best_state = None if made.best is None else again(made.best)
-        require_counted(learner, made, records, file)
+        require_counted(rule.learner, made, records, file)
         return made
 
     def write(self, file: Path, identity: str, about: Mapping[str, Any] | None) -> None:
@@ -263,9 +272,7 @@ def require_counted(learner: Learner, trace: Trace, records: Records, file: Path
     if trace.best is None or not trace.best.number:
         return
     left = np.setdiff1d(np.arange(records.n), trace.picks[: trace.best.picked])
-    error = scored(
-        learner, trace.best_state, padded(learner.view(records.inputs), BATCH), records
-    ).error
+    error = scored(learner, trace.best_state, records).error
     if not np.array_equal(left[error[left]], trace.errors):
         raise CheckpointError(
             f"the network of {file} errs on other records than it says: run it again"
@@ -273,40 +280,36 @@ def require_counted(learner: Learner, trace: Trace, records: Records, file: Path
 
 
 def carry_out(
-    learner: Learner, records: Records, *, groups: Groups, stop: Stop, seed: int, start: State | None = None,
-    file: Path | None = None, about: Mapping[str, Any] | None = None, every: float = 10.0,
-    progress: Callable[[Round], None] | None = None, viewed: list[Tensor] | None = None,
-) -> Trace:  # fmt: skip
+    rule: Rule,
+    records: Records,
+    *,
+    file: Path | None = None,
+    about: Mapping[str, Any] | None = None,
+    every: float = 10.0,
+    progress: Callable[[Round], None] | None = None,
+) -> Trace:
     """The run on these records.
 
     Args:
-        start: a state that saw none of them; without one all records tie and are errors before the first round.
         file: where the run is kept, at most every ``every`` seconds and at the end; it goes on from there if it exists.
         about: JSON values of the file's header.
         progress: told every round.
-        viewed: what the learner's view makes of the records, where that is known.
 
     Raises:
         CheckpointError: the file is another run's.
     """
-    viewed = padded(learner.view(records.inputs), BATCH) if viewed is None else viewed
-    rules = {"groups": [groups.sizes, groups.starts], "stop": [stop.no_errors_left, stop.rounds]}
-    identity = canonical(
-        {**(about or {}), "learner": learner.record, "seed": seed, "n": records.n, **rules}
-    )
-    at = (
-        Trace.resumed(file, identity, learner, records, seed)
-        if file is not None and file.exists()
-        else Trace()
-    )
-    state = at.state if at.rounds else start
-    scores = _tied(records.n) if state is None else scored(learner, state, viewed, records)
+    learner, stop, identity = rule.learner, rule.stop, rule.identity(records.n, about or {})
+    at = Trace()
+    if file is not None and file.exists():
+        at = Trace.resumed(file, identity, rule, records)
+    state = at.state if at.rounds else rule.start
+    scores = _tied(records.n) if state is None else scored(learner, state, records)
     saved = time.monotonic()
     while True:
         left = np.setdiff1d(np.arange(records.n), at.picks)
-        number, done = len(at.rounds), stop.no_errors_left and not scores.error[left].any()
+        errors = left[scores.error[left]]
+        number, done = len(at.rounds), stop.no_errors_left and not len(errors)
         if number and (done or number in stop.rounds):
-            errors = left[scores.error[left]]
             here = Round(number, len(at.picks), len(errors), len(at.picks) + len(errors))
             if at.best is None or here.kept < at.best.kept:
                 at.best, at.best_state, at.errors = here, state, errors
@@ -314,13 +317,13 @@ def carry_out(
             at.best, at.best_state, at.errors = Round(0, 0, 0, 0), state, left[:0]
         if done or number >= stop.last:
             break
-        if (count := groups.at(len(at.picks))) > len(left):
+        if (count := rule.groups.at(len(at.picks))) > len(left):
             at.best = None  # the sample ran out
             break
         at.picks = np.concatenate([at.picks, scores.worst(left, records.tie_breakers, count)])
         inputs, labels = records.examples(at.picks)
-        state = at.state = learner.train(state, inputs, labels, round=number + 1, seed=seed)
-        scores = scored(learner, state, viewed, records)
+        state = at.state = learner.train(state, inputs, labels, round=number + 1, seed=rule.seed)
+        scores = scored(learner, state, records)
         wrong = int(np.delete(scores.error, at.picks).sum())
         at.rounds.append(Round(number + 1, len(at.picks), wrong, len(at.picks) + wrong))
         if progress is not None:

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from bounds import _check
 from pacdp.features import OrientedGradients, unit
 from pacdp.store.canonical import JOINED_LATER, left_out
 
@@ -33,10 +34,8 @@ class View:
     """Beside the gradients, the image shrunk to so many pixels a side, in all its colours, less their mean."""
 
     def __post_init__(self) -> None:
-        if self.shift < 0 or self.pixels < 0 or not self.scale > 0.0:
-            raise ValueError(
-                f"expected shift, pixels >= 0 and scale > 0, got {self.shift}, {self.pixels} and {self.scale}"
-            )
+        _check.whole(shift=self.shift, pixels=self.pixels)
+        _check.positive(scale=self.scale)
 
     @property
     def record(self) -> Mapping[str, Any]:

@@ -1,7 +1,7 @@
 """A scikit-learn estimator that keeps part of its data back, and says at the end how wrong it may be on new data."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownParameterType=false, reportMissingTypeArgument=false, reportUntypedBaseClass=false
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Real
 from typing import Any, Literal, cast
@@ -46,7 +46,6 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
 
     estimator: Any
     estimator_: Any
-    classes_: Any
     certified_share: float
     random_state: Any
 
@@ -65,7 +64,20 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
             check_array(y, ensure_2d=False, dtype=cast(Any, None), input_name="y"), warn=True
         )
 
-    def _fit(self, X: Any, y: Any, groups: Any, fit_params: dict[str, Any]) -> None:
+    def fit(self, X: Any, y: Any, *, groups: Any = None, **fit_params: Any) -> Any:
+        """Fit on a part of the examples and keep the rest.
+
+        Args:
+            X: [n, features], or whatever the estimator takes.
+            y: one target an example.
+            groups: whose each example is: nobody is then on both sides, and the certificate counts people.
+            fit_params: passed on to the estimator; of a column with one value an example, those that it is fitted on.
+
+        Raises:
+            ValueError: things that do not fit each other, one class alone, or fewer than two examples to divide.
+        """
+        X, y = self._checked(X, y)
+        self._require(y)
         if not isinstance(self.certified_share, Real) or not 0.0 < self.certified_share < 1.0:
             raise ValueError(f"certified_share must lie strictly between 0 and 1, got {self.certified_share!r}; 0.3 is "
                              "customary")  # fmt: skip
@@ -73,14 +85,14 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
         if groups is not None:
             named = coded("groups", groups)
             whose = np.asarray(named.names)[named.codes]
-            if len(set(named.names)) < 2:
+            if len(named.names) < 2:
                 raise ValueError(
-                    f"groups must be at least two, got {named.names[0]!r} in every row: one is fitted on"
+                    f"groups must be at least two, got {whose[0].item()!r} in every row: one is fitted on"
                 )
         parts = ShuffleSplit if whose is None else GroupShuffleSplit
         split = parts(n_splits=1, test_size=self.certified_share, random_state=self.random_state)
         fitted, kept = next(split.split(X, y, whose))
-        made: Any = clone(self._default() if self.estimator is None else self.estimator)
+        made: Any = clone(self._chosen)
         cut = _check_method_params(X, fit_params, indices=fitted)
         made.fit(_safe_indexing(X, fitted), _safe_indexing(y, fitted), **cut)
         if isinstance(self, ClassifierMixin) and not hasattr(made, "classes_"):
@@ -88,21 +100,25 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
                 f"estimator must be a classifier, which has classes_ once fitted, got {made}"
             )
         seen = table_hashes(_safe_indexing(X, fitted), name="X")
-        aside = (
-            _safe_indexing(X, kept),
-            _safe_indexing(y, kept),
-            None if whose is None else whose[kept],
-        )
-        self._people = (
-            None if whose is None else whose[fitted]
-        )  # all at once: a fit that fails leaves what was there
-        self.estimator_, self._kept, self._seen, self.n_fitted_, self.n_kept_ = (
-            made,
-            aside,
-            seen,
-            len(fitted),
-            len(kept),
-        )
+        aside = _safe_indexing(X, kept), _safe_indexing(y, kept)
+        # all at once: a fit that fails leaves what was there
+        self._people, people = (None, None) if whose is None else (whose[fitted], whose[kept])
+        self._kept, self._seen = (*aside, people), seen
+        self.estimator_, self.n_fitted_, self.n_kept_ = made, len(fitted), len(kept)
+        return self
+
+    @property
+    def _chosen(self) -> Any:
+        """The estimator as it was given, or the default."""
+        return self._default() if self.estimator is None else self.estimator
+
+    def _require(self, y: Any) -> None:
+        """Refuse what cannot be fitted or certified."""
+        raise NotImplementedError
+
+    def _table(self, said: np.ndarray, targets: np.ndarray) -> dict[str, Any]:
+        """What is certified of answers beside targets."""
+        raise NotImplementedError
 
     def _new(self, X: Any, y: Any, groups: Any) -> tuple[Any, Any, Any]:
         """The examples that the certificate counts: those kept back, or others that are new to the estimator."""
@@ -125,10 +141,8 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
             )
         return self._kept if X is None else (X, y, groups)
 
-    def _certify(
-        self, X: Any, y: Any, groups: Any, table: Callable[[np.ndarray, np.ndarray], dict[str, Any]], **how: Any
-    ) -> Report:  # fmt: skip
-        """The report on what the estimator answers, of which ``table`` makes what is certified, and what rows show.
+    def _certify(self, X: Any, y: Any, groups: Any, **how: Any) -> Report:
+        """The report on what the estimator answers, with what rows show.
 
         Raises:
             DataError: too many inputs that it was fitted on too, see ``_KEPT`` and ``FEW``.
@@ -142,14 +156,11 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
         said = own_answers(
             lambda places: self.predict(_safe_indexing(X_new, places)), _num_samples(X_new)
         )
-        found = certify_predictions(**table(said, np.asarray(targets)), people=people, **how)
+        found = certify_predictions(**self._table(said, np.asarray(targets)), people=people, **how)
         brought = f"the caller, for what the estimator brings along and gets besides; {by}"
         unseen = declared("predictor saw none of these rows", brought)
-        return replace(
-            found,
-            certificates=tuple(one.resting_on(unseen, *shared) for one in found.certificates),
-            remarks=(*found.remarks, *(f"{one.name}: {one.by}" for one in shared)),
-        )
+        remarks = (*found.remarks, *(f"{one.name}: {one.by}" for one in shared))
+        return replace(found.each(lambda one: one.resting_on(unseen, *shared)), remarks=remarks)
 
     def predict(self, X: Any) -> Any:
         """What the fitted estimator answers, [n] or [n, outputs]."""
@@ -159,8 +170,7 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
         return self.estimator_.predict(X)
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        own = (self._default() if self.estimator is None else self.estimator).__sklearn_tags__()
+        tags, own = super().__sklearn_tags__(), self._chosen.__sklearn_tags__()
         tags.input_tags = own.input_tags
         tags.target_tags.multi_output = False
         return tags
@@ -191,39 +201,30 @@ class CertifiedClassifier(ClassifierMixin, _Certified):
     def __init__(
         self, estimator: Any = None, *, certified_share: float = 0.3, random_state: Any = None
     ) -> None:
-        self.estimator, self.certified_share, self.random_state = (
-            estimator,
-            certified_share,
-            random_state,
-        )
+        self.estimator, self.certified_share = estimator, certified_share
+        self.random_state = random_state
 
     def _default(self) -> Any:
         return LogisticRegression(max_iter=1000)
 
-    def fit(
-        self, X: Any, y: Any, *, groups: Any = None, **fit_params: Any
-    ) -> "CertifiedClassifier":
-        """Fit on a part of the examples and keep the rest.
+    @property
+    def classes_(self) -> Any:
+        """The classes that the fitted estimator knows."""
+        return self.estimator_.classes_
 
-        Args:
-            X: [n, features], or whatever the estimator takes.
-            y: one class an example.
-            groups: whose each example is: nobody is then on both sides, and the certificate counts people.
-            fit_params: passed on to the estimator; of a column with one value an example, those that it is fitted on.
-
-        Raises:
-            ValueError: things that do not fit each other, one class alone, or fewer than two examples to divide.
-        """
-        X, y = self._checked(X, y)
+    def _require(self, y: Any) -> None:
         check_classification_targets(y)
         names = set(y.tolist())
         if len(names) == 1 < len(y):
             raise ValueError(
                 f"y must hold at least two classes, got {names.pop()!r} in every row: nothing is told apart"
             )
-        self._fit(X, y, groups, fit_params)
-        self.classes_ = self.estimator_.classes_
-        return self
+
+    def _table(self, said: np.ndarray, targets: np.ndarray) -> dict[str, Any]:
+        text = targets.dtype == object
+        names = coded("y", targets).names if text else np.unique(targets).tolist()
+        known = list(dict.fromkeys([*self.classes_.tolist(), *names]))
+        return {"labels": targets, "predictions": said, "classes": known}
 
     def certify(
         self, X: Any = None, y: Any = None, *, groups: Any = None, failure_prob: float = 0.05,
@@ -245,16 +246,7 @@ class CertifiedClassifier(ClassifierMixin, _Certified):
                 is unproved beyond one in a hundred.
             ValueError: answers that depend on the examples beside them.
         """
-
-        def table(said: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
-            text = labels.dtype == object
-            names = coded("y", labels).names if text else np.unique(labels).tolist()
-            known = list(dict.fromkeys([*self.classes_.tolist(), *names]))
-            return {"labels": labels, "predictions": said, "classes": known}
-
-        return self._certify(
-            X, y, groups, table, failure_prob=failure_prob, ask=ask, interval=interval
-        )
+        return self._certify(X, y, groups, failure_prob=failure_prob, ask=ask, interval=interval)
 
     @_has("predict_proba")
     def predict_proba(self, X: Any) -> Any:
@@ -294,30 +286,25 @@ class CertifiedRegressor(RegressorMixin, _Certified):
         self, estimator: Any = None, *, clip: float = 1.0, kind: Literal["absolute", "squared"] = "absolute",
         certified_share: float = 0.3, random_state: Any = None,
     ) -> None:  # fmt: skip
-        self.estimator, self.certified_share, self.random_state = (
-            estimator,
-            certified_share,
-            random_state,
-        )
-        self.clip, self.kind = clip, kind
+        self.estimator, self.certified_share = estimator, certified_share
+        self.random_state, self.clip, self.kind = random_state, clip, kind
 
     def _default(self) -> Any:
         return Ridge()
 
-    def fit(self, X: Any, y: Any, *, groups: Any = None, **fit_params: Any) -> "CertifiedRegressor":
-        """As :meth:`CertifiedClassifier.fit`."""
-        ClippedError(at=self.clip, kind=self.kind)
-        X, y = self._checked(X, y)
-        self._fit(X, y, groups, fit_params)
-        return self
+    @property
+    def _loss(self) -> ClippedError:
+        return ClippedError(at=self.clip, kind=self.kind)
+
+    def _require(self, y: Any) -> None:
+        _ = self._loss
+
+    def _table(self, said: np.ndarray, targets: np.ndarray) -> dict[str, Any]:
+        return {"losses": {self._loss.name: self._loss.of_arrays(said, targets)}}
 
     def certify(
         self, X: Any = None, y: Any = None, *, groups: Any = None, failure_prob: float = 0.05,
         interval: bool = False,
     ) -> Report:  # fmt: skip
         """As :meth:`CertifiedClassifier.certify`, for the clipped error."""
-        loss = ClippedError(at=self.clip, kind=self.kind)
-        return self._certify(
-            X, y, groups, lambda said, targets: {"losses": {loss.name: loss.of_arrays(said, targets)}},
-            failure_prob=failure_prob, interval=interval,
-        )  # fmt: skip
+        return self._certify(X, y, groups, failure_prob=failure_prob, interval=interval)

@@ -1,12 +1,18 @@
 """The accountant of ``bounds`` as one of Opacus's: importing this room registers it for any engine of Opacus.
 
+Steps of a loop of one's own are counted before their noise is drawn: in the engine's event, and in a ledger.
+
 PrivacyEngine(accountant="pld")
 """
 
+import secrets
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+import torch
 from opacus.accountants import IAccountant, register_accountant
 
 from bounds.accounting import (
@@ -19,10 +25,18 @@ from bounds.accounting import (
     event_to_dict,
 )
 from bounds.privacy import Adjacency
+from pacdp.schedules import Schedule
 from pacdp.step import event as events
 from pacdp.step.accountant import epsilon
+from pacdp.step.budget import planned
+from pacdp.step.noise import Randomness
+from pacdp.step.paid import Paid, stream_of
+from pacdp.step.processes import Together
+from pacdp.store.reservation import Books, new_run
 
 NAME = "pld"
+_NO_END = 2**62
+"""A loop of one's own may go on for as long as it likes."""
 
 
 class EventAccountant(IAccountant):
@@ -33,6 +47,8 @@ class EventAccountant(IAccountant):
 
     def __init__(self) -> None:
         self._history = events.History()
+        self.books: Books | None = None
+        """The ledger that counts steps too, where there is one by the time of a step."""
         self.public_size = False
         """Whether a sample rate told the number of examples."""
 
@@ -116,6 +132,55 @@ class EventAccountant(IAccountant):
         record = state_dict["event"]
         self.event = None if record is None else event_from_dict(record)
         self.public_size |= state_dict["adjacency"] != events.ADJACENCY
+
+
+@dataclass(kw_only=True)
+class Account:
+    """Counts the steps of one chain.
+
+    Attributes:
+        accountant: of all chains of one engine.
+        schedule: gives the same number whenever it is asked for a step.
+        every: steps that are reserved in the ledger together, those of one pass of the loader: a loop that is killed
+            pays for the rest of its pass as well.
+    """
+
+    accountant: EventAccountant
+    schedule: Schedule
+    sample_rate: float
+    every: int
+    randomness: Randomness
+    together: Together
+    device: torch.device
+    paid: Paid | None = None
+
+    def __call__(self, step: int, noise_multiplier: float) -> None:
+        """Count ``step``, from 0 on.
+
+        Raises:
+            ValueError: the ledger refuses, and no noise may be drawn.
+        """
+        books = self.accountant.books
+        if books is not None:
+            self.paid = self.paid or self._paid(books)
+            self.paid.before(step + 1)
+        self.accountant.step(noise_multiplier=noise_multiplier, sample_rate=self.sample_rate)
+
+    def _paid(self, books: Books) -> Paid:
+        """Leave is asked of these books; a seed is refused the second time, since nothing names the code of a loop."""
+        plan = partial(planned, self.schedule, sample_rate=self.sample_rate)
+        return Paid(
+            books,
+            run=new_run(),
+            algorithm="PrivateEngine",
+            unit="example",
+            cost=lambda first, last: plan(steps=last, done=first - 1),
+            stream=stream_of(books, self.randomness, release=secrets.token_hex()),
+            every=self.every,
+            last=_NO_END,
+            together=self.together,
+            device=self.device,
+        )
 
 
 def _numbers(step: Event) -> tuple[float, float]:

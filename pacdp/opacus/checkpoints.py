@@ -9,9 +9,9 @@ from torch import nn
 from bounds.privacy import Adjacency
 from pacdp.errors import CheckpointError
 from pacdp.opacus.accountant import EventAccountant
+from pacdp.opacus.guard import set_up
 from pacdp.opacus.modules import network
 from pacdp.opacus.optimizers import PrivateOptimizer
-from pacdp.opacus.tried import set_up
 from pacdp.resume import RunState, export, load_run, save_run
 from pacdp.schedules import Schedule
 from pacdp.step import event as events
@@ -81,7 +81,6 @@ def _state(
     randomness: Randomness,
     adjacency: Adjacency | None,
 ) -> RunState:
-    generator = getattr(module, "generator", None)
     return RunState(
         module=network(module),
         optimizer=optimizer.original_optimizer,
@@ -92,7 +91,6 @@ def _state(
         },
         settings={},
         adjacency=adjacency,
-        generators={} if generator is None else {"pre_noise": generator},
     )
 
 

@@ -36,8 +36,7 @@ from pacdp.certify import Private, Report, Settings, certify
 from pacdp.certify.batches import bound_set
 from pacdp.certify.evidence import rows_of
 from pacdp.errors import CheckpointError, require_finite
-from pacdp.opacus.account import Account
-from pacdp.opacus.accountant import NAME, EventAccountant
+from pacdp.opacus.accountant import NAME, Account, EventAccountant
 from pacdp.opacus.arguments import (
     PUBLIC_SIZE,
     Sampling,
@@ -63,7 +62,6 @@ from pacdp.step.event import ADJACENCY
 from pacdp.step.noise import Randomness, SystemRandomness
 from pacdp.step.processes import Together, process_rank, rank_randomness, require_one_run
 from pacdp.store.ledger import Ledger
-from pacdp.store.reservation import Books
 
 _LOOP = "whoever wrote the loop, in which the private optimizer alone moves the weights"
 _BATCHES = "and who drew its batches, Poisson samples at the sample rate in each of which a row stands once"
@@ -97,7 +95,6 @@ class PrivateEngine(PrivacyEngine):
         with warnings.catch_warnings(action="ignore"):  # that Opacus's own secure generator is off
             super().__init__(accountant=NAME)
         self.accountant: EventAccountant = EventAccountant()
-        self._books: Books | None = None
         self._most_examples = 0
         self._own_batches = False
         self._made: tuple[nn.Module, Dataset[Any]] | None = None
@@ -136,7 +133,6 @@ class PrivateEngine(PrivacyEngine):
         loss_reduction: Reduction = "mean",
         grad_sample_mode: str | None = None,
         steps: int | None = None,
-        pre_noise: float = 0.0,
         data_free_gradient: DataFreeGradient | None = None,
         probe: tuple[Any, ...] | None = None,
         batches: Literal["loader", "own"] = "loader",
@@ -164,7 +160,6 @@ class PrivateEngine(PrivacyEngine):
             grad_sample_mode: see :class:`pacdp.step.mechanism.Mechanism`; Opacus's "hooks", "functorch" and "ew" stand
                 for its None.
             steps: batches in one pass of the loader; by default those of ``data_loader``, or 1/q where q is given.
-            pre_noise: see :class:`pacdp.step.sums.Reference`.
             data_free_gradient: called after the noise; adds a gradient that depends on no data to ``p.grad``.
             probe: the network's positional inputs for the tests of independence and of the mode: a tuple of tensors
                 of at least 3 examples, or of dicts and tuples of such; without it numbers in the shape of the data's
@@ -189,8 +184,6 @@ class PrivateEngine(PrivacyEngine):
         require_rule(clipping)
         require_words(loss_reduction, batches)
         require_finite(max_grad_norm=max_grad_norm)
-        if pre_noise != 0.0:
-            require_finite(pre_noise=pre_noise)
         schedule, mode = cache(as_schedule(noise_multiplier)), mode_of(grad_sample_mode)
         drawn = self._sampling(data_loader, dataset, sample_rate, expected_batch_size, steps)
         module, several = unwrapped(module)
@@ -208,16 +201,10 @@ class PrivateEngine(PrivacyEngine):
         if several:
             public = {"noise_multiplier": schedule(0), "max_grad_norm": max_grad_norm, "grad_sample_mode": mode,
                       "sample_rate": drawn.sample_rate, "expected_batch_size": drawn.expected_batch_size,
-                      "pre_noise": pre_noise, "steps": drawn.steps, "clipping": clipping}  # fmt: skip
+                      "steps": drawn.steps, "clipping": clipping}  # fmt: skip
             require_one_run(public, drawn.dataset, rank_randomness(randomness), device)
         wrapped = private_module(
-            module,
-            loader,
-            probe,
-            Clip(max_grad_norm, rule=clipping),
-            mode=mode,
-            pre_noise=pre_noise,
-            generator=randomness.generator("pre-noise", device) if pre_noise > 0.0 else None,
+            module, loader, probe, Clip(max_grad_norm, rule=clipping), mode=mode
         )
         wrapped.guard = guard = Guard(
             module,
@@ -227,7 +214,6 @@ class PrivateEngine(PrivacyEngine):
         )
         account = Account(
             accountant=self.accountant,
-            books=lambda: self._books,
             schedule=schedule,
             sample_rate=drawn.sample_rate,
             every=drawn.steps,
@@ -315,12 +301,12 @@ class PrivateEngine(PrivacyEngine):
         Raises:
             ValueError: the engine counts in a ledger already; the ledger is damaged or cannot be written.
         """
-        if self._books is not None:
+        if self.accountant.books is not None:
             raise ValueError("this engine counts its steps in a ledger already: open no second one")
         book = Ledger.open(folder)
         if self.event is not None and process_rank() == 0:
             book.correct(event=self.event, unit="example", label="steps before the engine's ledger")
-        self._books = book
+        self.accountant.books = book
         return book
 
     def certify(

@@ -21,9 +21,9 @@ from torch.utils._pytree import tree_leaves
 
 from pacdp.layers.random import random_state, rewind
 from pacdp.opacus.ghost_norms import NORM_SAMPLERS, is_linear, linear_sum
+from pacdp.opacus.guard import hooks_of
 from pacdp.opacus.modules import PrivateModule
 from pacdp.opacus.slopes import slopes_of_outputs
-from pacdp.opacus.tried import hooks_of
 from pacdp.step.clip import Clip, Clipping, Weights, clip_factors, joint_norms
 from pacdp.step.gradients import PerExampleLoss
 from pacdp.step.precision import full_precision

@@ -27,12 +27,18 @@ from pacdp.layers.random import random_state, same_state
 from pacdp.opacus.loader import PoissonSampler
 from pacdp.opacus.loss_by_example import Constants, LossByExample, Reduction, close
 from pacdp.opacus.recorded import Record, Recorded, output
-from pacdp.opacus.tried import set_up
 from pacdp.step.sums import Sum
+from pacdp.step.units import rows_at
 from pacdp.trials import MOST, Unmoved
+from pacdp.trials.buffers import digest
 
 Clipped = Callable[[list[Tensor], list[Tensor]], Sum]
 """From outputs of the network and each example's gradients by them to the clipped sum of those by the weights."""
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+_OF_PARAMETERS = ("_backward_hooks", "_post_accumulate_grad_hooks")
+_OF_A_PASS = ("training", "activations", "max_batch_len")
+"""Attributes of layers that may change: a layer's mode, and what Opacus keeps from a forward pass to its backward."""
+_VALUES = (int, float, str, type(None))
 _GRADIENTS = ("grad", "grad_sample", "summed_grad")
 
 
@@ -204,18 +210,10 @@ class Guard:
     def _require_alone(self, outputs: Any, inputs: Any, named: Any, n: int) -> None:
         """Refuse a network whose first examples have other outputs in a larger batch than was tried before."""
         few = self.tried
-
-        def first(leaf: Any) -> Any:
-            return (
-                leaf[:few]
-                if isinstance(leaf, Tensor) and leaf.dim() > 0 and len(leaf) == n
-                else leaf
-            )
-
+        again, named_again, own = rows_at(torch.arange(few), (inputs, named, outputs))
         with torch.no_grad():
-            again, named_again = tree_map(first, (inputs, named))
             alone = tree_leaves(self.module(*again, **named_again))
-        for one, other in zip(map(first, tree_leaves(outputs)), alone, strict=True):
+        for one, other in zip(tree_leaves(own), alone, strict=True):
             if isinstance(one, Tensor) and not close(one.detach(), other):
                 raise ValueError(
                     f"the examples of a batch are not independent: outputs of {few} examples are others in a batch of "
@@ -233,3 +231,22 @@ def _gradients(module: nn.Module) -> list[Any]:
     found = [getattr(p, name, None) for p in module.parameters() for name in _GRADIENTS]
     parts = [one if isinstance(one, list) else [one] for one in found]
     return [(id(one), getattr(one, "_version", 0)) for own in parts for one in own]
+
+
+def set_up(module: nn.Module) -> list[Any]:
+    """All layers with their hooks, attributes and buffers, and which parameters are trained, hooked by what."""
+    layers = [(id(layer), *_own(layer)) for layer in module.modules()]
+    return [layers, [(hooks_of(p), p.requires_grad) for p in module.parameters()]]
+
+
+def hooks_of(parameter: nn.Parameter) -> tuple[tuple[int, ...], ...]:
+    """The hooks of a parameter, by their numbers, kind for kind."""
+    return tuple(tuple(getattr(parameter, kind, None) or ()) for kind in _OF_PARAMETERS)
+
+
+def _own(layer: nn.Module) -> list[Any]:
+    hooks = [tuple(getattr(layer, kind) or ()) for kind in _HOOKS]
+    kept = {name: x for name, x in vars(layer).items() if name not in _OF_A_PASS}
+    plain = {name: x for name, x in kept.items() if isinstance(x, _VALUES)}
+    other = {name: id(x) for name, x in kept.items() if name not in plain and name[0] != "_"}
+    return [hooks, plain, other, [digest(x) for x in layer._buffers.values() if x is not None]]

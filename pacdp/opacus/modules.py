@@ -30,8 +30,6 @@ class PrivateModule:
 
     guard: Guard | None = None
     """What watches a loop of one's own."""
-    generator: torch.Generator | None = None
-    """Of the noise on single gradients, whose state a checkpoint carries."""
 
     def forward(self, *inputs: Any, **named: Any) -> Any:
         """The network's outputs; for an empty batch, empty outputs. In training they are recorded under a guard."""
@@ -76,15 +74,11 @@ class ReferenceModule(PrivateModule, AbstractGradSampleModule):
 
     Args:
         inputs: positional arguments of the network, of at least two examples, on which it is tried.
-        pre_noise: see :class:`pacdp.step.sums.Reference`, like ``generator``.
     """
 
-    def __init__(
-        self, module: nn.Module, clip: Clip, *, inputs: Sequence[Any], pre_noise: float = 0.0,
-        generator: torch.Generator | None = None,
-    ) -> None:  # fmt: skip
+    def __init__(self, module: nn.Module, clip: Clip, *, inputs: Sequence[Any]) -> None:
         super().__init__(module, loss_reduction="sum")
-        self.clip, self.pre_noise, self.generator = clip, pre_noise, generator
+        self.clip = clip
         self._passed: tuple[Sequence[Any], dict[str, Any], RandomState, list[Any]] | None = None
         places = torch.arange(2)
         tried = Units.group(TensorDataset(places, places), None)
@@ -170,8 +164,6 @@ class ReferenceModule(PrivateModule, AbstractGradSampleModule):
             Units.group(TensorDataset(rows, places), None),
             self.clip,
             vectorised=self._at_once,
-            pre_noise=self.pre_noise,
-            generator=self.generator,
         )
 
 

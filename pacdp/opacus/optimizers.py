@@ -12,7 +12,6 @@ one whose gradient is NaN or infinite contributes exactly zero, and an empty bat
 the sum.
 """
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -80,10 +79,6 @@ class PrivateOptimizer(DPOptimizerFastGradientClipping):
             self.guard.sampler.require(examples)
         self._require_own_numbers()
         self.noise_multiplier = self._last = float(self.noise_schedule(self.logical_step))
-        if not (math.isfinite(self.noise_multiplier) and self.noise_multiplier >= 0.0):
-            raise ValueError(
-                f"noise_schedule({self.logical_step}) must be a finite number >= 0, got {self.noise_multiplier}"
-            )
         self.account(self.logical_step, self.noise_multiplier)
         std = self.noise_multiplier * self.max_grad_norm
         for p in self._trained.values():

@@ -23,15 +23,12 @@ def private_module(
     clip: Clip,
     *,
     mode: GradSampleMode | None,
-    pre_noise: float,
-    generator: torch.Generator | None,
 ) -> PrivateModule:
     """The network in the wrapper whose clipped sums are those of its examples.
 
     Args:
         probe: positional inputs of at least three examples; None to make them up in the shape of the loader's.
         mode: None to choose.
-        pre_noise: see :class:`pacdp.step.sums.Reference`, like ``generator``.
 
     Raises:
         UnsupportedModuleError: an example sees another, or the network cannot be run on such inputs.
@@ -50,11 +47,10 @@ def private_module(
         inputs[0] if probe is None else inputs,
         torch.zeros(1, device=device),
         clip_norm=clip.norm,
-        pre_noise=pre_noise,
     )
     if chosen == "ghost":
         return GhostModule(module, clip)
-    return ReferenceModule(module, clip, inputs=inputs, pre_noise=pre_noise, generator=generator)
+    return ReferenceModule(module, clip, inputs=inputs)
 
 
 def _made_up_input(loader: PoissonLoader) -> Tensor:

@@ -1,11 +1,16 @@
 """From a question to certificates: exact for counts of errors, betting for other losses, people and weights.
 
 Which of the two is decided by the type of the losses, truth values or real numbers, and never by what they are: a
-choice that the sample made would have to be paid for.
-Every certificate bounds a mean from above; the lower end of an interval is one minus the certificate of the complement.
+choice that the sample made would have to be paid for. Every certificate bounds a mean from above; the lower end of an
+interval is one minus the certificate of the complement. The largest gap between groups follows from the intervals of
+all of them, at no failure probability beyond theirs.
+
+A confidence bin is a fifteenth of [0, 1], fixed before any example was seen. For people, the mean over people of their
+mean gap in a bin takes the place of the mean over examples ("Calibration error of people" in docs/guarantees.md).
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,9 +19,11 @@ from numpy.typing import NDArray
 
 import bounds
 from bounds._rounding import outward
-from bounds.hypotheses import declared
+from bounds.hypotheses import declared, together
 from bounds.means import ratio_betting_upper
 from bounds.needs import declared_by
+from pacdp.predictions.answers import Answers
+from pacdp.predictions.columns import Codes
 from pacdp.predictions.examples import Examples
 from pacdp.predictions.parts import Part
 
@@ -50,13 +57,24 @@ class Statement:
     quantity: str
     of: str
     measured: float
-    lower: float | None
+    lower: float | None = None
     upper: float | None
     n: int
     range: tuple[float, float] = (0.0, 1.0)
-    upper_by: int | None = None
+    upper_by: int | None = 0
     lower_by: int | None = None
     term: str = ""
+
+    def after(self, certificates: int) -> "Statement":
+        """The same row, with places that count so many certificates before its own."""
+        places = {name: getattr(self, name) for name in ("upper_by", "lower_by")}
+        return replace(
+            self, **{name: at + certificates for name, at in places.items() if at is not None}
+        )
+
+
+Found = tuple[list[Statement], list[bounds.Certificate]]
+"""Rows, and the certificates in whose list the rows' places count."""
 
 
 def records(part: Part, examples: Examples) -> int:
@@ -66,36 +84,35 @@ def records(part: Part, examples: Examples) -> int:
     return int(np.unique(_of_rows(examples.people, part)).size)
 
 
-def both_ends(
-    part: Part, examples: Examples, *, failure_prob: float, interval: bool
-) -> tuple[Statement, list[bounds.Certificate]]:
-    """The statement on a question and its certificates, which fail together with at most ``failure_prob``."""
+def answer(part: Part, examples: Examples, *, failure_prob: float, interval: bool) -> Found:
+    """The rows on a question and their certificates, which fail together with at most ``failure_prob``."""
     two = interval or part.both
     each = math.nextafter(failure_prob / 2, 0.0) if two else failure_prob
-    upper = _upper(part, examples, failure_prob=each)
-    made = [upper]
+    made = [_upper(part, examples, failure_prob=each)]
     if two:
-        turned = replace(part, losses=_turned(part), measures=part.otherwise)
+        rest = ~part.losses if part.losses.dtype == np.bool_ else 1.0 - part.losses
+        turned = replace(part, losses=rest, measures=part.otherwise)
         made.append(_upper(turned, examples, failure_prob=each))
     low, high = part.low, part.high
-    statement = Statement(
+    row = Statement(
         family=part.family,
         quantity=part.named or (part.measures if part.measures != "0-1 risk" else "error"),
         of=part.of,
         measured=low + (high - low) * _mean(part, examples),
-        lower=below(low, high, made[1].value) if two else None,
-        upper=above(low, high, upper.value),
+        lower=_below(low, high, made[1].value) if two else None,
+        upper=_above(low, high, made[0].value),
         n=records(part, examples),
         range=(low, high),
-        upper_by=0,
         lower_by=1 if two else None,
     )
-    return statement, made
+    if part.family == "recall":  # the error on a class, and its recall
+        return [row, _turned(row, part.otherwise)], made
+    return [_turned(row, part.otherwise) if part.family == "precision" else row], made
 
 
-def turned(row: Statement, quantity: str) -> Statement:
+def _turned(row: Statement, quantity: str) -> Statement:
     """The row of one minus a quantity in [0, 1], by the same certificates with their places exchanged."""
-    lower = None if row.upper is None else below(0.0, 1.0, row.upper)
+    lower = None if row.upper is None else _below(0.0, 1.0, row.upper)
     upper = None if row.lower is None else min(1.0, math.nextafter(1.0 - row.lower, math.inf))
     return replace(
         row, quantity=quantity, measured=1.0 - row.measured, lower=lower, upper=upper, upper_by=row.lower_by,
@@ -103,13 +120,13 @@ def turned(row: Statement, quantity: str) -> Statement:
     )  # fmt: skip
 
 
-def above(low: float, high: float, value: float) -> float:
+def _above(low: float, high: float, value: float) -> float:
     """low + (high - low) value, rounded up."""
     found = low + (high - low) * value
     return min(high, found if low == 0.0 else math.nextafter(found, math.inf))
 
 
-def below(low: float, high: float, value: float) -> float:
+def _below(low: float, high: float, value: float) -> float:
     """high - (high - low) value, rounded down, for the certificate of the complement."""
     return max(low, math.nextafter(high - (high - low) * value, -math.inf)) if value < 1.0 else low
 
@@ -139,10 +156,12 @@ def _upper(part: Part, examples: Examples, *, failure_prob: float) -> bounds.Cer
     """The certificate of the mean of a question's losses."""
     measures, counted = part.measures + examples.new, part.losses.dtype == np.bool_
     if examples.people is not None:
-        made = _of_people(part, examples, failure_prob)
+        owners = _of_rows(examples.people, part)
+        sample = bounds.people_sample(losses=part.losses.astype(np.float64), people=owners)
+        made = bounds.new_person_betting(sample=sample, failure_prob=failure_prob)
+        made = replace(made, value=_computed(made.value), name=f"{NEW}_{made.name}")
     elif counted and examples.weights is None:
-        errors, n = int(part.losses.sum()), len(part.losses)
-        made = clopper_pearson(errors, n, failure_prob, name=NEW, by=BY)
+        made = clopper_pearson(int(part.losses.sum()), len(part.losses), failure_prob, name=NEW)
     else:
         made = _betting(part, examples, failure_prob)
     if examples.weights is not None:
@@ -154,20 +173,25 @@ def _upper(part: Part, examples: Examples, *, failure_prob: float) -> bounds.Cer
 
 
 def clopper_pearson(
-    errors: int, n: int, failure_prob: float, *, name: str = "test_set", by: str = _FORMULA
+    errors: int, n: int, failure_prob: float, *, name: str = "test_set", of: str = ""
 ) -> bounds.Certificate:
     """Clopper and Pearson's bound on the 0-1 risk of a predictor that errs on ``errors`` of ``n`` examples new to it.
-
-    ``by`` vouches for what it takes for true.
 
     Formal guarantee: see :func:`bounds.clopper_pearson_upper`.
     """
     value = bounds.clopper_pearson_upper(errors, n, failure_prob)
     made = _certificate(
-        "clopper_pearson", value, failure_prob, risk=errors / n, inputs={"k": errors, "n": n},
-        reference="Clopper and Pearson (1934)", by=by,
+        name, "clopper_pearson", value, failure_prob, risk=errors / n, inputs={"k": errors, "n": n},
+        reference="Clopper and Pearson (1934)",
     )  # fmt: skip
-    return replace(made, name=f"{name}_clopper_pearson")
+    return about(made, of=of)
+
+
+def about(
+    made: bounds.Certificate, name: str = "", *, of: str, measures: str = "0-1 risk"
+) -> bounds.Certificate:
+    """The certificate under the name of the predictor and the risk that it is about."""
+    return replace(made, name=name or made.name, of=of, measures=measures)
 
 
 def _betting(part: Part, examples: Examples, failure_prob: float) -> bounds.Certificate:
@@ -183,28 +207,20 @@ def _betting(part: Part, examples: Examples, failure_prob: float) -> bounds.Cert
         risk = _mean(part, examples)
     risk = min(1.0, risk)
     return _certificate(
-        name, _computed(value), failure_prob, risk=risk, inputs={"risk": risk, "n": len(part.losses)},
+        NEW, name, _computed(value), failure_prob, risk=risk, inputs={"risk": risk, "n": len(part.losses)},
         reference=f"Waudby-Smith and Ramdas 2024; {where}",
     )  # fmt: skip
 
 
-def _of_people(part: Part, examples: Examples, failure_prob: float) -> bounds.Certificate:
-    """The mean over people of their mean loss."""
-    owners = _of_rows(examples.people, part)
-    sample = bounds.people_sample(losses=part.losses.astype(np.float64), people=owners)
-    made = bounds.new_person_betting(sample=sample, failure_prob=failure_prob)
-    return replace(made, value=_computed(made.value), name=f"{NEW}_{made.name}")
-
-
 def _certificate(
-    name: str, value: float, failure_prob: float, *, risk: float, inputs: dict[str, float | int],
-    reference: str, by: str = BY,
+    examples: str, formula: str, value: float, failure_prob: float, *, risk: float, inputs: dict[str, float | int],
+    reference: str,
 ) -> bounds.Certificate:  # fmt: skip
     return bounds.Certificate(
-        name=f"{NEW}_{name}",
+        name=f"{examples}_{formula}",
         value=value,
         failure_prob=failure_prob,
-        hypotheses=declared_by(by, name),
+        hypotheses=declared_by(_FORMULA, formula),
         terms={"empirical_risk": risk},
         budget={"test set": failure_prob},
         reference=reference,
@@ -214,10 +230,6 @@ def _certificate(
 
 def _computed(value: float) -> float:
     return min(1.0, value + ROUNDED)
-
-
-def _turned(part: Part) -> NDArray[Any]:
-    return ~part.losses if part.losses.dtype == np.bool_ else 1.0 - part.losses
 
 
 def _mean(part: Part, examples: Examples) -> float:
@@ -236,3 +248,141 @@ def _of_rows(column: NDArray[Any] | None, part: Part) -> NDArray[Any]:
     """A column of all examples, at those that a question is about."""
     assert column is not None
     return column if part.rows is None else column[part.rows]
+
+
+_REFERENCE = 'docs/guarantees.md, "The largest gap between groups"'
+
+
+def largest_gap(found: Sequence[Found], *, of: str, groups: int, new: str, n: int) -> Found:
+    """At most the largest difference between the upper end of one group and the lower end of another.
+
+    Formal guarantee: on the event on which the groups' intervals hold, |error in one group - error in another| ≤ value
+    for all pairs at once.
+
+    Args:
+        found: the rows of the groups, at least two, with both ends, and their certificates.
+        of: the model.
+        groups: how many groups there are, with those of which nothing is certified.
+        new: what the name of a risk ends in, such as " of a new person".
+        n: the independent records of all groups.
+    """
+    rows = [row for own, _ in found for row in own]
+    made = [one for _, own in found for one in own]
+    uppers, lowers = (
+        [end for row in rows if (end := getattr(row, name)) is not None]
+        for name in ("upper", "lower")
+    )
+    value = max(uppers[a] - lowers[b] for a, b in _pairs(uppers, lowers))
+    measured = [row.measured for row in rows]
+    empirical = max(measured) - min(measured)
+    paid = math.fsum(one.failure_prob for one in made)
+    called = (
+        f"largest gap between {'' if len(rows) == groups else f'{len(rows)} of {groups} '}groups"
+    )
+    gap = bounds.Certificate(
+        name="largest_gap",
+        value=min(1.0, math.nextafter(max(0.0, value), math.inf)),
+        failure_prob=paid,
+        of=of,
+        measures=called + new,
+        hypotheses=together(*(one.hypotheses for one in made)),
+        terms={"empirical_gap": empirical},
+        budget={"groups": paid},
+        reference=_REFERENCE,
+        inputs={
+            "uppers": ", ".join(map(repr, uppers)),
+            "lowers": ", ".join(map(repr, lowers)),
+            "n": n,
+        },
+    )
+    row = Statement(
+        family="groups", quantity=called, of=of, measured=empirical, upper=gap.value, n=n
+    )
+    return [row], [gap]
+
+
+def _pairs(uppers: Sequence[float], lowers: Sequence[float]) -> list[tuple[int, int]]:
+    """Pairs of different groups among which the largest difference is."""
+    top = sorted(range(len(uppers)), key=lambda place: -uppers[place])[:2]
+    low = sorted(range(len(lowers)), key=lambda place: lowers[place])[:2]
+    return [(a, b) for a in top for b in low if a != b]
+
+
+EDGES = tuple(k / 15 for k in range(16))
+MIN_COUNT = 30
+"""Bins with fewer examples are not certified: by counts alone, which the gap in a bin does not decide."""
+
+
+def calibration_error(examples: Examples, of: str, said: Answers, *, failure_prob: float) -> Found:
+    """The expected calibration error: at most so much, whatever the number of bins."""
+    if examples.people is None:
+        sample = sample_of(said, examples.labels)
+        error, squared = sample.calibration_error, sample.mean_squared_gap
+    else:
+        error, squared = _of_people(examples, said)
+    n = examples.units
+    made = bounds.ece_second_moment(
+        calibration_error=error, mean_squared_gap=squared, n=n, failure_prob=failure_prob
+    )
+    made = described(
+        replace(made, name="new_examples_ece"), examples, of=of, measures=f"ECE{examples.new}"
+    )
+    row = Statement(
+        family="calibration", quantity="calibration error (ECE)", of=of, measured=error, upper=made.value, n=n
+    )  # fmt: skip
+    return [row], [made]
+
+
+def bins(examples: Examples, of: str, said: Answers, *, failure_prob: float) -> Found:
+    """The gap between confidence and accuracy in every bin with enough examples, all at once, or nothing."""
+    sample = sample_of(said, examples.labels)
+    certified = {
+        f"gap_{place}": one for place, one in enumerate(sample.bins) if one.count >= MIN_COUNT
+    }
+    if not certified:
+        return [], []
+    made = bounds.mce_clopper_pearson(
+        bins=sample.bins, min_count=MIN_COUNT, failure_prob=failure_prob
+    )
+    made = described(replace(made, name=f"new_examples_{made.name}"), examples, of=of)
+    return [
+        Statement(
+            family="bins", quantity=f"calibration gap at confidence {one.low:.2f} to {one.high:.2f}", of=of,
+            measured=one.gap, upper=made.terms[term], n=one.count, term=term,
+        )
+        for term, one in certified.items()
+    ], [made]  # fmt: skip
+
+
+def sample_of(said: Answers, labels: Codes | None) -> bounds.CalibrationSample:
+    """Confidences and errors by bin."""
+    return bounds.calibration_sample(
+        confidence=_known(said.confidence), correct=said.predicted == labels, edges=EDGES
+    )
+
+
+def _of_people(examples: Examples, said: Answers) -> tuple[float, float]:
+    """The plug-in ECE of people's mean gaps, and the mean over people of the square of their mean absolute gap."""
+    owners = np.unique(_known(examples.people), return_inverse=True)[1]
+    sizes, confidence = np.bincount(owners), _known(said.confidence)
+    gap = (said.predicted == examples.labels) - confidence
+    slot = np.minimum(
+        np.searchsorted(np.asarray(EDGES), confidence, side="right") - 1, len(EDGES) - 2
+    )
+    means = (
+        np.bincount(owners, weights=np.where(slot == b, gap, 0.0)) / sizes
+        for b in range(len(EDGES) - 1)
+    )
+    error = math.fsum(abs(math.fsum(mean)) for mean in means) / sizes.size
+    squared = math.fsum((np.bincount(owners, weights=np.abs(gap)) / sizes) ** 2) / sizes.size
+    return _up(error), _up(max(squared, error * error))
+
+
+def _known(column: np.ndarray | None) -> np.ndarray:
+    assert column is not None
+    return column
+
+
+def _up(value: float) -> float:
+    """Rounded up by far more than the sums' errors."""
+    return min(1.0, value * (1.0 + 1e-12) + 2.0**-50)

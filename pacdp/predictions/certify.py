@@ -2,20 +2,25 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
 import bounds
 from bounds import _check
-from pacdp.predictions import calibration, gaps
-from pacdp.predictions.bounding import Statement, both_ends, records, turned
+from pacdp.predictions.bounding import (
+    MIN_COUNT,
+    Found,
+    Statement,
+    answer,
+    bins,
+    calibration_error,
+    largest_gap,
+    records,
+)
 from pacdp.predictions.columns import Name
-from pacdp.predictions.examples import Examples, examples
+from pacdp.predictions.examples import Examples, described, judged, of_losses
 from pacdp.predictions.parts import Part, asked, parts
 from pacdp.predictions.report import Measured, Refusal, Report
-
-Found = tuple[list[Statement], list[bounds.Certificate]]
 
 
 def certify_predictions(
@@ -66,10 +71,26 @@ def certify_predictions(
         ValueError: something is missing or does not fit; the sentence names the argument and what to do.
     """
     _check.open_probability(failure_prob=failure_prob)
-    given = examples(
-        labels, predictions, probabilities,
-        losses=losses, classes=classes, groups=groups, people=people, weights=weights, ids=ids,
-    )  # fmt: skip
+    if predictions is not None and probabilities is not None:
+        raise ValueError(
+            "give predictions or probabilities, not both: predictions follow from probabilities"
+        )
+    answers = predictions if probabilities is None else probabilities
+    if answers is None and losses is None:
+        raise ValueError(
+            "give predictions, probabilities or losses: without them there is nothing to certify"
+        )
+    if labels is None and answers is not None:
+        raise ValueError("give labels: predictions and probabilities are judged by them")
+    if labels is not None and answers is None:
+        raise ValueError("give predictions or probabilities beside the labels, or losses alone")
+    if labels is None and classes is not None:
+        raise ValueError("classes go with labels, and losses alone have none: leave them out")
+    found = None if labels is None else judged(labels, predictions, probabilities, classes)
+    if losses is not None:
+        found = of_losses(losses, found)
+    assert found is not None
+    given = described(found, groups=groups, people=people, weights=weights, ids=ids)
     return certified(given, failure_prob=float(failure_prob), ask=ask, interval=interval)
 
 
@@ -83,27 +104,30 @@ def certified(
     """The report on examples that were checked."""
     families, sizes = asked(given, ask)
     questions = list(parts(given, families, sizes))
-    answerable, refused = _sorted(given, questions)
-    own = {family: list(group) for family, group in groupby(answerable, lambda part: part.family)}
-    ways = Counter(
-        part.family for part in questions
-    )  # those without an answer too, so that no count decides a share
-    ways.update(
-        {family: len(given.models) for family in families if family in ("calibration", "bins")}
-    )
+    refused = {part: why for part in questions if (why := _unanswered(part, given))}
+    # questions without an answer have their share too, so that no count of examples decides one
+    ways = Counter(part.family for part in questions)
+    ways.update(dict.fromkeys({"calibration", "bins"} & {*families}, len(given.models)))
     paying = [family for family in families if ways[family]]
-    budget = _ledger(failure_prob, paying)
-    found: Found = ([], [])
+    # half for the error, the rest in equal parts for all others; all for the error where it is alone
+    shares = dict.fromkeys(paying, 1.0) | {"error": max(1.0, len(paying) - 1.0)}
+    budget = bounds.FailureBudget.split(failure_prob, **shares)
+    statements, certificates = list[Statement](), list[bounds.Certificate]()
     for family in paying:
+        own = [part for part in questions if part.family == family and part not in refused]
         share = budget.share(family, ways[family])
-        for rows, made in _of_family(
-            given, family, own.get(family, []), failure_prob=share, interval=interval
-        ):
-            _join(found, rows, made)
-    if "bins" in paying and not any(row.family == "bins" for row in found[0]):
-        why = f"no bin has {calibration.MIN_COUNT} examples: gather more"
-        refused.append(Refusal(name="calibration gaps", reason=why))
-    statements, certificates = found
+        for rows, made in _of_family(given, family, own, failure_prob=share, interval=interval):
+            statements += [row.after(len(certificates)) for row in rows]
+            certificates += made
+    refusals = [
+        Refusal(name=f"{part.measures} of {part.of}", reason=why) for part, why in refused.items()
+    ]
+    if "bins" in paying and not any(row.family == "bins" for row in statements):
+        why = f"no bin has {MIN_COUNT} examples: gather more"
+        refusals.append(Refusal(name="calibration gaps", reason=why))
+    counted = given.labels is not None and given.weights is None
+    inputs: Any = [made.inputs for made in certificates]
+    errors = [row for row in statements if counted and row.family == "error"]
     return Report(
         route="predictions",
         statements=tuple(statements),
@@ -113,44 +137,23 @@ def certified(
         n=given.units,
         unit=given.unit,
         examples=given.n,
-        refusals=tuple(refused),
-        measured=tuple(_errors(statements, certificates, n=given.units)),
+        refusals=tuple(refusals),
+        measured=tuple(
+            Measured(of=row.of, on="bound", mean=row.measured, n=given.units,
+                     errors=inputs[row.upper_by].get("k"))
+            for row in errors
+        ),
         remarks=given.remarks,
-    )
+    )  # fmt: skip
 
 
-def _errors(
-    statements: Sequence[Statement], certificates: Sequence[bounds.Certificate], *, n: int
-) -> Iterator[Measured]:
-    """The plain error of each model on the examples, where it is one of predictions."""
-    for one in statements:
-        if one.family == "error" and one.upper_by is not None:
-            made = certificates[one.upper_by]
-            if made.measures.startswith("0-1 risk"):
-                errors: Any = made.inputs.get("k")
-                yield Measured(of=one.of, on="bound", mean=one.measured, errors=errors, n=n)
-
-
-def _sorted(given: Examples, questions: list[Part]) -> tuple[list[Part], list[Refusal]]:
-    """The questions with at least two records, and why the others have no answer."""
-    answerable, refused = list[Part](), list[Refusal]()
-    for part in questions:
-        found = records(part, given)
-        if found >= 2 or part.rows is None:
-            answerable.append(part)
-            continue
-        alone = f"it would rest on one {given.unit}, which says next to nothing: gather more"
-        why = alone if found else f"{part.empty}: gather some"
-        refused.append(Refusal(name=f"{part.measures} of {part.of}", reason=why))
-    return answerable, refused
-
-
-def _ledger(failure_prob: float, families: Sequence[str]) -> bounds.FailureBudget:
-    """Half for the error, the rest in equal parts for the other families; all for the error where it is alone."""
-    others = families[1:]
-    return bounds.FailureBudget.split(
-        failure_prob, error=max(1, len(others)), **dict.fromkeys(others, 1.0)
-    )
+def _unanswered(part: Part, given: Examples) -> str:
+    """Why a question has no answer: fewer than two records that it is about."""
+    found = records(part, given)
+    if found >= 2 or part.rows is None:
+        return ""
+    alone = f"it would rest on one {given.unit}, which says next to nothing: gather more"
+    return alone if found else f"{part.empty}: gather some"
 
 
 def _of_family(
@@ -158,40 +161,13 @@ def _of_family(
 ) -> Iterator[Found]:
     """What is found of the questions of one family, each of which may fail with ``failure_prob``."""
     if family in ("calibration", "bins"):
+        form = bins if family == "bins" else calibration_error
         for of, said in given.models.items():
-            if family == "bins":
-                yield calibration.bins(given, of, said, failure_prob=failure_prob)
-            else:
-                row, made = calibration.calibration_error(
-                    given, of, said, failure_prob=failure_prob
-                )
-                yield [row], made
-        return
+            yield form(given, of, said, failure_prob=failure_prob)
     for of, own in groupby(questions, lambda part: part.of):
-        found: Found = ([], [])
-        for part in own:
-            row, made = both_ends(part, given, failure_prob=failure_prob, interval=interval)
-            _join(found, _rows(part, row), made)
-        if family == "groups" and given.groups is not None and len(found[0]) > 1:
-            row, gap = gaps.largest_gap(
-                *found, of=of, groups=len(given.groups.names), new=given.new, n=given.units
+        found = [answer(part, given, failure_prob=failure_prob, interval=interval) for part in own]
+        yield from found
+        if family == "groups" and given.groups is not None and len(found) > 1:
+            yield largest_gap(
+                found, of=of, groups=len(given.groups.names), new=given.new, n=given.units
             )
-            _join(found, [replace(row, upper_by=0)], [gap])
-        yield found
-
-
-def _rows(part: Part, row: Statement) -> list[Statement]:
-    """The error on a class and its recall; of errors among predictions, the precision alone."""
-    if part.family == "recall":
-        return [row, turned(row, part.otherwise)]
-    return [turned(row, part.otherwise)] if part.family == "precision" else [row]
-
-
-def _join(found: Found, rows: list[Statement], made: list[bounds.Certificate]) -> None:
-    """Add rows whose places count in ``made`` to rows whose places count in all certificates."""
-    at = len(found[1])
-    found[1].extend(made)
-    for row in rows:
-        moved = {name: None if place is None else place + at
-                 for name, place in (("upper_by", row.upper_by), ("lower_by", row.lower_by))}  # fmt: skip
-        found[0].append(replace(row, **moved))

@@ -1,22 +1,182 @@
 """Labelled examples with the answers of one or several models, and whose they are."""
 
-from collections.abc import Mapping, Sequence
+import math
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pacdp.predictions import columns
 from pacdp.predictions.answers import Answers, from_probabilities, table_of
 from pacdp.predictions.columns import Coded, Codes, Floats, Losses, Name, require_rows
-from pacdp.predictions.remarks import remarks
+
+_RARE = math.log(1e-6)
+
+
+def remarks(
+    models: Mapping[str, Answers],
+    labels: Codes | None,
+    *,
+    classes: Sequence[Name],
+    people: Coded | None,
+    groups: Coded | None,
+    known_once: bool,
+) -> tuple[str, ...]:
+    """What should be looked at, before the rows are brought into another order.
+
+    Args:
+        models: what each model said of n examples.
+        labels: int64 [n], or None.
+        classes: their names.
+        people: whose the examples are, or None.
+        groups: the group of each, or None.
+        known_once: whether names of the examples say that none stands twice.
+    """
+    said = list[str]()
+    told = {"classes": classes, "models": tuple(models), "people": people, "groups": groups}
+    for what, names in told.items():
+        said += _alike(what, names.names if isinstance(names, Coded) else names or ())
+    for model, answers in models.items():
+        said += _tied(model, answers)
+        if groups is not None:
+            said += _made_from_errors(model, answers, labels, groups)
+    if known_once:
+        return tuple(said)
+    if repeated := [one for pair in models.items() for one in _repeats(*pair)]:
+        said += repeated
+    elif people is None:
+        said += _copied([column for one in models.values() for column in one.columns()], labels)
+    return tuple(said)
+
+
+def _alike(what: str, names: Sequence[Name]) -> Iterator[str]:
+    """Two names that differ by spaces, case or the form of a letter alone."""
+    seen = dict[str, Name]()
+    for one in names:
+        if not isinstance(one, str):
+            return
+        plain = "".join(unicodedata.normalize("NFKC", one).casefold().split())
+        if (other := seen.setdefault(plain, one)) != one:
+            yield (
+                f"the {what} {other!r} and {one!r} differ by a space or by case alone, and count "
+                "as two: if they are one, write them alike"
+            )
+            return
+
+
+def _tied(model: str, answers: Answers) -> Iterator[str]:
+    """Ties for the largest probability, which are no prediction."""
+    if answers.confidence is not None and (ties := int((answers.predicted == -1).sum())):
+        yield (
+            f"{ties} rows of {model} tie for the largest probability and count as errors, where "
+            "predict() names one of the classes: give predictions to certify what it names"
+        )
+
+
+def _made_from_errors(
+    model: str, answers: Answers, labels: Codes | None, groups: Coded
+) -> Iterator[str]:
+    """Groups each of which holds errors alone or none, while chance would have mixed them.
+
+    k errors on n examples lie in whole groups in at most 2^groups of the n over k ways.
+    """
+    if answers.predicted is not None:
+        wrong = answers.predicted != labels
+    else:
+        wrong = next(iter(answers.losses.values()))
+    if wrong.dtype != np.bool_:
+        return
+    sizes, errors = np.bincount(groups.codes), np.bincount(groups.codes, weights=wrong)
+    n, k = wrong.size, int(wrong.sum())
+    log_ways = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+    pure = ((errors == 0) | (errors == sizes)).all()
+    if pure and sizes.size * math.log(2.0) - log_ways < _RARE:
+        yield (
+            f"in every group {model} errs always or never: if groups were made from the errors, "
+            "their rows say nothing, since groups must be settled beforehand"
+        )
+
+
+def _repeats(model: str, answers: Answers) -> Iterator[str]:
+    """Answers that repeat another to the last digit, where they are not all 0 and 1.
+
+    Rounded probabilities may well repeat: so this is no refusal.
+    """
+    if answers.mark is not None:
+        soft = answers.mark[~np.isnan(answers.mark)]
+        if copies := soft.size - np.unique(soft).size:
+            yield (
+                f"{copies} rows of {model} repeat the probabilities and label of another row to "
+                "the last digit: if examples stand twice, n counts them twice; give ids to have "
+                "that checked"
+            )
+
+
+def _copied(columns: list[NDArray[np.generic]], labels: Codes | None) -> Iterator[str]:
+    """The same rows several times over in the same order, as copies of a file bring them."""
+    columns = [np.nan_to_num(one) for one in (*columns, *([] if labels is None else [labels]))]
+    n, times = columns[0].size, 1
+    for prime in _prime_factors(n):
+        blocks = [one.reshape(times * prime, -1) for one in columns]
+        if all((one == one[0]).all() for one in blocks):
+            times *= prime
+    if times == 1:
+        return
+    shares = [np.unique(one, return_counts=True)[1] / n for one in columns]
+    agree = min(float(share @ share) for share in shares)  # how often two rows have the same
+    if (n - n // times) * math.log(agree) < _RARE:
+        yield (
+            f"the {n // times} first rows stand {times} times over: if these are copies, records "
+            "are not independent and n counts each of them as often; drop the copies, or give ids"
+        )
+
+
+def _prime_factors(n: int) -> Iterator[int]:
+    factor = 2
+    while factor * factor <= n:
+        while n % factor == 0:
+            yield factor
+            n //= factor
+        factor += 1
+    if n > 1:
+        yield n
+
 
 MODEL = "your model"
 """What a single model is called."""
 
 
+class Counted:
+    """Examples, one by one or with the people whose they are: then people are the independent records."""
+
+    __slots__ = ()
+    n: int
+    """How many examples."""
+    people: Any
+    """Whose each of them is, as numbers [n]; or None."""
+    record = "person"
+
+    @property
+    def unit(self) -> Any:
+        """What is counted as one independent record."""
+        return "example" if self.people is None else self.record
+
+    @property
+    def units(self) -> int:
+        """How many independent records there are."""
+        return self.n if self.people is None else len(np.unique(self.people))
+
+    @property
+    def new(self) -> str:
+        """What the names of risks end in where people are counted, such as " of a new person"."""
+        return "" if self.people is None else f" of a new {self.record}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Examples:
+class Examples(Counted):
     """What is certified: n examples and what each model said of them.
 
     Attributes:
@@ -24,7 +184,6 @@ class Examples:
         classes: their names.
         models: answers by the name of the model; the first is the one of the headline.
         groups: a group for each example, or None.
-        people: whose each example is, as places, or None: then people are the unit that is counted.
         weights: of each example, in (0, 1], or None.
         record: what one of ``people`` is called, "person" or "document".
         range_by: who says in which range the losses lie that were given as such; empty for whoever gave them.
@@ -42,91 +201,37 @@ class Examples:
     range_by: str = ""
     remarks: tuple[str, ...] = ()
 
-    @property
-    def unit(self) -> str:
-        """What is counted as one independent record."""
-        return "example" if self.people is None else self.record
-
-    @property
-    def new(self) -> str:
-        """What the names of risks end in where people are counted, such as " of a new person"."""
-        return "" if self.people is None else f" of a new {self.record}"
-
-    @property
-    def units(self) -> int:
-        """How many of them there are."""
-        return self.n if self.people is None else int(np.unique(self.people).size)
-
-
-def examples(
-    labels: Any = None,
-    predictions: Any = None,
-    probabilities: Any = None,
-    *,
-    losses: Any = None,
-    classes: Sequence[Name] | None = None,
-    groups: Any = None,
-    people: Any = None,
-    weights: Any = None,
-    ids: Any = None,
-) -> Examples:
-    """The examples that :func:`pacdp.certify_predictions` was given, checked.
-
-    Raises:
-        ValueError: something is missing or does not fit; the sentence says which argument.
-    """
-    if predictions is not None and probabilities is not None:
-        raise ValueError(
-            "give predictions or probabilities, not both: predictions follow from probabilities"
-        )
-    answers = predictions if probabilities is None else probabilities
-    if answers is None and losses is None:
-        raise ValueError(
-            "give predictions, probabilities or losses: without them there is nothing to certify"
-        )
-    if labels is None and answers is not None:
-        raise ValueError("give labels: predictions and probabilities are judged by them")
-    if labels is not None and answers is None:
-        raise ValueError("give predictions or probabilities beside the labels, or losses alone")
-    if labels is None and classes is not None:
-        raise ValueError("classes go with labels, and losses alone have none: leave them out")
-    if labels is None:
-        found = of_losses(losses)
-    else:
-        known = None if classes is None else columns.class_names(classes)
-        coded = columns.coded("labels", labels, known=known or ())
-        found = judged(coded, predictions, probabilities, known)
-        if losses is not None:
-            found = _with_losses(found, losses)
-    return described(found, groups=groups, people=people, weights=weights, ids=ids)
-
 
 def described(
-    found: Examples, *, groups: Any, people: Any, weights: Any, ids: Any = None
+    found: Examples, *, groups: Any = None, people: Any = None, weights: Any = None, ids: Any = None
 ) -> Examples:
-    """The same examples with their groups, people and weights."""
+    """The same examples with their groups, people and weights.
+
+    Raises:
+        ValueError: one of them does not fit; the sentence says which.
+    """
     if people is not None and weights is not None:
         raise ValueError(
             "give people or weights, not both: people are counted alike, whatever their examples weigh"
         )
-    coded = {name: None if given is None else columns.coded(name, given)
-             for name, given in (("groups", groups), ("people", people), ("ids", ids))}  # fmt: skip
+    given = {"groups": groups, "people": people, "ids": ids}
+    coded = {name: columns.coded(name, one) for name, one in given.items() if one is not None}
     heavy = None if weights is None else columns.weights(weights)
-    rows = {name: None if one is None else one.n for name, one in coded.items()}
+    rows = {name: one.n for name, one in coded.items()}
     require_rows(found.n, **rows, weights=None if heavy is None else heavy.size)
-    if (once := coded["ids"]) is not None:
-        _require_different(once)
-    owners = coded["people"]
+    if "ids" in coded:
+        _require_different(coded["ids"])
+    owners = coded.get("people")
     if owners is not None and not any(owners.codes):
         raise ValueError(
             f"people must be at least two, got {owners.names[0]!r} in every row: one person says nothing of others; "
             "leave people out only if the examples are independent"
         )
-    told = remarks(found.models, found.labels, classes=found.classes, people=owners, groups=coded["groups"],
-                   known_once=once is not None)  # fmt: skip
+    told = remarks(found.models, found.labels, classes=found.classes, people=owners, groups=coded.get("groups"),
+                   known_once="ids" in coded)  # fmt: skip
     return _by_content(replace(
-        found, remarks=(*found.remarks, *told), groups=coded["groups"], people=None if owners is None else owners.codes,
-        weights=heavy,
+        found, remarks=(*found.remarks, *told), groups=coded.get("groups"), weights=heavy,
+        people=None if owners is None else owners.codes,
     ))  # fmt: skip
 
 
@@ -136,60 +241,52 @@ def _by_content(found: Examples) -> Examples:
     Counts of errors do not, and stay as they are.
     """
     known = [column for said in found.models.values() for column in said.columns()]
-    if (
-        found.people is None
-        and found.weights is None
-        and not any(column.dtype.kind == "f" for column in known)
-    ):
+    exact = all(column.dtype.kind != "f" for column in known)
+    if exact and found.people is None and found.weights is None:
         return found
-    groups = None if found.groups is None else found.groups.codes
-    known += [
-        column
-        for column in (found.labels, groups, found.people, found.weights)
-        if column is not None
-    ]
-    order = np.lexsort(known)
-
-    def of(column: Any) -> Any:
-        return None if column is None else column[order]
-
-    return replace(
-        found, models={name: said.taken(order) for name, said in found.models.items()}, labels=of(found.labels),
-        groups=None if found.groups is None else Coded(found.groups.names, of(found.groups.codes)),
-        people=of(found.people), weights=of(found.weights),
-    )  # fmt: skip
+    own = {name: getattr(found, name) for name in ("labels", "groups", "people", "weights")}
+    if found.groups is not None:
+        own["groups"] = found.groups.codes
+    own = {name: column for name, column in own.items() if column is not None}
+    order = np.lexsort([*known, *own.values()])
+    sorted_columns = {name: column[order] for name, column in own.items()}
+    if found.groups is not None:
+        sorted_columns["groups"] = Coded(found.groups.names, sorted_columns["groups"])
+    models = {name: said.taken(order) for name, said in found.models.items()}
+    return replace(found, models=models, **sorted_columns)
 
 
 def judged(
-    labels: Coded, predictions: Any, probabilities: Any, classes: tuple[Name, ...] | None
+    labels: Any, predictions: Any, probabilities: Any, classes: Sequence[Name] | None
 ) -> Examples:
-    """Models whose predictions are compared with labels."""
+    """Models whose predictions, or probabilities, are compared with labels.
+
+    Raises:
+        ValueError: something does not fit; the sentence says which argument.
+    """
+    known = None if classes is None else columns.class_names(classes)
+    named = columns.coded("labels", labels, known=known or ())
     if predictions is not None:
-        names = labels.names if classes is None else classes
-        places = (
-            labels.codes if classes is None else columns.placed("labels", labels, names, "classes")
-        )
-        where = "the labels" if classes is None else "classes"
-        answers = {model: Answers(predicted=_predicted(model, said, labels.n, names, where))
-                   for model, said in _models("predictions", predictions).items()}  # fmt: skip
-        return Examples(n=labels.n, models=answers, labels=places, classes=names)
-    tables: dict[str, Any] = {
-        model: table_of(table, _argument("probabilities", model))
-        for model, table in _models("probabilities", probabilities).items()
-    }
-    width = max((table.shape[1] for table in tables.values()), default=2)
-    names, places = of_columns(labels, width, classes)
-    for model, table in tables.items():
-        argument = _argument("probabilities", model)
-        require_rows(labels.n, **{argument: len(table)})
+        names, where = (named.names, "the labels") if known is None else (known, "classes")
+        places = columns.placed("labels", named, names, where)
+        answers = {model: Answers(predicted=_predicted(argument, said, named.n, names, where))
+                   for model, argument, said in _models("predictions", predictions)}  # fmt: skip
+        return Examples(n=named.n, models=answers, labels=places, classes=names)
+    tables = [
+        (model, argument, table_of(table, argument))
+        for model, argument, table in _models("probabilities", probabilities)
+    ]
+    names, places = of_columns(named, max(table.shape[1] for _, _, table in tables), known)
+    for _, argument, table in tables:
+        require_rows(named.n, **{argument: len(table)})
         if table.shape[1] != len(names):
             raise ValueError(
                 f"{argument} must have a column for each of the {len(names)} classes, got {table.shape[1]}: pass the "
                 "columns in the order of classes"
             )
-    answers = {model: from_probabilities(table, places, name=_argument("probabilities", model))
-               for model, table in tables.items()}  # fmt: skip
-    return Examples(n=labels.n, models=answers, labels=places, classes=names)
+    answers = {model: from_probabilities(table, places, name=argument)
+               for model, argument, table in tables}  # fmt: skip
+    return Examples(n=named.n, models=answers, labels=places, classes=names)
 
 
 def of_columns(
@@ -214,21 +311,20 @@ def of_columns(
     return classes, columns.placed("labels", labels, classes, "classes")
 
 
-def of_losses(losses: Any) -> Examples:
-    """Models of which losses alone are known: {name: losses}, or {model: {name: losses}}."""
-    found = _loss_columns(losses, None)
-    sizes = {
-        f"losses of {model}": column.size for model, own in found.items() for column in own.values()
-    }
-    n = next(iter(sizes.values()))
-    require_rows(n, **sizes)
-    return Examples(n=n, models={model: Answers(losses=own) for model, own in found.items()})
+def of_losses(losses: Any, found: Examples | None) -> Examples:
+    """Models with their losses, {name: losses} or {model: {name: losses}}; of which nothing else is known, or these.
 
-
-def _with_losses(found: Examples, losses: Any) -> Examples:
-    own = _loss_columns(losses, tuple(found.models))
-    for model, named in own.items():
-        require_rows(found.n, **{f"losses of {model}": column.size for column in named.values()})
+    Raises:
+        ValueError: something does not fit; the sentence says what.
+    """
+    own = _loss_columns(losses, None if found is None else tuple(found.models))
+    columns_of = [
+        (f"losses of {model}", one) for model, named in own.items() for one in named.values()
+    ]
+    if found is None:
+        found = Examples(n=columns_of[0][1].size, models=dict.fromkeys(own, Answers()))
+    for argument, column in columns_of:
+        require_rows(found.n, **{argument: column.size})
     models = {
         model: replace(answers, losses=own.get(model, {}))
         for model, answers in found.models.items()
@@ -267,26 +363,21 @@ def _loss_columns(losses: Any, models: tuple[str, ...] | None) -> dict[str, dict
             for model, own in by_model.items()}  # fmt: skip
 
 
-def _models(argument: str, given: Any) -> dict[str, Any]:
-    """What each model said, by its name."""
+def _models(argument: str, given: Any) -> list[tuple[str, str, Any]]:
+    """What each model said, with its name and what the argument is called in sentences."""
     if not isinstance(given, Mapping):
-        return {MODEL: given}
+        return [(MODEL, argument, given)]
     if not given or not all(isinstance(name, str) and name.strip() for name in given):
         raise ValueError(
             f"{argument} of several models must be given by their names, got {list(given)!r}: name each"
         )
-    return dict(given)
+    return [(name, f"{argument} of {name}", said) for name, said in given.items()]
 
 
-def _predicted(model: str, said: Any, n: int, classes: tuple[Name, ...], where: str) -> Codes:
-    argument = _argument("predictions", model)
+def _predicted(argument: str, said: Any, n: int, classes: tuple[Name, ...], where: str) -> Codes:
     column = columns.coded(argument, said, known=classes)
     require_rows(n, **{argument: column.n})
     return columns.placed(argument, column, classes, where)
-
-
-def _argument(argument: str, model: str) -> str:
-    return argument if model == MODEL else f"{argument} of {model}"
 
 
 def _require_different(ids: Coded) -> None:

@@ -97,23 +97,12 @@ def parts(examples: Examples, families: Sequence[str], sizes: Sequence[int]) -> 
     """Every question of these families that is a mean of losses; calibration is none."""
     for family in families:
         for of, said in examples.models.items():
-            match family:
-                case "error":
-                    yield from _error(examples, of, said)
-                case "recall" | "precision" | "false-alarms":
-                    yield from _by_class(examples, of, said, family)
-                case "groups":
-                    yield from _groups(examples, of, said)
-                case "differences":
-                    yield from _difference(examples, of, said)
-                case "brier":
-                    yield from _brier(of, said)
-                case "top-k":
-                    yield from _top(of, said, sizes)
-                case "losses":
-                    yield from _losses(of, said)
-                case _:
-                    pass
+            if family in _OF_CLASSES:
+                yield from _by_class(examples, of, said, family)
+            elif family == "top-k":
+                yield from _top(of, said, sizes)
+            elif family in _ASKED:
+                yield from _ASKED[family](examples, of, said)
 
 
 def main_loss(examples: Examples, said: Answers) -> tuple[str, str, NDArray[Any]]:
@@ -193,7 +182,7 @@ def _difference(examples: Examples, of: str, said: Answers) -> Iterator[Part]:
     )  # fmt: skip
 
 
-def _brier(of: str, said: Answers) -> Iterator[Part]:
+def _brier(examples: Examples, of: str, said: Answers) -> Iterator[Part]:
     assert said.half_brier is not None
     yield Part(
         family="brier", of=of, losses=said.half_brier, high=2.0, named="Brier risk", measures="half the Brier risk",
@@ -213,14 +202,18 @@ def _top(of: str, said: Answers, sizes: Sequence[int]) -> Iterator[Part]:
         )
 
 
-def _losses(of: str, said: Answers) -> Iterator[Part]:
-    for place, (name, column) in enumerate(said.losses.items()):
-        if (
-            place or said.predicted is not None
-        ):  # the first is the headline where there are no predictions
-            yield Part(family="losses", of=of, losses=column, measures=name, otherwise=f"1 - {name}",
-                       given=True)  # fmt: skip
+def _losses(examples: Examples, of: str, said: Answers) -> Iterator[Part]:
+    own = list(said.losses.items())
+    for name, column in own[said.predicted is None :]:  # the first may be that of the headline
+        yield Part(family="losses", of=of, losses=column, measures=name, otherwise=f"1 - {name}",
+                   given=True)  # fmt: skip
 
 
 def _shown(name: Name) -> str:
     return repr(name) if isinstance(name, str) else str(name)
+
+
+_OF_CLASSES = ("recall", "precision", "false-alarms")
+_ASKED = {
+    "error": _error, "groups": _groups, "differences": _difference, "brier": _brier, "losses": _losses,
+}  # fmt: skip

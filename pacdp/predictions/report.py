@@ -3,7 +3,7 @@
 import html
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -93,21 +93,20 @@ class Report:
 
     @classmethod
     def of(cls, findings: Iterable[Any], data: Any, **known: Any) -> "Report":
-        """What a route found on a ``pacdp.certify.BoundSet``; ``known`` are the attributes that are no findings."""
+        """What a route found on examples that are counted; ``known`` are the attributes that are no findings."""
+        kinds = {"certificates": bounds.Certificate, "refusals": Refusal, "measured": Measured}
         found = tuple(findings)
-        kinds = bounds.Certificate, Refusal, Measured
-        certificates, refusals, measured = (
-            tuple(one for one in found if isinstance(one, kind)) for kind in kinds
-        )
-        sampled = tuple(one.to_dict() for one in found if not isinstance(one, kinds))
+        own: dict[str, Any] = {
+            name: tuple(one for one in found if isinstance(one, kind))
+            for name, kind in kinds.items()
+        }
+        sampled = (one.to_dict() for one in found if not isinstance(one, tuple(kinds.values())))
         return cls(
             n=data.units,
             unit=data.unit,
             examples=data.n,
-            certificates=certificates,  # pyright: ignore[reportArgumentType]
-            refusals=refusals,  # pyright: ignore[reportArgumentType]
-            measured=measured,  # pyright: ignore[reportArgumentType]
-            monte_carlo=sampled,
+            monte_carlo=tuple(sampled),
+            **own,
             **known,
         )
 
@@ -149,12 +148,11 @@ class Report:
         Raises:
             ValueError: there is none, or they fail with probability 1 or more together.
         """
-        rigorous = [
+        compared = [
             one
             for one in self.certificates
-            if one.status == "rigorous" and one.measures == measures
+            if one.status == "rigorous" and one.measures == measures and of in (None, one.of)
         ]
-        compared = [one for one in rigorous if of in (None, one.of)]
         if not compared:
             raise ValueError(
                 f"no rigorous certificate bounds the {measures} of {of or 'any predictor'}"
@@ -169,21 +167,19 @@ class Report:
 
     def error(self, of: str, on: str, loss: str = "zero-one") -> float | None:
         """A measured mean loss, if there is one."""
-        wanted = (of, on, loss)
-        return next(
-            (one.mean for one in self.measured if (one.of, one.on, one.loss) == wanted), None
-        )
+        found = (one.mean for one in self.measured if (one.of, one.on, one.loss) == (of, on, loss))
+        return next(found, None)
 
     def headline(self) -> str:
         """One true sentence to publish, of the plain error where there is one, with all that it takes for true.
 
         Its confidence is that of everything which is printed together with it.
         """
+        paid = self.chosen_failure_prob
         if self.budget is not None:
-            return headline(self.certificates[0], failure_prob=self.chosen_failure_prob)
-        chosen = self.chosen_failure_prob > self.failure_prob
+            return headline(self.certificates[0], failure_prob=paid)
         return first_sentence(
-            self.certificates, failure_prob=self.chosen_failure_prob if chosen else None
+            self.certificates, failure_prob=paid if paid > self.failure_prob else None
         )
 
     @property
@@ -203,7 +199,8 @@ class Report:
         for made in self.certificates:
             risk, mark = made.terms.get("empirical_risk"), "" if made.status == "rigorous" else "*"
             measured, most = "–" if risk is None else f"{risk:.4f}", _end(made.value, 1.0, up)
-            found.append((made.measures, made.of, measured, "–", most + mark, str(self.n)))
+            n = str(made.inputs.get("n", self.n))
+            found.append((made.measures, made.of, measured, "–", most + mark, n))
         return found
 
     def table(self) -> str:
@@ -250,6 +247,10 @@ class Report:
         made = tuple(one.resting_on(charged.hypothesis) for one in made)
         return replace(self, certificates=made, failure_prob=failure_prob)
 
+    def each(self, form: Callable[[bounds.Certificate], bounds.Certificate]) -> "Report":
+        """The same with this done to every certificate."""
+        return replace(self, certificates=tuple(map(form, self.certificates)))
+
     def resting_on(self, *hypotheses: bounds.Hypothesis, beside: str) -> "Report":
         """The same with these hypotheses on every certificate that needs the one named ``beside``."""
         made = (
@@ -278,11 +279,13 @@ class Report:
                 f"expected reports on the same examples, got {mine} and {theirs} as n, unit and examples of two that "
                 "have other rows: keep them apart"
             )
+        once = ("certificates", "refusals", "measured")
+        both: dict[str, Any] = {
+            name: _once((*getattr(self, name), *getattr(other, name))) for name in once
+        }
         return replace(
             self,
-            certificates=_once((*self.certificates, *other.certificates)),
-            refusals=_once((*self.refusals, *other.refusals)),
-            measured=_once((*self.measured, *other.measured)),
+            **both,
             monte_carlo=(*self.monte_carlo, *other.monte_carlo),
             gibbs=self.gibbs or other.gibbs,
             diagnosis=self.diagnosis or other.diagnosis,
@@ -296,30 +299,55 @@ class Report:
 
         An infinite number is written as the string "inf".
         """
+        beside = ("statements", "budget", "remarks")
         own = {
             "not_applicable" if one.name == "refusals" else one.name: getattr(self, one.name)
             for one in fields(self)
-            if one.name not in ("statements", "budget", "remarks")
+            if one.name not in beside
         }
         own["certificates"] = [self._of(made) for made in self.certificates]
         if self.budget is not None:
             held = {"budget": self.budget.to_dict(), "statements": list(self.statements)}
             own["details"] = {**self.details, **held, "remarks": list(self.remarks)}
-        head = {
-            "format": FORMAT,
-            "route": self.route,
-            "subject": None if subject is None else dict(subject),
-        }
+        head = {"format": FORMAT, "route": self.route, "subject": subject and dict(subject)}
         return _written({**head, **own, "provenance": provenance})
 
     def _of(self, made: bounds.Certificate) -> dict[str, Any]:
         """A certificate's record; an event that the whole report rests on stands once, under "privacy"."""
         record, shared = made.to_dict(), (self.privacy or {}).get("event")
-        if shared is not None and record["inputs"].get("privacy_event") == json.dumps(
-            shared, allow_nan=False
-        ):
+        said = json.dumps(shared, allow_nan=False)
+        if shared is not None and record["inputs"].get("privacy_event") == said:
             del record["inputs"]["privacy_event"]
         return record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Reported:
+    """What holds a report: it prints itself and is saved as that report."""
+
+    report: Report
+
+    def headline(self) -> str:
+        """One true sentence to publish."""
+        return self.report.headline()
+
+    def table(self) -> str:
+        """What was measured and certified, a line each, as text."""
+        return self.report.table()
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values, in the form of every report."""
+        return self.report.to_dict()
+
+    def save(self, folder: Path | str) -> Path:
+        """Write them into a folder, see :meth:`Report.save`."""
+        return self.report.save(folder)
+
+    def __str__(self) -> str:
+        return str(self.report)
+
+    def _repr_html_(self) -> str:
+        return self.report._repr_html_()
 
 
 def of_all_settings(failure_prob: float, choices: Mapping[str, Any] | None) -> float:

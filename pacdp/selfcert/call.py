@@ -1,22 +1,23 @@
 """``pacdp.self_certify``: split, train, certify by several routes, and return the smallest certificate, paid for."""
 
 import math
-import time
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
+import numpy as np
 from torch import nn
 
 import bounds
 from bounds import _check
+from bounds.sentence import percent
 from pacdp.backprop.fit import Progress
-from pacdp.certify.evidence import equal_inputs
-from pacdp.certify.examples import Device
+from pacdp.certify.evidence import FIXED, equal_inputs
+from pacdp.certify.examples import Device, require_kind
 from pacdp.certify.routes import require_draws
-from pacdp.certify.settings import FIXED
 from pacdp.errors import Diverged
+from pacdp.predictions.report import Refusal, Report, Reported
 from pacdp.selfcert.examples import Given, given, split
 from pacdp.selfcert.plan import (
     EXPECTED_ERROR,
@@ -29,8 +30,48 @@ from pacdp.selfcert.plan import (
     plan_routes,
 )
 from pacdp.selfcert.predictors import Train, is_estimator
-from pacdp.selfcert.result import SelfCertified, Tried
-from pacdp.selfcert.routes import CARRY_OUT, SelfCertifySettings, Task, reason_against
+from pacdp.selfcert.routes import CARRY_OUT, SelfCertifySettings, Task, Tried, reason_against
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SelfCertified(Reported):
+    """A predictor that comes with a certificate, the smallest of those that were tried.
+
+    Formal guarantee: the error of ``predict`` on a new record exceeds ``certificate.value`` with probability at most
+    ``certificate.failure_prob`` over the records and all random numbers, if the hypotheses that the certificate names
+    are true ("Paying for the choice of a route" in docs/guarantees.md).
+
+    Attributes:
+        report: the certificate, those of the routes behind it, and the ledger: a share for each route that was tried,
+            those that came to nothing too. What was not tried, or came to nothing, is refused there with its reason.
+        tried: each route with its own certificate.
+        predictor: what predicts.
+        chosen: the name of the route that it came from.
+        estimate: what other splits would have promised a held-out count, from the error that was measured; None where
+            no held-out count was made.
+        train: records in the training part of the split.
+    """
+
+    tried: tuple[Tried, ...]
+    predictor: Any
+    chosen: str
+    estimate: RoutePlan | None
+    train: int
+
+    @property
+    def certificate(self) -> bounds.Certificate:
+        """The smallest, at the failure probability of all that were tried together."""
+        return self.report.certificates[0]
+
+    def predict(self, inputs: Any) -> np.ndarray:
+        """A class for each input, by the names that the labels had."""
+        return np.asanyarray(self.predictor.predict(inputs))
+
+    @property
+    def predict_proba(self) -> Any:
+        """A function from inputs to [n, classes]; AttributeError where the predictor has none."""
+        return self.predictor.predict_proba
+
 
 _FEW = 5000  # records up to which compression is among the fast routes
 _WORDS = ("fast", "all")
@@ -86,69 +127,88 @@ def self_certify(
         ValueError: something does not fit, training did not end with numbers, or no route came to a certificate.
         DataError: over half of the inputs on one side of the split stand on the other side too.
     """
-    started = time.perf_counter()
     models = _models(model, train)
     _require_numbers(failure_prob, train_share, seed, routes)
     require_draws(seed, device)
     settings = SelfCertifySettings() if settings is None else settings
-    if not isinstance(settings, SelfCertifySettings):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ValueError(
-            f"settings must be pacdp.SelfCertifySettings, got {type(settings).__name__}"
-        )
+    require_kind("settings", settings, SelfCertifySettings)
     examples = given(data, people=people)
-    size = _train_size(examples.units, train_share, expected_error, failure_prob)
+    n = examples.units
+    size = _train_size(n, train_share, expected_error, failure_prob)
     learning, bound = split(examples, train=size, seed=seed)
     shared = equal_inputs(learning.hashes, bound.hashes)
     if len(set(learning.labels.tolist())) < 2:
         raise ValueError(
             f"the training part of {learning.n} examples has one class only: gather more examples"
         )
-    jobs, not_tried = _jobs(models, examples, routes)
+    jobs, refused = _jobs(models, examples, routes)
     budget = bounds.FailureBudget.split(
         failure_prob, **{job: _WEIGHTS.get(route, 1.0) for job, (route, _) in jobs.items()}
     )
-    sides: dict[str, Any] = {
-        "everything": examples,
-        "learning": learning,
-        "bound": bound,
-        "shared": shared,
-    }
-    how: dict[str, Any] = {
-        "settings": settings,
-        "train": train,
-        "seed": seed,
-        "device": device,
-        "progress": progress,
-    }
-    tasks = {name: Task(name=name, model=one, **sides, **how) for name, one in models.items()}
+    tasks = {
+        name: Task(
+            name=name, model=one, everything=examples, learning=learning, bound=bound, shared=shared,
+            settings=settings, train=train, seed=seed, device=device, progress=progress,
+        )
+        for name, one in models.items()
+    }  # fmt: skip
     tried = [
         _tried(tasks[name], job, route, failure_prob=budget.share(job, 1), alone=len(models) == 1)
         for job, (route, name) in jobs.items()
     ]
-    if not (found := {one: one.certificate for one in tried if one.certificate is not None}):
+    refused += [Refusal(name=one.name, reason=one.reason) for one in tried if one.reason]
+    found = {one: one.certificate for one in tried if one.certificate is not None}
+    if not found:
         why = "; ".join(f"{one.name}: {one.reason}" for one in tried)
         raise ValueError(f"no route came to a certificate: {why}")
     chosen = min(
         found, key=lambda one: found[one].value
     )  # the one that best_of chooses: the first of least value
-    assert chosen.predictor is not None
     best = bounds.best_of(list(found.values()), budget=failure_prob)
     if lost := [budget.share(one.name, 1) for one in tried if one.certificate is None]:
         best = best.charged("routes that came to nothing", math.fsum(lost))
+    estimate = _other_splits(tried, n, failure_prob=budget.share(chosen.name, 1))
+    made = {one.name: place for place, one in enumerate(found, start=1)}
+    told = [{**one.to_dict(), "certificate": made.get(one.name)} for one in tried]
+    promised = None if estimate is None else estimate.to_dict()
+    remarks = [f"{one.name}: {one.by}" for one in shared]
+    report = Report(
+        route="self-certified", n=n, unit=examples.unit, examples=examples.n, failure_prob=failure_prob,
+        certificates=(best, *found.values()), budget=budget, refusals=tuple(refused),
+        remarks=(*remarks, *_remarks(tried, budget, n, size, estimate)),
+        details={"chosen": chosen.name, "train": size, "tried": told, "estimate": promised},
+    )  # fmt: skip
     return SelfCertified(
-        certificate=best,
-        tried=tuple(tried),
-        not_tried=tuple(not_tried),
-        budget=budget,
-        predictor=chosen.predictor,
-        chosen=chosen.name,
-        estimate=_other_splits(tried, examples, failure_prob=budget.share(chosen.name, 1)),
-        n=examples.units,
-        unit=examples.unit,
+        report=report, tried=tuple(tried), predictor=chosen.predictor, chosen=chosen.name, estimate=estimate,
         train=size,
-        remarks=tuple(f"{one.name}: {one.by}" for one in shared),
-        seconds=time.perf_counter() - started,
-    )
+    )  # fmt: skip
+
+
+def _remarks(
+    tried: Sequence[Tried],
+    budget: bounds.FailureBudget,
+    n: int,
+    train: int,
+    estimate: RoutePlan | None,
+) -> Iterator[str]:
+    """What was done with how many records, who pays for the choice, and what other splits would have promised."""
+    yield f"of {n:,} records, {train:,} were drawn by the seed for training, without a look at any label"
+    if len(tried) > 1:
+        shares = ", ".join(f"{name}: {amount:.4g}" for name, amount in budget.spent.items())
+        yield (
+            f"the smallest of {len(tried)} was chosen by looking at all of them, and the failure probability "
+            f"{budget.total:g} pays for that ({shares})"
+        )
+    if estimate is not None:
+        said = "; ".join(
+            f"{one.split}, {one.train:,} for training: {float(percent(one.value)):g}%"
+            for one in estimate.routes
+            if one.route == HELD_OUT
+        )
+        yield (
+            f"with other splits a held-out count would have promised about this: {said}, if the error that was "
+            "measured falls with the square root of the training part"
+        )
 
 
 def _tried(task: Task, job: str, route: str, *, failure_prob: float, alone: bool) -> Tried:
@@ -159,21 +219,21 @@ def _tried(task: Task, job: str, route: str, *, failure_prob: float, alone: bool
     """
     fatal = alone and route == HELD_OUT
     try:
-        one = CARRY_OUT[route](task, name=job, failure_prob=failure_prob)
-    except Diverged as error:
-        if fatal:
+        one = CARRY_OUT[route](task, failure_prob)
+    except Exception as error:  # of a model that somebody else wrote: other routes are not lost
+        diverged = isinstance(error, Diverged)
+        if fatal and diverged:
             what = error.args[0].split(":")[0]
             raise ValueError(
                 f"{task.name} diverged: {what}; lower the step size or scale the inputs"
             ) from error
-        return Tried(name=job, route=route, reason="training diverged")
-    except Exception as error:  # of a model that somebody else wrote: other routes are not lost
         if fatal:
             raise
         what = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
-        return Tried(name=job, route=route, reason=what + str(error).rstrip("."))
+        why = "training diverged" if diverged else what + str(error).rstrip(".")
+        return Tried(name=job, route=route, reason=why)
     assert one.certificate is not None
-    return replace(one, certificate=one.certificate.resting_on(_FIXED))
+    return replace(one, name=job, route=route, certificate=one.certificate.resting_on(_FIXED))
 
 
 def _models(model: Any, train: Train | None) -> dict[str, Any]:
@@ -188,6 +248,7 @@ def _models(model: Any, train: Train | None) -> dict[str, Any]:
         named = {"your model": model}
     if not named:
         raise ValueError("model must be at least one model, got none")
+    modules = [one for one in named.values() if isinstance(one, nn.Module)]
     for one in named.values():
         if isinstance(one, type):
             raise ValueError(
@@ -197,13 +258,13 @@ def _models(model: Any, train: Train | None) -> dict[str, Any]:
             raise ValueError(
                 f"model must be a torch module or have fit and predict, got {type(one).__name__}"
             )
-        if isinstance(one, nn.Module) and train is None and not any(True for _ in one.parameters()):
-            raise ValueError("model must have parameters to train, got a module without any")
+    if train is None and not all(any(True for _ in one.parameters()) for one in modules):
+        raise ValueError("model must have parameters to train, got a module without any")
     if train is not None and not callable(train):
         raise ValueError(
             f"train must be a function of (module, inputs, labels), got {type(train).__name__}"
         )
-    if train is not None and not any(isinstance(one, nn.Module) for one in named.values()):
+    if train is not None and not modules:
         raise ValueError(
             "train is for torch modules, and the model is none: an estimator has a fit of its own"
         )
@@ -229,32 +290,29 @@ def _require_numbers(failure_prob: Any, train_share: Any, seed: Any, routes: Any
 
 def _train_size(units: int, share: float | None, expected_error: float, failure_prob: float) -> int:
     """Records for training: at least half by default, and two records for each side in any case."""
+    size = round((share or 0.0) * units)
     if share is None:
         best = best_train_size(n=units, expected_error=expected_error, failure_prob=failure_prob)
         size = max(best, units // 2)
-    else:
-        size = round(share * units)
     return min(units - 2, max(2, size))
 
 
 def _jobs(
     models: Mapping[str, Any], examples: Given, routes: str | Sequence[str]
-) -> tuple[dict[str, tuple[str, str]], list[tuple[str, str]]]:
+) -> tuple[dict[str, tuple[str, str]], list[Refusal]]:
     """Route and model by the name of what is tried, and what is not tried, and why; no label is looked at."""
-    jobs, not_tried = dict[str, tuple[str, str]](), list[tuple[str, str]]()
+    jobs, refused = dict[str, tuple[str, str]](), list[Refusal]()
     for name, route in product(models, ROUTES):
         job = route if len(models) == 1 else f"{route}, {name}"
-        why = _left_out(route, models[name], examples, routes) or reason_against(
-            route, models[name], examples
-        )
-        if why is None:
-            jobs[job] = (route, name)
+        asked = _left_out(route, models[name], examples, routes)
+        if why := asked or reason_against(route, models[name], examples):
+            refused.append(Refusal(name=job, reason=why))
         else:
-            not_tried.append((job, why))
+            jobs[job] = (route, name)
     if not jobs:
-        why = "; ".join(f"{name}: {why}" for name, why in not_tried)
+        why = "; ".join(f"{one.name}: {one.reason}" for one in refused)
         raise ValueError(f"no route can be tried: {why}")
-    return jobs, not_tried
+    return jobs, refused
 
 
 def _left_out(route: str, model: Any, examples: Given, routes: str | Sequence[str]) -> str | None:
@@ -273,16 +331,14 @@ def _left_out(route: str, model: Any, examples: Given, routes: str | Sequence[st
     return f"it trains many times, which takes long for networks and beyond {_FEW:,} records: ask for it by name"
 
 
-def _other_splits(
-    tried: Sequence[Tried], examples: Given, *, failure_prob: float
-) -> RoutePlan | None:
+def _other_splits(tried: Sequence[Tried], n: int, *, failure_prob: float) -> RoutePlan | None:
     """The plan at the error that the best held-out count measured; no certificate rests on it."""
     counted = [
-        (one.certificate.value, one.error * (one.train / examples.units) ** 0.5)
+        (one.certificate.value, one.error * (one.train / n) ** 0.5)
         for one in tried
         if one.route == HELD_OUT and one.certificate is not None and one.error is not None
     ]
     if not counted:
         return None
-    _, error = min(counted, key=lambda each: each[0])
-    return plan_routes(n=examples.units, expected_error=min(1.0, error), failure_prob=failure_prob)
+    error = min(1.0, min(counted)[1])
+    return plan_routes(n=n, expected_error=error, failure_prob=failure_prob)

@@ -10,10 +10,11 @@ from jaxtyping import Int64, UInt64
 from pacdp.data import DataError, Dataset
 from pacdp.data.hashing import table_hashes
 from pacdp.predictions import columns
+from pacdp.predictions.examples import Counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Given:
+class Given(Counted):
     """Examples, repeats among them.
 
     Attributes:
@@ -31,19 +32,9 @@ class Given:
     places: Int64[np.ndarray, " n"]
 
     @property
-    def n(self) -> int:
+    def n(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
         """How many examples."""
         return len(self.labels)
-
-    @property
-    def unit(self) -> str:
-        """What is counted as one independent record, "example" or "person"."""
-        return "example" if self.people is None else "person"
-
-    @property
-    def units(self) -> int:
-        """How many independent records there are."""
-        return self.n if self.people is None else len(np.unique(self.people))
 
     def at(self, places: Int64[np.ndarray, " k"]) -> "Given":
         """Some of the examples."""
@@ -74,26 +65,25 @@ def given(data: Any, *, people: Any = None) -> Given:
         raise ValueError(
             f"people must have one entry for each of the {n} examples, got {owners.n}: pass them in full"
         )
-    if owners is not None and len(owners.names) < 4:
-        raise ValueError(f"people must be at least 4, two on each side of the split, got {len(owners.names)}: gather "
+    units = n if owners is None else len(owners.names)
+    if units < 4 and owners is not None:
+        raise ValueError(f"people must be at least 4, two on each side of the split, got {units}: gather "
                          "more, or leave people out only if the examples are independent")  # fmt: skip
-    if owners is None and n < 4:
+    if units < 4:
         raise ValueError(
             f"data must have at least 4 examples, two on each side of the split, got {n}: gather more"
         )
-    if len(set(named.names)) < 2:
-        only = labels_said(named.names)
+    if len(named.names) < 2:
         raise ValueError(
-            f"labels must have at least two classes, got {only} alone: nothing can be learnt"
+            f"labels must have at least two classes, got {next(iter(named.names))!r} alone: nothing can be learnt"
         )
-    labels, codes = np.asarray(named.names)[named.codes], None if owners is None else owners.codes
-    hashes = table_hashes(inputs, name="inputs")
-    return Given(inputs=inputs, labels=labels, people=codes, hashes=hashes, places=np.arange(n))
-
-
-def labels_said(names: tuple[object, ...]) -> str:
-    """Some names, as a sentence shows them."""
-    return ", ".join(map(repr, names[:5]))
+    return Given(
+        inputs=inputs,
+        labels=np.asarray(named.names)[named.codes],
+        people=None if owners is None else owners.codes,
+        hashes=table_hashes(inputs, name="inputs"),
+        places=np.arange(n),
+    )
 
 
 def split(examples: Given, *, train: int, seed: int) -> tuple[Given, Given]:
@@ -101,18 +91,11 @@ def split(examples: Given, *, train: int, seed: int) -> tuple[Given, Given]:
 
     The parts are a function of the number of records, of whose each example is and of ``seed``, and of no label.
     """
-    owner = (
-        np.arange(examples.n)
-        if examples.people is None
-        else np.unique(examples.people, return_inverse=True)[1]
-    )
+    whose = np.arange(examples.n) if examples.people is None else examples.people
+    owner = np.unique(whose, return_inverse=True)[1]
     order = np.random.default_rng([seed, 0x73706C]).permutation(examples.units)
-    learning = np.zeros(examples.units, dtype=bool)
-    learning[order[:train]] = True
-    parts = (
-        examples.at(np.flatnonzero(learning[owner])),
-        examples.at(np.flatnonzero(~learning[owner])),
-    )
+    chosen = np.isin(owner, order[:train])
+    parts = (examples.at(np.flatnonzero(chosen)), examples.at(np.flatnonzero(~chosen)))
     require_apart(*parts)
     return parts
 
@@ -123,11 +106,8 @@ def require_apart(learning: Given, bound: Given) -> None:
         raise DataError(
             f"{shared} examples stand on both sides of the split: give each example one side"
         )
-    if (
-        learning.people is not None
-        and bound.people is not None
-        and np.isin(learning.people, bound.people).any()
-    ):
+    mine, theirs = learning.people, bound.people
+    if mine is not None and theirs is not None and np.isin(mine, theirs).any():
         raise DataError("people stand on both sides of the split: give each person one name")
 
 

@@ -88,33 +88,28 @@ class RoutePlan:
 
     def recommendation(self) -> str:
         """One sentence: which route, with how many records where, and what it would promise."""
-        best = self.routes[0]
+        best, target = self.routes[0], self.target
         if best.value >= 1.0:
             return f"No route says anything with {self.n:,} records: gather more."
-        where = (
-            f"train on {best.train:,} records and count errors on the other {best.bound:,}"
-            if best.route == HELD_OUT
-            else f"train on {best.train:,} records and let the bound rest on {best.bound:,}"
+        rest = "count errors on the other" if best.route == HELD_OUT else "let the bound rest on"
+        said = (
+            f"Take the route {best.route!r}: train on {best.train:,} records and {rest} {best.bound:,}; it would "
+            f"promise an error of at most {_percent(best.value)}."
         )
-        said = f"Take the route {best.route!r}: {where}; it would promise an error of at most {_percent(best.value)}."
-        if self.target is None:
+        if target is None:
             return said
-        if best.value <= self.target:
-            return f"{said} That reaches the target of {_percent(self.target)}."
+        if best.value <= target:
+            return f"{said} That reaches the target of {_percent(target)}."
         if self.needed is None:
-            return f"{said} No number of records makes a held-out count reach the target of {_percent(self.target)}."
+            return f"{said} No number of records makes a held-out count reach the target of {_percent(target)}."
         return (
-            f"{said} That misses the target of {_percent(self.target)}, for which a held-out count would need "
+            f"{said} That misses the target of {_percent(target)}, for which a held-out count would need "
             f"{self.needed:,} records."
         )
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values."""
-        return {
-            **asdict(self),
-            "assumed": list(self.assumed),
-            "recommendation": self.recommendation(),
-        }
+        return {**asdict(self), "assumed": [*self.assumed], "recommendation": self.recommendation()}
 
 
 def plan_routes(
@@ -204,18 +199,22 @@ def _planned(
 ) -> PlannedRoute:
     """One line of the plan, at the number of errors that is expected."""
     at: dict[str, Any] = {"n": bound, "failure_prob": failure_prob}
-    errors = min(bound, math.ceil(error * bound - 1e-9))
-    risk = errors / bound
+
+    def share(of: float) -> int:
+        return min(bound, math.ceil(of * bound - 1e-9))
+
+    errors = share(error)
     if route == HELD_OUT:
         value = bounds.clopper_pearson_upper(errors, bound, failure_prob)
-    elif route == PAC_BAYES:
-        value = bounds.maurer(risk=risk, kl_nats=how["kl_nats"], **at).value
     elif route == COMPRESSION:
-        value = bounds.compression(k=min(bound, math.ceil(how["kept"] * bound - 1e-9)), **at).value
+        value = bounds.compression(k=share(how["kept"]), **at).value
     else:
-        price = bounds.RealisedSum(contributions=how["contributions"], records=bound)
-        value = bounds.maurer(risk=risk, kl_nats=0.0, price=price, **at).value
-    named = "all records" if train == bound and route in (COMPRESSION, NOISY) else ""
+        price = bounds.Independent()
+        if route == NOISY:
+            price = bounds.RealisedSum(contributions=how["contributions"], records=bound)
+        nats = how.get("kl_nats", 0.0)
+        value = bounds.maurer(risk=errors / bound, kl_nats=nats, price=price, **at).value
+    named = "all records" if route in (COMPRESSION, NOISY) else ""
     return PlannedRoute(
         route=route, split=named, train=train, bound=bound, expected_error=error, value=float(value)
     )
@@ -246,11 +245,8 @@ def best_train_size(*, n: int, expected_error: float, failure_prob: float) -> in
     """
     if n < 2:
         raise ValueError(f"n must be at least 2 to be split, got {n}: gather more")
-    return (
-        plan_routes(n=n, expected_error=expected_error, failure_prob=failure_prob)
-        .at(HELD_OUT, "best split")
-        .train
-    )
+    plan = plan_routes(n=n, expected_error=expected_error, failure_prob=failure_prob)
+    return plan.at(HELD_OUT, "best split").train
 
 
 def _reaches(count: Callable[[int, int], PlannedRoute], n: int, target: float) -> bool:

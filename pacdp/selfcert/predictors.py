@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,50 +21,22 @@ Train = Callable[[nn.Module, Tensor, Tensor], object]
 """Trains a module in place on inputs and labels; what it returns is used where it is a module."""
 
 
-@runtime_checkable
-class Predictor(Protocol):
-    """What a certificate is about."""
-
-    def predict(self, inputs: Any) -> np.ndarray:
-        """A class for each input."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Fitted:
-    """An estimator that was fitted on the training part alone."""
-
-    estimator: Any
-
-    def predict(self, inputs: Any) -> np.ndarray:
-        """What the estimator predicts."""
-        return np.asanyarray(self.estimator.predict(inputs))  # with its mask, where it has one
-
-    @property
-    def predict_proba(self) -> Callable[[Any], np.ndarray]:
-        """The estimator's own, where it has one; AttributeError where not."""
-        return self.estimator.predict_proba
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Net:
     """A network with fixed weights, as a function from inputs to a row of logits an example.
 
     Attributes:
         names: the names of the classes, in the order of the outputs.
-        module: the module that computes it, where the weights are its own.
     """
 
     function: Function
     names: np.ndarray
     device: Device = "cpu"
-    module: nn.Module | None = None
 
     def outputs(self, inputs: Any) -> Tensor:
         """Logits [n, classes], on the CPU."""
-        return Reading(law=Network(network=self.function), device=self.device).outputs(
-            tensor(inputs)
-        )
+        law = Network(network=self.function)
+        return Reading(law=law, device=self.device).outputs(tensor(inputs))
 
     def predict(self, inputs: Any) -> np.ndarray:
         """The class of the largest logit."""
@@ -73,18 +45,6 @@ class Net:
     def predict_proba(self, inputs: Any) -> np.ndarray:
         """[n, classes]: the softmax of the logits."""
         return torch.softmax(self.outputs(inputs).double(), dim=1).numpy()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Picked:
-    """What compression ended with: outputs for rows of numbers, and the names of the classes."""
-
-    function: Callable[[Tensor], Tensor]
-    names: np.ndarray
-
-    def predict(self, inputs: Any) -> np.ndarray:
-        """The class of the largest output."""
-        return self.names[self.function(tensor(inputs).float()).argmax(dim=1).numpy()]
 
 
 def tensor(inputs: Any) -> Tensor:
@@ -108,7 +68,7 @@ def is_estimator(model: Any) -> bool:
     return all(callable(getattr(model, name, None)) for name in ("fit", "predict"))
 
 
-def fitted(estimator: Any, learning: Given, *, seed: int) -> Fitted:
+def fitted(estimator: Any, learning: Given, *, seed: int) -> Any:
     """A copy of the estimator, fitted on the training part."""
     try:
         from sklearn.base import clone
@@ -118,42 +78,41 @@ def fitted(estimator: Any, learning: Given, *, seed: int) -> Fitted:
         made = copy.deepcopy(estimator)
     with seeded(seed, 1):
         made.fit(learning.inputs, learning.labels)
-    return Fitted(estimator=made)
+    return made
 
 
-def class_names(learning: Given, outputs: int) -> np.ndarray:
-    """The class that each output stands for: numbers are places, other names are those of the training part, in order.
+def class_names(
+    learning: Given, module: nn.Module, inputs: Tensor, *, device: Device
+) -> tuple[np.ndarray, np.ndarray]:
+    """The class that each output of a network stands for, and the place of every label among them.
+
+    Numbers are places; other names are those of the training part, in order.
 
     Raises:
-        ValueError: more classes than outputs, or a number that is no place.
+        ValueError: fewer than two outputs, more classes than outputs, or a number that is no place.
     """
-    labels = learning.labels
-    if labels.dtype.kind in "iu":
-        low, high = int(labels.min()), int(labels.max())
-        if low < 0 or high >= outputs:
-            raise ValueError(f"labels must be from 0 to {outputs - 1}, as the network's {outputs} outputs say, got "
-                             f"{low} to {high}")  # fmt: skip
-        return np.arange(outputs)
-    names = np.unique(labels)
-    if len(names) != outputs:
-        raise ValueError(f"the network must have one output for each class, got {outputs} outputs and the classes "
-                         f"{', '.join(map(str, names[:10]))}: build it with {len(names)}")  # fmt: skip
-    return names
-
-
-def places(labels: np.ndarray, names: np.ndarray) -> Tensor:
-    """The place of every label among the names."""
-    return torch.from_numpy(np.searchsorted(names, labels).astype(np.int64))
-
-
-def outputs_count(module: nn.Module, inputs: Tensor, device: Device) -> int:
-    """How many logits the network gives an example; ValueError where it is fewer than two."""
     trial = copy.deepcopy(module).to(device).eval()
     outputs = Reading(law=Network(network=trial), device=device).outputs(inputs[:4])
     if outputs.ndim != 2 or outputs.shape[1] < 2:
         raise ValueError(f"the network must give one logit for each class, [n, classes], got {tuple(outputs.shape)}: "
                          "for two classes give it two outputs")  # fmt: skip
-    return classes_of(outputs)
+    labels, count = learning.labels, classes_of(outputs)
+    names = np.unique(labels)
+    if labels.dtype.kind in "iu":
+        low, high = int(labels.min()), int(labels.max())
+        if low < 0 or high >= count:
+            raise ValueError(f"labels must be from 0 to {count - 1}, as the network's {count} outputs say, got "
+                             f"{low} to {high}")  # fmt: skip
+        names = np.arange(count)
+    if len(names) != count:
+        raise ValueError(f"the network must have one output for each class, got {count} outputs and the classes "
+                         f"{', '.join(map(str, names[:10]))}: build it with {len(names)}")  # fmt: skip
+    return names, places(labels, names)
+
+
+def places(labels: np.ndarray, names: np.ndarray) -> np.ndarray:
+    """The place of every label among the names."""
+    return np.searchsorted(names, labels).astype(np.int64)
 
 
 def trained(
@@ -171,8 +130,8 @@ def trained(
         raise ValueError(
             "inputs must be finite numbers for a network, got NaN or infinity: fill gaps in first"
         )
-    names = class_names(learning, outputs_count(module, inputs, device))
-    labels = places(learning.labels, names)
+    names, codes = class_names(learning, module, inputs, device=device)
+    labels = torch.from_numpy(codes)
     if train is None:
         generator = torch.Generator().manual_seed(seed)
         made = fit(module, Examples(inputs, labels), settings=settings, generator=generator, device=device,
@@ -183,10 +142,7 @@ def trained(
             returned = train(made, inputs.clone(), labels.clone())
         made = returned if isinstance(returned, nn.Module) else made
     made = made.to(device).eval()
-    if not all(
-        bool(torch.isfinite(each).all())
-        for each in made.state_dict().values()
-        if each.is_floating_point()
-    ):
+    state = made.state_dict().values()
+    if not all(bool(torch.isfinite(one).all()) for one in state if one.is_floating_point()):
         raise Diverged(0, "a weight")
-    return Net(function=made, names=names, device=device, module=made)
+    return Net(function=made, names=names, device=device)

@@ -7,6 +7,7 @@ looks at what another one found.
 import copy
 import math
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import torch
 from torch import nn
 
 import bounds
+from bounds import _check
 from pacdp.algorithms import SGLD
 from pacdp.backprop import PosteriorSettings, train_posterior
 from pacdp.backprop.fit import Examples, FitSettings, Progress
@@ -31,22 +33,50 @@ from pacdp.selfcert.examples import Given, require_apart, taken
 from pacdp.selfcert.plan import COMPRESSION, HELD_OUT, NOISY, PAC_BAYES
 from pacdp.selfcert.predictors import (
     Net,
-    Picked,
-    Predictor,
     Train,
     class_names,
     fitted,
     is_estimator,
-    outputs_count,
     places,
     tensor,
     trained,
 )
-from pacdp.selfcert.result import Tried
 from pacdp.trials import own_answers
 from pacdp.trials.buffers import Holdings
 
 _LEAST_STEPS = 2000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Tried:
+    """What a route came to.
+
+    Attributes:
+        name: the route, and the model where there are several.
+        certificate: at the route's own share of the failure probability; None where the route came to nothing.
+        error: measured on the records of the bound.
+        train: records that training saw.
+        reason: why there is no certificate.
+        predictor: what the certificate is about.
+    """
+
+    name: str = ""
+    route: str = ""
+    certificate: bounds.Certificate | None = None
+    error: float | None = None
+    train: int = 0
+    reason: str = ""
+    predictor: Any = field(default=None, repr=False)
+
+    @property
+    def bound(self) -> int:
+        """The records that the certificate rests on."""
+        return int(self.certificate.inputs["n"]) if self.certificate else 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values: everything but predictor and certificate."""
+        names = ("name", "route", "error", "train", "bound", "reason")
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,25 +114,13 @@ class SelfCertifySettings:
         return self.fit or FitSettings(epochs=epochs, batch_size=size, step_size=2e-3)
 
     def __post_init__(self) -> None:
-        counts = (self.compression_rounds, self.noisy_steps)
-        sizes = (
-            self.prior_std,
-            self.max_loss,
-            self.group_share,
-            self.noisy_step_size,
-            self.noisy_tau,
-        )
-        if (
-            min(counts) < 1
-            or not all(0.0 < size < math.inf for size in sizes)
-            or self.group_share > 1.0
-        ):
-            raise ValueError(
-                f"expected positive settings, and a group_share of at most 1, got {self}"
-            )
+        _check.count(compression_rounds=self.compression_rounds, noisy_steps=self.noisy_steps)
+        sizes = ("prior_std", "max_loss", "group_share", "noisy_step_size", "noisy_tau")
+        _check.positive(**{name: getattr(self, name) for name in sizes})
+        _check.probability(group_share=self.group_share)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Task:
     """One model and the examples, split: what all routes share.
 
@@ -125,18 +143,37 @@ class Task:
     seed: int
     device: Device
     progress: Progress | None
-    _made: dict[str, Predictor] = field(default_factory=dict)
 
-    def predictor(self) -> Predictor:
+    @cached_property
+    def predictor(self) -> Any:
         """The model trained on the training part; trained once."""
-        if "it" not in self._made:
-            if is_estimator(self.model):
-                self._made["it"] = fitted(self.model, self.learning, seed=self.seed)
-            else:
-                self._made["it"] = trained(self.model, self.learning, train=self.train,
-                                           settings=self.settings.fitting(self.learning.n), seed=self.seed,
-                                           device=self.device, progress=self.progress)  # fmt: skip
-        return self._made["it"]
+        if is_estimator(self.model):
+            return fitted(self.model, self.learning, seed=self.seed)
+        how = self.settings.fitting(self.learning.n)
+        return trained(self.model, self.learning, train=self.train, settings=how, seed=self.seed, device=self.device,
+                       progress=self.progress)  # fmt: skip
+
+    def about(self, made: bounds.Certificate, of: str, hypothesis: Any) -> bounds.Certificate:
+        """The certificate of ``of``, with what the split shows; the caller vouches for what a model brings along."""
+        by = (
+            "whoever made the model, for what it brings along; of training, the split, which is drawn by places from "
+            "a seed before training: no example or person is on both sides"
+        )
+        by += "" if self.shared else ", as no input is by row hashes"
+        return replace(made, of=of).resting_on(bounds.declared(hypothesis, by), *self.shared)
+
+    @cached_property
+    def dataset(self) -> tuple[Dataset, np.ndarray]:
+        """All examples as numbers with numbered classes, and the names of the classes."""
+        given = self.everything
+        inputs = tensor(given.inputs).cpu().float()
+        names = np.unique(given.labels)
+        labels = places(given.labels, names)
+        if isinstance(self.model, nn.Module):
+            names, labels = class_names(given, self.model, inputs, device=self.device)
+        return Dataset(
+            "your data", inputs.numpy(), labels, len(names), given.people, given.unit
+        ), names
 
 
 def reason_against(route: str, model: Any, examples: Given) -> str | None:
@@ -160,39 +197,37 @@ def reason_against(route: str, model: Any, examples: Given) -> str | None:
     return None
 
 
-def held_out(task: Task, *, name: str, failure_prob: float) -> Tried:
+def held_out(task: Task, failure_prob: float) -> Tried:
     """The errors on the part that training did not see, counted."""
-    made, bound = task.predictor(), task.bound
+    made, bound = task.predictor, task.bound
     require_apart(task.learning, bound)
-    if isinstance(made, Net) and made.module is not None:
-        Holdings(made.module).require_none(tensor(bound.inputs))
-    said = own_answers(lambda at: made.predict(taken(bound.inputs, at)), bound.n)
+    if isinstance(made, Net):
+        Holdings(made.function).require_none(tensor(bound.inputs))
+    said = own_answers(lambda at: np.asanyarray(made.predict(taken(bound.inputs, at))), bound.n)
     if said.shape != bound.labels.shape:
         raise ValueError(
             f"predict must give one class for each of {bound.n} examples, got shape {said.shape}"
         )
-    names: list[Any] = list(
-        dict.fromkeys([*np.unique(bound.labels).tolist(), *coded("predictions", said).names])
-    )
+    known = [*np.unique(bound.labels).tolist(), *coded("predictions", said).names]
+    names: list[Any] = list(dict.fromkeys(known))
     names += [_another(names[0])] if len(names) < 2 else []
-    report = certify_predictions(bound.labels, said, classes=names, people=bound.people, ask=["error"],
+    report = certify_predictions(bound.labels, said, classes=names, people=bound.people, ask="error",
                                  failure_prob=failure_prob)  # fmt: skip
-    certificate = _about(
-        report.certificates[0], task, task.name, "predictor saw none of these rows"
-    )
-    return Tried(name=name, route=HELD_OUT, predictor=made, certificate=certificate, train=task.learning.units,
-                     bound=bound.units, error=float(certificate.terms["empirical_risk"]))  # fmt: skip
+    certificate = report.certificates[0]
+    return Tried(
+        certificate=task.about(certificate, task.name, "predictor saw none of these rows"),
+        error=float(certificate.terms["empirical_risk"]), train=task.learning.units, predictor=made,
+    )  # fmt: skip
 
 
-def pac_bayes(task: Task, *, name: str, failure_prob: float) -> Tried:
+def pac_bayes(task: Task, failure_prob: float) -> Tried:
     """One network drawn from a Gaussian posterior, whose prior lies around the network of the training part."""
-    centre, settings = task.predictor(), task.settings
-    assert isinstance(centre, Net)
-    assert centre.module is not None
-    module = centre.module.to("cpu")
-    if len(strange := np.setdiff1d(task.bound.labels, centre.names)):
+    centre, settings, held = task.predictor, task.settings, task.bound
+    module = centre.function.to("cpu")
+    if len(strange := np.setdiff1d(held.labels, centre.names)):
         raise ValueError(f"class {strange[0]} has no example in the training part: gather more")
-    inputs, labels = tensor(task.bound.inputs).cpu(), places(task.bound.labels, centre.names)
+    inputs = tensor(held.inputs).cpu()
+    labels = torch.from_numpy(places(held.labels, centre.names))
     seen = HeldOut(indices=_split(task.learning))
     prior = Prior(law=GaussianPosterior.around(module, std=settings.prior_std), source=seen)
     posterior = train_posterior(
@@ -200,65 +235,56 @@ def pac_bayes(task: Task, *, name: str, failure_prob: float) -> Tried:
         loss=bounded_cross_entropy(classes=len(centre.names), max_loss=settings.max_loss),
         failure_prob=failure_prob, generator=torch.Generator().manual_seed(task.seed),
     )  # fmt: skip
-    bound = BoundSet(
-        inputs=inputs, labels=labels, people=task.bound.people, indices=_split(task.bound)
-    )
+    bound = BoundSet(inputs=inputs, labels=labels, people=held.people, indices=_split(held))
     found = certify(posterior, bound, prior=prior, network=module, failure_prob=failure_prob, seed=task.seed,
                     monte_carlo=MonteCarlo(passes=1))  # fmt: skip
-    certificate = found.certificate(of="one draw", measures=bound.risk())
+    of = "one draw"
+    made = found.certificate(of=of, measures=bound.risk())
     weights = one_draw_weights(posterior, seed=task.seed)
     drawn = Net(function=AtWeights(module, {**posterior.buffers, **weights}), names=centre.names)
-    error = found.error("one draw", "bound")
-    return Tried(name=name, route=PAC_BAYES, predictor=drawn,
-                     certificate=_about(certificate, task, f"one draw of {task.name}", "prior saw none of these rows"),
-                     train=task.learning.units, bound=bound.units, error=1.0 if error is None else error)  # fmt: skip
+    return Tried(
+        certificate=task.about(made, f"{of} of {task.name}", "prior saw none of these rows"),
+        error=found.error(of, "bound"), train=task.learning.units, predictor=drawn,
+    )  # fmt: skip
 
 
-def compression(task: Task, *, name: str, failure_prob: float) -> Tried:
+def compression(task: Task, failure_prob: float) -> Tried:
     """The model trained on the few records that it picks itself, certified on all."""
-    everything, settings = task.everything, task.settings
-    data, names = _dataset(everything, task.model, task.device)
+    settings, (data, names) = task.settings, task.dataset
     if is_estimator(task.model):
         learner: Any = Estimator(estimator=task.model, classes=len(names))
     else:
         fit_network = task.train or _fit_in_place(settings)
         learner = Torch(network=task.model, train_network=fit_network)
-    size = max(5, round(settings.group_share * everything.n))
+    groups = Groups(sizes=(max(5, round(settings.group_share * data.n)),))
     stop = Stop(no_errors_left=True, rounds=(settings.compression_rounds,))
     found = compress(
-        learner,
-        data,
-        groups=Groups(sizes=(size,)),
-        stop=stop,
-        failure_prob=failure_prob,
-        seed=task.seed,
+        learner, data, groups=groups, stop=stop, failure_prob=failure_prob, seed=task.seed
     )
     if found.trace.best is None:
         raise ValueError("the records ran out before the learner was right on the others")
-    error = found.report.error("weights", "bound")
-    return Tried(name=name, route=COMPRESSION, predictor=Picked(function=found, names=names),
-                     certificate=replace(found.certificate, of=f"{task.name}, compressed"),
-                     train=found.trace.best.picked, bound=everything.units,
-                     error=1.0 if error is None else error)  # fmt: skip
+    made = replace(found.certificate, of=f"{task.name}, compressed")
+    return Tried(
+        certificate=made, error=found.report.error("weights", "bound"), train=found.trace.best.picked,
+        predictor=Net(function=lambda inputs: found(inputs.float()), names=names),
+    )  # fmt: skip
 
 
-def noisy(task: Task, *, name: str, failure_prob: float) -> Tried:
+def noisy(task: Task, failure_prob: float) -> Tried:
     """The network trained with noise on every record, certified on all of them."""
-    everything, settings = task.everything, task.settings
-    data, names = _dataset(everything, task.model, task.device)
+    settings, (data, names), units = task.settings, task.dataset, task.everything.units
     network = copy.deepcopy(task.model).cpu().eval()
     loss = bounded_cross_entropy(classes=len(names), max_loss=settings.max_loss)
-    how = SGLD(
-        tau=settings.noisy_tau * math.sqrt(everything.units), step_size=settings.noisy_step_size
-    )
+    how = SGLD(tau=settings.noisy_tau * math.sqrt(units), step_size=settings.noisy_step_size)
     found = train_certified(network, data, settings=how, steps=settings.noisy_steps, loss=loss,
                             failure_prob=failure_prob, seed=task.seed)  # fmt: skip
     buffers = {key: each.clone() for key, each in network.named_buffers()}
-    made = Net(function=AtWeights(network, {**buffers, **found.weights}), names=names)
-    return Tried(name=name, route=NOISY, predictor=made,
-                     certificate=replace(found.certificate, of=f"{task.name}, trained with noise"),
-                     train=everything.units, bound=everything.units,
-                     error=float(found.certificate.terms["empirical_risk"]))  # fmt: skip
+    made = found.certificate
+    return Tried(
+        certificate=replace(made, of=f"{task.name}, trained with noise"),
+        error=float(made.terms["empirical_risk"]), train=units,
+        predictor=Net(function=AtWeights(network, {**buffers, **found.weights}), names=names),
+    )  # fmt: skip
 
 
 CARRY_OUT = {HELD_OUT: held_out, PAC_BAYES: pac_bayes, COMPRESSION: compression, NOISY: noisy}
@@ -272,27 +298,8 @@ def _another(name: Any) -> Any:
     )
 
 
-def _about(made: bounds.Certificate, task: Task, of: str, hypothesis: Any) -> bounds.Certificate:
-    """The certificate of ``of``, with what the split shows; the caller vouches for what a model brings along."""
-    by = "whoever made the model, for what it brings along; of training, the split, which is drawn by places from a "
-    by += "seed before training: no example or person is on both sides"
-    by += ", as no input is by row hashes" if not task.shared else ""
-    return replace(made, of=of).resting_on(bounds.declared(hypothesis, by), *task.shared)
-
-
 def _split(part: Given) -> Split:
     return Split(indices=part.places, hash=index_hash(part.places))
-
-
-def _dataset(everything: Given, model: Any, device: Device) -> tuple[Dataset, np.ndarray]:
-    """All examples as numbers with numbered classes, and the names of the classes."""
-    inputs = tensor(everything.inputs).cpu().float()
-    names = np.unique(everything.labels)
-    if isinstance(model, nn.Module):
-        names = class_names(everything, outputs_count(model, inputs, device))
-    labels = places(everything.labels, names).numpy()
-    unit = "example" if everything.people is None else "person"
-    return Dataset("your data", inputs.numpy(), labels, len(names), everything.people, unit), names
 
 
 def _fit_in_place(settings: SelfCertifySettings) -> Train:

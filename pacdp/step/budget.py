@@ -4,12 +4,12 @@ The schedule is public and fixed beforehand, so that the step before which train
 tells nothing about the data.
 """
 
-import math
 from dataclasses import dataclass
-from numbers import Real
 
+from bounds import _check
 from bounds.accounting import Event, calibrate_noise
 from bounds.privacy import Adjacency, ApproxDP
+from pacdp.errors import require_finite
 from pacdp.schedules import Scaled, Schedule, as_schedule
 from pacdp.step import event as events
 from pacdp.step.accountant import epsilon
@@ -31,14 +31,8 @@ class PrivacyBudget:
     adjacency: Adjacency = events.ADJACENCY
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.epsilon, Real) and 0.0 < self.epsilon < math.inf):
-            raise ValueError(
-                f"a budget's epsilon must be positive and finite, got {self.epsilon!r}"
-            )
-        if not (isinstance(self.delta, Real) and 0.0 < self.delta < 1.0):
-            raise ValueError(
-                f"a budget's delta must lie strictly between 0 and 1, got {self.delta!r}"
-            )
+        require_finite(epsilon=self.epsilon)
+        _check.open_probability(delta=self.delta)
         ApproxDP(
             epsilon=self.epsilon, delta=self.delta, adjacency=self.adjacency, status="accounted"
         )
@@ -102,8 +96,7 @@ def calibrated(
         ValueError: numbers out of range, no steps, a target that no factor up to e^20 meets (as where a step has no
             noise), or a schedule whose values are no floats in double precision.
     """
-    if not target_epsilon > 0.0:
-        raise ValueError(f"expected target_epsilon > 0, got {target_epsilon}")
+    _check.positive(target_epsilon=target_epsilon)
     base = planned(schedule, sample_rate=sample_rate, steps=steps)
     if base is None:
         raise ValueError(f"steps must be at least 1, got {steps}: what does not run needs no noise")

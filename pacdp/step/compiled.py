@@ -10,6 +10,7 @@ Chains are spread over as many threads as torch has. An example whose gradient i
 the reference.
 """
 
+import warnings
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -181,6 +182,28 @@ class CompiledSums:
                 x = _fill(x.reshape(len(x), -1), padded(count))
                 x = layer.forward(x, row_squares(x[:count]), weight, bias)
         return x
+
+
+def agreeing(
+    network: NativeNetwork,
+    model: nn.Module,
+    inputs: Float[Tensor, "n ..."],
+    labels: Int[Tensor, " n"],
+    loss: Loss,
+    *,
+    batch_size: int,
+) -> CompiledSums | None:
+    """Clipped sums by compiled layers, where this network's agree with the reference; else None, and a warning."""
+    sums = CompiledSums(network, model, loss)
+    given = sums, model, network.layout, inputs, labels, loss
+    wrong = disagreement(*given, batch_size=batch_size)
+    if wrong is None:
+        return sums
+    warnings.warn(
+        f"clipped gradients are not taken by compiled layers for this network: {wrong}; they are taken example by "
+        "example instead",
+        stacklevel=3,
+    )
 
 
 def disagreement(

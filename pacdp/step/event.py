@@ -131,19 +131,19 @@ def steps_of(event: Event | None) -> int:
 
 def first(event: Event | None, steps: int) -> Event | None:
     """The history of the first ``steps`` steps, or of all if there are fewer."""
-    taken, left = list[Event](), steps
-    for step, count in runs_of(event):
-        if left > 0:
-            taken.append(SelfComposed(event=step, count=min(count, left)))
-        left -= count
-    return joined(*taken)
+    return _between(event, 0, steps)
 
 
 def after(event: Event | None, steps: int) -> Event | None:
     """What is left of a history without its first ``steps`` steps."""
-    left, kept = steps, list[Event]()
+    return _between(event, steps, steps_of(event))
+
+
+def _between(event: Event | None, begin: int, end: int) -> Event | None:
+    kept, done = list[Event](), 0
     for step, count in runs_of(event):
-        if count > left:
-            kept.append(SelfComposed(event=step, count=count - max(0, left)))
-        left -= count
+        inside = min(done + count, end) - max(done, begin)
+        if inside > 0:
+            kept.append(SelfComposed(event=step, count=inside))
+        done += count
     return joined(*kept)

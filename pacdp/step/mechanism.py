@@ -84,8 +84,6 @@ class Mechanism:
     where it cannot, as by people, whose contributions go by the reference."""
     max_physical_batch: int | None = None
     """More units than that are cut into parts for memory's sake; changes no number but rounding."""
-    vectorise: bool = True
-    """Run people side by side where the network allows it; otherwise one after the other."""
     budget: PrivacyBudget | None = None
     """Training halts before the step that would overspend it."""
     clipping: ClippingRule | QuantileClipping = "flat"

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bounds import _check
 from pacdp.random import Words, cipher, grid
 from pacdp.step.sample import poisson, top_bits
 
@@ -71,8 +72,7 @@ def share(std: float, processes: int) -> float:
 
     It is the least floating-point number s with processes · s² >= std².
     """
-    if processes < 1:
-        raise ValueError(f"processes must be at least 1, got {processes}")
+    _check.count(processes=processes)
     part, whole = std / math.sqrt(processes), Fraction(std) ** 2
     while processes * Fraction(below := math.nextafter(part, 0.0)) ** 2 >= whole and below > 0.0:
         part = below

@@ -1,5 +1,6 @@
 """Clipped sums of one chain at a time by the reference, :mod:`pacdp.step.gradients`, on batches of any size."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -8,9 +9,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pacdp.chains.layout import Layout
+from pacdp.chains.native.network import NativeNetwork
 from pacdp.losses import Loss, in_error
 from pacdp.step.clip import Clip
-from pacdp.step.gradients import clipped_gradient
+from pacdp.step.gradients import clipped_gradient, slopes_and_mean
 
 _PART = 1000
 """Examples that go through together where norms are kept: a batch may be all of them."""
@@ -66,6 +68,34 @@ class OneByOne(NamedTuple):
             [seen.mean_loss, in_error(seen.outputs, labels).to(weights.dtype).mean()]
         )
         return means, torch.where(seen.finite, seen.squares, 0.0)
+
+
+def sum_with_norms(
+    network: NativeNetwork, loss: Loss, weights: Float[Tensor, " dim"], examples: Int[Tensor, " batch"],
+    labels: Int[Tensor, " n"], into: Float[Tensor, " dim"], squares: Float[Tensor, ""],
+) -> Float[Tensor, "2"] | None:  # fmt: skip
+    """As :meth:`OneByOne.sum` without clipping, by compiled layers; None where an example's gradient is not finite."""
+    count, means, total = len(examples), np.zeros(2), 0.0
+    often = multiplicities(examples).double().numpy()
+
+    def slope(outputs: Tensor, own: Tensor) -> tuple[float, float, Tensor]:
+        share = len(own) / count
+        if loss.compiled is not None:
+            value, error, back = loss.slope(outputs, own)
+            return value * share, error * share, back.mul_(share)
+        back, value = slopes_and_mean(loss, outputs, own)
+        wrong = in_error(outputs, own).double().mean()
+        return float(value) * share, float(wrong) * share, back / count
+
+    for start in range(0, count, _PART):
+        part = examples[start : start + _PART]
+        gradient, each = into if start == 0 else torch.empty_like(into), np.zeros(len(part))
+        means += network.slopes(weights, network.gather(part), labels[part], slope, gradient, each)
+        total += float(often[start : start + _PART] @ each)
+        if start:
+            into += gradient
+    squares.fill_(total * count**2)
+    return torch.from_numpy(means) if math.isfinite(total) else None
 
 
 def multiplicities(examples: Int[Tensor, " batch"]) -> Int[Tensor, " batch"]:

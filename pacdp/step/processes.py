@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, distributed
+from torch import Tensor, distributed, nn
 from torch.utils.data import Dataset, TensorDataset
 
 from pacdp.step.clip import Weights
@@ -217,6 +217,37 @@ def require_one_run(public: Mapping[str, object], dataset: Dataset[Any], randomn
         "the order of the examples": _fingerprint(dataset),
     }
     require_agreement(claims, device)
+
+
+def join(
+    together: Together,
+    module: nn.Module,
+    dataset: Dataset[Any],
+    randomness: Randomness,
+    settings: dict[str, Any],
+) -> None:
+    """Processes of one run agree on what they do, and start where the first one starts."""
+    if not together.several:
+        if process_count() > 1:
+            raise ValueError(
+                f"{process_count()} processes run together, but nothing says that they train one network: give train("
+                "distributed=True)"
+            )
+        return
+    if not (_has_group()):
+        raise ValueError(
+            "distributed=True needs a process group: start the script with torchrun and call "
+            "torch.distributed.init_process_group before train"
+        )
+    device = next(module.parameters()).device
+    shapes = {name: (tuple(v.shape), v.dtype) for name, v in module.state_dict().items()}
+    what = {
+        "the algorithm's settings, or when checkpoints are written": settings,
+        "the network's shapes": shapes,
+    }
+    require_agreement(what, device)
+    copy_from_first([*(p.data for p in module.parameters()), *module.buffers()])
+    require_one_run({}, dataset, rank_randomness(randomness), device)
 
 
 def _fingerprint(dataset: Dataset[Any]) -> object:

@@ -1,27 +1,26 @@
-"""Counting losses under fresh weights: in batches, over several processes, with interruptions, to the same sums.
+"""Counting losses under fresh weights: in batches, over several processes, to the same sums.
 
 Work is cut into jobs, a pass over one batch each. Rank r of W takes jobs r, r + W, ...; draws are keyed by seed, pass
-and example, and sums are integers, so that neither the number of ranks nor an interruption changes the result. Another
-``batch_size`` or device changes it only where the rounding of single precision decides between two classes.
+and example, and sums are integers, so that the number of ranks does not change the result. Another ``batch_size`` or
+device changes it only where the rounding of single precision decides between two classes.
 """
 
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import NamedTuple
+from functools import partial
 
 import numpy as np
 import torch
 from jaxtyping import Float64, Int64
 from torch import Tensor, nn
 
+from bounds import _check
 from pacdp.losses import Loss, Totals
 from pacdp.posterior import GaussianPosterior
 from pacdp.stochastic.forward import FreshPass, fresh_pass
 from pacdp.stochastic.noise import LIMIT
-from pacdp.stochastic.progress import Saved, Signature, fingerprint
 from pacdp.stochastic.risk import MonteCarloRisk, in_units
-from pacdp.trials import MOST, made_up_labels, pool, require_own_losses
+from pacdp.trials import MOST, pool, require_own_losses
 
 Progress = Callable[[int, int], None]
 """Told how many examples this process has passed, and how many it will."""
@@ -30,10 +29,8 @@ _TRIED = (64, 250, 1000, 4000)
 """Batch sizes, of which the quickest is taken on a GPU."""
 _UNREAD = 32
 """Batches whose sums stay on a GPU until they are read together."""
-_SAVE_SECONDS = 5.0
 _ROWS = 5
-"""Rows on which a count must give again what it gave when its file was written."""
-_NUMBERS = 2
+"""Rows whose outputs the losses are tried on."""
 _SEED = 0
 
 
@@ -49,7 +46,6 @@ def mean_risks(
     batch_size: int | None = None,
     device: torch.device | str = "cpu",
     progress: Progress | None = None,
-    resume: Path | None = None,
     people: Int64[np.ndarray, " m"] | None = None,
 ) -> tuple[MonteCarloRisk, ...]:
     """Losses of the randomised network ``posterior`` on all examples, ``passes`` times, each time with fresh weights.
@@ -66,9 +62,7 @@ def mean_risks(
         losses: maps of outputs and labels to values in the interval that each declares.
         passes: see :func:`pacdp.stochastic.passes_for`.
         batch_size: examples at a time, which changes numbers by rounding alone. By default 64 on a CPU; on a GPU what a
-            trial finds quickest, or 1,000 where ``resume`` or several ranks need the same again.
-        resume: a checkpoint that holds the sums so far; written every few seconds, and read if it is there. Rank r > 0
-            appends ``.r`` to the name.
+            trial finds quickest, or 1,000 where several ranks need the same.
         people: whose each example is; the mean is then over people of the means of their own losses. Given the data,
             an example of person p enters with weight 1/(people · passes · size of p), and 1/(largest weight) is the
             number of terms ("Averages of independent draws" in docs/guarantees.md).
@@ -76,62 +70,38 @@ def mean_risks(
     Raises:
         ValueError: nothing to count, labels of another number, a loss that is not one value an example, outside its
             interval or dependent on the rest of a batch, or what :func:`pacdp.stochastic.fresh_pass` refuses.
-        CheckpointError: ``resume`` belongs to another count, or to a network or loss that computes something else, or
-            was edited.
     """
     n = len(inputs)
     _require_countable(n, labels, losses, passes, _ON_A_CPU if batch_size is None else batch_size)
     device = torch.device(device)
     probe = inputs[: max(MOST, batch_size or _usual(device))].to(device)
     way = fresh_pass(module, posterior, probe)
-    signature = _tried(way, probe, labels.to(device), losses)
+    outputs = way.outputs(pool(probe[:_ROWS], size=_ROWS), seed=_SEED, number=0)
+    for loss in losses:
+        require_own_losses(loss, outputs[:_ROWS], labels.to(device), size=max(MOST, len(probe)))
     rank, world = _ranks()
     if batch_size is None:
-        alone = resume is None and world == 1
-        tried = alone and device.type != "cpu"
+        tried = world == 1 and device.type != "cpu"
         batch_size = _quickest(way, inputs, device) if tried else _usual(device)
         if batch_size > len(probe):
             fresh_pass(module, posterior, inputs[:batch_size].to(device))
     weights, whole, known = _weights(people, n)
-    jobs = _jobs(n, passes, batch_size)[rank::world]
-    mark = ""
-    if resume is not None:
-        resume = resume if rank == 0 else resume.with_name(f"{resume.name}.{rank}")
-        settings = {
-            "passes": passes,
-            "seed": seed,
-            "batch_size": batch_size,
-            "rank": rank,
-            "world": world,
-            "losses": [(loss.name, loss.low, loss.high) for loss in losses],
-            **({} if people is None else {"people": people.tolist()}),
-        }
-        mark = fingerprint(settings, module, posterior, inputs, labels)
-    sizes = [job.stop - job.start for job in jobs]
-    saved = Saved(
-        resume,
-        losses=[loss.name for loss in losses],
-        mark=mark,
-        signature=signature,
-        sizes=sizes,
-        seconds=_SAVE_SECONDS,
-    )
-    share, done = sum(sizes), sum(sizes[: saved.jobs])
-    unread, counted = Totals(losses), 0
-    for job in jobs[saved.jobs :]:
-        _count(way, job, inputs, labels, unread, seed, device, weights)
+    parts = [slice(start, min(start + batch_size, n)) for start in range(0, n, batch_size)]
+    jobs = [(number, rows) for number in range(passes) for rows in parts][rank::world]
+    share, done = sum(rows.stop - rows.start for _, rows in jobs), 0
+    unread, counted, totals = Totals(losses), 0, [0] * len(losses)
+    for number, rows in jobs:
+        outputs = way.outputs(inputs[rows].to(device), seed=seed, number=number, first=rows.start)
+        weigh = None if weights is None else weights[rows].to(device)
+        units = partial(in_units, weights=weigh)
+        unread.add(outputs, labels[rows].to(device), units)
         counted += 1
-        if counted == _waits_for(device) or job is jobs[-1]:
-            saved.totals = [
-                total + more for total, more in zip(saved.totals, unread.read(), strict=True)
-            ]
-            saved.jobs += counted
-            saved.keep()
+        if counted == _waits_for(device) or (number, rows) == jobs[-1]:
+            totals = [total + more for total, more in zip(totals, unread.read(), strict=True)]
             counted = 0
-        done += job.stop - job.start
+        done += len(outputs)
         if progress is not None:
             progress(done, share)
-    saved.keep(now=True)
     return tuple(
         MonteCarloRisk(
             loss=loss.name,
@@ -144,7 +114,7 @@ def mean_risks(
             seed=seed,
             people=known,
         )
-        for loss, total in zip(losses, _added_up(saved.totals, device), strict=True)
+        for loss, total in zip(losses, _added_up(totals, device), strict=True)
     )
 
 
@@ -184,37 +154,6 @@ def _waits_for(device: torch.device) -> int:
     return 1 if device.type == "cpu" else _UNREAD
 
 
-class _Job(NamedTuple):
-    number: int
-    start: int
-    stop: int
-
-
-def _jobs(n: int, passes: int, batch_size: int) -> list[_Job]:
-    return [
-        _Job(number, start, min(start + batch_size, n))
-        for number in range(passes)
-        for start in range(0, n, batch_size)
-    ]
-
-
-def _count(
-    way: FreshPass,
-    job: _Job,
-    inputs: Tensor,
-    labels: Tensor,
-    into: Totals,
-    seed: int,
-    device: torch.device,
-    weights: Float64[Tensor, " n"] | None,
-) -> None:
-    here = inputs[job.start : job.stop].to(device)
-    outputs = way.outputs(here, seed=seed, number=job.number, first=job.start)
-    own = labels[job.start : job.stop].to(device)
-    weigh = None if weights is None else weights[job.start : job.stop].to(device)
-    into.add(outputs, own, lambda values, loss: in_units(values, loss, weigh))
-
-
 def _weights(
     people: np.ndarray | None, n: int
 ) -> tuple[Float64[Tensor, " n"] | None, int, int | None]:
@@ -226,28 +165,6 @@ def _weights(
     _, owner, sizes = np.unique(people, return_inverse=True, return_counts=True)
     least = int(sizes.min())
     return torch.from_numpy(least / sizes[owner]), least * len(sizes), len(sizes)
-
-
-def _tried(way: FreshPass, probe: Tensor, labels: Tensor, losses: Sequence[Loss]) -> Signature:
-    """What network and losses give on a few rows of data and as many made-up ones, under a few draws.
-
-    Raises:
-        ValueError: a loss of one example depends on the rest of its batch, or is none of one example.
-    """
-    rows = pool(probe[:_ROWS], size=_ROWS)
-    outputs = [way.outputs(rows, seed=_SEED, number=number) for number in range(_NUMBERS)]
-    own = made_up_labels(labels, len(rows))
-    for loss in losses:
-        require_own_losses(loss, outputs[0][:_ROWS], labels, size=max(MOST, len(probe)))
-    return Signature.of(
-        outputs,
-        [
-            (loss(out, y).double() - loss.low) / (loss.high - loss.low)
-            for loss in losses
-            for out in outputs
-            for y in own
-        ],
-    )
 
 
 def _ranks() -> tuple[int, int]:
@@ -275,8 +192,7 @@ def _require_countable(
         raise ValueError(
             "expected at least one loss, got none: pass pacdp.losses.zero_one() for the error"
         )
-    if passes < 1 or batch_size < 1:
-        raise ValueError(f"expected passes >= 1 and batch_size >= 1, got {passes} and {batch_size}")
+    _check.count(passes=passes, batch_size=batch_size)
     if n * passes >= LIMIT:
         raise ValueError(
             f"expected n * passes < 2**31, so that sums fit 64 bits, got {n} * {passes}: use fewer passes"

@@ -47,15 +47,12 @@ def fresh_pass(
     module: nn.Module,
     posterior: GaussianPosterior,
     probe: Tensor,
-    *,
-    by_layers: bool = True,
 ) -> FreshPass:
     """The fastest exact way to run ``module`` with fresh weights, tried out on the examples ``probe``.
 
     Args:
         probe: a few examples; what they are decides nothing but which way works. The trials have batches of up to 33
             examples, or as many as these are.
-        by_layers: False takes the general form at once.
 
     Raises:
         ValueError: the posterior is over other weights; an example's output depends on the others of its batch, on
@@ -74,9 +71,7 @@ def fresh_pass(
     def looped(inputs: Tensor, draws: Draws) -> Tensor:
         return _whole(module, laws, buffers, inputs, draws, _looped)
 
-    ways = [FreshPass(mapped), FreshPass(looped)]
-    if by_layers:
-        ways.insert(0, FreshPass(layered, by_layers=True))
+    ways = [FreshPass(layered, by_layers=True), FreshPass(mapped), FreshPass(looped)]
     size = max(MOST, len(probe))
     _require_no_mixing(module, posterior, buffers, probe, size)
     for way in ways[:-1]:

@@ -27,7 +27,7 @@ def linear(draws: Draws, input: Tensor, weight: Law, bias: Law | None = None) ->
             1, input.shape[1:-1]
         )
     if not weight.random:
-        return _shifted(F.linear(input, weight.mean), bias, draws)
+        return _by_channel(F.linear(input, weight.mean), None, bias, draws)
     out = F.linear(input, weight.mean, None if bias is None else bias.mean)
     bias_std = input.new_zeros(()) if bias is None else bias.std.reshape(-1)
     if weight.one_std_a_row:
@@ -77,7 +77,7 @@ def conv2d(
             input.reshape(1, -1, *input.shape[2:]), kernels, None, steps, 0, spread, batch * groups
         )
         out = merged.view(batch, outputs, height, width)
-    return _shifted(out, bias, draws)
+    return _by_channel(out, None, bias, draws)
 
 
 def conv1d(
@@ -174,10 +174,7 @@ def layer_norm(
     require_batch(draws, input, least=1 + len(normalized_shape))
     out = F.layer_norm(input, normalized_shape, eps=eps)
     positions = [1] * (input.ndim - 1 - len(normalized_shape))
-    for law, apply in ((weight, torch.mul), (bias, torch.add)):
-        if law is not None:
-            out = apply(out, law.draw(draws).view(-1, *positions, *normalized_shape))
-    return out
+    return _affine(out, weight, bias, draws, (-1, *positions, *normalized_shape))
 
 
 def _linear_over_steps(draws: Draws, input: Tensor, weight: Law, bias: Law | None) -> Tensor:
@@ -195,19 +192,18 @@ def _linear_over_steps(draws: Draws, input: Tensor, weight: Law, bias: Law | Non
 
 
 def _by_channel(out: Tensor, weight: Law | None, bias: Law | None, draws: Draws) -> Tensor:
-    for law, apply in ((weight, torch.mul), (bias, torch.add)):
+    """``out``, a tensor of our own, times the scale of each channel and example plus their shift, in place."""
+    return _affine(out, weight, bias, draws, (*out.shape[:2], *[1] * (out.ndim - 2)))
+
+
+def _affine(
+    out: Tensor, weight: Law | None, bias: Law | None, draws: Draws, shape: tuple[int, ...]
+) -> Tensor:
+    """The same with scales and shifts of this shape."""
+    for law, apply in ((weight, out.mul_), (bias, out.add_)):
         if law is not None:
-            out = apply(out, law.draw(draws).reshape(*out.shape[:2], *[1] * (out.ndim - 2)))
+            apply(law.draw(draws).reshape(shape))
     return out
-
-
-def _shifted(out: Tensor, bias: Law | None, draws: Draws) -> Tensor:
-    """``out``, a tensor of our own, plus the bias of each example, in place."""
-    return (
-        out
-        if bias is None
-        else out.add_(bias.draw(draws).reshape(*out.shape[:2], *[1] * (out.ndim - 2)))
-    )
 
 
 def require_batch(draws: Draws, input: Tensor, *, least: int) -> None:

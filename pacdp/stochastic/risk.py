@@ -16,6 +16,8 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 import bounds
+from bounds import _check
+from pacdp.errors import require_finite
 from pacdp.losses import Loss
 
 UNIT = 2**32
@@ -88,12 +90,9 @@ def passes_for(*, slack_nats: float, n: int, failure_prob: float) -> int:
     Raises:
         ValueError: the slack is not positive and finite, n < 1, or failure_prob outside (0, 1).
     """
-    if not 0 < slack_nats < math.inf:
-        raise ValueError(f"expected slack_nats to be positive and finite, got {slack_nats}")
-    if n < 1:
-        raise ValueError(f"expected n >= 1, got {n}")
-    if not 0 < failure_prob < 1:
-        raise ValueError(f"expected 0 < failure_prob < 1, got {failure_prob}")
+    require_finite(slack_nats=slack_nats)
+    _check.count(n=n)
+    _check.open_probability(failure_prob=failure_prob)
     terms = math.ceil(-math.log(failure_prob) / slack_nats * (1.0 + 2.0**-50))
     return max(1, -(-terms // n))
 

@@ -13,15 +13,16 @@ selfcertified               what ``pacdp.self_certify`` writes: the smallest of 
 remarks                     which remarks are due, and which may be told of weights that leave
 certificate                 one certificate: what its name says, and what is asked of it, in which order
 needs                       which hypotheses a formula needs at a price, and what nothing can show
-formulas                    every bound by its name; each function names the section of docs/guarantees.md
-formulas.prices             what a private prior costs; ``realised_sum`` is the price of a trajectory
+formulas                    the table of bounds: formula, hypotheses, costs; each function names its section of
+                            docs/guarantees.md
+formulas.prices             the table of prices, what a private prior costs; ``realised_sum`` is that of a trajectory
 formulas.transfer           the price of accounted privacy
 events                      which mechanisms an event says that ran
 loss, loss_of_a_step        the privacy loss of composed mechanisms, from both sides
 folder                      a folder of any kind: what is checked of a run's, and in which order
 norms                       the trajectory's norms: what they add up to, and whether certificates pay for all of it
-private, compressed         what is checked of a private run, and of a compression, alone
-plan                        which mechanisms a run's settings plan, and what a budget leaves of them
+compressed                  what is checked of a compression alone
+plan                        which mechanisms a run's settings plan, and what was spent of a private run's budget
 release                     what is checked of an exported folder, and in which order
 recount, replay, rerun      with data and network: rows, errors, kept steps of a chain, a compression's learner
 examples                    examples record by record: their hashes, and what an error is

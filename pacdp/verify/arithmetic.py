@@ -1,8 +1,8 @@
 """Numbers with error bars. Every function returns a ball (Arb) that contains the exact value; a float is exact."""
 
-import math
 from collections.abc import Callable, Iterable
 from functools import lru_cache
+from math import inf, nextafter
 
 from flint import arb, ctx  # pyright: ignore[reportMissingImports]
 
@@ -43,9 +43,7 @@ def log_sum(logs: list[arb]) -> arb:
 
 
 def zero_of(
-    rising: Callable[[arb], arb],
-    low: Real | arb,
-    high: Real | arb,
+    rising: Callable[[arb], arb], low: Real | arb, high: Real | arb
 ) -> arb:
     """Where a function that grows from below 0 at ``low`` to above 0 at ``high`` is 0; every sign is certain."""
     low, high = arb(low), arb(high)
@@ -100,11 +98,7 @@ def kl_upper(q: arb, cost: arb) -> arb:
     return zero_of(lambda p: binary_kl(q, p) - cost, q, 1)
 
 
-def binomial_below(
-    errors: int,
-    n: int,
-    p: arb,
-) -> arb:
+def binomial_below(errors: int, n: int, p: arb) -> arb:
     """P(Bin(n, p) ≤ errors), term by term."""
     odds = p / (1 - p)
     term = whole = (1 - p) ** n
@@ -114,11 +108,7 @@ def binomial_below(
     return whole
 
 
-def binomial_upper(
-    errors: int,
-    n: int,
-    failure_prob: arb,
-) -> arb:
+def binomial_upper(errors: int, n: int, failure_prob: arb) -> arb:
     """sup{p : P(Bin(n, p) ≤ errors) ≥ failure_prob}: Clopper and Pearson's upper limit."""
     if errors == n:
         return ONE
@@ -135,11 +125,7 @@ def binomial_upper(
     return zero_of(refuted, 0, 1)
 
 
-def binomial_lower(
-    errors: int,
-    n: int,
-    failure_prob: arb,
-) -> arb:
+def binomial_lower(errors: int, n: int, failure_prob: arb) -> arb:
     """inf{p : P(Bin(n, p) ≥ errors) ≥ failure_prob}."""
     return 1 - binomial_upper(n - errors, n, failure_prob)
 
@@ -155,9 +141,7 @@ def log_xi(n: int) -> arb:
 
 def log_choose(n: int, k: int) -> arb:
     """ln C(n, k)."""
-    taken = arb(k + 1).lgamma()
-    left = arb(n - k + 1).lgamma()
-    return arb(n + 1).lgamma() - taken - left
+    return arb.bin_uiui(n, k).log()
 
 
 def normal_above(z: arb) -> arb:
@@ -167,9 +151,9 @@ def normal_above(z: arb) -> arb:
 
 def upper(x: arb) -> float:
     """A float at or above the ball."""
-    return math.nextafter(float(x.upper()), math.inf)
+    return nextafter(float(x.upper()), inf)
 
 
 def lower(x: arb) -> float:
     """A float at or below the ball."""
-    return math.nextafter(float(x.lower()), -math.inf)
+    return nextafter(float(x.lower()), -inf)

@@ -4,15 +4,13 @@
 """
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from pacdp.verify import needs
 from pacdp.verify.arithmetic import ONE, ball, total
 from pacdp.verify.claim import (
     BOUGHT,
     CANNOT,
-    DOES_NOT,
     GROUPED,
     Claim,
     Fields,
@@ -22,7 +20,6 @@ from pacdp.verify.claim import (
     Wrong,
     about,
     agree,
-    all_judged,
     exactly,
     fields,
     judged,
@@ -30,13 +27,22 @@ from pacdp.verify.claim import (
     parsed,
     require,
     same,
+    told_beside,
 )
 from pacdp.verify.files import other_format
 from pacdp.verify.formulas import COSTS, FORMULAS, PRICED, counts
-from pacdp.verify.formulas.prices import (
-    MOMENTS,
-    PREFIXES,
-    check_price,
+from pacdp.verify.formulas.prices import OWN_INPUT, PRICES, check_price
+from pacdp.verify.needs import (
+    RECORDS,
+    STANDINGS,
+    needed,
+    never_shown,
+    require_named,
+    require_proofs,
+    require_unproved,
+    standings,
+    units,
+    unknown,
 )
 
 FORMAT = "pacdp-certificate/2"
@@ -60,11 +66,21 @@ _ALIASES = {
     "dp_pac_bayes_2018": "printed_2018_langford_seeger",
     "new_person": "new_person_kl",
 }
+_KINDS = {
+    **{
+        prefix + formula: (prefix, formula)
+        for prefix in PRICES
+        for formula in PRICED
+    },
+    **{formula: ("", formula) for formula in FORMULAS},
+}
+_KINDS.update({one: _KINDS[other] for one, other in _ALIASES.items()})
+"""The prefix of the price, and the formula, by what a name says of both."""
 _PREDICTORS = ("randomised", "one_draw", "prior_mean", "vote")
-_HEAD = re.compile(
-    f"({'|'.join(_PREDICTORS)}|half_brier|rescaled_.+|test_set|new_examples|)"
+_NAME = re.compile(
+    f"(?:({'|'.join(_PREDICTORS)}|half_brier|rescaled_.+?|test_set|new_examples)_)?({'|'.join(_KINDS)}|ece)"
 )
-"""What may stand before a name: the predictor, the loss, or the examples that it is about."""
+"""What may stand before a kind: the predictor, the loss, or the examples that it is about."""
 _RISKS = {
     "ECE": "ece_pac_bayes ece_hoeffding ece_second_moment",
     "MCE": "mce_hoeffding mce_clopper_pearson",
@@ -73,15 +89,6 @@ _RISKS = {
     "largest gap between ": "largest_gap",
 }
 """How the name of the risk begins that these formulas bound; others bound whatever lies in [0, 1]."""
-_BY_INPUT = {
-    "sum_contributions": "realised_sum_",
-    **{name: prefix for prefix, name in MOMENTS.items()},
-    "draw_spread": "gibbs_range_",
-    "sum_mu": "noisy_sum_",
-    "sum_event": "poisson_sum_",
-    "privacy_notion": "private_",
-}
-"""Prices by an input that they alone have; a worst case may name its event as well."""
 
 
 def read_claim(
@@ -90,8 +97,7 @@ def read_claim(
     losses_known: bool = False,
 ) -> Claim:
     """A certificate's record as a claim of the kind that its name says."""
-    c = Claim(record, privacy)
-    c.losses_known = losses_known
+    c = Claim(record, privacy, losses_known)
     c.head, c.prefix, c.formula = _named(c.name, c)
     return c
 
@@ -103,33 +109,21 @@ def _named(name: str, c: Claim) -> tuple[str, str, str]:
             raise Unchecked(
                 "the certificates that were compared are not in the file"
             )
-        name = str(c.inputs.get("chosen"))
+        name = str(c.inputs["chosen"])
     if name == "overall_certificate":
-        name = str(c.inputs.get("bound"))
-    words = name.split("_")
-    for count in range(len(words)):
-        head = "_".join(words[:count])
-        rest = "_".join(words[count:])
-        if not _HEAD.fullmatch(head):
-            continue
-        if rest == "ece":
-            return _calibrated(head, c)
-        full = _ALIASES.get(rest, rest)
-        for prefix in PREFIXES:
-            formula = full.removeprefix(prefix)
-            known = formula in (PRICED if prefix else FORMULAS)
-            if known and full.startswith(prefix):
-                return head, prefix, formula
-    raise Unchecked(f"this checker knows no certificate {name!r}")
-
-
-def _calibrated(head: str, c: Claim) -> tuple[str, str, str]:
-    """The calibration error of one draw by PAC-Bayes, of other predictors from fresh examples."""
+        name = str(c.inputs["bound"])
+    said = _NAME.fullmatch(name)
+    if not said:
+        raise Unchecked(f"this checker knows no certificate {name!r}")
+    head = said[1] or ""
+    if said[2] != "ece":
+        return head, *_KINDS[said[2]]
     if head != "one_draw":
         return head, "", "ece_second_moment"
+    # the calibration error of one draw is by PAC-Bayes
     prefix = "dp_" if "transfer" in c.costs else ""
-    for name, other in reversed(_BY_INPUT.items()):
-        if name in c.inputs:
+    for other, own in OWN_INPUT.items():
+        if own in c.inputs:
             prefix = other
     return head, prefix, "ece_pac_bayes"
 
@@ -158,43 +152,41 @@ def check_certificate(
     def read() -> None:
         claims.append(read_claim(made, privacy, losses_known))
 
-    unread = judged(subject, "value", read)
+    unread = judged(subject, {"value": read})
     if not claims:
-        return [unread]
-    checks = dict(_CHECKS)
-    if made.name == "best_of":
-        checks["choice"] = _choice
-    if made.name == "disagreement":
-        checks["surrogate"] = _surrogate
-    found = all_judged(subject, checks, *claims)
-    if any(one.get("standing") == "proved" for one in made.hypotheses):
-        proofs = "proofs of hypotheses"
-        check = needs.require_proofs
-        found.append(judged(subject, proofs, check, made, redone))
-    return [*found, *_told_beside(subject, made)]
-
-
-def _told_beside(subject: str, made: Fields) -> list[Statement]:
-    """What a certificate holds that no check asked for, beside what is only told."""
-    repeated = f"{_TOLD} {' '.join(made.inputs)}"
-    unknown = [
-        *made.unasked("format reference"),
-        *needs.unknown(made),
-        *(f"inputs.{name}" for name in made.inputs.unasked(_TOLD)),
-        *(f"terms.{name}" for name in made.terms.unasked(repeated)),
+        return unread
+    checks = {**_CHECKS, **_OF_KINDS.get(made.name, {})}
+    if any(one["standing"] == "proved" for one in made.hypotheses):
+        checks["proofs of hypotheses"] = lambda c: require_proofs(
+            c.record, redone
+        )
+    return [
+        *judged(subject, checks, *claims),
+        *told_beside(subject, _told(made)),
     ]
-    if not unknown:
-        return []
-    why = f"this checker does not know what {', '.join(unknown)} is"
-    return [Statement(subject, "what is told beside", CANNOT, why)]
+
+
+def _told(made: Fields) -> list[str]:
+    """What a certificate holds that no check asked for, beside what is only told."""
+    return [
+        *made.unasked("format reference"),
+        *unknown(made),
+        *(f"inputs.{name}" for name in made.inputs.unasked(_TOLD)),
+        *(
+            f"terms.{name}"
+            for name in made.terms.unasked(
+                f"{_TOLD} {' '.join(made.inputs)}"
+            )
+        ),
+    ]
 
 
 def _failure(c: Claim) -> None:
     """The budget adds up to the failure probability, and its parts are those that the inputs name."""
     whole = number(c.record.failure_prob)
-    parts = [number(part) for part in c.budget.values()]
     require(
-        0 < whole < 1 and all(0 <= part < 1 for part in parts),
+        0 < whole < 1
+        and all(number(part) >= 0 for part in c.budget.values()),
         f"failure_prob is {whole!r} and the budget {c.budget}",
     )
     about("failure_prob", whole, c.paid(*c.budget))
@@ -204,35 +196,35 @@ def _failure(c: Claim) -> None:
     if "mean" in c.inputs:
         bought.append("Monte Carlo")
     paid = {
-        "failure_prob": c.paid(*bought),
-        "monte_carlo_failure_prob": c.paid("Monte Carlo"),
-        "log_partition_failure_prob": c.paid("log partition"),
+        "failure_prob": bought,
+        "monte_carlo_failure_prob": ["Monte Carlo"],
+        "log_partition_failure_prob": ["log partition"],
     }
-    for name, exact in paid.items():
+    for name, entries in paid.items():
         if name in c.inputs:
-            about(f"inputs.{name}", c.raw(name), exact)
+            about(f"inputs.{name}", c.inputs[name], c.paid(*entries))
 
 
 def _hypotheses(c: Claim) -> None:
     """All that the theorem needs is there, and what nothing shows is called unproved."""
-    standing = needs.standings(c.record)
+    standing = standings(c.record)
     require(
-        set(standing.values()) <= set(needs.STANDINGS),
+        set(standing.values()) <= set(STANDINGS),
         f"hypotheses stand as {standing}",
     )
     unproved = "unproved" in standing.values()
-    status = "optimistic" if unproved else "rigorous"
-    same("the status", c.record.status, status)
+    same(
+        "the status",
+        c.record.status,
+        "optimistic" if unproved else "rigorous",
+    )
     best = c.name == "best_of"
     for name, *_ in parsed(c.inputs.among) if best else [[c.name]]:
         _, prefix, formula = _named(name, c)
-        needed = needs.needed(prefix, formula, name, c.inputs)
-        needs.require_named(needed, standing)
-    needs.require_unproved(
-        needs.never_shown(c.formula, c.inputs), standing
-    )
+        require_named(needed(prefix, formula, name, c.inputs), standing)
+    require_unproved(never_shown(c.formula, c.inputs), standing)
     require(
-        standing.keys() & {needs.RECORDS, "draws independent"},
+        standing.keys() & {RECORDS, "draws independent"},
         "nothing is said of the independence of records or of draws",
     )
 
@@ -252,19 +244,16 @@ def _labels(c: Claim) -> None:
     )
     begins = _begins(head, c.formula)
     why = f"it is said to bound {measures!r}, and its name says {begins or 'another risk'!r}"
+    people = _people_in(measures)
     require(measures.startswith(begins), why)
-    require("new_person" not in c.name or _people_in(measures), why)
-    units = {
-        one.unit
-        for one in c.record.hypotheses
-        if one.name == needs.RECORDS
-    }
-    people = units.intersection(GROUPED)
+    require("new_person" not in c.name or people, why)
+    whose = units(c.record)
     calibration = ("ECE", "MCE")
     odd = measures.startswith(calibration) and begins not in calibration
-    if units and not measures.endswith(" of a new example"):
-        require(not people or people == _people_in(measures), why)
-        odd = odd or people != _people_in(measures)
+    if whose and not measures.endswith(" of a new example"):
+        grouped = whose.intersection(GROUPED)
+        require(grouped in (set(), people), why)
+        odd = odd or people != grouped
     if odd and head == "new_examples" and not c.losses_known:
         raise Unchecked(
             f"{measures!r} is right if a loss was called so, and nothing else shows it"
@@ -296,35 +285,39 @@ def _people_in(measures: str) -> set[str]:
 
 def _costs(c: Claim) -> None:
     """They are those of formula and price, each is what the inputs give, and its share is that over n."""
-    expected = set[str]()
     price = "transfer" if c.prefix else "confidence"
+    expected = set[str]()
     if c.formula in PRICED:
         expected = {price, *PRICED[c.formula]}
     same("the list of costs", c.costs.keys() - {"draw"}, expected)
     for one in c.record.costs:
         what = f"the cost {one.name}"
-        each = exactly(one.nats) / c.size
-        agree(f"{what} per example", one.per_example, each)
+        agree(
+            f"{what} per example",
+            one.per_example,
+            exactly(one.nats) / c.size,
+        )
         if one.name == price:
-            check_price(Price(c, what, number(one.nats), c.n))
+            check_price(Price(c, what, c.costs[price], c.n))
         else:
             agree(what, one.nats, COSTS[one.name](c))
 
 
 def _terms(c: Claim) -> None:
     """Those that repeat an input; the others belong to a formula or a price."""
+    inputs = c.inputs
     for name, value in c.terms.items():
-        said = dict.get(c.inputs, name)
+        said = dict.get(inputs, name)
         if name == "empirical_risk":
-            said = c.inputs.get("risk")
+            said = inputs["risk"]
         if said is not None:
             same(f"terms.{name}", number(value), number(said))
-    if "empirical_risk" in c.terms and "k" in c.inputs:
-        c.terms_are(empirical_risk=c["k"] / c.n)
+    if "empirical_risk" in c.terms and "k" in inputs:
+        c.terms_are(empirical_risk=c.k / c.n)
     if "draw_prob" in c.terms:
         c.terms_are(draw_prob=c.paid("draw"))
     if "effective_people" in c.terms:
-        c.terms_are(effective_people=c["examples"] / c["most_examples"])
+        c.terms_are(effective_people=c.examples / c.most_examples)
 
 
 def _value(c: Claim) -> None:
@@ -334,7 +327,7 @@ def _value(c: Claim) -> None:
     if "monte_carlo_mean" in c.inputs:
         agree(
             "inputs.risk",
-            c.raw("risk"),
+            c.inputs.risk,
             counts.from_draws(c, "monte_carlo_"),
         )
     exact = ONE
@@ -354,41 +347,46 @@ def _choice(c: Claim) -> None:
         chosen,
         [c.inputs.chosen, c.record.of, c.record.value],
     )
-    values = [number(value) for _, _, value, _ in among]
-    same("the smallest of those compared", c.record.value, min(values))
+    same(
+        "the smallest of those compared",
+        c.record.value,
+        min(number(one[2]) for one in among),
+    )
     same("their number", c.terms.compared, len(among))
     others = total(exactly(one[3]) for one in among) - exactly(prob)
     about("what the others fail with", c.budget.get(_OTHERS, 0), others)
-    own = c.paid(*c.budget) - c.paid(LOST) - others
-    about("failure_prob of the one chosen", prob, own)
+    about(
+        "failure_prob of the one chosen",
+        prob,
+        c.paid(*c.budget) - c.paid(LOST) - others,
+    )
 
 
 def _surrogate(c: Claim) -> None:
     """The other network's certificate follows, is of the same risk, and rests on nothing that this one keeps silent."""
-    other = parsed(c.raw("surrogate"))
+    other = parsed(c.inputs.surrogate)
     same("the other network's risk", other.measures, c.record.measures)
-    paid = exactly(c.budget.surrogate)
     require(
-        ball(other.failure_prob) == paid,
+        ball(other.failure_prob) == exactly(c.budget.surrogate),
         f"the other network's certificate fails with {other.failure_prob!r}",
     )
-    own = needs.standings(c.record)
-    order = (None, *needs.STANDINGS)
-    for name, standing in needs.standings(other).items():
+    own = standings(c.record)
+    order = (None, *STANDINGS)
+    for name, standing in standings(other).items():
         require(
             order.index(own.get(name)) >= order.index(standing),
             f"the hypothesis {name!r} of the other network is said to stand better, or not at all",
         )
     found = check_certificate(other)
-    for verdict, error in ((DOES_NOT, Wrong), (CANNOT, Unchecked)):
+    for error in (Wrong, Unchecked):
         for one in found:
-            if one.verdict == verdict:
+            if one.verdict == error.verdict:
                 raise error(
                     f"{one.claim} of the other network's certificate: {one.why}"
                 )
 
 
-_CHECKS = {
+_CHECKS: dict[str, Callable[[Claim], None]] = {
     "failure probability": _failure,
     "hypotheses": _hypotheses,
     "labels": _labels,
@@ -397,3 +395,8 @@ _CHECKS = {
     "value": _value,
 }
 """What is asked of every certificate, in this order."""
+_OF_KINDS = {
+    "best_of": {"choice": _choice},
+    "disagreement": {"surrogate": _surrogate},
+}
+"""What is asked of these as well."""

@@ -5,8 +5,8 @@ files do not tell. ``judged`` makes a ``Statement`` of it.
 """
 
 import json
-import math
 from collections.abc import Callable, Iterable, Mapping
+from math import inf, isnan
 from typing import Any, NamedTuple
 
 from flint import arb  # pyright: ignore[reportMissingImports]
@@ -35,9 +35,13 @@ BOUGHT = (
 class Unchecked(Exception):
     """Why a statement can be neither confirmed nor refuted."""
 
+    verdict = CANNOT
+
 
 class Wrong(Exception):
     """Why a statement does not follow."""
+
+    verdict = DOES_NOT
 
 
 # What reading a record may raise that is not as it was written.
@@ -51,18 +55,21 @@ DAMAGED = (
 
 
 class Fields(dict[str, Any]):
-    """An object of a JSON file, whose entries can be read as attributes; it knows which of them were asked for."""
+    """An object of a JSON file, which knows which of its entries were asked for.
+
+    ``record.name`` has to be there; ``record["name"]`` is None where it is not.
+    """
 
     def __init__(
         self,
         entries: Mapping[str, Any] | Iterable[tuple[str, Any]] = (),
     ) -> None:
         super().__init__(entries)
-        self.__dict__["asked"] = set[str]()
+        self.asked = set[str]()
 
     def __getitem__(self, name: str) -> Any:
-        self.__dict__["asked"].add(name)
-        return super().__getitem__(name)
+        self.asked.add(name)
+        return dict.get(self, name)
 
     def __getattr__(self, name: str) -> Any:
         """The entry."""
@@ -70,21 +77,17 @@ class Fields(dict[str, Any]):
             raise AttributeError(f"there is no {name!r}")
         return self[name]
 
-    def get(
-        self,
-        name: str,
-        default: Any = None,
-    ) -> Any:
+    def get(self, name: str, default: Any = None) -> Any:
         """The entry, or the default."""
         return self[name] if name in self.keys() else default
 
     def part(self, name: str) -> "Fields":
         """The object under this name; an empty one where there is none."""
-        return self.get(name) or Fields()
+        return self[name] or Fields()
 
     def unasked(self, told: str = "") -> list[str]:
         """The names of entries that no check asked for, but for those that are only told."""
-        known = self.__dict__["asked"].union(told.split())
+        known = self.asked.union(told.split())
         return [name for name in self if name not in known]
 
 
@@ -121,37 +124,40 @@ class Statement(NamedTuple):
 
 
 def judged(
-    subject: str, claim: str, check: Callable[..., None], *given: Any
-) -> Statement:
-    """The verdict of a check that raises Wrong or Unchecked."""
-    try:
-        check(*given)
-    except Wrong as reason:
-        return Statement(subject, claim, DOES_NOT, str(reason))
-    except Unchecked as reason:
-        return Statement(subject, claim, CANNOT, str(reason))
-    except DAMAGED as reason:
-        why = f"the record is damaged: {type(reason).__name__} {reason}"
-        return Statement(subject, claim, DOES_NOT, why)
-    return Statement(subject, claim, FOLLOWS)
-
-
-def all_judged(
     subject: str,
-    checks: Mapping[str, Callable[..., None]],
+    checks: Mapping[str, Callable[..., object]],
     *given: Any,
 ) -> list[Statement]:
-    """The verdicts of these checks, in their order."""
-    return [
-        judged(subject, claim, check, *given)
-        for claim, check in checks.items()
-    ]
+    """The verdicts of these checks, in their order; each raises Wrong or Unchecked, or is silent."""
+    found = list[Statement]()
+    for claim, check in checks.items():
+        verdict = FOLLOWS
+        why = ""
+        try:
+            check(*given)
+        except (Wrong, Unchecked) as reason:
+            verdict = reason.verdict
+            why = str(reason)
+        except DAMAGED as reason:
+            verdict = DOES_NOT
+            why = f"the record is damaged: {type(reason).__name__} {reason}"
+        found.append(Statement(subject, claim, verdict, why))
+    return found
+
+
+def told_beside(subject: str, names: list[str]) -> list[Statement]:
+    """A statement that names what no check asked for; none where there are no names."""
+    if not names:
+        return []
+    why = f"nothing in the file determines {', '.join(names)}"
+    return [Statement(subject, "what is told beside", CANNOT, why)]
 
 
 def without_unit(measures: str, unit: str) -> str:
     """A risk's name without the kind of record that has several examples, where it is the risk of a new one."""
-    ending = f" of a new {unit}" if unit in GROUPED else ""
-    return measures.removesuffix(ending)
+    return measures.removesuffix(
+        f" of a new {unit}" if unit in GROUPED else ""
+    )
 
 
 def require(holds: object, why: str) -> None:
@@ -160,28 +166,27 @@ def require(holds: object, why: str) -> None:
         raise Wrong(why)
 
 
-def same(
-    what: str,
-    said: Any,
-    expected: Any,
-) -> None:
+def same(what: str, said: Any, expected: Any) -> None:
     """Raise Wrong unless what is said is what is expected."""
     require(
-        said == expected,
-        f"{what} is {said!r}, and it is {expected!r}",
+        said == expected, f"{what} is {said!r}, and it is {expected!r}"
     )
+
+
+def repeats(what: str, said: Fields, **expected: Any) -> None:
+    """Raise Wrong unless each of these entries, where it is there, is what is expected."""
+    for name, one in expected.items():
+        same(f"{name} of {what}", said.get(name, one), one)
 
 
 def number(value: Any) -> Real:
     """A number of a record, "inf" among them."""
     if value == "inf":
-        return math.inf
+        return inf
     numeric = isinstance(value, int | float) and not isinstance(
         value, bool
     )
-    require(
-        numeric and not math.isnan(value), f"{value!r} is no number"
-    )
+    require(numeric and not isnan(value), f"{value!r} is no number")
     return value
 
 
@@ -194,62 +199,54 @@ def agree(
     what: str,
     claimed: Any,
     exact: arb,
-    *,
     relative: float = 1e-9,
+    below: int = 0,
 ) -> None:
-    """Raise Wrong unless the claim is the exact number, or above it by no more than rounding up explains."""
+    """Raise Wrong unless the claim is the exact number, or above it by no more than rounding up explains.
+
+    With ``below`` 1 it may lie as far below.
+    """
     said = exactly(claimed)
-    if said.is_finite() and exact.is_finite():
-        room = abs(exact) * relative + 1e-12
-        holds = not said < exact and not said > exact + room
-    else:
-        holds = number(claimed) == math.inf and not exact.is_finite()
-    require(holds, _apart(what, claimed, exact))
-
-
-def about(
-    what: str,
-    claimed: Any,
-    exact: arb,
-) -> None:
-    """Raise Wrong unless the claim is the exact number but for rounding, up or down."""
-    room = abs(exact) * 1e-9 + 1e-12
-    holds = abs(exactly(claimed) - exact) <= room
-    require(holds, _apart(what, claimed, exact))
-
-
-def _apart(
-    what: str,
-    claimed: Any,
-    exact: arb,
-) -> str:
+    room = abs(exact) * relative + 1e-12
+    holds = said == exact  # infinite both
+    if exact.is_finite():
+        least = exact - room * below
+        holds = not (said < least or said > exact + room)
     given = exact.str(12, radius=False)
-    return f"{what} is {claimed!r} where the inputs give {given}"
+    require(
+        holds, f"{what} is {claimed!r} where the inputs give {given}"
+    )
+
+
+def about(what: str, claimed: Any, exact: arb) -> None:
+    """Raise Wrong unless the claim is the exact number but for rounding, up or down."""
+    agree(what, claimed, exact, below=1)
 
 
 class Claim:
-    """One certificate's record, its numbers as they are written; ``c["x"]`` is the input x.
+    """One certificate's record; an input is the exact number that is written, ``c.risk`` or ``c["risk"]``.
 
     Attributes:
         inputs, terms, budget, costs: those of the record, the costs in nats by name.
         event: the mechanisms behind its price, from its inputs or from its report.
+        losses_known: whether no loss was given, and called as anybody likes.
         head: what stands before the theorem's name: the predictor, the loss, or the examples that it is about.
         prefix: of the price.
         formula: the name in the tables of formulas.
-        losses_known: whether no loss was given, and called as anybody likes.
     """
 
     head: str
     prefix: str
     formula: str
-    losses_known: bool
 
     def __init__(
         self,
         record: Fields,
         privacy: Mapping[str, Any] | None = None,
+        losses_known: bool = False,
     ) -> None:
         self.record = record
+        self.losses_known = losses_known
         self.name = str(record.name)
         self.inputs = record.inputs
         self.terms = record.terms
@@ -262,27 +259,34 @@ class Claim:
             self.event = parsed(said)
 
     def __getitem__(self, name: str) -> arb:
-        return ball(self.raw(name))
+        return exactly(self.inputs[name])
 
-    def raw(self, name: str) -> Any:
-        """An input as it is written."""
-        value = self.inputs.get(name)
+    def __getattr__(self, name: str) -> arb:
+        """The input."""
+        return exactly(getattr(self.inputs, name))
+
+    def whole(self, name: str, most: Real = inf) -> int:
+        """An input that is a whole number from 0 to this."""
+        said = self.inputs[name]
         require(
-            value is not None, f"the input {name} is not in the file"
+            type(said) is int and 0 <= said <= most,
+            f"{name} is {said!r}, of {most}",
         )
-        if isinstance(value, str) and value != "inf":
-            return value
-        return number(value)
+        return said
 
     def listed(self, name: str) -> list[arb]:
         """An input that is a list of numbers."""
-        words = str(self.raw(name)).split(",")
-        return [ball(float(word)) for word in words]
+        return [
+            ball(float(word))
+            for word in str(self.inputs[name]).split(",")
+        ]
 
     def numbered(self, stem: str, first: int) -> list[arb]:
         """Inputs of one name and a number, from this number on."""
-        ends = [name.removeprefix(stem) for name in self.inputs]
-        count = sum(end.isdigit() for end in ends)
+        count = sum(
+            end.isdigit()
+            for end in [name.removeprefix(stem) for name in self.inputs]
+        )
         return [
             self[f"{stem}{first + place}"] for place in range(count)
         ]
@@ -315,23 +319,21 @@ class Claim:
     @property
     def n(self) -> int:
         """How many independent records."""
-        n = self.raw("n")
-        require(isinstance(n, int) and n >= 1, f"n is {n!r}")
+        n = self.whole("n")
+        require(n, "n is 0")
         return n
 
     @property
     def size(self) -> arb:
         """What costs are divided by: n, or the effective number of people in a bound for a new example."""
         if self.formula == "new_example_pac_bayes":
-            return self["examples"] / self["most_examples"]
+            return self.examples / self.most_examples
         return arb(self.n)
 
     @property
     def nats(self) -> arb:
         """All costs together, each what it is said to be."""
-        return total(ball(cost) for cost in self.costs.values()).max(
-            ZERO
-        )
+        return total(map(ball, self.costs.values())).max(ZERO)
 
     @property
     def share(self) -> arb:
@@ -367,4 +369,4 @@ class Price(NamedTuple):
 
     def agree(self, exact: arb, relative: float = 1e-9) -> None:
         """Raise Wrong unless the claim is the exact price, or it rounded up."""
-        agree(self.what, self.claimed, exact, relative=relative)
+        agree(self.what, self.claimed, exact, relative)

@@ -20,8 +20,10 @@ class Round(NamedTuple):
 
 def rounds_of(stored: Stored) -> list[Round]:
     """The rounds that a checkpoint lists."""
-    lines = stored.whole("rounds").reshape(-1, 4).tolist()
-    return [Round(*line) for line in lines]
+    return [
+        Round(*line)
+        for line in stored.whole("rounds").reshape(-1, 4).tolist()
+    ]
 
 
 def check_kept(f: Folder) -> None:
@@ -33,9 +35,8 @@ def check_kept(f: Folder) -> None:
     for number, one in enumerate(rounds, start=1):
         begun = zip(groups.sizes, groups.starts, strict=True)
         picked += [size for size, start in begun if start <= picked][-1]
-        expected = Round(
-            number, picked, one.errors, picked + one.errors
-        )
+        whole = picked + one.errors
+        expected = Round(number, picked, one.errors, whole)
         same(f"round {number}", one, expected)
     lines = [
         (row.step, row.picked, row.errors, row.kept) for row in f.rows
@@ -73,9 +74,9 @@ def _check_end(f: Folder, end: Round) -> None:
     """The run may end there, and the errors left there are those listed."""
     stop = f.run.stop
     errors = f.stored.whole("errors")
-    done = stop.no_errors_left and end.errors == 0
     require(
-        done or end.number in stop.rounds,
+        (stop.no_errors_left and end.errors == 0)
+        or end.number in stop.rounds,
         f"the run may not end after round {end.number}, with {end.errors} errors left",
     )
     kept = np.union1d(f.stored.whole("picks")[: end.picked], errors)
@@ -83,11 +84,7 @@ def _check_end(f: Folder, end: Round) -> None:
     same("what is listed", found, (end.errors, end.kept))
 
 
-def _check_counted(
-    f: Folder,
-    made: Fields,
-    end: Round,
-) -> None:
+def _check_counted(f: Folder, made: Fields, end: Round) -> None:
     """The certificate counts the records kept, at this end's share of the failure probability ("The best of J")."""
     k = made.inputs.k
     n = made.inputs.n
@@ -96,8 +93,7 @@ def _check_counted(
         k == end.kept and not (k and max(listed) >= n),
         f"the certificate counts {k} of {n} records, and {end.kept} were kept",
     )
-    ends = max(1, len(f.run.stop.rounds))
-    share = ball(made.failure_prob) / ends
+    share = ball(made.failure_prob) / max(1, len(f.run.stop.rounds))
     about("the share of the end reported", made.budget.bound, share)
 
 
@@ -107,16 +103,22 @@ def check_numbers(f: Folder) -> None:
     run = f.run
     report = f.report
     same("the header's tolerance", header.tolerance, run.tolerance)
-    learner = (run.learner.get("sampler") or run.learner).kind
+    learner = (run.learner["sampler"] or run.learner).kind
     said = f.result.algorithm.replace("-", "")  # of Entropy-SGD
-    expected = f"{learner}, compressed"
-    same(f"the algorithm {f.result.algorithm!r}", said, expected)
+    same(
+        f"the algorithm {f.result.algorithm!r}",
+        said,
+        f"{learner}, compressed",
+    )
     if not report:
         raise Unchecked(
             "its value and n, and the header's rows, are in no report; the rest agrees"
         )
-    rows = report.part("rows").part("bound")
-    same("the header's rows", header.rows, rows.get("digest"))
+    same(
+        "the header's rows",
+        header.rows,
+        report.part("rows").part("bound")["digest"],
+    )
     if report.failure_prob != run.failure_prob:
         raise Unchecked(
             "its value is at another failure probability than the report; the rest agrees"

@@ -1,16 +1,16 @@
 """The mechanisms behind a price: what an event says that ran, step by step."""
 
-import math
 from collections import Counter
-from collections.abc import Iterator
+from math import fsum, inf
 from typing import Any, NamedTuple
 
 from flint import arb  # pyright: ignore[reportMissingImports]
 
 from pacdp.verify.arithmetic import ONE, ZERO, ball
-from pacdp.verify.claim import Unchecked, Wrong
+from pacdp.verify.claim import Unchecked, Wrong, require
 
 _MOST_ON_A_SAMPLE = 6
+_MOST_STEPS = 10**7
 
 
 class Step(NamedTuple):
@@ -25,44 +25,41 @@ class Step(NamedTuple):
         found = [(ZERO, ONE)]
         for epsilon in map(ball, self.epsilons):
             yes = 1 / (1 + epsilon.exp())
-            more = [(added + epsilon, p * yes) for added, p in found]
-            less = [
-                (added - epsilon, p * (1 - yes)) for added, p in found
-            ]
-            found = more + less
+            found = [
+                (added + epsilon, p * yes) for added, p in found
+            ] + [(added - epsilon, p * (1 - yes)) for added, p in found]
         return found
 
 
 def steps_of(
-    event: Any,
-    replaced: bool = False,
-    rate: float = 1.0,
-) -> Counter[Step]:
-    """How often each step ran; a sample of a sample is one at the product of their rates."""
+    event: Any, replaced: bool = False, rate: float = 1.0
+) -> list[Step]:
+    """The steps one after another; a sample of a sample is one at the product of their rates.
+
+    None stands for a run that had not begun.
+    """
+    if event is None:
+        return []
     kind = event["event"]
     inner = event.get("inner")
+    require(kind, "an event has no name")
     if kind == "PoissonSampled":
         return steps_of(inner, replaced, rate * event["sample_rate"])
     if kind == "NonPrivate":
-        return Counter({Step(rate, 0.0): 1})
+        return [Step(rate, 0.0)]
     if kind == "SelfComposed" and rate == 1.0:
-        once = steps_of(inner, replaced)
         count = int(event["count"])
-        return Counter(
-            {step: times * count for step, times in once.items()}
-        )
+        if count > _MOST_STEPS:
+            raise Unchecked(f"{count} steps are too many to be listed")
+        return steps_of(inner, replaced) * count
     if kind == "Composed" and rate == 1.0:
-        return sum(
-            (steps_of(part, replaced) for part in inner), Counter()
-        )
-    return Counter({_on_one_sample(event, replaced, rate): 1})
+        return [
+            step for part in inner for step in steps_of(part, replaced)
+        ]
+    return [_on_one_sample(event, replaced, rate)]
 
 
-def _on_one_sample(
-    event: Any,
-    replaced: bool,
-    rate: float,
-) -> Step:
+def _on_one_sample(event: Any, replaced: bool, rate: float) -> Step:
     """Noise and choices on the same sample; no theorem here covers choices on a sample, of a record replaced."""
     noises = list[float]()
     epsilons = list[float]()
@@ -86,56 +83,39 @@ def _on_one_sample(
     return Step(rate, noise_of_all(noises), tuple(sorted(epsilons)))
 
 
+def _parts(event: Any) -> list[Any]:
+    """The mechanisms of a composition, one after another."""
+    inner = event.get("inner")
+    if event["event"] == "SelfComposed":
+        return _parts(inner) * int(event["count"])
+    if event["event"] == "Composed":
+        return [one for part in inner for one in _parts(part)]
+    return [event]
+
+
 def noise_of_all(noises: list[float]) -> float:
     """The noise multiplier of these releases together: 1/σ² = Σ 1/z²."""
     if len(noises) < 2:
-        return noises[0] if noises else math.inf
-    return math.fsum(noise**-2 for noise in noises) ** -0.5
+        return noises[0] if noises else inf
+    return fsum(noise**-2 for noise in noises) ** -0.5
 
 
-def _parts(event: Any) -> Iterator[Any]:
-    """The mechanisms of a composition, one after another."""
-    parts = {
-        "Composed": event.get("inner"),
-        "SelfComposed": [event.get("inner")],
-    }
-    if event["event"] not in parts:
-        yield event
-        return
-    for _ in range(int(event.get("count", 1))):
-        for part in parts[event["event"]]:
-            yield from _parts(part)
-
-
-def steps_in_order(event: Any) -> list[Step]:
-    """The steps one after another; None stands for a run that had not begun."""
-    if event is None:
-        return []
-    if event["event"] == "SelfComposed":
-        return steps_in_order(event["inner"]) * int(event["count"])
-    found = list[Step]()
-    if event["event"] == "Composed":
-        for part in event["inner"]:
-            found += steps_in_order(part)
-    return found or list(steps_of(event).elements())
-
-
-def noisy_sums_of(event: Any) -> Counter[Step]:
+def noisy_sums_of(event: Any) -> list[Step]:
     """The sums over the records with noise that ran, on all records or on a Poisson sample each."""
     try:
         found = steps_of(event)
     except Unchecked as reason:
         raise Wrong(str(reason)) from reason
-    for step in found:
-        if step.epsilons or not 0.0 < step.noise < math.inf:
+    for step in set(found):
+        if step.epsilons or not 0.0 < step.noise < inf:
             raise Wrong(f"{step} is no noisy sum on one sample")
     return found
 
 
-def mu_of(steps: Counter[Step]) -> arb:
+def mu_of(steps: list[Step]) -> arb:
     """The mu of all these Gaussian mechanisms on all records together: mu² = Σ 1/σ²."""
     square = ZERO
-    for step, times in steps.items():
+    for step, times in Counter(steps).items():
         if step.rate < 1 or step.epsilons:
             raise Wrong(f"{step} is no noise on all records")
         square += times / ball(step.noise) ** 2

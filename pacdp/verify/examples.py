@@ -4,6 +4,7 @@ import hashlib
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 ROWS = "pacdp-rows/2"
 """The format of the hashes."""
@@ -19,10 +20,7 @@ class Examples:
     """
 
     def __init__(
-        self,
-        inputs: Any,
-        labels: Any,
-        people: Any = None,
+        self, inputs: Any, labels: Any, people: Any = None
     ) -> None:
         self.inputs = np.asarray(inputs)
         self.labels = np.asarray(labels)
@@ -32,36 +30,39 @@ class Examples:
             owner = np.unique(people, return_inverse=True)[1].ravel()
         self.count = int(owner.max()) + 1
         self.order = np.argsort(owner, kind="stable")
-        records = np.arange(self.count + 1)
-        self.starts = np.searchsorted(owner[self.order], records)
+        self.starts = np.searchsorted(
+            owner[self.order], np.arange(self.count + 1)
+        )
 
-    def of(self, records: np.ndarray) -> tuple[Any, Any, np.ndarray]:
+    def of(self, records: ndarray) -> tuple[Any, Any, ndarray]:
         """Inputs and labels of these records in the order given, and the place of each example's record in it."""
         import torch
 
         places = np.split(self.order, self.starts[1:-1])
         own = np.concatenate([places[one] for one in records])
-        sizes = np.diff(self.starts)[records]
-        inputs = torch.from_numpy(self.inputs[own])
-        labels = torch.from_numpy(self.labels[own])
         return (
-            inputs,
-            labels,
-            np.repeat(np.arange(len(records)), sizes),
+            torch.from_numpy(self.inputs[own]),
+            torch.from_numpy(self.labels[own]),
+            np.repeat(
+                np.arange(len(records)), np.diff(self.starts)[records]
+            ),
         )
 
     def digest(self) -> str:
         """SHA-256 of the sorted hashes of examples, of inputs and of people, after the name of their format."""
         seen = row_hashes(self.inputs)
-        pairs = np.stack([seen, row_hashes(self.labels)], axis=1)
         columns = {
-            "examples": _digests(pairs, "pair"),
+            "examples": _digests(
+                np.stack([seen, row_hashes(self.labels)], axis=1),
+                "pair",
+            ),
             "inputs": seen,
         }
         keys = [seen, columns["examples"]]
         if self.people is not None:
-            people = np.asarray(self.people).astype(np.int64)
-            columns["owners"] = row_hashes(people)
+            columns["owners"] = row_hashes(
+                np.asarray(self.people).astype(np.int64)
+            )
             keys.insert(1, columns["owners"])
         order = np.lexsort(keys)
         found = hashlib.sha256(ROWS.encode())
@@ -72,36 +73,35 @@ class Examples:
         return f"{ROWS}:{found.hexdigest()}"
 
 
-def row_hashes(values: Any) -> np.ndarray:
+def row_hashes(values: Any) -> ndarray:
     """The hash of each row, in single precision where that is exact."""
     rows = np.asarray(values)
-    kind = {"f": "<f8", "u": "<u8"}.get(rows.dtype.kind, "<i8")
-    wide = rows.reshape(len(rows), -1).astype(kind)
+    wide = rows.reshape(len(rows), -1).astype(
+        {"f": "<f8", "u": "<u8"}.get(rows.dtype.kind, "<i8")
+    )
     narrow = wide.astype("<f4")
     exact = (narrow.astype(wide.dtype) == wide) | (wide != wide)
     exact = exact.all(axis=1)
     hashes = np.empty(len(rows), dtype=np.uint64)
     for own, numbers in ((exact, narrow), (~exact, wide)):
         zero = numbers.dtype.type(0)  # in place of -0
-        positive = numbers[own] + zero
-        person = f"{numbers.dtype.str}{numbers.shape[1]}"
-        hashes[own] = _digests(positive, person)
+        hashes[own] = _digests(
+            numbers[own] + zero,
+            f"{numbers.dtype.str}{numbers.shape[1]}",
+        )
     return hashes
 
 
-def _digests(rows: np.ndarray, person: str) -> np.ndarray:
+def _digests(rows: ndarray, person: str) -> ndarray:
     """BLAKE2b of 8 bytes, personalised, of each row's bytes."""
-    how: dict[str, Any] = {
-        "digest_size": 8,
-        "person": person.encode(),
-    }
+    how: dict[str, Any] = {"digest_size": 8, "person": person.encode()}
     found = [
         hashlib.blake2b(row.tobytes(), **how).digest() for row in rows
     ]
     return np.frombuffer(b"".join(found), dtype="<u8")
 
 
-def margins(outputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def margins(outputs: ndarray, labels: ndarray) -> ndarray:
     """The output of the own class less the largest other; of one output, it or minus it. Not above 0: an error."""
     if outputs.ndim == 1 or outputs.shape[1] == 1:
         return outputs.reshape(-1) * (2 * labels - 1)

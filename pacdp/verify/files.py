@@ -2,17 +2,19 @@
 
 import hashlib
 import json
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy import ndarray
 
 from pacdp.verify.claim import Fields, parsed, require
 
 CHECKPOINT = "pacdp-checkpoint/3"
 _RUN = "pacdp-run/3"
-_ABOUT = ("format", "kind", "title")
+ABOUT = {"format", "kind", "title"}
 """What config.json says beside the configuration itself."""
 _RESULTS = "pacdp-result/1 or pacdp-private-result/1"
 WEIGHTS = "weights.safetensors"
@@ -20,18 +22,10 @@ SETTINGS = "settings.json"
 """The files of an exported folder."""
 COMPRESSION = "compression/1"
 """The kind of a compression's checkpoint."""
-_TYPES = {
-    "F64": "float64",
-    "F32": "float32",
-    "F16": "float16",
-    "BF16": "bfloat16",
-    "I64": "int64",
-    "I32": "int32",
-    "I16": "int16",
-    "I8": "int8",
-    "U8": "uint8",
-    "BOOL": "bool",
-}
+_NAMES = """
+    F64 float64 F32 float32 F16 float16 BF16 bfloat16 I64 int64 I32 int32 I16 int16 I8 int8 U8 uint8 BOOL bool
+""".split()
+_TYPES = dict(zip(_NAMES[::2], _NAMES[1::2], strict=True))
 
 
 class Tensor(NamedTuple):
@@ -41,7 +35,7 @@ class Tensor(NamedTuple):
     shape: list[int]
     content: bytes
 
-    def array(self) -> np.ndarray:
+    def array(self) -> ndarray:
         """Its numbers."""
         return np.frombuffer(self.content, self.kind).reshape(
             self.shape
@@ -53,13 +47,13 @@ class Stored(NamedTuple):
 
     header: Fields
     tensors: dict[str, Tensor]
-    beside: tuple[str, ...] = ()
+    beside: Sequence[str] = ()
 
-    def whole(self, name: str) -> np.ndarray:
+    def whole(self, name: str) -> ndarray:
         """Numbers of records that a compression keeps, as the file lists them."""
         return self.tensors[f"state.{name}"].array().astype(np.int64)
 
-    def traced(self, name: str) -> np.ndarray:
+    def traced(self, name: str) -> ndarray:
         """What a chain kept of its steps."""
         return self.tensors[f"trace.{name}"].array().astype(np.float64)
 
@@ -73,15 +67,15 @@ def read_checkpoint(path: Path) -> Stored:
     table = parsed(content[8:start])
     told = table.pop("__metadata__", {})
     header = parsed(told.pop("pacdp", "{}"))
-    rest = len(content) - start
+    content = content[start:]
+    rest = len(content)
     tensors = dict[str, Tensor]()
     for name, one in table.items():
-        first, end = one.data_offsets
-        own = content[start + first : start + end]
+        own = content[slice(*one.data_offsets)]
         tensors[name] = Tensor(_TYPES[one.dtype], one["shape"], own)
         rest -= len(own)
-    beside = [*told, "bytes of no tensor"] if rest else list(told)
-    return Stored(header, tensors, tuple(beside))
+    beside = ["bytes of no tensor"] if rest else []
+    return Stored(header, tensors, [*told, *beside])
 
 
 def text_of(values: Any) -> str:
@@ -109,16 +103,13 @@ def content_hash(stored: Stored) -> str:
     return found.hexdigest()
 
 
-def _lines_of(path: Path, whole: bool = False) -> list[Any]:
-    """The values of a file with one JSON text a line, or of the whole; none where there is no file."""
+def _read(path: Path, lines: bool = False) -> list[Any]:
+    """The JSON texts of a file, the whole or line by line; none where there is no file."""
     if not path.is_file():
         return []
     text = path.read_text()
     try:
-        return [
-            parsed(one)
-            for one in ([text] if whole else text.splitlines())
-        ]
+        return list(map(parsed, text.splitlines() if lines else [text]))
     except ValueError as error:
         raise ValueError(f"{path.name}: {error}") from error
 
@@ -129,7 +120,7 @@ def read_json(path: Path) -> Any:
     Raises:
         ValueError: it holds no such object, or a name twice.
     """
-    for found in _lines_of(path, whole=True):
+    for found in _read(path):
         if isinstance(found, Fields):
             return found
         raise ValueError(
@@ -138,11 +129,7 @@ def read_json(path: Path) -> Any:
     return None
 
 
-def other_format(
-    found: Any,
-    known: str,
-    provenance: Any = None,
-) -> str:
+def other_format(found: Any, known: str, provenance: Any = None) -> str:
     """Why a file of another format is not judged, and what can judge it, if anything can."""
     if f"{str(found).partition('/')[0]}/" not in known:
         return f"it is of format {found!r}, of which this checker knows no version: it checks {known}"
@@ -156,9 +143,8 @@ def _maker_of(provenance: Any) -> str:
     if not version:
         return "the version of pacdp that wrote it"
     commit = said.get("commit")
-    return f"pacdp {version}" + (
-        f" at commit {commit}" if commit else ""
-    )
+    at = f" at commit {commit}" if commit else ""
+    return f"pacdp {version}{at}"
 
 
 class Folder:
@@ -186,32 +172,12 @@ class Folder:
         self.settings = read_json(path / SETTINGS)
         self.config = read_json(path / "config.json")
         self.result = read_json(path / "result.json")
-        self.lines = _lines_of(path / "metrics.jsonl")
-        self.about = self.header.get("about") or self.header
-        self.run: Any = self.about.get("run")
+        self.lines = _read(path / "metrics.jsonl", lines=True)
+        self.about = self.header["about"] or self.header
+        self.run: Any = self.about["run"]
         self.private = "event" in self.header
-        self.compression = self.header.get("kind") == COMPRESSION
-        self.certificates: list[Fields] = self.report.get(
-            "certificates", []
-        )
-
-    @property
-    def kind(self) -> str:
-        """Which kind of run the checkpoint is of, as config.json calls it."""
-        if self.private:
-            return "private"
-        return "compression" if self.compression else "chain"
-
-    @property
-    def configured(self) -> dict[str, Any] | None:
-        """The configuration in config.json, without what the file says of itself."""
-        if self.config is None:
-            return None
-        return {
-            name: self.config[name]
-            for name in self.config
-            if name not in _ABOUT
-        }
+        self.compression = self.header["kind"] == COMPRESSION
+        self.certificates = self.report.get("certificates", [])
 
     @cached_property
     def rows(self) -> list[Fields]:
@@ -229,23 +195,23 @@ class Folder:
     def another_version(self) -> str:
         """Why the folder is not one of this version's; empty if it is."""
         provenance = read_json(self.path / "provenance.json")
-        provenance = provenance or self.report.get("provenance")
-        form = self.header.get("format")
-        if self.header and form != CHECKPOINT:
-            return f"the checkpoint: {other_format(form, CHECKPOINT, provenance)}"
-        if self.config is not None:
-            form = self.config.get("format")
-            if form != _RUN:
-                return f"config.json: {other_format(form, _RUN, provenance)}"
+        provenance = provenance or self.report["provenance"]
         maker = f"check it with {_maker_of(provenance)}"
+        files = {
+            "the checkpoint": (self.header or None, CHECKPOINT),
+            "config.json": (self.config, _RUN),
+            "result.json": (self.result, _RESULTS),
+        }
+        for name, (said, known) in files.items():
+            form = said is not None and said["format"]
+            if form not in (False, *known.split(" or ")):
+                return (
+                    f"{name}: {other_format(form, known, provenance)}"
+                )
         if self.about.get("choices", self.header.get("choices")):
             return f"the checkpoint names a list of settings: {maker}"
-        if self.result is not None:
-            form = self.result.get("format")
-            if form not in _RESULTS.split(" or "):
-                return f"result.json: {other_format(form, _RESULTS, provenance)}"
-            if "rests_on" not in self.result:
-                return f"result.json does not name the files that it rests on: {maker}"
+        if self.result is not None and "rests_on" not in self.result:
+            return f"result.json does not name the files that it rests on: {maker}"
         if self.lines and not any(
             "hash" in line for line in self.lines
         ):

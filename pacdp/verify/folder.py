@@ -4,12 +4,12 @@
 What the trajectory of a chain is paid for is asked in ``norms``.
 """
 
-import math
 from collections.abc import Callable, Iterable
+from math import inf
 from pathlib import Path
 from typing import Any
 
-from pacdp.verify import needs, release
+from pacdp.verify import release
 from pacdp.verify.certificate import read_claim
 from pacdp.verify.claim import (
     CANNOT,
@@ -18,29 +18,38 @@ from pacdp.verify.claim import (
     Statement,
     Unchecked,
     agree,
-    all_judged,
     exactly,
     fields,
+    judged,
     parsed,
+    repeats,
     require,
     same,
 )
 from pacdp.verify.compressed import check_kept, check_numbers
-from pacdp.verify.events import Step, steps_in_order, steps_of
-from pacdp.verify.files import Folder, content_hash, digest
-from pacdp.verify.norms import (
-    PAYING,
-    check_norms,
-    every_record,
+from pacdp.verify.events import Step, steps_of
+from pacdp.verify.files import ABOUT, Folder, content_hash, digest
+from pacdp.verify.needs import (
+    BOUNDED,
+    BY_SUMS,
+    COVERED,
+    FIXED_STEPS,
+    KNOWN_BATCHES,
+    never_shown_of_a_chain,
+    require_named,
+    require_unproved,
+    standings,
 )
+from pacdp.verify.norms import PAYING, check_norms, every_record
 from pacdp.verify.plan import (
+    check_mechanism,
+    check_spent,
     length,
     planned_steps,
     require_same,
     steps_of_chain,
     steps_paid_for,
 )
-from pacdp.verify.private import check_mechanism, check_spent
 
 _READ = """
     checkpoint.safetensors config.json metrics.jsonl result.json certificates.json provenance.json
@@ -54,13 +63,14 @@ def check_folder(path: Path, report: Any) -> list[Statement]:
     if why := f.another_version():
         return [Statement(path.name, "format", CANNOT, why)]
     checks = release.checks if f.released else _checks
-    return all_judged(path.name, checks(f), f)
+    return judged(path.name, checks(f), f)
 
 
 def _checks(f: Folder) -> dict[str, Callable[[Folder], None]]:
     """What is checked of this folder, in this order; without a run it is anyone's folder."""
     header = f.header
-    report = f.report
+    report = f.report and header
+    private = f.private and f.run
     result = f.result is not None
     checks = {
         "content of the checkpoint": (_content, header),
@@ -68,18 +78,18 @@ def _checks(f: Folder) -> dict[str, Callable[[Folder], None]]:
         "steps": (_steps, header),
         "metrics.jsonl": (_metrics, f.lines),
         "result.json": (_result, result),
-        "mechanism": (check_mechanism, f.private and f.run),
-        "privacy spent": (check_spent, f.private and f.run),
+        "mechanism": (check_mechanism, private),
+        "privacy spent": (check_spent, private),
         "kept records": (check_kept, f.compression and f.run),
-        "report": (_report, report and header),
-        "hypotheses": (_hypotheses, report and header.get("sampler")),
+        "report": (_report, report),
+        "hypotheses": (_hypotheses, report and header["sampler"]),
         "norms": (
             check_norms,
             header
             and any(PAYING in one.inputs for one in f.certificates),
         ),
         "the rest of result.json": (_rest, result),
-        "other files": (_name_others, header and _others(f)),
+        "other files": (_others, header and _unread(f)),
     }
     return {
         claim: check for claim, (check, due) in checks.items() if due
@@ -99,22 +109,21 @@ def _run(f: Folder) -> None:
     run = f.run
     if run is None:
         raise Unchecked("the header names no configuration")
-    require(
-        f.configured in (None, run),
-        "the header's run is not that of config.json",
-    )
     if f.config is not None:
-        same("the kind of run", f.config.kind, f.kind)
-    own = digest(run)
-    same("the hash of the run", header.get("config_hash", own), own)
-    repeated = (
-        () if f.private else ("problem", "sampler", "seed", "chain")
-    )
-    for name in repeated:
+        kind = "compression" if f.compression else "chain"
+        kind = "private" if f.private else kind
+        same("the kind of run", f.config.kind, kind)
+        require(
+            {**f.config, **run} == f.config
+            and f.config.keys() <= run.keys() | ABOUT,
+            "the header's run is not that of config.json",
+        )
+    repeats("the header", header, config_hash=digest(run))
+    for name in ("problem", "sampler", "seed", "chain"):
         same(
             f"the header's {name}",
-            header.get(name, 0),
-            run.get(name, 0),
+            f.private or header.get(name, 0),
+            f.private or run.get(name, 0),
         )
 
 
@@ -123,11 +132,10 @@ def _steps(f: Folder) -> None:
     header = f.header
     run = f.run
     if f.private and run:
-        planned_steps(header, run, f.report.get("n"))
+        planned_steps(header, run, f.report["n"])
     if "planned_steps" not in header:
         return
     planned = length(run, header.n)
-    same("the number of planned steps", header.planned_steps, planned)
     require(
         0 <= header.step <= planned,
         f"step {header.step} is not planned",
@@ -136,16 +144,22 @@ def _steps(f: Folder) -> None:
         round(k * planned / run.records)
         for k in range(1, run.records + 1)
     }
-    listed = sorted(marks - {0})
-    same("listed_steps", header.get("listed_steps", listed), listed)
-    stopping = run.get("stopping", "planned")
-    same("how it stops", header.get("stopping", "planned"), stopping)
+    repeats(
+        "the header",
+        header,
+        planned_steps=planned,
+        listed_steps=sorted(marks - {0}),
+    )
+    same(
+        "how it stops",
+        *[one.get("stopping", "planned") for one in (header, run)],
+    )
 
 
 def _metrics(f: Folder) -> None:
     """The rows of metrics.jsonl are of rising steps, none beyond the checkpoint's."""
     steps = [row.step for row in f.rows]
-    last = f.header.step if f.header else math.inf
+    last = f.header.step if f.header else inf
     require(
         steps == sorted(set(steps)) and steps[-1] <= last,
         f"its rows are of the steps {steps}",
@@ -160,23 +174,25 @@ def _result(f: Folder) -> None:
     here = {
         "config": digest(f.config),
         "metrics": last.pop("hash", None),
-        "checkpoint": header.get("content_hash"),
+        "checkpoint": header["content_hash"],
     }
-    rests_on = {name: said.rests_on.get(name) for name in here}
-    same("what it rests on", {**rests_on, **said.rests_on}, here)
-    final = {**(said.get("final", last) or {})}
-    final.pop("hash", None)
-    require(final == last, "its final row is not the last one recorded")
-    event = header.get("event")
-    require(
-        said.part("privacy").get("event", event) == event,
-        "its event is not the checkpoint's",
+    same(
+        "what it rests on",
+        {**dict.fromkeys(here), **said.rests_on},
+        here,
     )
+    same(
+        "its final row",
+        {**(said.get("final", last) or {}), "hash": None},
+        {**last, "hash": None},
+    )
+    if "event" in header:
+        repeats("it", said.part("privacy"), event=header.event)
     if header:
         same("its number of steps", said.steps, header.step)
     if "planned_steps" in header and last:
         same("the step of the last row", last["step"], header.step)
-    n = header.get("n") or f.report.get("examples")
+    n = header["n"] or f.report["examples"]
     if n is not None:
         same("its n", said.n, n)
     if f.compression:
@@ -185,12 +201,14 @@ def _result(f: Folder) -> None:
 
 def _rest(f: Folder) -> None:
     """Name what is written in result.json and determined by nothing in the folder."""
-    told = f.result.unasked("seconds private")
     spent = f.result.part("privacy")
+    told = f.result.unasked("seconds private")
     told += [f"privacy.{name}" for name in spent.unasked()]
     if "final" in f.result and f.rows:
-        measured = f.rows[-1].unasked("epochs hash seconds")
-        told += [f"final.{name}" for name in measured]
+        told += [
+            f"final.{name}"
+            for name in f.rows[-1].unasked("epochs hash seconds")
+        ]
     if told:
         raise Unchecked(
             f"nothing in the folder determines {', '.join(told)}"
@@ -205,71 +223,63 @@ def _report(f: Folder) -> None:
     details = report.part("details")
     if "content_hash" not in subject:
         raise Unchecked("it does not say that it is of this checkpoint")
-    for name in (
-        "content_hash",
-        "step",
-        "loss",
-        "sampler",
-        "data",
-        "n",
-    ):
-        if name in subject:
-            own = header.get(name)
-            same(f"the report's {name}", subject[name], own)
-    stops = len(header.get("listed_steps", [1]))
-    same("stopping_times", details.get("stopping_times", 1), stops)
-    events = _events(f)
-    for event in events:
-        due = _due(f, events[0])
-        require_same(list(steps_of(event).elements()), due)
-
-
-def _events(f: Folder) -> list[Any]:
-    """Those that the report and its certificates pay for."""
-    paying = [f.report.part("privacy").get("event")]
+    for name in "content_hash step loss sampler data n".split():
+        repeats("the report", subject, **{name: header.get(name)})
+    same(
+        "stopping_times",
+        details.get("stopping_times", 1),
+        len(header.get("listed_steps", [1])),
+    )
+    paying = [report.part("privacy")["event"]]
     for name in ("sum_event", "privacy_event"):
         for one in f.certificates:
             paying.append(parsed(one.inputs.get(name, "null")))
     if any(paying):
-        accounted = f.report.part("details").part("accounted")
-        paying.append(accounted.get("event"))
-    return [event for event in paying if event]
+        paying.append(details.part("accounted")["event"])
+    events = list(filter(None, paying))
+    for event in events:
+        require_same(steps_of(event), _due(f, events[0]))
 
 
 def _due(f: Folder, event: Any) -> list[Step]:
     """The mechanisms that a certificate of this run has to pay for."""
     header = f.header
     if f.private:
-        made = steps_in_order(header.event)
+        made = steps_of(header.event)
         if not f.run:
             return made
-        planned = planned_steps(header, f.run, f.report.n)
-        return steps_paid_for(event, len(made), planned, f.run)
+        return steps_paid_for(
+            event,
+            len(made),
+            planned_steps(header, f.run, f.report.n),
+            f.run,
+        )
     due = header.get("planned_steps", header.step)
     for step in reversed(header.get("listed_steps", [])):
         if step >= header.step:
             due = step
-    charged = f.report.part("details").get("charged_steps", due)
-    same("the number of steps paid for", charged, due)
+    repeats(
+        "the report's details",
+        f.report.part("details"),
+        charged_steps=due,
+    )
     return steps_of_chain(header.sampler, header.n, due)
 
 
 def _hypotheses(f: Folder) -> None:
     """What rests on a chain's having converged is unproved, and what rests on its steps says who fixed them."""
     require_of_a_chain(f.certificates, f.header, f.header.n)
-    network = f.header.part("problem").get("architecture", {})
+    network = f.header.part("problem").part("architecture")
     for made in f.certificates:
-        standing = needs.standings(made)
-        if needs.COVERED in standing:
-            needs.require_named([needs.FIXED_STEPS], standing)
-        if network.get("norm") == "batch":
-            needs.require_unproved(["losses one an example"], standing)
+        standing = standings(made)
+        if COVERED in standing:
+            require_named([FIXED_STEPS], standing)
+        if network["norm"] == "batch":
+            require_unproved(["losses one an example"], standing)
 
 
 def require_of_a_chain(
-    certificates: Iterable[Fields],
-    chain: Fields,
-    n: int,
+    certificates: Iterable[Fields], chain: Fields, n: int
 ) -> None:
     """Raise Wrong unless epsilon is that of the chain's law, and what rests on its having converged is unproved.
 
@@ -284,10 +294,12 @@ def require_of_a_chain(
     loss = chain.loss
     for record in certificates:
         c = read_claim(record)
-        names = needs.never_shown_of_a_chain(
-            c.prefix, c.formula, c.inputs, sampler
+        require_unproved(
+            never_shown_of_a_chain(
+                c.prefix, c.formula, c.inputs, sampler
+            ),
+            standings(record),
         )
-        needs.require_unproved(names, needs.standings(record))
         if "epsilon" in c.inputs:
             require(
                 not sampler.get("cooling", 0),
@@ -297,19 +309,24 @@ def require_of_a_chain(
             heat = exactly(sampler.get("beta", 1)) * exactly(
                 sampler.tau
             )
-            epsilon = 2 * heat * spread / n
-            agree("inputs.epsilon", c.raw("epsilon"), epsilon)
+            agree(
+                "inputs.epsilon",
+                c.inputs.epsilon,
+                2 * heat * spread / n,
+            )
 
 
-def _others(f: Folder) -> list[str]:
+def _unread(f: Folder) -> list[str]:
     """Files that are not read, and those that are not there."""
-    names = {one.name for one in f.path.iterdir() if one.name[0] != "."}
-    return sorted(names ^ {*_READ.split()})
+    return sorted(
+        {one.name for one in f.path.iterdir() if one.name[0] != "."}
+        ^ {*_READ.split()}
+    )
 
 
-def _name_others(f: Folder) -> None:
+def _others(f: Folder) -> None:
     raise Unchecked(
-        f"this checker does not read, or the folder does not hold, {', '.join(_others(f))}"
+        f"this checker does not read, or the folder does not hold, {', '.join(_unread(f))}"
     )
 
 
@@ -323,26 +340,25 @@ def proofs_redone(
         return shown
     f = Folder(path, report)
     inputs = [one.inputs for one in f.certificates]
-    if "report" in follows and any(
-        "sum_event" in one for one in inputs
-    ):
-        shown |= {*needs.BY_SUMS, needs.BOUNDED}
+    reported = "report" in follows
+    if reported and any("sum_event" in one for one in inputs):
+        shown |= {*BY_SUMS, BOUNDED}
+    if reported and _ended_as_planned(f):
+        shown.add(FIXED_STEPS)
     if "norms" in follows:
-        shown |= {*needs.BY_SUMS}
+        shown.update(BY_SUMS)
         if every_record(f.header):
-            shown.add(needs.KNOWN_BATCHES)
-    if "report" in follows and _ended_as_planned(f):
-        shown.add(needs.FIXED_STEPS)
+            shown.add(KNOWN_BATCHES)
     return shown
 
 
 def _ended_as_planned(f: Folder) -> bool:
     """Whether the run made all steps that are paid for, or stopped at one that was listed."""
     if f.private:
-        event = f.report.part("privacy").get("event")
-        made = steps_in_order(f.header.event)
-        return event is not None and len(made) == sum(
-            steps_of(event).values()
+        event = f.report.part("privacy")["event"]
+        return event and len(steps_of(f.header.event)) == len(
+            steps_of(event)
         )
-    planned = [f.header.get("planned_steps")]
-    return f.header.step in (f.header.get("listed_steps") or planned)
+    return f.header.step in (
+        f.header["listed_steps"] or [f.header["planned_steps"]]
+    )

@@ -5,15 +5,16 @@ are trusted to 16 log₂N units of rounding in the 2-norm, which are propagated 
 both sides" in docs/verify.md).
 """
 
-import math
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from math import ceil, exp, expm1, floor, hypot, inf, log, log1p, log2
 from typing import NamedTuple
 
 import numpy as np
+from numpy import ndarray
 
 from pacdp.verify.claim import Unchecked, Wrong
 from pacdp.verify.events import Step
@@ -32,9 +33,9 @@ _Parts = list[tuple[Atoms, int]]
 class Loss(NamedTuple):
     """A composed loss on a grid: masses of P where x ≥ 0 and of Q where x < 0, from above and from below."""
 
-    x: np.ndarray
-    above: np.ndarray
-    below: np.ndarray
+    x: ndarray
+    above: ndarray
+    below: ndarray
     error: float  # of either, in the 2-norm
     at_infinity: float
     at_zero: float
@@ -44,10 +45,10 @@ class Loss(NamedTuple):
         """A loss that P exceeds with probability at most e^(-far), but for what lies at infinity."""
         return _edge(self.parts, self.x[1] - self.x[0], 1, far)
 
-    def mean(self, weight: np.ndarray) -> tuple[float, float]:
+    def mean(self, weight: ndarray) -> tuple[float, float]:
         """Σ weight · mass from both sides, for weights of at least 0, without what lies at infinity."""
         noise = self.error * float(np.linalg.norm(weight))
-        noise += 4.0 * math.exp(-FAR) * float(weight.max())
+        noise += 4.0 * exp(-FAR) * float(weight.max())
         low = float(self.below @ weight) * (1.0 - 1e-12)
         high = float(self.above @ weight) * (1.0 + 1e-12)
         return max(0.0, low - noise), high + noise
@@ -70,25 +71,22 @@ class Loss(NamedTuple):
         return max(low), max(high)
 
 
-def finer(steps: Counter[Step], replaced: bool) -> Iterator[Loss]:
+def finer(steps: Iterable[Step], replaced: bool) -> Iterator[Loss]:
     """What ran, composed on finer and finer grids as long as there is time."""
     end = time.monotonic() + SECONDS
-    ran = frozenset(steps.items())
+    ran = frozenset(Counter(steps).items())
     for resolution in _RESOLUTIONS:
         if resolution == _RESOLUTIONS[0] or time.monotonic() < end:
             yield compose(ran, replaced, resolution)
 
 
-def chosen_on_samples(steps: Counter[Step]) -> bool:
+def chosen_on_samples(steps: Iterable[Step]) -> bool:
     """Whether a choice was made on a sample: the step is then that of add-remove neighbours, whichever are asked of."""
     return any(step.epsilons and step.rate < 1.0 for step in steps)
 
 
 def private(
-    steps: Counter[Step],
-    epsilon: float,
-    delta: float,
-    replaced: bool,
+    steps: Iterable[Step], epsilon: float, delta: float, replaced: bool
 ) -> bool | None:
     """Whether what ran is (epsilon, delta)-private in both directions, or at 1.0005 epsilon; None where undecided.
 
@@ -97,7 +95,7 @@ def private(
     if replaced and chosen_on_samples(steps):
         epsilon = epsilon / 2.0
         replaced = False
-        delta /= 1.0 + math.exp(epsilon)
+        delta /= 1.0 + exp(epsilon)
     for made in finer(steps, replaced):
         if made.either(epsilon * 1.0005)[1] <= delta:
             return True
@@ -108,7 +106,7 @@ def private(
 
 def require_private(
     what: str,
-    steps: Counter[Step],
+    steps: Iterable[Step],
     epsilon: float,
     delta: float,
     replaced: bool,
@@ -124,23 +122,19 @@ def require_private(
 
 
 def epsilon_upper(
-    steps: Counter[Step],
-    delta: float,
-    replaced: bool,
+    steps: Iterable[Step], delta: float, replaced: bool
 ) -> float:
     """The least epsilon, to a part in a thousand, at which the first grid shows that what ran is private."""
     made = next(finer(steps, replaced))
     place = bisect_left(
         _EPSILONS, True, key=lambda one: made.either(one)[1] <= delta
     )
-    return [*_EPSILONS, math.inf][place]
+    return [*_EPSILONS, inf][place]
 
 
 @lru_cache(maxsize=8)
 def compose(
-    ran: frozenset[tuple[Step, int]],
-    replaced: bool,
-    resolution: float,
+    ran: frozenset[tuple[Step, int]], replaced: bool, resolution: float
 ) -> Loss:
     """All steps one after another; the grid is ``resolution`` standard deviations of the least loss of a step."""
     if any(step.noise == 0.0 for step, _ in ran):
@@ -159,47 +153,40 @@ def compose(
     edges = [
         _edge(outer, spacing, side, FAR) / spacing for side in (-1, 1)
     ]
-    start = math.floor(edges[0])
+    start = floor(edges[0])
     points = edges[1] - edges[0] + 2
-    size = 1 << math.ceil(math.log2(points))
+    size = 1 << ceil(log2(points))
     if size > _MOST_POINTS:
         raise Unchecked(f"the distribution needs {size} points")
     x = spacing * (start + np.arange(size))
     high, high_error = _law(outer, x, start)
     low, low_error = _law(inner, x, start)
-    error = math.hypot(high_error, low_error)
+    error = hypot(high_error, low_error)
     at_infinity = _ever(outer, "at_infinity")
     at_zero = _ever(outer, "at_zero")
     return Loss(x, high, low, error, at_infinity, at_zero, outer)
 
 
 def _law(
-    parts: _Parts,
-    x: np.ndarray,
-    start: int,
-) -> tuple[np.ndarray, float]:
+    parts: _Parts, x: ndarray, start: int
+) -> tuple[ndarray, float]:
     """The sum's law under P where x ≥ 0 and under Q elsewhere, and how far rounding moves it in the 2-norm."""
     of_p, p_error = _convolved(parts, "p", start, len(x))
     of_q, q_error = _convolved(parts, "q", start, len(x))
-    return np.where(x >= 0.0, of_p, of_q), math.hypot(p_error, q_error)
+    return np.where(x >= 0.0, of_p, of_q), hypot(p_error, q_error)
 
 
 def _ever(parts: _Parts, name: str) -> float:
     """How probable it is that a step's loss lies there at all."""
-    never = [
-        times * math.log1p(-getattr(one, name)) for one, times in parts
-    ]
-    return -math.expm1(sum(never)) * (1 + 1e-9)
+    never = [times * log1p(-getattr(one, name)) for one, times in parts]
+    return -expm1(sum(never)) * (1 + 1e-9)
 
 
 def _edge(
-    parts: _Parts,
-    spacing: float,
-    side: int,
-    far: float,
+    parts: _Parts, spacing: float, side: int, far: float
 ) -> float:
     """A loss beyond which e^(-far) of P (or, on the other side, of Q) lies, by Chernoff's bound."""
-    best = math.inf
+    best = inf
     for theta in np.geomspace(1e-2, 1e6, 160):
         growth = far
         for one, times in parts:
@@ -207,17 +194,17 @@ def _edge(
             x = side * theta * spacing * one.places[mass > 0]
             top = float(x.max())
             moment = float(np.sum(mass[mass > 0] * np.exp(x - top)))
-            growth += times * (top + math.log(moment))
+            growth += times * (top + log(moment))
         best = min(best, growth / theta)
     return side * best * (1.0 + 1e-9)
 
 
 def _convolved(
     parts: _Parts, side: str, start: int, size: int
-) -> tuple[np.ndarray, float]:
+) -> tuple[ndarray, float]:
     """The sum's law under P or Q on a circle, from the start on, and how far rounding moves it in the 2-norm."""
     spectrum = np.ones(size // 2 + 1, dtype=np.complex128)
-    unit = 16.0 * math.log2(size)
+    unit = 16.0 * log2(size)
     rounding = 0.0
     steps = 0
     for one, times in parts:

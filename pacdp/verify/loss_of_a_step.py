@@ -12,13 +12,14 @@ beyond g_U; left of it likewise with B(g) = E_Q (g - u)^+ and g_L; what is left 
 curve by at most (mass of the cell) (g_l - g_k)/4. Masses are rigorous (Arb).
 """
 
-import math
+from collections.abc import Callable, Iterable
 from functools import lru_cache
-from itertools import pairwise
+from math import fsum, inf, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
 from flint import arb  # pyright: ignore[reportMissingImports]
+from numpy import ndarray
 
 from pacdp.verify.arithmetic import (
     ONE,
@@ -38,22 +39,19 @@ _DUST = 4e-12  # more than rounding can move the mass of one step
 class Atoms(NamedTuple):
     """One step on the grid: whole indices, masses under P and Q, and what lies at ±infinity."""
 
-    places: np.ndarray
-    p: np.ndarray
-    q: np.ndarray
+    places: ndarray
+    p: ndarray
+    q: ndarray
     at_infinity: float = 0.0
     at_zero: float = 0.0
 
 
 def _about(
-    z: np.ndarray,
-    step: Step,
-    replaced: bool,
-    response: Any = 0.0,
-) -> np.ndarray:
+    z: ndarray, step: Step, replaced: bool, response: Any = 0.0
+) -> ndarray:
     """The loss at noise z, in doubles: it decides where cells begin and end, and how wide they are."""
 
-    def mixed(t: np.ndarray, inside: Any) -> np.ndarray:
+    def mixed(t: ndarray, inside: Any) -> ndarray:
         exponent = inside + t / step.noise - 0.5 / step.noise**2
         return np.log1p(
             step.rate * np.expm1(np.minimum(exponent, 600.0))
@@ -73,14 +71,10 @@ def spread(step: Step, replaced: bool) -> float:
         square += (
             float(p) * _about(z, step, replaced, float(added)) ** 2
         )
-    return math.sqrt(np.sum(weight * square) / np.sum(weight))
+    return sqrt(np.sum(weight * square) / np.sum(weight))
 
 
-def _tails(
-    x: arb,
-    step: Step,
-    replaced: bool,
-) -> tuple[arb, arb]:
+def _tails(x: arb, step: Step, replaced: bool) -> tuple[arb, arb]:
     """P and Q of losses above x."""
     rate = ball(step.rate)
     of_p = ZERO
@@ -99,17 +93,14 @@ def _tails(
 
 
 def _noise_above(
-    u: arb,
-    inside: arb,
-    step: Step,
-    replaced: bool,
+    u: arb, inside: arb, step: Step, replaced: bool
 ) -> tuple[arb, arb, arb]:
     """How probable it is that the ratio exceeds u, with noise around 0, s and -s.
 
     The ratio is 1-q + q c y with y = e^(sz) and c = e^(r - s²/2), or (1-q + q c y) / (1-q + q c/y) with c = e^(-s²/2).
     """
     q = ball(step.rate)
-    if step.noise == math.inf:
+    if step.noise == inf:
         always = arb(int(1 - q + q * inside > u))
         return always, always, always
     if not replaced and u <= 1 - q:
@@ -127,12 +118,12 @@ def _noise_above(
 
 
 class _Grid(NamedTuple):
-    """Cells of one step: their ends as whole indices and ratios, and P and Q of losses above each of them."""
+    """Cells of one step: their ends as whole indices and ratios, and P and Q of losses above each of them, exactly."""
 
-    places: list[int]
-    g: list[arb]
-    p: list[arb]
-    q: list[arb]
+    places: ndarray
+    g: ndarray
+    p: ndarray
+    q: ndarray
 
     @property
     def missing(self) -> arb:
@@ -140,12 +131,16 @@ class _Grid(NamedTuple):
         return 1 - self.q[0] - (1 - self.p[0]) / self.g[0]
 
 
+def _exact(values: Iterable[arb]) -> ndarray:
+    return np.array([*values], dtype=object)
+
+
+def _rounded(to: Callable[[arb], float], values: ndarray) -> ndarray:
+    return np.array([to(one) for one in values])
+
+
 def _grid(
-    step: Step,
-    replaced: bool,
-    spacing: float,
-    width: int,
-    share: float,
+    step: Step, replaced: bool, spacing: float, width: int, share: float
 ) -> _Grid:
     sides = np.array([-1.0, 1.0])
     shift = np.array([-1.0 if replaced else 0.0, 1.0]) / step.noise
@@ -160,77 +155,66 @@ def _grid(
     index.sort()
     x = [ball(spacing) * k for k in index]
     tails = [_tails(each, step, replaced) for each in x]
-    of_p, of_q = (list(column) for column in zip(*tails, strict=True))
-    return _Grid(index, [each.exp() for each in x], of_p, of_q)
+    of_p, of_q = map(_exact, zip(*tails, strict=True))
+    g = _exact(each.exp() for each in x)
+    return _Grid(np.array(index), g, of_p, of_q)
 
 
 @lru_cache(maxsize=256)  # runs that differ in one step share all others
 def atoms(
-    step: Step,
-    replaced: bool,
-    spacing: float,
-    width: int,
-    share: float,
+    step: Step, replaced: bool, spacing: float, width: int, share: float
 ) -> tuple[Atoms, Atoms]:
     """A step that dominates this one, and one that it dominates; cells of ``width``, or a ``share`` of the loss."""
     grid = _grid(step, replaced, spacing, width, share)
     p, q = _on_the_ends(grid)
-    return _above(grid, p, q), _below(grid, q)
+    below = _below(grid, q)
+    return _above(grid, p, q), below
 
 
-def _on_the_ends(grid: _Grid) -> tuple[list[arb], list[arb]]:
+def _on_the_ends(grid: _Grid) -> tuple[ndarray, ndarray]:
     """Masses of P and Q where that of each cell goes to its ends; what lies below all cells is at the first point."""
+    low, high = grid.g[:-1], grid.g[1:]
+    mass = grid.p[:-1] - grid.p[1:]
+    excess = mass / low - (grid.q[:-1] - grid.q[1:])
+    upward = excess / (1 / low - 1 / high)
+    downward = mass - upward
     first = 1 - grid.p[0]
-    p = [first]
-    q = [first / grid.g[0]]
-    for cell, (low, high) in enumerate(pairwise(grid.g)):
-        mass = grid.p[cell] - grid.p[cell + 1]
-        excess = mass / low - (grid.q[cell] - grid.q[cell + 1])
-        upward = excess / (1 / low - 1 / high)
-        p[-1] += mass - upward
-        q[-1] += (mass - upward) / low
-        p.append(upward)
-        q.append(upward / high)
+    p = _exact([first, *upward])
+    q = _exact([first / low[0], *upward / high])
+    p[:-1] += downward
+    q[:-1] += downward / low
     return p, q
 
 
-def _above(
-    grid: _Grid,
-    p: list[arb],
-    q: list[arb],
-) -> Atoms:
+def _above(grid: _Grid, p: ndarray, q: ndarray) -> Atoms:
     """The dominating pair, rounded up; beyond the last cell P is at it as far as Q reaches, else at infinity."""
     beyond = grid.q[-1] * grid.g[-1]
+    p[-1] += beyond
+    q[-1] += grid.q[-1]
+    ends = _exact([grid.p[-1] - beyond, grid.missing])
+    of_p, of_q, beside = (
+        _rounded(upper, one).clip(0.0) for one in (p, q, ends)
+    )
     return Atoms(
-        np.array(grid.places),
-        _up([*p[:-1], p[-1] + beyond]),
-        _up([*q[:-1], q[-1] + grid.q[-1]]),
-        *_up([grid.p[-1] - beyond, grid.missing]).tolist(),
+        grid.places, of_p, of_q, float(beside[0]), float(beside[1])
     )
 
 
-def _up(masses: list[arb]) -> np.ndarray:
-    return np.array([max(0.0, upper(mass)) for mass in masses])
-
-
-def _below(grid: _Grid, q: list[arb]) -> Atoms:
+def _below(grid: _Grid, q: ndarray) -> Atoms:
     """The dominated pair: both sides lowered, and what is left at 1 in agreement.
 
     The heights are C and B at the ends, rounded down; the gaps, what a chord may lie above the curve by, rounded up.
     """
-    zero = grid.places.index(0)
-    curve = list(zip(*grid[1:], strict=True))
-    rise = [lower(p - g * q) for g, p, q in curve]
-    fall = [lower(g * (1 - q) - (1 - p)) for g, p, q in curve]
-    gap = [
-        upper((one[2] - other[2]) * (other[0] - one[0]) / 4)
-        for one, other in pairwise(curve)
-    ]
+    zero = int(np.argmin(abs(grid.places)))
+    rise = _rounded(lower, grid.p - grid.g * grid.q)
+    fall = _rounded(lower, grid.g * (1 - grid.q) - (1 - grid.p))
+    cells = (grid.q[:-1] - grid.q[1:]) * (grid.g[1:] - grid.g[:-1])
+    gap = _rounded(upper, cells / 4)
     right = _lowered(rise[zero:], gap[zero:])
     left = _lowered(fall[zero::-1], gap[:zero][::-1])
-    masses = [q[0] + grid.missing, *q[1:]]
-    masses[-1] += grid.q[-1]  # whatever lies farther out
-    weights = np.array([lower(mass) for mass in masses])
+    first = q[0] + grid.missing
+    last = q[-1] + grid.q[-1]  # and whatever lies farther out
+    weights = _rounded(lower, _exact([first, *q[1:-1], last]))
     inner = np.zeros(len(weights))
     lost = max(right.lost, left.lost)
     for side, part in (
@@ -241,10 +225,10 @@ def _below(grid: _Grid, q: list[arb]) -> Atoms:
         kept *= 1.0 - _DUST / 4
         inner[part][1 : side.cut] = kept * weights[part][1 : side.cut]
         inner[part][side.cut] = kept * weights[part][side.cut :].sum()
-    under = inner * np.array([lower(one) for one in grid.g])
-    elsewhere = max(math.fsum(inner), math.fsum(under))
+    under = inner * _rounded(lower, grid.g)
+    elsewhere = max(fsum(inner), fsum(under))
     inner[zero] = under[zero] = max(0.0, 1.0 - elsewhere - _DUST)
-    return Atoms(np.array(grid.places), under, inner)
+    return Atoms(grid.places, under, inner)
 
 
 class _Lowered(NamedTuple):
@@ -255,10 +239,8 @@ class _Lowered(NamedTuple):
     keep: float
 
 
-def _lowered(heights: list[float], gaps: list[float]) -> _Lowered:
+def _lowered(height: ndarray, gap: ndarray) -> _Lowered:
     """The cut that loses least; the heights fall outward."""
-    height = np.array(heights)
-    gap = np.array(gaps)
     best = _Lowered(1, 1.0, 0.0)
     for cut in np.unique(np.geomspace(1, len(gap), 200).astype(int)):
         if height[cut] > 0.0:

@@ -1,7 +1,7 @@
 """What a report counts: settings paid for, rows, records and measured errors, alike everywhere and each once."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from flint import arb  # pyright: ignore[reportMissingImports]
@@ -13,6 +13,7 @@ from pacdp.verify.claim import (
     exactly,
     number,
     parsed,
+    repeats,
     require,
     same,
     without_unit,
@@ -58,10 +59,11 @@ def _paid_for(report: Fields) -> None:
         for one in made.hypotheses:
             if one.name == "settings fixed beforehand":
                 said = _PAID.findall(one.by) or ["1"]
-                what = (
-                    f"the count of settings that {made.name} pays for"
+                same(
+                    f"the count of settings that {made.name} pays for",
+                    int(said[-1]),
+                    count,
                 )
-                same(what, int(said[-1]), count)
 
 
 def _named_rows(report: Fields) -> None:
@@ -99,69 +101,54 @@ def _once(report: Fields) -> None:
         require(not twice, f"{name} has twice {twice[:1]}")
 
 
-def _sizes(report: Fields) -> dict[str, set[int | None]]:
-    """How many records each set of rows has, which is what was measured on it."""
+def sizes(report: Fields) -> dict[str, set[int | None]]:
+    """How many records each set of rows has, which is what was measured on it, and as many as the report says."""
     rows = report.part("rows")
     people = report.n
     if report.unit == "example":
-        same("the number of examples", report.examples, report.n)
+        same("the number of examples", report.examples, people)
         people = None
-    if bound := rows.get("bound"):
+    if bound := rows["bound"]:
         said = bound.n, bound.people
         same("the number of rows", said, (report.examples, people))
-    sizes: dict[str, set[int | None]] = {
+    found: dict[str, set[int | None]] = {
         "bound": {report.n, report.examples},
         "test": {one.n for one in report.measured},
     }
     for role, said in rows.items():
         if said:
-            sizes[role] = {said.n, said.people or said.n}
+            found[role] = {said.n, said.people or said.n}
     for one in report.measured:
         require(
-            one.n in sizes.get(one.on, ()),
+            one.n in found.get(one.on, ()),
             f"{one.of} was measured on {one.n} records",
         )
-    return sizes
-
-
-def same_rows(report: Fields) -> None:
-    """Rows, records and measured errors are as many as the report says."""
-    _sizes(report)
+    return found
 
 
 def agrees(report: Fields) -> None:
-    """Certificates and measured errors count the report's records, at its failure probability and its privacy."""
-    sizes = _sizes(report)
+    """Certificates count the report's records, at its failure probability, and have its privacy and divergence."""
+    of_rows = sizes(report)
     whole = exactly(report.failure_prob)
-    for made in report.certificates:
-        n = made.inputs.get("n")
-        own = sizes[_role(made)]
-        require(
-            n is None or n in own,
-            f"{made.name} counts {n} records, and the report {own}",
-        )
-        about(f"failure_prob of {made.name}", made.failure_prob, whole)
-        _check_shared(report, made)
-
-
-def _check_shared(report: Fields, made: Fields) -> None:
-    """A certificate has the report's promise of privacy, divergence and event."""
-    inputs = made.inputs
     privacy = report.part("privacy")
-    expected = dict[str, Any]()
-    if "privacy_notion" in inputs:
-        for name, said in privacy.part("record").items():
-            expected[f"privacy_{name}"] = said
-    kl = report.part("details").get("kl_nats")
-    if made.of == "randomised" and kl is not None:
-        expected["kl_nats"] = kl
-    for name, said in expected.items():
-        same(f"{name} of {made.name}", inputs.get(name, said), said)
-    event = parsed(inputs.get("privacy_event", "null"))
-    require(
-        not event or privacy.get("event") in (None, event),
-        f"{made.name} rests on another event than the report",
-    )
+    kl = report.part("details")["kl_nats"]
+    for made in report.certificates:
+        name = made.name
+        inputs = made.inputs
+        own = of_rows[_role(made)]
+        require(
+            inputs["n"] in (None, *own),
+            f"{name} counts {inputs.get('n')} records, and the report {own}",
+        )
+        about(f"failure_prob of {name}", made.failure_prob, whole)
+        if "privacy_notion" in inputs:
+            for entry, said in privacy.part("record").items():
+                repeats(name, inputs, **{f"privacy_{entry}": said})
+        if made.of == "randomised" and kl is not None:
+            repeats(name, inputs, kl_nats=kl)
+        event = parsed(inputs.get("privacy_event", "null"))
+        if event and privacy["event"]:
+            same(f"the event of {name}", event, privacy.event)
 
 
 def _role(made: Fields) -> str:
@@ -169,24 +156,32 @@ def _role(made: Fields) -> str:
     return "test" if made.name.startswith("test_set") else "bound"
 
 
-def _loss_of(report: Fields, made: Fields) -> str | None:
-    """The measured loss whose mean a certificate bounds; None where it bounds another quantity."""
-    if made.name == "disagreement":
-        return _APART
+_Key = tuple[str, str, str | None]
+"""By which a measured mean is known: of which predictor, on which examples, of which loss."""
+
+
+def _key(one: Fields) -> _Key:
+    return one.of, one.on, one.loss
+
+
+def _bounds(report: Fields, made: Fields) -> _Key:
+    """The measured mean that a certificate bounds; the loss is None where it bounds another quantity."""
     measures = without_unit(made.measures, report.unit)
+    loss = _MEASURED.get(measures)
     if measures.endswith(_RESCALED):
-        return measures.removesuffix(_RESCALED)
-    return _MEASURED.get(measures)
+        loss = measures.removesuffix(_RESCALED)
+    if made.name == "disagreement":
+        loss = _APART
+    return made["of"], _role(made), loss
 
 
 def bounded(report: Fields) -> None:
     """Predictor and loss of each certificate are among those that the report measured."""
-    measured = {(one.of, one.on, one.loss) for one in report.measured}
+    measured = {_key(one) for one in report.measured}
     left = {
         f"{made.measures} of {made.of}": None
         for made in report.certificates
-        if (made.of, _role(made), _loss_of(report, made))
-        not in measured
+        if _bounds(report, made) not in measured
     }
     if left:
         raise Unchecked(f"nothing was measured of {'; '.join(left)}")
@@ -199,67 +194,69 @@ def held_by_nothing(report: Fields) -> Iterator[str]:
     elif report.choices:
         yield "rows, which are null"
     held = {
-        ("randomised", "bound", one.loss) for one in report.monte_carlo
+        one
+        for one in [
+            _bounds(report, made) for made in report.certificates
+        ]
+        if one[2] in _SHARES
     }
-    for made in report.certificates:
-        loss = _loss_of(report, made)
-        if loss in _SHARES:
-            held.add((made.of, _role(made), loss))
+    for one in report.monte_carlo:
+        held.add(("randomised", "bound", one.loss))
     for one in report.measured:
-        if (one.of, one.on, one.loss) not in held:
+        if _key(one) not in held:
             yield f"the measured {one.loss} of {one.of} on {one.on}"
 
 
 def _measured(report: Fields) -> None:
     """Means are those of the counts beside them, and certificates are made of what was measured."""
-    means = {(one.of, one.on, one.loss): one for one in report.measured}
+    means = {_key(one): one for one in report.measured}
     for one in report.measured:
         _check_mean(one, report.unit)
+    drawn = [(one.mean, one.terms) for one in report.monte_carlo]
     for one in report.monte_carlo:
-        draws = one.n * one.passes
-        what = f"the mean {one.loss} loss"
-        said = means["randomised", "bound", one.loss]
-        about(what, one.mean, arb(one.total) / draws / 2**32)
-        about(
-            f"randomised {one.loss} loss",
-            said.mean,
-            exactly(one.mean),
-        )
-        require(
-            1 <= one.terms <= draws,
-            f"{one.terms} independent terms are said to be in {one.passes} passes",
-        )
+        _check_draws(one, means["randomised", "bound", one.loss])
     for made in report.certificates:
         inputs = made.inputs
-        counted = _loss_of(report, made)
         if "monte_carlo_mean" in inputs:
             said = inputs.monte_carlo_mean, inputs.monte_carlo_draws
             require(
-                said
-                in [
-                    (one.mean, one.terms) for one in report.monte_carlo
-                ],
+                said in drawn,
                 f"{made.name} rests on draws that the report does not have",
             )
-        said = means.get((made.of, _role(made), counted))
-        if said is not None and counted in _SHARES:
+        said = means.get(_bounds(report, made))
+        if said and said.loss in _SHARES:
             _check_counted(made, said)
+
+
+def _check_draws(one: Fields, said: Fields) -> None:
+    """Their mean is that of the total, and the one that was measured; terms are at most draws."""
+    draws = one.n * one.passes
+    about(
+        f"the mean {one.loss} loss",
+        one.mean,
+        arb(one.total) / draws / 2**32,
+    )
+    about(f"randomised {one.loss} loss", said.mean, exactly(one.mean))
+    require(
+        1 <= one.terms <= draws,
+        f"{one.terms} independent terms are said to be in {one.passes} passes",
+    )
 
 
 def _check_mean(one: Fields, unit: str) -> None:
     """A mean loss is one, and that of the errors counted, which are no more than the records."""
     mean = number(one.mean)
+    what = f"the mean of {one.of}"
     require(
         0 <= mean and (mean <= 1 or one.loss not in _SHARES),
-        f"the mean of {one.of} is {mean!r}",
+        f"{what} is {mean!r}",
     )
     if one.errors is not None and unit == "example":
         require(
             type(one.errors) is int and 0 <= one.errors <= one.n,
             f"{one.errors!r} of {one.n} are said to be in error",
         )
-        exact = arb(one.errors) / one.n
-        about(f"the mean of {one.of}", mean, exact)
+        about(what, mean, arb(one.errors) / one.n)
 
 
 def _check_counted(made: Fields, said: Fields) -> None:
@@ -270,25 +267,33 @@ def _check_counted(made: Fields, said: Fields) -> None:
         # all that is in error is among the k records kept
         require(
             said.errors is None or said.errors <= inputs.k,
-            f"{said.errors} records are in error, and no more than {inputs.get('k')} were kept",
+            f"{said.errors} records are in error, and no more than {inputs.k} were kept",
         )
     elif "k" in inputs:
-        measured = said.errors, said.n
-        same(f"what {name} counts", (inputs.k, inputs.n), measured)
-    if "monte_carlo_mean" in inputs:
-        mean = exactly(said.mean)
-        about(
-            f"monte_carlo_mean of {name}",
-            inputs.monte_carlo_mean,
-            mean,
-        )
-    elif "risk" in inputs and not name.startswith(
+        counted = said.errors, said.n
+        same(f"what {name} counts", (inputs.k, inputs.n), counted)
+    entry = "monte_carlo_mean"
+    if entry not in inputs and not name.startswith(
         ("dp_", "printed", "vote_")
     ):
-        about(f"risk of {name}", inputs.risk, exactly(said.mean))
+        entry = "risk"
+    if entry in inputs:
+        about(f"{entry} of {name}", inputs[entry], exactly(said.mean))
 
 
-SHARED = {
+def mean_of(made: Fields) -> Any:
+    """The mean that a certificate was made from; None where it names none."""
+    inputs = made.inputs
+    if "k" in inputs:
+        return inputs.k / arb(inputs.n)
+    said = inputs.get(
+        "risk",
+        inputs.get("calibration_error", made.terms["empirical_gap"]),
+    )
+    return None if said is None else exactly(said)
+
+
+SHARED: dict[str, Callable[[Fields], object]] = {
     "measured errors": _measured,
     "settings paid for": _paid_for,
     "rows named": _named_rows,

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from pacdp.verify.claim import Fields, Unchecked, Wrong, require
-from pacdp.verify.formulas import around
+from pacdp.verify.formulas import NEEDED, prices
 
 STANDINGS = ("proved", "declared", "unproved")
 
@@ -30,64 +30,45 @@ _STATIONARY = "chain stationary"
 _DRAWS = "draws independent"
 
 _EVERY = (RECORDS, _LAW, "settings fixed beforehand")
-_PRIVACY = (COVERED, _NOISE)
-_SUMS = (*BY_SUMS, _NOISE, "first weights independent")
-_EXACT = (
-    "drawn from the law that is paid for",
-    "potentials one a record",
-    _NOISE,
-    "schedule blind to the records",
-)
-_DRAW = (*_EXACT, "losses within their range")
-_SECRET_BATCHES = "batches secret and Poisson"
-
-OF_PRICE: dict[str, tuple[str, ...]] = {
-    "": (),
-    "dp_": _PRIVACY,
-    "max_information_": _PRIVACY,
-    "printed_2018_": _PRIVACY,
-    "private_": _PRIVACY,
-    "noisy_sum_": (*_SUMS, KNOWN_BATCHES, BOUNDED),
-    "realised_sum_": (*_SUMS, KNOWN_BATCHES, KEPT),
-    "poisson_sum_": (*_SUMS, _SECRET_BATCHES, BOUNDED),
-    "realised_poisson_": (*_SUMS, _SECRET_BATCHES, KEPT),
-    "gibbs_range_": _DRAW,
-    "gibbs_losses_": (*_DRAW, "losses of all records kept"),
-    "gibbs_gradients_": (*_EXACT, "losses convex", KEPT),
-    "gibbs_around_": around.NEEDS,
+_KINDS: dict[str, tuple[str, ...]] = {
+    "prior": (*_EVERY, _PRIOR),
+    "drawn": (*_EVERY, _PRIOR, _DRAWS),
+    "new_rows": (*_EVERY, _PREDICTOR),
+    "private": (*_EVERY, COVERED, _NOISE),
+    "learner": (*_EVERY, "learner saw picked records alone"),
+    "surrogate": (*_EVERY, "neither network saw the unlabelled rows"),
+    "draws": (_DRAWS,),
+    "chain": (_DRAWS, _STATIONARY),
+    "privacy": (COVERED, _NOISE),
+    "sums": (*BY_SUMS, _NOISE, "first weights independent"),
+    "known": (KNOWN_BATCHES,),
+    "secret": ("batches secret and Poisson",),
+    "bounded": (BOUNDED,),
+    "kept": (KEPT,),
+    "exact": (
+        "drawn from the law that is paid for",
+        "potentials one a record",
+        _NOISE,
+        "schedule blind to the records",
+    ),
+    "undrawn": (
+        "potentials one a record",
+        "schedule blind to the records",
+    ),
+    "ranged": ("losses within their range",),
+    "all_losses": ("losses of all records kept",),
+    "convex": ("losses convex",),
 }
-"""What is needed because of the price, by its prefix; an independent prior is among the needs of the formula."""
+"""Hypotheses by the words of the tables of bounds and prices."""
+OF_FORMULA = {name: _KINDS[kind] for name, kind in NEEDED.items()}
+"""What is needed because of the formula, at an independent prior; another price replaces what saw none of the rows."""
+OF_PRICE = {
+    prefix: [name for kind in kinds for name in _KINDS[kind]]
+    for prefix, kinds in prices.NEEDED.items()
+}
+"""What is needed because of the price, by its prefix."""
 _PURE = ("dp_", "max_information_", "printed_2018_")
 """Prices of a bare epsilon: for a chain it is that of the law which the chain stands in for."""
-_PURE_FORMULAS = ("dp_hoeffding_2018", "dp_chernoff_2018")
-
-_WITH_PRIOR = """
-    maurer langford_seeger mcallester quadratic tolstikhin_seldin thiemann catoni catoni_grid linear
-    unexpected_bernstein split_kl recursive ece_pac_bayes new_example_pac_bayes gibbs_pac_bayes gibbs_catoni
-""".split()
-_WITH_PRIOR_AND_DRAWS = ("disintegrated", "disintegrated_renyi")
-_ON_NEW_ROWS = """
-    kl_chernoff chernoff hoeffding ece_hoeffding ece_second_moment mce_hoeffding mce_clopper_pearson
-    new_example_kl new_example_betting new_person_kl new_person_hoeffding new_person_second_moment
-    new_person_bernstein new_person_betting new_person_clopper_pearson clopper_pearson one_of_finitely_many
-    betting weighted_betting largest_gap
-""".split()
-
-OF_FORMULA: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(_WITH_PRIOR, (*_EVERY, _PRIOR)),
-    **dict.fromkeys(_WITH_PRIOR_AND_DRAWS, (*_EVERY, _PRIOR, _DRAWS)),
-    **dict.fromkeys(_ON_NEW_ROWS, (*_EVERY, _PREDICTOR)),
-    **dict.fromkeys(_PURE_FORMULAS, (*_EVERY, *_PRIVACY)),
-    "compression": (*_EVERY, "learner saw picked records alone"),
-    "disagreement": (
-        *_EVERY,
-        "neither network saw the unlabelled rows",
-    ),
-    "gibbs_risk_upper": (_DRAWS,),
-    "weighted_risk_upper": (_DRAWS,),
-    "correlated_risk_upper": (_DRAWS, _STATIONARY),
-}
-"""What is needed because of the formula, at an independent prior; another price replaces what saw none of the rows."""
 
 _ABOUT_THE_WORLD = {RECORDS, _LAW, _NOISE}
 """What no file and no program shows."""
@@ -96,10 +77,7 @@ _DECLARING = ("the caller", "whoever", "nobody")
 
 
 def needed(
-    prefix: str,
-    formula: str,
-    name: str,
-    inputs: Mapping[str, Any],
+    prefix: str, formula: str, name: str, inputs: Mapping[str, Any]
 ) -> set[str]:
     """The hypotheses of a formula at a price, for a certificate of this name and with these inputs."""
     own = set(OF_FORMULA[formula])
@@ -137,7 +115,7 @@ def never_shown_of_a_chain(
 ) -> Iterable[str]:
     """The hypotheses that must be called unproved where what is certified came from a Langevin chain."""
     clipped = sampler.get("clip_norm") is not None
-    pure = prefix in _PURE or formula in _PURE_FORMULAS
+    pure = prefix in _PURE or NEEDED[formula] == "private"
     if pure or (prefix == "private_" and not clipped):
         yield _STATIONARY
     if pure and clipped:
@@ -169,8 +147,18 @@ def unknown(record: Fields) -> list[str]:
     known = _OF_THE_INPUTS.union(
         *OF_FORMULA.values(), *OF_PRICE.values()
     )
-    names = [one.name for one in record.hypotheses]
-    return [name for name in names if name not in known]
+    return [
+        name
+        for name in [one.name for one in record.hypotheses]
+        if name not in known
+    ]
+
+
+def units(record: Fields) -> set[str]:
+    """What the records are that a certificate takes to be independent."""
+    return {
+        one.unit for one in record.hypotheses if one.name == RECORDS
+    }
 
 
 def standings(record: Fields) -> dict[str, str]:

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 
 from flint import arb  # pyright: ignore[reportMissingImports]
 
-from pacdp.verify import needs
 from pacdp.verify.arithmetic import ball, total
 from pacdp.verify.claim import Fields, exactly, require, same
 from pacdp.verify.files import Folder
+from pacdp.verify.needs import KEPT, KNOWN_BATCHES, standings
 from pacdp.verify.plan import noises
 
 PAYING = "sum_contributions"
@@ -26,7 +26,7 @@ def check_norms(f: Folder) -> None:
     sampler = header.sampler
     kept = f.stored.tensors.get("trace.squared_norms")
     require(
-        sampler.get("clip_norm") is None
+        sampler["clip_norm"] is None
         and sampler.kind in ("SGLD", "SGHMC", "EntropySGD"),
         "the sampler's steps are no sums of gradients, as they are, with noise",
     )
@@ -38,8 +38,7 @@ def check_norms(f: Folder) -> None:
         f.stored.traced("squared_norms").ravel(),
         noises(sampler, header.step),
     )
-    paying = (one for one in f.certificates if PAYING in one.inputs)
-    for made in paying:
+    for made in (one for one in f.certificates if PAYING in one.inputs):
         said = exactly(made.inputs.sum_contributions)
         require(
             whole * (1 - 1e-9) <= said <= whole * (1 + 1e-5),
@@ -53,7 +52,7 @@ def _check_paying(f: Folder, made: Fields) -> None:
     header = f.header
     report = f.report
     name = made.name
-    people = header.get("people")
+    people = header["people"]
     count = header.n
     unit = "example"
     if people:
@@ -62,19 +61,19 @@ def _check_paying(f: Folder, made: Fields) -> None:
     records = report.n, report.unit, report.examples or report.n
     same("what is certified", records, (count, unit, header.n))
     same(f"n of {name}", made.inputs.n, count)
-    grid = [float(word) for word in made.inputs.sum_orders.split(",")]
     require(
-        grid == _ORDERS and "sum_weights" not in made.inputs,
+        [float(word) for word in made.inputs.sum_orders.split(",")]
+        == _ORDERS
+        and "sum_weights" not in made.inputs,
         f"{name} has other orders than those that were fixed before any run",
     )
-    standing = needs.standings(made)
+    standing = standings(made)
     require(
-        standing.get(needs.KNOWN_BATCHES) != "proved"
-        or every_record(header),
+        standing.get(KNOWN_BATCHES) != "proved" or every_record(header),
         f"{name} takes every record for in every batch, and the settings draw batches",
     )
     require(
-        standing.get(needs.KEPT) != "proved",
+        standing.get(KEPT) != "proved",
         f"{name} takes the norms of all records for proved, and a sum shows no record",
     )
 
@@ -92,12 +91,14 @@ def realised_contributions(
         all(norm >= 0.0 for norm in norms),
         "a norm is negative or no number",
     )
-    steps = zip(norms, noises, strict=True)
-    return total(ball(norm) / ball(noise) ** 2 for norm, noise in steps)
+    return total(
+        ball(norm) / ball(noise) ** 2
+        for norm, noise in zip(norms, noises, strict=True)
+    )
 
 
 def every_record(header: Fields) -> bool:
     """Whether every record is in every batch of the chain."""
     sampler = header.sampler
-    every = bool(sampler.get("every_record", False))
+    every = bool(sampler["every_record"])
     return every and sampler.batch_size == header.n

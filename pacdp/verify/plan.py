@@ -1,17 +1,13 @@
-"""The mechanisms that a run's settings plan, whether these ran, and what a budget leaves of them."""
+"""The mechanisms that a run's settings plan, whether these ran, and what was spent of a private run's budget."""
 
-import math
-from collections import Counter
+from collections.abc import Callable
+from math import sqrt
 from typing import Any
 
-from pacdp.verify.claim import Fields, Unchecked, Wrong, require
-from pacdp.verify.events import (
-    Step,
-    noise_of_all,
-    steps_in_order,
-    steps_of,
-)
-from pacdp.verify.loss import private
+from pacdp.verify.claim import Fields, Unchecked, require, same
+from pacdp.verify.events import Step, noise_of_all, steps_of
+from pacdp.verify.files import Folder
+from pacdp.verify.loss import private, require_private
 
 
 def length(run: Fields, n: int) -> int:
@@ -20,13 +16,9 @@ def length(run: Fields, n: int) -> int:
     return max(1, round(batches / run.sampler.get("inner_steps", 1)))
 
 
-def steps_of_chain(
-    sampler: Fields,
-    n: int,
-    steps: int,
-) -> list[Step]:
+def steps_of_chain(sampler: Fields, n: int, steps: int) -> list[Step]:
     """What so many steps of clipped SGLD or Entropy-SG(L)D add: noise (K/C) √(2/(τ h)), at sample rate K/n."""
-    clip = sampler.get("clip_norm") or 0.0
+    clip = sampler["clip_norm"] or 0.0
     require(
         clip and sampler.kind in ("SGLD", "EntropySGD"),
         "the sampler's steps are no private mechanisms",
@@ -55,7 +47,7 @@ def noises(sampler: Fields, steps: int) -> list[float]:
     friction = sampler.get("friction", 1.0)
     return [
         sampler.batch_size
-        * math.sqrt(
+        * sqrt(
             2 * friction / (sampler.tau * t**cooling * size * t**-decay)
         )
         for t in places
@@ -63,9 +55,7 @@ def noises(sampler: Fields, steps: int) -> list[float]:
 
 
 def require_same(
-    said: list[Step],
-    expected: list[Step],
-    slack: float = 0.002,
+    said: list[Step], expected: list[Step], slack: float = 0.002
 ) -> None:
     """As many mechanisms at the same rates, each with as much noise, or a little less, than the settings give."""
     require(
@@ -86,28 +76,21 @@ def require_same(
 
 
 def planned_steps(
-    header: Fields,
-    run: Fields,
-    n: int | None,
+    header: Fields, run: Fields, n: int | None
 ) -> list[Step]:
     """All steps that a private run's configuration plans; its header has to say the same."""
     sampling = run.sampling
     mechanism = header.settings.mechanism
-    repeated = {
-        name: sampling[name]
-        for name in ("sample_rate", "steps", "clip_norm")
-    }
-    for name, value in (*repeated.items(), *header.public.items()):
-        require(
-            mechanism[name] == value,
-            f"the header's {name} is not that of its run",
-        )
-    made = steps_in_order(header.event)
+    batch = mechanism.expected_batch_size
+    made = steps_of(header.event)
+    said = {name: mechanism[name] for name in header.public}
+    same("what the header calls public", header.public, said)
+    for name in ("sample_rate", "steps", "clip_norm"):
+        same(f"the header's {name}", mechanism[name], sampling[name])
     require(
         header.step == len(header.chosen) == len(made),
         "the header's number of steps is not that of its run",
     )
-    batch = mechanism.expected_batch_size
     size = sampling.public_size or n
     require(
         not size
@@ -118,9 +101,7 @@ def planned_steps(
 
 
 def steps_by_settings(
-    made: list[Step],
-    run: Fields,
-    batch: float,
+    made: list[Step], run: Fields, batch: float
 ) -> list[Step]:
     """All steps that a private run's configuration plans; those made are the beginning of them.
 
@@ -153,7 +134,7 @@ def steps_by_settings(
 
 def _with_count(run: Fields, noise: float) -> float:
     """Of a sum and, where a quantile of the norms is followed, the count: 1/σ² = 1/z² + 1/(2σ_b)²."""
-    count = run.sampling.get("count_noise")
+    count = run.sampling["count_noise"]
     return noise_of_all([noise, 2 * count]) if count else noise
 
 
@@ -176,42 +157,35 @@ def _noise_for_the_budget(made: list[Step], run: Fields) -> float:
 
 
 def _noises_of_dpsgld(
-    made: list[Step],
-    run: Fields,
-    batch: float,
+    made: list[Step], run: Fields, batch: float
 ) -> list[float]:
     """By the step sizes h: √(2hT), or √(v/h) q/(d C), or, tempered, (K/C) √(2T/h)."""
     method = run.method
     sampling = run.sampling
     clip = sampling.clip_norm
+    rate = sampling.sample_rate
     sizes = [
         method.step_size
         * (1 + t / method.decay_offset) ** -method.decay
         for t in range(sampling.steps)
     ]
-    match method.convention:
-        case "gradient-slot":
-            return [
-                _with_count(
-                    run, math.sqrt(2 * size * method.temperature)
-                )
-                for size in sizes
-            ]
-        case "parameter-slot":
-            scale = sampling.sample_rate / method.drift / clip
-            return [
-                math.sqrt(method.noise / size) * scale for size in sizes
-            ]
-        case "tempered":
-            noise = math.sqrt(2 * method.temperature / sizes[0])
-            first = batch / clip * noise or made[0].noise
-            return [
-                first * math.sqrt(sizes[0] / size) for size in sizes
-            ]
-        case convention:
-            raise Wrong(
-                f"this checker knows no {convention!r} of DP-SGLD"
+    first = sizes[0]
+    noise_at: dict[str, Callable[[float], float]] = {
+        "gradient-slot": lambda size: _with_count(
+            run, sqrt(2 * size * method.temperature)
+        ),
+        "parameter-slot": lambda size: (
+            sqrt(method.noise / size) * rate / method.drift / clip
+        ),
+        "tempered": lambda size: (
+            (
+                batch / clip * sqrt(2 * method.temperature / first)
+                or made[0].noise
             )
+            * sqrt(first / size)
+        ),
+    }
+    return [noise_at[method.convention](size) for size in sizes]
 
 
 def relation(run: Fields) -> tuple[float, bool]:
@@ -222,33 +196,31 @@ def relation(run: Fields) -> tuple[float, bool]:
     if "budget" not in run:
         return 1e-5, True  # a chain
     budget = run.budget
-    replaced = budget.adjacency == "replace-one"
-    return budget.delta, replaced or not run.sampling.public_size
+    return (
+        budget.delta,
+        budget.adjacency == "replace-one"
+        or not run.sampling.public_size,
+    )
 
 
 def steps_paid_for(
-    event: Any,
-    made: int,
-    planned: list[Step],
-    run: Fields,
+    event: Any, made: int, planned: list[Step], run: Fields
 ) -> list[Step]:
     """The mechanisms that a certificate pays for: those made, and those that the budget has left of the plan."""
-    count = sum(steps_of(event).values())
-    paid = planned[:count]
-    require(
-        made <= count <= len(planned),
-        f"{count} steps are paid for, {made} were made and {len(planned)} planned",
-    )
-    require(
-        count == made or affordable(paid, run) is not False,
-        f"{count} steps are paid for, and the budget ends the run before",
-    )
+    count = len(steps_of(event))
+    all_of_them = len(planned)
     more = planned[: count + 1]
+    odd = f"{count} steps are paid for, {made} were made and {all_of_them} planned"
+    require(made <= count <= all_of_them, odd)
     require(
-        count == len(planned) or not affordable(more, run, share=0.99),
-        f"{count} steps are paid for, and the run was to make more",
+        count == made or affordable(planned[:count], run) is not False,
+        f"{odd}, and the budget ends the run before",
     )
-    return paid
+    require(
+        count == all_of_them or not affordable(more, run, share=0.99),
+        f"{odd}, and the run was to make more",
+    )
+    return planned[:count]
 
 
 def affordable(
@@ -256,6 +228,96 @@ def affordable(
 ) -> bool | None:
     """Whether steps keep to a share of the run's epsilon; None where that is undecided."""
     budget = run.budget
-    replaced = budget.adjacency == "replace-one"
-    epsilon = share * budget.epsilon
-    return private(Counter(steps), epsilon, budget.delta, replaced)
+    return private(
+        steps,
+        share * budget.epsilon,
+        budget.delta,
+        budget.adjacency == "replace-one",
+    )
+
+
+def check_mechanism(f: Folder) -> None:
+    """Budget, noise and ledger are the same in header, configuration and result; the event is add-remove."""
+    header = f.header
+    run = f.run
+    in_header = dict(header.settings.mechanism.budget)
+    in_header.pop("kind", None)
+    same("the header's budget", in_header, run.budget)
+    same("the header's adjacency", header.adjacency, "add-remove")
+    seeded = run.reproducible
+    source = "SeededRandomness" if seeded else "SystemRandomness"
+    same("the header's source of noise", header.randomness, source)
+    said = f.result.part("privacy") if f.result else {}
+    expected = {
+        "adjacency": "replace-one"
+        if relation(run)[1]
+        else run.budget.adjacency,
+        "delta": run.budget.delta,
+        "counted": header.ledger is not None,
+        "units": f.report["n"],
+    }
+    for name, one in expected.items():
+        if one is not None:
+            same(f"the result's {name}", said.get(name, one), one)
+    require(
+        "noise" not in said or (said["noise"] == "secret") != seeded,
+        f"the result calls the noise {said.get('noise')!r}, and it is of {source}",
+    )
+    if header.ledger is not None:
+        raise Unchecked(
+            "the ledger that counted the run's steps is not in the folder; the rest agrees"
+        )
+
+
+def check_spent(f: Folder) -> None:
+    """The epsilon of the last row, and of the result, is what ran; what was spent is within the budget."""
+    made = steps_of(f.header.event)
+    result = f.result
+    if f.rows:
+        row = f.rows[-1]
+        _check_epsilon(f, made, row.step, row.epsilon, row.delta)
+    if result is None:
+        return
+    spent = result.privacy
+    budget = f.run.budget
+    same("the result's epsilon", spent.epsilon, spent.upper)
+    _check_epsilon(f, made, result.steps, spent.upper, spent.delta)
+    if "of_budget" not in spent:
+        raise Unchecked(
+            "the result is of an earlier version, which took the number of records for private"
+        )
+    own = spent.of_budget
+    ran = made[: result.steps]
+    same("what the budget counts", own.adjacency, budget.adjacency)
+    require(
+        own.epsilon <= budget.epsilon
+        and private(
+            ran,
+            own.epsilon,
+            spent.delta,
+            own.adjacency == "replace-one",
+        )
+        is not False,
+        f"epsilon {own.epsilon!r} of the budget is not what was spent, or more than there is",
+    )
+
+
+def _check_epsilon(
+    f: Folder,
+    made: list[Step],
+    steps: int,
+    epsilon: float,
+    delta: float,
+) -> None:
+    """What ran is private at this epsilon, and not at 5% less."""
+    what = f"epsilon {epsilon!r} at delta {delta!r} after {steps} steps"
+    planned, replaced = relation(f.run)
+    ran = made[:steps]
+    require(steps <= len(made), f"{what} is said, and {len(made)} ran")
+    require(
+        delta == planned and affordable(ran, f.run) is not False,
+        f"{what} is not within the budget",
+    )
+    less = epsilon and private(ran, 0.95 * epsilon, delta, replaced)
+    require(not less, f"{what} is more than what ran costs")
+    require_private(what, ran, epsilon, delta, replaced)

@@ -1,9 +1,10 @@
 """A report on predictions: its ledger, the rows that its certificates carry, and counts that must add up."""
 
-from flint import arb  # pyright: ignore[reportMissingImports]
+from collections.abc import Callable, Iterator
+from typing import Any
 
-from pacdp.verify import needs, remarks
-from pacdp.verify.arithmetic import total
+from pacdp.verify import remarks
+from pacdp.verify.arithmetic import ZERO, total
 from pacdp.verify.claim import (
     Fields,
     Unchecked,
@@ -15,7 +16,8 @@ from pacdp.verify.claim import (
     same,
     without_unit,
 )
-from pacdp.verify.measured import SHARED, same_rows
+from pacdp.verify.measured import SHARED, mean_of, sizes
+from pacdp.verify.needs import require_named, standings, units
 from pacdp.verify.selfcertified import SUM, shares_of
 
 ROUTE = "predictions"
@@ -28,10 +30,10 @@ _CALLED = {
 }
 """What the certificates of a row bound, above and below, where they call it by another name."""
 _PARTITIONS = {
-    "recall": ("error on class ", "upper_by"),
-    "groups": ("error in group ", "upper_by"),
-    "precision": ("precision of class ", "lower_by"),
-    "false-alarms": ("false-alarm rate of class ", "upper_by"),
+    "recall": ("error on class ", "upper"),
+    "groups": ("error in group ", "upper"),
+    "precision": ("precision of class ", "lower"),
+    "false-alarms": ("false-alarm rate of class ", "upper"),
 }
 """Families whose parts hold every example: how their rows begin, and the end that counts errors."""
 _GIVEN = ("error", "losses", "groups")
@@ -54,25 +56,58 @@ def _data(_: Fields) -> None:
     )
 
 
+def _of_family(report: Fields, family: str) -> list[Fields]:
+    return [
+        row for row in report.details.statements if row.family == family
+    ]
+
+
+def _ends(rows: list[Fields]) -> Iterator[tuple[Fields, str, int]]:
+    """Both ends of every row, and the places of the certificates behind them."""
+    for row in rows:
+        for end in ("upper", "lower"):
+            place = getattr(row, f"{end}_by")
+            require(
+                (getattr(row, end) is None) == (place is None),
+                f"the {end} end of {row.quantity} and its certificate are not both there",
+            )
+            if place is not None:
+                yield row, end, place
+
+
+def _parts(report: Fields, family: str, of: str) -> list[Fields]:
+    """The inputs of the certificates that count the errors of a family's parts."""
+    begins, counting = _PARTITIONS[family]
+    return [
+        report.certificates[place].inputs
+        for row, end, place in _ends(_of_family(report, family))
+        if (row.of, end) == (of, counting)
+        and row.quantity.startswith(begins)
+    ]
+
+
+def _counted(parts: list[Fields]) -> bool:
+    return all("k" in one for one in parts)
+
+
 def _remarks(report: Fields) -> None:
     """What names and counts show to be odd is remarked on."""
-    rows = report.details.statements
     errors = _of_family(report, "error")
     due = [
-        *remarks.of_names("models", (repr(one.of) for one in errors))
+        *remarks.of_names("models", [repr(one.of) for one in errors])
     ]
+    quantities = [row.quantity for row in report.details.statements]
     for kind, begins in _NAMED.items():
-        said = (row.quantity for row in rows)
-        names = (
+        names = [
             one.removeprefix(begins)
-            for one in said
+            for one in quantities
             if one.startswith(begins)
-        )
+        ]
         due += remarks.of_names(kind, names)
     for row in errors:
         whole = report.certificates[row.upper_by].inputs
         parts = _parts(report, "groups", row.of)
-        if all("k" in one for one in (whole, *parts)):
+        if _counted([whole, *parts]):
             due += remarks.of_groups(row.of, whole, parts)
     if report.not_applicable:
         due = []  # some rows are not there
@@ -85,32 +120,29 @@ def _paid(report: Fields) -> None:
     The entry that pays for a certificate is that of the rows which it is behind.
     """
     ledger = report.details.budget
-    payers = dict[int, str]()
     about(
-        "the ledger's total",
-        ledger.total,
-        exactly(report.failure_prob),
+        "the ledger's total", ledger.total, exactly(report.failure_prob)
     )
-    entries = shares_of(ledger)
-    for row in report.details.statements:
-        for place in {row.upper_by, row.lower_by} - {None}:
-            family = payers.setdefault(place, row.family)
-            same(f"what pays for {row.quantity}", row.family, family)
+    payers = dict[int, str]()
+    for row, _, place in _ends(report.details.statements):
+        family = payers.setdefault(place, row.family)
+        same(f"what pays for {row.quantity}", row.family, family)
     require(
         sorted(payers) == list(range(len(report.certificates))),
         "a certificate is behind no row, and nothing pays for it",
     )
-    spent = {name: list[arb]() for name in entries}
+    entries = shares_of(ledger)
+    spent = dict.fromkeys(entries, ZERO)
     for place, family in payers.items():
-        made = report.certificates[place]
         require(
             family in entries, f"the ledger has no entry for {family}"
         )
+        made = report.certificates[place]
         if made.name != _GAP:
-            spent[family].append(exactly(made.failure_prob))
+            spent[family] += exactly(made.failure_prob)
     for name, amount in entries.items():
         require(
-            total(spent[name]) <= amount * SUM,
+            spent[name] <= amount * SUM,
             f"certificates of {name} may fail more often than {float(amount)!r}, which the ledger has",
         )
     idle = entries.keys() - set(payers.values())
@@ -121,70 +153,58 @@ def _paid(report: Fields) -> None:
 
 
 def _rows(report: Fields) -> None:
-    """Both ends of every row, and what was measured, follow from the certificates that it names."""
-    for row in report.details.statements:
-        for end in ("upper", "lower"):
-            place = row[f"{end}_by"]
-            require(
-                (row[end] is None) == (place is None),
-                f"the {end} end of {row.quantity} and its certificate are not both there",
+    """Both ends of every row, and what was measured, follow from the certificates that it names.
+
+    An upper end is the certificate's value; a lower end is that of what one minus the quantity is at most.
+    """
+    for row, end, place in _ends(report.details.statements):
+        made = report.certificates[place]
+        called = f"{row.quantity} of {row.of}"
+        low, high = map(exactly, row.range)
+        width = high - low
+        share = exactly(
+            made.terms[row.term] if row.term else made.value
+        )
+        mean = _mean(row, made)
+        above, below = _measures(row)
+        names = {above, row.quantity}
+        what = f"the {end} end of {called}"
+        if end == "upper":
+            agree(what, row.upper, low + width * share)
+        else:
+            agree(what, -number(row.lower), width * share - high)
+            names = {below, *(f"1 - {name}" for name in names)}
+        _check_same(row, made, report.unit, names)
+        if mean is not None:
+            about(
+                f"the measured {called}",
+                row.measured,
+                low + width * (mean if end == "upper" else 1 - mean),
             )
-            if place is not None:
-                made = report.certificates[place]
-                _check_end(row, made, end == "upper", report.unit)
-
-
-def _check_end(
-    row: Fields,
-    made: Fields,
-    upper: bool,
-    unit: str,
-) -> None:
-    """An upper end is the certificate's value; a lower end is that of what one minus the quantity is at most."""
-    called = f"{row.quantity} of {row.of}"
-    low, high = (exactly(end) for end in row.range)
-    above, below = _measures(row)
-    share = exactly(made.terms[row.term] if row.term else made.value)
-    mean = _mean(row, made)
-    names = {above, row.quantity}
-    if upper:
-        exact = low + (high - low) * share
-        agree(f"the upper end of {called}", row.upper, exact)
-    else:
-        exact = high - (high - low) * share
-        agree(f"the lower end of {called}", -number(row.lower), -exact)
-        names = {below, *(f"1 - {name}" for name in names)}
-    _check_same(row, made, unit, names)
-    if mean is not None:
-        exact = low + (high - low) * (mean if upper else 1 - mean)
-        about(f"the measured {called}", row.measured, exact)
 
 
 def _check_same(
-    row: Fields,
-    made: Fields,
-    unit: str,
-    names: set[str],
+    row: Fields, made: Fields, unit: str, names: set[str]
 ) -> None:
     """They are about one model, one quantity, and as many records where these are counted.
 
     A loss that was given as such is called as whoever gave it does, be that "error" or "Brier risk".
     """
-    n = row.n if row.term else made.inputs.get("n", row.n)
-    what = f"what the certificate of {row.quantity} is about"
-    same(what, (made.of, n), (row.of, row.n))
+    same(
+        f"what the certificate of {row.quantity} is about",
+        (made.of, row.n if row.term else made.inputs.get("n", row.n)),
+        (row.of, row.n),
+    )
     said = _plain(without_unit(made.measures, unit))
     require(
-        {_plain(name) for name in names}
-        & {said, said.removeprefix("weighted ")},
+        {said, said.removeprefix("weighted ")}
+        & set(map(_plain, names)),
         f"{row.quantity} rests on a certificate of {made.measures!r}",
     )
-    for one in made.hypotheses:
-        if one.name == needs.RECORDS:
-            same(f"the unit of {row.quantity}", one.unit, unit)
+    for one in units(made):
+        same(f"the unit of {row.quantity}", one, unit)
     if made.name == "new_examples_betting" and row.family in _GIVEN:
-        ranged = ["losses within their range"]
-        needs.require_named(ranged, needs.standings(made))
+        require_named(["losses within their range"], standings(made))
 
 
 def _plain(name: str) -> str:
@@ -192,23 +212,16 @@ def _plain(name: str) -> str:
     return name.replace("0-1 risk", "error")
 
 
-def _mean(row: Fields, made: Fields) -> arb | None:
+def _mean(row: Fields, made: Fields) -> Any:
     """The mean that the certificate was made from; None where it has none."""
-    inputs = made.inputs
-    if row.term:
-        place = int(row.term.removeprefix("gap_"))
-        names = ("counts", "corrects", "mean_confidences")
-        count, correct, confidence = (
-            exactly(float(inputs[name].split(",")[place]))
-            for name in names
-        )
-        return abs(correct / count - confidence)
-    if "k" in inputs:
-        return inputs.k / arb(inputs.n)
-    said = inputs.get("risk", inputs.get("calibration_error"))
-    if made.name == _GAP:
-        said = made.terms.empirical_gap
-    return None if said is None else exactly(said)
+    if not row.term:
+        return mean_of(made)
+    place = int(row.term.removeprefix("gap_"))
+    count, correct, confidence = (
+        exactly(float(made.inputs[name].split(",")[place]))
+        for name in ("counts", "corrects", "mean_confidences")
+    )
+    return abs(correct / count - confidence)
 
 
 def _measures(row: Fields) -> tuple[str, str]:
@@ -230,19 +243,16 @@ def _measures(row: Fields) -> tuple[str, str]:
         return _CALLED[said]
     if said.startswith("top-"):
         return said, said.replace("error", "accuracy")
-    for error, right in _COMPLEMENTS.items():
-        if said.startswith(error):
-            return said, said.replace(error, right, 1)
-        if said.startswith(right):
-            return said, said.replace(right, error, 1)
+    for pair in _COMPLEMENTS.items():
+        for one, other in (pair, pair[::-1]):
+            if said.startswith(one):
+                return said, said.replace(one, other, 1)
     return said, f"1 - {said}"
 
 
 def _counts(report: Fields) -> None:
     """Rows count the records that there are, plain errors are among what was measured, parts add up to the whole."""
     n = report.n
-    if report.unit == "example":
-        same("the number of examples", report.examples, n)
     most = max(row.n for row in report.details.statements)
     require(
         most <= n <= report.examples,
@@ -258,50 +268,28 @@ def _counts(report: Fields) -> None:
                 or (whole.of, "bound", "zero-one") in measured,
                 f"the error of {whole.of} is not among what was measured",
             )
-            _check_parts(report, whole.of, made.inputs)
+            for family in _PARTITIONS:
+                parts = _parts(report, family, whole.of)
+                if parts and _counted(parts):
+                    _check_parts(report, family, parts, made.inputs)
 
 
-def _check_parts(report: Fields, of: str, own: Fields) -> None:
+def _check_parts(
+    report: Fields, family: str, parts: list[Fields], own: Fields
+) -> None:
     """Errors on all classes, in all groups, and among all predictions, add up to the errors on all examples."""
-    for family in _PARTITIONS:
-        parts = _parts(report, family, of)
-        if not parts or not all("k" in one for one in parts):
-            continue
-        times = 1
-        # an example is none of all classes but one
-        if family == "false-alarms":
-            times = len(parts) - 1
-        errors, size = (
-            sum(one[key] for one in parts) for key in ("k", "n")
-        )
-        whole_size = own.n * times
-        require(
-            (errors, size) == (own.k, whole_size)
-            or (report.not_applicable and errors <= own.k),
-            f"{family} count {errors} errors of {size}, and on all examples there are {own.k} of {whole_size}",
-        )
-
-
-def _of_family(report: Fields, family: str) -> list[Fields]:
-    return [
-        one for one in report.details.statements if one.family == family
-    ]
-
-
-def _parts(
-    report: Fields,
-    family: str,
-    of: str,
-) -> list[Fields]:
-    """The inputs of the certificates that count the errors of a family's parts."""
-    begins, end = _PARTITIONS[family]
-    return [
-        report.certificates[row[end]].inputs
-        for row in _of_family(report, family)
-        if row.of == of
-        and row.quantity.startswith(begins)
-        and row[end] is not None
-    ]
+    errors = sum(one.k for one in parts)
+    size = sum(one.n for one in parts)
+    whole = own.n
+    if (
+        family == "false-alarms"
+    ):  # an example is none of all classes but one
+        whole *= len(parts) - 1
+    require(
+        (errors, size) == (own.k, whole)
+        or (report.not_applicable and errors <= own.k),
+        f"{family} count {errors} errors of {size}, and on all examples there are {own.k} of {whole}",
+    )
 
 
 def _complete(report: Fields) -> None:
@@ -321,14 +309,17 @@ def _complete(report: Fields) -> None:
         missing = models - there or "a model"
         require(whole, f"{family} has no rows of {missing}")
         if family == "recall":
-            kinds = [row.quantity.split(" ")[0] for row in rows]
-            recalls, errors = map(kinds.count, ("recall", "error"))
+            recalls, errors = map(
+                [row.quantity.split(" ")[0] for row in rows].count,
+                ("recall", "error"),
+            )
             same("the number of rows of recall", recalls, errors)
-        parts = list[Fields]()
-        for of in models if family in _PARTITIONS else ():
-            parts += _parts(report, family, of)
-        counted = all("k" in part for part in parts)
-        if family in ("top-k", "losses", "bins") or not counted:
+        shown = family not in ("top-k", "losses", "bins")
+        if family in _PARTITIONS:
+            shown = all(
+                _counted(_parts(report, family, of)) for of in models
+            )
+        if not shown:
             left.append(family)
     if left:
         raise Unchecked(
@@ -347,23 +338,19 @@ def _gaps(report: Fields) -> None:
             if row.of == gap.of and row.upper_by != place
         ]
         for end in ("upper", "lower"):
-            ends = ", ".join(repr(float(row[end])) for row in rows)
             same(
                 f"the {end} ends of groups",
                 gap.inputs[f"{end}s"],
-                ends,
+                ", ".join(repr(float(row[end])) for row in rows),
             )
-        behind = {row.upper_by for row in rows} | {
-            row.lower_by for row in rows
-        }
-        failing = [
-            report.certificates[one].failure_prob for one in behind
-        ]
-        exact = total(map(exactly, failing))
+        exact = total(
+            exactly(report.certificates[one].failure_prob)
+            for one in {one for *_, one in _ends(rows)}
+        )
         about("what the groups fail with", gap.failure_prob, exact)
 
 
-OF_PREDICTIONS = {
+OF_PREDICTIONS: dict[str, Callable[[Fields], object]] = {
     "failure probability of everything together": _paid,
     "rows": _rows,
     "counts": _counts,
@@ -371,7 +358,7 @@ OF_PREDICTIONS = {
     "gaps": _gaps,
     "remarks": _remarks,
     "the data": _data,
-    "numbers of rows": same_rows,
+    "numbers of rows": sizes,
     **SHARED,
 }
 """What is asked of a report on predictions."""

@@ -47,19 +47,19 @@ def recount(
     if not isinstance(given, tuple):
         given = given.inputs, given.labels, given.people
     examples = Examples(*given)
-    found = [judged("recount", "rows", _check_rows, r, examples)]
+    found = judged("recount", {"rows": _check_rows}, r, examples)
     if model is None:
         return found
     network = called(model)
-    if stored.header.get("kind") == COMPRESSION and is_learner(network):
+    if stored.header["kind"] == COMPRESSION and is_learner(network):
         return found + rerun(stored, network, examples)
-    counted = r, stored, network, examples
-    found.append(judged("recount", "errors", _check_errors, *counted))
+    errors = {"errors": _check_errors}
+    found += judged("recount", errors, r, examples, stored, network)
     return found + replay(stored, network, examples)
 
 
 def _check_rows(report: Fields, data: Examples) -> None:
-    said = report.part("rows").get("bound")
+    said = report.part("rows")["bound"]
     if said is None:
         raise Unchecked("the report does not name its rows")
     if not said.digest.startswith(f"{ROWS}:"):
@@ -74,7 +74,7 @@ def _check_rows(report: Fields, data: Examples) -> None:
 
 
 def _check_errors(
-    report: Fields, stored: Stored, network: Any, data: Examples
+    report: Fields, data: Examples, stored: Stored, network: Any
 ) -> None:
     said = {
         one.of: one.errors
@@ -92,11 +92,7 @@ def _check_errors(
         same(f"the number of errors of {name}", count, found)
 
 
-def count_errors(
-    network: Any,
-    stored: Stored,
-    data: Examples,
-) -> int:
+def count_errors(network: Any, stored: Stored, data: Examples) -> int:
     """Examples whose own class has not the largest output; a tie is an error. With a checkpoint, at its weights."""
     import torch
 

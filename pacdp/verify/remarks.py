@@ -51,8 +51,12 @@ def of_names(kind: str, names: Iterable[str]) -> Iterator[str]:
     """The first two names, as Python writes them, that differ by a space, by case or by the form of a letter alone."""
     first = dict[str, str]()
     for name in names:
-        plain = unicodedata.normalize("NFKC", name).casefold()
-        other = first.setdefault("".join(plain.split()), name)
+        other = first.setdefault(
+            "".join(
+                unicodedata.normalize("NFKC", name).casefold().split()
+            ),
+            name,
+        )
         if other != name:
             yield (
                 f"the {kind} {other} and {name} differ by a space or by case alone, and count as two: if they are one, "
@@ -73,9 +77,12 @@ def of_groups(
         whole: the number k of errors on all n examples.
         parts: those of each group.
     """
-    pure = all(one.k in (0, one.n) for one in parts)
-    ways = log_choose(whole.n, whole.k).exp()
-    if parts and pure and arb(2) ** len(parts) < 1e-6 * ways:
+    if (
+        parts
+        and all(one.k in (0, one.n) for one in parts)
+        and arb(2) ** len(parts)
+        < 1e-6 * log_choose(whole.n, whole.k).exp()
+    ):
         yield (
             f"in every group {model} errs always or never: if groups were made from the errors, their rows say "
             "nothing, since groups must be settled beforehand"

@@ -11,10 +11,11 @@ records are taken again at such a state, by torch alone, and
 The noise is not drawn again, so that nothing is taken from the generator that drew it.
 """
 
-import math
+from math import exp, sqrt
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 from pacdp.verify.claim import (
     CANNOT,
@@ -34,50 +35,40 @@ _FEWEST = 2000
 
 
 def replay(
-    stored: Stored,
-    network: Any,
-    data: Examples,
+    stored: Stored, network: Any, data: Examples
 ) -> list[Statement]:
     """Statements on the steps that the checkpoint keeps; none where it keeps no norms."""
     if "trace.squared_norms" not in stored.tensors:
         return []
     sampler = stored.header.sampler
-    moved = list[np.ndarray]()
-    every = sampler.get("every_record", False)
-    if not every or sampler.get("clip_norm") is not None:
+    if not sampler["every_record"] or sampler["clip_norm"] is not None:
         why = "batches are drawn by a generator that this checker does not have"
         return [Statement("replay", "norms", CANNOT, why)]
-    names = [name.split(".") for name in stored.tensors]
-    steps = {
-        int(parts[2])
-        for parts in names
-        if parts[1] == "kept" and parts[-1] == "weights"
-    }
     # 0, 3, 15, 63, ...: other steps stand after one of these
-    kept = [step for step in sorted(steps) if step + 1 in steps]
-    kept = [step for step in kept if (step + 1 & step) == 0]
-    norms = f"norms of steps {', '.join(map(str, kept))}"
-    given = stored, network, data, kept, moved
-    return [
-        judged("replay", norms, _check_norms, *given),
-        judged("replay", "noise", _check_noise, stored, moved),
+    kept = [
+        step
+        for step in [4**k - 1 for k in range(32)]
+        if f"trace.kept.{step + 1}.weights" in stored.tensors
     ]
+    moved = list[ndarray]()
+    norms = f"norms of steps {', '.join(map(str, kept))}"
+    checks = {norms: _check_norms, "noise": _check_noise}
+    return judged("replay", checks, stored, moved, kept, network, data)
 
 
 def _check_norms(
     stored: Stored,
+    moved: list[ndarray],
+    kept: list[int],
     network: Any,
     data: Examples,
-    kept: list[int],
-    moved: list[np.ndarray],
 ) -> None:
     """The squared norms of all records' gradients add up to the number that was kept.
 
     What the steps moved beside the gradient is added to the list.
     """
     header = stored.header
-    sampler = stored.header.sampler
-    count = header.part("people").get("count")
+    count = header.part("people")["count"]
     known = data.count if data.people is not None else None
     if count is not None and known is None:
         raise Unchecked(
@@ -85,9 +76,8 @@ def _check_norms(
         )
     same("the number of people", known, count)
     require(kept and kept[0] == 0, "the checkpoint keeps no first step")
-    entropy = sampler.kind == "EntropySGD"
-    inner = sampler.get("inner_steps", 1) if entropy else 1
-    norms = stored.traced("squared_norms")
+    entropy = header.sampler.kind == "EntropySGD"
+    inner = header.sampler.inner_steps if entropy else 1
     for step in kept:
         weights = stored.traced(f"kept.{step}.weights")
         found, gradient = _gradients(
@@ -95,37 +85,38 @@ def _check_norms(
         )
         if not entropy:
             moved.append(_noise(stored, gradient, step))
-        said = norms[step * inner]
+        said = stored.traced("squared_norms")[step * inner]
         require(
             found * (1 - 1e-5) <= said <= found * (1 + 1e-3),
             f"norms of {said} were kept at step {step}, and all records add {found}",
         )
 
 
-def _noise(
-    stored: Stored,
-    gradient: np.ndarray,
-    step: int,
-) -> np.ndarray:
+def _noise(stored: Stored, gradient: ndarray, step: int) -> ndarray:
     """What the step moved beside its gradient, over the deviation √(2κh/τ) that the settings say."""
     s = stored.header.sampler
     after = step + 1
-    traced = stored.traced
     size = s.step_size * after**-s.decay
     heat = s.tau * after ** s.get("cooling", 0.0)
     friction = s.get("friction", 1.0)
-    weights = traced(f"kept.{step}.weights")
+    weights, new = (
+        stored.traced(f"kept.{one}.weights") for one in (step, after)
+    )
+    moved = new - weights
     if s.kind == "SGHMC":
-        was = traced(f"kept.{step}.velocity")
-        moved = traced(f"kept.{after}.velocity") - (1 - friction) * was
-    else:
-        moved = traced(f"kept.{after}.weights") - weights
-    attraction = size / (heat * s.base_std**2)
-    moved = moved + size * gradient + attraction * weights
-    return moved / math.sqrt(2 * friction * size / heat)
+        was, moved = (
+            stored.traced(f"kept.{one}.velocity")
+            for one in (step, after)
+        )
+        moved = moved - (1 - friction) * was
+    moved = moved + size * gradient
+    moved += size / (heat * s.base_std**2) * weights
+    return moved / sqrt(2 * friction * size / heat)
 
 
-def _check_noise(stored: Stored, moved: list[np.ndarray]) -> None:
+def _check_noise(
+    stored: Stored, moved: list[ndarray], *_: object
+) -> None:
     """Its mean square is within six standard deviations of a chi-square's."""
     if stored.header.sampler.kind == "EntropySGD":
         raise Unchecked(
@@ -135,7 +126,7 @@ def _check_noise(stored: Stored, moved: list[np.ndarray]) -> None:
     size = max(1, len(numbers))
     ratio = float(numbers @ numbers) / size
     require(
-        abs(ratio - 1) <= 6 * math.sqrt(2 / size),
+        abs(ratio - 1) <= 6 * sqrt(2 / size),
         f"what {size} numbers moved beside the gradient has {ratio} times the noise's variance",
     )
     if size < _FEWEST:
@@ -145,11 +136,8 @@ def _check_noise(stored: Stored, moved: list[np.ndarray]) -> None:
 
 
 def _gradients(
-    network: Any,
-    weights: np.ndarray,
-    loss: Fields,
-    data: Examples,
-) -> tuple[float, np.ndarray]:
+    network: Any, weights: ndarray, loss: Fields, data: Examples
+) -> tuple[float, ndarray]:
     """Σ over records of ‖what they add to n times the gradient‖², and the gradient as the flat weights lie.
 
     It is the mean over n examples, or over people of the mean over their own. All that a person has stands in one part
@@ -157,7 +145,16 @@ def _gradients(
     """
     import torch
 
-    one_by_one = _gradient_of_one(network, loss)
+    model = network.double().eval()
+    loss_of = _loss(loss)
+
+    def of_one(flat: Any, x: Any, y: Any) -> Any:
+        named = _named(model, flat)
+        outputs = torch.func.functional_call(model, named, (x[None],))
+        return loss_of(outputs.reshape(-1), y)
+
+    gradient = torch.func.grad(of_one)
+    of_each = torch.func.vmap(gradient, in_dims=(None, 0, 0))
     flat = torch.from_numpy(weights)
     whole = 0.0
     added = torch.zeros_like(flat)
@@ -165,9 +162,9 @@ def _gradients(
     for records in np.split(np.arange(data.count), parts[1:]):
         x, y, of = data.of(records)
         owner = torch.from_numpy(of)
-        sizes = torch.from_numpy(np.bincount(of))
+        sizes = torch.bincount(owner)
         share = len(data.inputs) / data.count / sizes[owner]
-        rows = one_by_one(flat, x.double(), y) * share[:, None]
+        rows = of_each(flat, x.double(), y) * share[:, None]
         own = rows.new_zeros(len(sizes), len(weights))
         own.index_add_(0, owner, rows)
         whole += float(own.square().sum())
@@ -175,46 +172,21 @@ def _gradients(
     return whole, (added / len(data.inputs)).numpy()
 
 
-def _gradient_of_one(network: Any, loss: Fields) -> Any:
-    """A function that gives the gradient of every example's loss at flat weights."""
-    import torch
-
-    model = network.double().eval()
-    loss_of = _loss(loss)
-
-    def of_one(
-        weights: Any,
-        x: Any,
-        y: Any,
-    ) -> Any:
-        named = _named(model, weights)
-        outputs = torch.func.functional_call(model, named, (x[None],))
-        return loss_of(outputs.reshape(-1), y)
-
-    return torch.func.vmap(
-        torch.func.grad(of_one), in_dims=(None, 0, 0)
-    )
-
-
 def _named(network: Any, weights: Any) -> dict[str, Any]:
     """The parameters of the network from flat weights; those of a linear layer lie input by input."""
     import torch
 
-    named = dict[str, Any]()
-    start = 0
-    for name, own in network.named_parameters():
+    named = dict(network.named_parameters())
+    sizes = [own.numel() for own in named.values()]
+    same("the number of weights", len(weights), sum(sizes))
+    for (name, own), piece in zip(
+        named.items(), weights.split(sizes), strict=True
+    ):
         layer, _, kind = name.rpartition(".")
-        piece = weights[start : start + own.numel()]
-        start += own.numel()
-        linear = type(network.get_submodule(layer)) is torch.nn.Linear
-        if linear and kind == "weight":
+        named[name] = piece.reshape(own.shape)
+        layer = network.get_submodule(layer)
+        if type(layer) is torch.nn.Linear and kind == "weight":
             named[name] = piece.reshape(own.shape[::-1]).T
-        else:
-            named[name] = piece.reshape(own.shape)
-    require(
-        start == len(weights),
-        f"the network has {start} weights, and the checkpoint {len(weights)}",
-    )
     return named
 
 
@@ -231,7 +203,7 @@ def _loss(said: Fields) -> Any:
             outputs = torch.stack(
                 [torch.zeros_like(outputs[0]), outputs[0]]
             )
-        least = math.exp(-high)
+        least = exp(-high)
         p = outputs.softmax(0).gather(0, label[None])[0]
         return -torch.log(least + (1 - len(outputs) * least) * p)
 

@@ -5,14 +5,20 @@ error and every epsilon. A report on predictions is in ``predicted``, that of ``
 ``selfcertified``.
 """
 
-import argparse
 import json
-import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from argparse import ArgumentParser
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from math import inf
 from pathlib import Path
 from typing import Any
 
-from pacdp.verify import loss, needs
+from pacdp.verify import loss
 from pacdp.verify.certificate import FORMAT as CERTIFICATE
 from pacdp.verify.certificate import check_certificate
 from pacdp.verify.claim import (
@@ -21,19 +27,16 @@ from pacdp.verify.claim import (
     DOES_NOT,
     Fields,
     Statement,
-    all_judged,
     fields,
     judged,
     number,
+    repeats,
     require,
     same,
+    told_beside,
 )
 from pacdp.verify.events import steps_of
-from pacdp.verify.files import (
-    other_format,
-    read_checkpoint,
-    read_json,
-)
+from pacdp.verify.files import other_format, read_checkpoint, read_json
 from pacdp.verify.folder import (
     check_folder,
     proofs_redone,
@@ -45,9 +48,16 @@ from pacdp.verify.measured import (
     bounded,
     held_by_nothing,
 )
+from pacdp.verify.needs import (
+    COVERED,
+    of_the_prior,
+    require_named,
+    standings,
+)
 from pacdp.verify.predicted import OF_PREDICTIONS, ROUTE
 from pacdp.verify.recount import recount
 from pacdp.verify.selfcertified import FORMAT as SELF_CERTIFIED
+from pacdp.verify.selfcertified import ROUTE as SELF_ROUTE
 from pacdp.verify.selfcertified import check_self_certified
 
 FORMAT = "pacdp-certificates/2"
@@ -72,26 +82,20 @@ _ENDS = {
 
 
 def check_path(
-    path: Path,
-    *,
-    data: str | None = None,
-    model: str | None = None,
+    path: Path, *, data: str | None = None, model: str | None = None
 ) -> list[Statement]:
     """All statements of a file of certificates, or of a run's folder."""
-    beside = list[Statement]()
-    redone = set[str]()
     file = path / "certificates.json" if path.is_dir() else path
     report = read_json(file)
-    if path.is_dir():
-        beside = check_folder(path, report)
-        redone = proofs_redone(path, report, beside)
+    beside = check_folder(path, report) if path.is_dir() else []
     if report is None:
         return beside
+    redone = proofs_redone(path, report, beside) if beside else set()
     if data or model:
         stored = read_checkpoint(file.parent / "checkpoint.safetensors")
         beside += recount(report, stored, data, model)
-    form = report.get("format")
-    if form == SELF_CERTIFIED:
+    form = report["format"]
+    if form == SELF_CERTIFIED or report["route"] == SELF_ROUTE:
         return [*check_self_certified(report), *beside]
     if form == CERTIFICATE:
         alone = "no report beside the certificate says what was measured, and of what"
@@ -108,95 +112,88 @@ def check_report(
     ``redone`` names the hypotheses whose proofs were done again from the files beside the report.
     """
     r = fields(report)
-    if r.get("format") != FORMAT:
+    if r["format"] != FORMAT:
         known = f"{FORMAT}, {CERTIFICATE} and {SELF_CERTIFIED}"
-        why = other_format(r.get("format"), known, r.get("provenance"))
+        why = other_format(r["format"], known, r["provenance"])
         return [Statement("report", "format", CANNOT, why)]
     if missing := set(_KEYS.split()) - r.keys():
         why = f"its format has {', '.join(sorted(missing))}, and they are not there"
         return [Statement("report", "format", DOES_NOT, why)]
-    table = r.get("route") == ROUTE
+    table = r.route == ROUTE
     found = list[Statement]()
     for made in r.certificates:
-        privacy = r.get("privacy")
-        for said in check_certificate(made, privacy, redone, not table):
-            subject = f"{made.get('measures')} of {made.get('of')}"
-            new = said._replace(subject=subject) if table else said
-            found.append(new)
-    checks = OF_PREDICTIONS if table else _OF_RUNS
-    found += all_judged("report", checks, r)
+        said = check_certificate(made, r.privacy, redone, not table)
+        if table:
+            subject = f"{made['measures']} of {made['of']}"
+            said = [one._replace(subject=subject) for one in said]
+        found += said
+    found += judged("report", OF_PREDICTIONS if table else _OF_RUNS, r)
     found += _told_beside(r) if table else _of_a_run(r)
     for name, other in r.part("details").part("references").items():
-        for said in check_report(other):
-            found.append(
-                said._replace(subject=f"{name}: {said.subject}")
-            )
+        found += [
+            one._replace(subject=f"{name}: {one.subject}")
+            for one in check_report(other)
+        ]
     return found
 
 
 def _of_a_run(report: Fields) -> list[Statement]:
     """What a chain leaves unproved, every epsilon of a mechanism, what is only told, and that certificates may lack."""
     found = list[Statement]()
-    subject = report.part("subject")
-    if subject.get("sampler"):
-        given = report.certificates, subject, report.examples
-        found.append(
-            judged("report", "hypotheses", require_of_a_chain, *given)
-        )
-    event = report.part("privacy").get("event")
-    spent = {**report.part("details").part("spent"), "event": event}
+    if report.part("subject")["sampler"]:
+        of_a_chain = {"hypotheses": require_of_a_chain}
+        given = report.certificates, report.subject, report.examples
+        found += judged("report", of_a_chain, *given)
+    spent = {
+        **report.part("details").part("spent"),
+        "event": report.part("privacy")["event"],
+    }
     for claim in _epsilons([report, spent]):
-        found.append(judged("report", "epsilon", _epsilon, claim))
+        found += judged("report", {"epsilon": _epsilon}, claim)
     found += _told_beside(report, "prior subject", _ELSEWHERE)
     why = "nothing in the file says whether a certificate was taken out of it"
     return [*found, Statement("report", "completeness", CANNOT, why)]
 
 
 def _told_beside(
-    report: Fields,
-    told: str = "",
-    of_details: str = "references",
+    report: Fields, told: str = "", of_details: str = "references"
 ) -> list[Statement]:
     """What a report says that nothing in it determines, but for what is known to be told, or judged elsewhere."""
     parts = {
         "": (report, f"provenance {told}"),
         "choices.": (dict.get(report, "choices"), "count"),
-        "details.": (report.part("details"), of_details),
+        "details.": (report["details"], of_details),
     }
     names = [
-        f"{where}{name}"
+        where + name
         for where, (part, words) in parts.items()
         for name in (part or Fields()).unasked(words)
         if part[name]
     ]
-    names += held_by_nothing(report)
-    if not names:
-        return []
-    why = f"nothing in the file determines {', '.join(names)}"
-    return [Statement("report", "what is told beside", CANNOT, why)]
+    return told_beside("report", [*names, *held_by_nothing(report)])
 
 
 def _of_the_prior(report: Fields) -> None:
     """Certificates at a price of privacy have a private prior, and say so where its maker saw some rows freely."""
     prior = report.part("prior")
-    source = prior.get("source")
+    source = prior["source"]
     if source == "Private":
         for name in ("adjacency", "status"):
             said = prior.privacy[name]
             same(f"the prior's {name}", said, report.privacy[name])
     for made in report.certificates:
-        standing = needs.standings(made)
+        standing = standings(made)
         if "privacy_notion" in made.inputs:
             same("the prior's source", source, "Private")
-        if needs.COVERED in standing:
+        if COVERED in standing:
             require(
                 source not in ("DataFree", "HeldOut"),
                 f"{made.name} pays for a private prior, and it is {source}",
             )
-            needs.require_named(needs.of_the_prior(prior), standing)
+            require_named(of_the_prior(prior), standing)
 
 
-_OF_RUNS = {
+_OF_RUNS: dict[str, Callable[[Fields], object]] = {
     "certificates agree with it": agrees,
     **SHARED,
     "what is bounded": bounded,
@@ -207,12 +204,10 @@ _OF_RUNS = {
 
 def _epsilons(value: Any) -> Iterator[Fields]:
     """Everything in a report that has an event and an epsilon beside it; nested reports are asked themselves."""
-    parts = value if isinstance(value, list) else list[Any]()
+    parts = value if isinstance(value, list) else []
     if isinstance(value, Mapping):
-        if (
-            isinstance(value.get("event"), Mapping)
-            and _ENDS.keys() & value.keys()
-        ):
+        mechanisms = isinstance(value.get("event"), Mapping)
+        if mechanisms and _ENDS.keys() & value.keys():
             yield fields(value)
         parts = [
             part for name, part in value.items() if name != "references"
@@ -223,22 +218,16 @@ def _epsilons(value: Any) -> Iterator[Fields]:
 
 def _epsilon(claim: Fields) -> None:
     """The event is (ε, δ)-private in both directions for each ε that stands beside it."""
-    steps = sum(steps_of(claim.event).values())
-    same(
-        "the number of mechanisms",
-        claim.get("mechanisms", steps),
-        steps,
-    )
+    steps = len(steps_of(claim.event))
+    repeats("it", claim, mechanisms=steps)
     for name in _ENDS.keys() & claim.keys():
         said = number(claim[name])
         delta = number(claim.delta)
-        replaced = (
-            _ENDS[name] or claim.get("adjacency") == "replace-one"
-        )
+        replaced = _ENDS[name] or claim["adjacency"] == "replace-one"
         ran = steps_of(claim.event)
         if not loss.chosen_on_samples(ran):
             ran = steps_of(claim.event, replaced)
-        if said < math.inf:
+        if said < inf:
             what = f"{name} = {said!r} at delta = {delta!r}"
             loss.require_private(what, ran, said, delta, replaced)
 
@@ -249,7 +238,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns the exit status: 0 where everything follows, 1 if anything does not follow, 2 if there is nothing to read,
     3 if something cannot be checked and all else follows.
     """
-    args = _parser().parse_args(argv)
+    parser = ArgumentParser(prog="pacdp verify", description=__doc__)
+    for name, said in _ARGUMENTS.items():
+        parser.add_argument(name, help=said)
+    parser.add_argument(
+        "--json", action="store_true", help="print JSON"
+    )
+    args = parser.parse_args(argv)
     try:
         found = check_path(
             Path(args.path), data=args.data, model=args.model
@@ -258,13 +253,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise ValueError(
                 "it is neither a file of certificates nor a run's folder"
             )
-    except (
-        OSError,
-        ImportError,
-        RecursionError,
-        MemoryError,
-        *DAMAGED,
-    ) as error:
+    except _UNREADABLE as error:
         print(
             f"pacdp verify: cannot read {args.path}: {type(error).__name__}: {error}"
         )
@@ -280,18 +269,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     return OPEN if CANNOT in verdicts else 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="pacdp verify", description=__doc__
-    )
-    helps = {
-        "path": "a file of certificates, or a run's folder",
-        "--data": "module:callable that returns the bound's inputs, labels and, if known, people",
-        "--model": "module:callable that returns the network, to count its errors on those rows",
-    }
-    for name, said in helps.items():
-        parser.add_argument(name, help=said)
-    parser.add_argument(
-        "--json", action="store_true", help="print JSON"
-    )
-    return parser
+_UNREADABLE = (
+    OSError,
+    ImportError,
+    RecursionError,
+    MemoryError,
+    *DAMAGED,
+)
+_ARGUMENTS = {
+    "path": "a file of certificates, or a run's folder",
+    "--data": "module:callable that returns the bound's inputs, labels and, if known, people",
+    "--model": "module:callable that returns the network, to count its errors on those rows",
+}
+"""What the program is given."""

@@ -9,13 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
-from pacdp.verify.claim import (
-    Statement,
-    Unchecked,
-    all_judged,
-    require,
-)
+from pacdp.verify.claim import Statement, Unchecked, judged, require
 from pacdp.verify.compressed import rounds_of
 from pacdp.verify.examples import Examples, margins
 from pacdp.verify.files import Stored
@@ -31,9 +27,7 @@ def is_learner(thing: Any) -> bool:
 
 
 def rerun(
-    stored: Stored,
-    learner: Any,
-    data: Examples,
+    stored: Stored, learner: Any, data: Examples
 ) -> list[Statement]:
     """Statements on the run and on the errors that it left."""
     again = Rerun(stored, learner, data)
@@ -41,36 +35,33 @@ def rerun(
         "run on the records kept": again.run,
         "errors left": again.check_errors,
     }
-    return all_judged("recount", checks)
+    return judged("recount", checks)
 
 
 class Rerun:
     """A learner and the records that the checkpoint kept; the state is that of the learner after the last round."""
 
     def __init__(
-        self,
-        stored: Stored,
-        learner: Any,
-        data: Examples,
+        self, stored: Stored, learner: Any, data: Examples
     ) -> None:
         self.stored = stored
         self.learner = learner
         self.data = data
-        self.header = stored.header
+        self.header = header = stored.header
         self.grouped = data.people is not None
-        self.rounds = rounds_of(stored)[: self.header.compression.best]
+        self.rounds = rounds_of(stored)[: header.compression.best]
         self.errors = stored.whole("errors")
         self.picks = stored.whole("picks")
-        if self.header.compression.best is not None:
+        if header.compression.best is not None:
             self.picks = self.picks[: self.rounds[-1].picked]
-        seed = np.random.default_rng([self.header.seed, 0])
-        self.ties = seed.random(data.count)
+        seeded = np.random.default_rng([header.seed, 0])
+        self.ties = seeded.random(data.count)
         self.state: Any = None
 
     def run(self) -> None:
         """Each round picks what the file lists, and the last network is the file's, where its state is of tensors."""
         header = self.header
-        if not header.compression.best or header.run.get("start_size"):
+        if not header.compression.best or header.run["start_size"]:
             raise Unchecked(
                 "no round was reported, or the state of a head start is not in the folder"
             )
@@ -99,49 +90,46 @@ class Rerun:
                 f"the tensor {name!r} of the network is not the file's, bit for bit",
             )
 
-    def _worst_first(self, state: Any, left: np.ndarray) -> np.ndarray:
+    def _worst_first(self, state: Any, left: ndarray) -> ndarray:
         """Records by the share of their examples in error, then by their mean margin, then by their numbers."""
         keys = [self.ties[left]]
         if state is not None:
             margin, share = self._scores(state, left)
-            keys += [margin, -share] if self.grouped else [margin]
+            keys += [margin, -share][: 1 + self.grouped]
         return left[np.lexsort(keys)]
 
     def _scores(
-        self, state: Any, records: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+        self, state: Any, records: ndarray
+    ) -> tuple[ndarray, ndarray]:
         """The mean margin over the examples of each record, and the share of them in error."""
         import torch
 
         inputs, labels, of = self.data.of(records)
         viewed = self.learner.view(inputs)
-        missing = viewed.new_zeros(
-            -len(viewed) % _BATCH, *viewed.shape[1:]
-        )
+        rest = -len(viewed) % _BATCH
+        missing = viewed.new_zeros(rest, *viewed.shape[1:])
         parts = torch.cat([viewed, missing]).split(_BATCH)
         outputs = [self.learner.outputs(state, part) for part in parts]
         found = torch.cat(outputs)[: len(inputs)].detach().numpy()
         margin = margins(found, labels.numpy()).astype(np.float64)
         margin = np.where(np.isnan(margin), -np.inf, margin)
-        wrong = (~(margin > 0)).astype(np.float64)
-        if not self.grouped:
-            return margin, wrong
-        sizes = np.bincount(of)
-        mean = (
-            np.bincount(of, weights=np.clip(-margin, -1e6, 1e6)) / sizes
-        )
-        return -mean, np.bincount(of, weights=wrong) / sizes
+        wrong = 1.0 - (margin > 0)
+        if self.grouped:
+            capped = np.clip(-margin, -1e6, 1e6)
+            sizes = np.bincount(of)
+            margin = -np.bincount(of, capped) / sizes
+            wrong = np.bincount(of, wrong) / sizes
+        return margin, wrong
 
     def check_errors(self) -> None:
         """The network errs on the records listed, and on no other that was not picked."""
         if self.state is None:
             raise Unchecked("the network could not be made again")
         rest = np.setdiff1d(np.arange(self.data.count), self.picks)
-        _, share = self._scores(self.state, rest)
+        share = self._scores(self.state, rest)[1]
         tolerance = self.header.tolerance if self.grouped else 0.0
+        wrong = rest[share > tolerance]
         require(
-            np.array_equal(
-                rest[share > tolerance], np.sort(self.errors)
-            ),
+            np.array_equal(wrong, np.sort(self.errors)),
             "the network errs on other records than those listed",
         )

@@ -8,29 +8,38 @@ from flint import arb  # pyright: ignore[reportMissingImports]
 from pacdp.verify.arithmetic import total
 from pacdp.verify.certificate import LOST, check_certificate
 from pacdp.verify.claim import (
+    FOLLOWS,
     Fields,
     Statement,
     Unchecked,
     about,
-    all_judged,
     exactly,
     fields,
+    judged,
     parsed,
     require,
     same,
 )
-from pacdp.verify.needs import RECORDS, standings
+from pacdp.verify.measured import mean_of
+from pacdp.verify.needs import standings, units
 from pacdp.verify.remarks import of_equal_inputs, require_due
 
 FORMAT = "pacdp-self-certified/1"
+ROUTE = "self-certified"
+_OF_A_REPORT = (
+    "format route n unit failure_prob certificates details".split()
+)
 SUM = 1 + 2.0**-45
 """Shares are decimal fractions, added up."""
 
 
-def check_self_certified(
-    record: Mapping[str, Any],
-) -> list[Statement]:
+def check_self_certified(record: Mapping[str, Any]) -> list[Statement]:
     """A statement on each certificate, on the choice among them, the ledger, the counts, and on what is only told."""
+    if record.get("format") != FORMAT:
+        said = judged("self-certified", "frame", _frame, fields(record))
+        if said.verdict != FOLLOWS:
+            return [said]
+        record = of_a_report(record)
     made = fields(record)
     found = check_certificate(made.certificate)
     for one in _certified(made):
@@ -45,7 +54,38 @@ def check_self_certified(
         "remarks": _remarks,
         "what is told beside": _told,
     }
-    return [*found, *all_judged("self-certified", checks, made)]
+    return [*found, *judged("self-certified", checks, made)]
+
+
+def _frame(report: Fields) -> None:
+    """Every certificate but the first belongs to one route, and everything may fail as often as the ledger says."""
+    named = [
+        one.certificate
+        for one in report.details.tried
+        if one.certificate
+    ]
+    known = list(range(1, len(report.certificates)))
+    same("certificates of routes", sorted(named), known)
+    total_of = report.details.budget.total
+    same("the failure probability", report.failure_prob, total_of)
+
+
+def of_a_report(report: Mapping[str, Any]) -> dict[str, Any]:
+    """The record of the older format that a report stands for."""
+    details = {**report["details"]}
+    best, *others = report["certificates"]
+    split = {"train": details.pop("train")}
+    split |= {name: report[name] for name in ("n", "unit")}
+    tried = list[Any]()
+    for one in details["tried"]:
+        place = one["certificate"]
+        made = others[place - 1] if place else None
+        tried.append({**one, "certificate": made})
+    rest = {
+        k: v for k, v in report.items() if k not in _OF_A_REPORT and v
+    }
+    own = {"certificate": best, "tried": tried, "split": split}
+    return {**rest, **details, **own}
 
 
 def _certified(record: Fields) -> list[Fields]:
@@ -58,11 +98,9 @@ def _choice(record: Fields) -> None:
     made = record.certificate
     tried = _certified(record)
     names = ("name", "of", "value", "failure_prob")
-    listed = [
-        [one.certificate[name] for name in names] for one in tried
-    ]
     require(
-        parsed(made.inputs.among) == listed,
+        parsed(made.inputs.among)
+        == [[one.certificate[name] for name in names] for one in tried],
         "the certificates that were compared are not those of the routes that were tried",
     )
     best = tried[made.inputs.chosen_position]
@@ -83,8 +121,8 @@ def _ledger(record: Fields) -> None:
     shares = shares_of(record.budget)
     made = record.certificate
     tried = {one.name: one.certificate for one in record.tried}
-    names = sorted(one.name for one in record.tried)
-    same("what the ledger pays for", sorted(shares), names)
+    names = [one.name for one in record.tried]
+    same("what the ledger pays for", sorted(shares), sorted(names))
     require(
         all(share > 0 for share in shares.values()),
         "the ledger has nothing for a route",
@@ -96,11 +134,9 @@ def _ledger(record: Fields) -> None:
             one is None or exactly(one.failure_prob) <= share * SUM,
             f"the certificate of {name} may fail more often than the ledger says",
         )
-    lost = total(
-        shares[name] for name, one in tried.items() if one is None
-    )
-    said = made.budget.get(LOST, 0)
-    about("what is paid for routes that came to nothing", said, lost)
+    lost = total(shares[name] for name in tried if not tried[name])
+    what = "what is paid for routes that came to nothing"
+    about(what, made.budget.get(LOST, 0), lost)
 
 
 def shares_of(ledger: Fields) -> dict[str, arb]:
@@ -120,9 +156,8 @@ def _counts(record: Fields) -> None:
     split = record.split
     for one in _certified(record):
         made = one.certificate
-        inputs = made.inputs
         name = one.name
-        same(f"the records behind {name}", inputs.n, one.bound)
+        same(f"the records behind {name}", made.inputs.n, one.bound)
         require(
             one.bound <= split.n and one.train <= split.n,
             f"{name} rests on more than the {split.n} records",
@@ -130,21 +165,14 @@ def _counts(record: Fields) -> None:
         if one.route == "held-out count":
             same(f"training records of {name}", one.train, split.train)
             same("both parts", one.train + one.bound, split.n)
-            counted = "k" in inputs
-            error = (
-                inputs.k / arb(inputs.n)
-                if counted
-                else exactly(inputs.risk)
-            )
-            about(f"the error of {name}", one.error, error)
-        for said in made.hypotheses:
-            if said.name == RECORDS:
-                same(f"the unit of {name}", said.unit, split.unit)
+            about(f"the error of {name}", one.error, mean_of(made))
+        for unit in units(made):
+            same(f"the unit of {name}", unit, split.unit)
 
 
 def _remarks(record: Fields) -> None:
     """What certificates take for true of inputs that stand on both sides of the split is remarked on."""
-    tried = (one.certificate for one in _certified(record))
+    tried = [one.certificate for one in _certified(record)]
     due = of_equal_inputs([record.certificate, *tried])
     require_due(record.remarks, due)
 

@@ -51,9 +51,7 @@ def test_shares_never_sum_above_what_was_spent(total, ways):
     assert part == pytest.approx(total / ways)
 
 
-def test_a_ledger_survives_json_and_nothing_else_is_read():
+def test_a_ledger_is_plain_in_json():
     budget = FailureBudget(0.05).spend("Monte Carlo", 0.01).spend("PAC step", 0.03)
-    assert FailureBudget.from_dict(json.loads(json.dumps(budget.to_dict()))) == budget
-    for wrong in ({}, {**budget.to_dict(), "format": "other/1"}, {**budget.to_dict(), "more": 1}):
-        refused(r"^record must be a ledger", FailureBudget.from_dict, wrong)
-    refused("wants", FailureBudget.from_dict, {**budget.to_dict(), "entries": [["a", 0.06]]})
+    record = json.loads(json.dumps(budget.to_dict()))
+    assert FailureBudget(record["total"], tuple(map(tuple, record["entries"]))) == budget

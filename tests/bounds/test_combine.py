@@ -13,7 +13,6 @@ from kl_by_mpmath import kl_upper
 from bounds import (
     FailureBudget,
     best_of,
-    brier_risk,
     correlated_risk_upper,
     declared,
     gibbs_risk_upper,
@@ -98,7 +97,7 @@ def test_what_is_proved_of_one_statement_is_not_proved_of_another():
 
 def test_what_measures_different_risks_is_not_compared():
     bound = partial(maurer, kl_nats=1.0, n=100, failure_prob=0.01)
-    half_brier = brier_risk(brier=0.02, bound=bound).certificate
+    half_brier = replace(bound(risk=0.01), measures="half the Brier risk")
     for one in (candidates(0.01)[0], best_of(candidates(0.01), budget=0.03)):
         refused(
             r"^certificates must measure one risk, got half the Brier risk, risk",

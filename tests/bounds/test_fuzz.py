@@ -60,7 +60,7 @@ from bounds import (
     thiemann,
 )
 from bounds.accounting import Composed, ExponentialMechanism, Gaussian, PoissonSampled, SelfComposed
-from bounds.partition import StreamingLogMeanExp
+from bounds.partition import log_mean_exp
 from bounds.printed import Printed2018
 from bounds.refined import ExcessStep
 from bounds.reliability_bins import ConfidenceBin
@@ -222,12 +222,6 @@ def split(total, a, b):
     return FailureBudget.split(total, a=a, b=b)
 
 
-def pushed(values):
-    stream = StreamingLogMeanExp()
-    stream.push(values)
-    return stream.value
-
-
 def watched(promised, failure_prob, losses, positions):
     monitor = Monitor.start(promised, failure_prob=failure_prob, false_alarm_prob=0.01)
     return str(monitor.observe(losses, positions=positions).observe(losses, positions=positions))
@@ -242,8 +236,8 @@ def alarmed(old, new, failure_prob):
     return exchangeable(old=old, new=new).alarm(failure_prob)
 
 
-METHODS = (charged, spent, shared, split, pushed, watched, read_again, alarmed)
-READERS = (Certificate.from_dict, Certificate.from_json, FailureBudget.from_dict, Monitor.from_json)
+METHODS = (charged, spent, shared, split, log_mean_exp, watched, read_again, alarmed)
+READERS = (Certificate.from_dict, Certificate.from_json, Monitor.from_json)
 OTHERS = {thing.__qualname__: thing for thing in (*METHODS, *READERS, *KINDS)}
 CALLED = {**public(bounds), **public(accounting), **OTHERS}
 

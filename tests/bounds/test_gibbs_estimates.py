@@ -4,20 +4,17 @@ from math import inf, log
 
 import numpy as np
 import pytest
+from cells import refused
 
 from bounds.monte_carlo import effective_sample_size, weighted_average_size
-from bounds.partition import StreamingLogMeanExp
+from bounds.partition import log_mean_exp
 
 
-def test_streaming_edges():
-    stream = StreamingLogMeanExp()
-    with pytest.raises(ValueError, match=r"^value needs"):
-        _ = stream.value
-    stream.push([])
-    stream.push(-inf)
-    assert stream.value == -inf
-    stream.push(2.0)
-    assert stream.value == pytest.approx(2.0 - log(2))
+def test_edges_of_a_log_mean_exp():
+    refused(r"^values must be a non-empty list", log_mean_exp, [])
+    refused(r"^values must be below infinity", log_mean_exp, [inf])
+    assert log_mean_exp([-inf]) == -inf
+    assert log_mean_exp([-inf, 2.0]) == pytest.approx(2.0 - log(2))
 
 
 def test_weighted_average_size():

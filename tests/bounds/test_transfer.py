@@ -4,14 +4,14 @@ from math import log
 
 import pytest
 import transfer_by_mpmath as slow
-from cells import KNOWN, refused, steps
+from cells import KNOWN, steps
 from gaussian_cells import gaussian_cells
 from mpmath import mpf
 
 from bounds import ApproxDP, GaussianDP, PureDP, ZeroConcentratedDP
 from bounds._losses import ConcentratedLoss, GaussianLoss
 from bounds.accounting import loss_distribution
-from bounds.transfer import max_information_composition, transfer_cost, transfer_nats
+from bounds.transfer import transfer_cost, transfer_nats
 
 N = 60_000
 
@@ -93,7 +93,3 @@ def test_approximate_privacy_tends_to_pure_privacy():
 def test_without_privacy_loss_the_price_of_independence_returns():
     assert cost(gaussian(0.0)).nats == pytest.approx(log(20), rel=1e-14)
     assert cost(gaussian(1e-12)).nats == pytest.approx(log(20), rel=1e-3)
-
-
-def test_composing_max_information_is_refused_with_the_reason():
-    refused(r"no longer independent", max_information_composition, [1.0, 2.0], n=N)

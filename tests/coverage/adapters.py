@@ -9,7 +9,6 @@ import bounds
 from bounds import (
     FailureBudget,
     best_of,
-    binary_kl_upper,
     catoni,
     empirical_bernstein_upper,
     gibbs_risk_upper,
@@ -19,7 +18,6 @@ from bounds import (
 )
 from bounds.refined import ExcessStep
 from bounds.reliability_bins import ConfidenceBin
-from bounds.transfer import in_expectation_nats, markov_transfer_nats
 from tests.coverage import catalogue
 from tests.coverage.costs import at_fraction, bernstein
 
@@ -140,17 +138,13 @@ def second_moment(mean, second_moment, n, failure_prob, fraction=1.0):
     return bernstein(mean, second_moment, fraction * log(20 / failure_prob) / n)
 
 
-def markov_transfer(risk, n, privacy, failure_prob, fraction=1.0):
-    information = in_expectation_nats(privacy=privacy, n=n).information_nats
-    nats = markov_transfer_nats(information_nats=information, failure_prob=failure_prob)
-    return binary_kl_upper(risk, fraction * nats / n)
-
-
 private_catoni = partial(bounds.printed.private_catoni, inverse_temperature=100.0)
 
 
-def brier_risk(brier, kl_nats, n, failure_prob):
-    return bounds.brier_risk(brier=brier, bound=partial(maurer, kl_nats=kl_nats, n=n, failure_prob=failure_prob))
+def half_brier(brier, kl_nats, n, failure_prob, fraction=1.0):
+    """Half the Brier loss lies in [0, 1]: twice what bounds it bounds the Brier risk."""
+    made = maurer(risk=brier / 2, kl_nats=kl_nats, n=n, failure_prob=failure_prob)
+    return 2.0 * (made.value if fraction == 1.0 else at_fraction(made, fraction))
 
 
 def mce(bound, ways, counts, corrects, confidences, true_gaps, failure_prob, min_count=5, fraction=1.0):

@@ -108,7 +108,6 @@ LOOSE = {
     "dp_chernoff": (HALF, "(p-q)²/(2p) in place of kl, under privacy at most 0.59 of what is paid for"),
     "dp_hoeffding_2018": (FIFTH, _PRINTED),
     "dp_chernoff_2018": (TENTH, _PRINTED),
-    "markov_transfer_nats": (FIFTH, "Markov's inequality of a mean: I/failure_prob where the sharp price has about I"),
     "empirical_bernstein_upper": (FIFTH, _ESTIMATED),
     "new_person_bernstein": (FIFTH, _ESTIMATED),
     "new_person_second_moment": (TENTH, _GRID),
@@ -182,7 +181,6 @@ _ENTRIES = [
     Entry("private_catoni, Gaussian", by.private_catoni, released.PRIORS, COARSE, share=0.4),
     Entry("private_catoni, pure", by.private_catoni, worlds.PRIVATE, RESPONSE),
     Entry("hybrid_pac_bayes, Gaussian", hybrid_pac_bayes, released.HYBRID, COARSE, share=0.4),
-    Entry("markov_transfer_nats", by.markov_transfer, (released.WEIGHTS[0], worlds.PRIVATE[2]), RARE),
     Entry("noisy_sum_worst_case", noisy.worst_case, noisy.WORST, noisy.WORST_AT),
     Entry("noisy_sum_realised", noisy.realised, noisy.REALISED, noisy.REALISED_AT),
     Entry("poisson_sum", noisy.poisson, (noisy.SECRET,), (noisy.SECRET_AT,)),
@@ -201,7 +199,7 @@ _ENTRIES = [
     *crowds.ENTRIES,
     *compressed.ENTRIES,
     *controlled.ENTRIES,
-    Entry("brier_risk of maurer", by.brier_risk, calibrated.BRIER, (tight.lucky_brier,)),
+    Entry("maurer of half the Brier loss", by.half_brier, calibrated.BRIER, (tight.lucky_brier,)),
 ]
 ENTRIES = [
     replace(entry, caught=LOOSE[entry.name][0], why=LOOSE[entry.name][1]) if entry.name in LOOSE else entry

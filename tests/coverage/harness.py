@@ -19,7 +19,6 @@ from scipy.stats import binom
 
 from bounds import Certificate, clopper_pearson_lower, clopper_pearson_upper
 from bounds.partition import LogPartition
-from bounds.reliability import BrierRisk
 from tests.coverage.costs import at_fraction, has_formula
 
 SEED = 20_180_709
@@ -122,8 +121,6 @@ def value_at(bound, given, fraction):
     made = bound(**given)
     if fraction == 1.0:
         return _number(made)
-    if isinstance(made, BrierRisk):
-        return 2.0 * at_fraction(made.certificate, fraction)
     if isinstance(made, Certificate) and has_formula(made):
         return at_fraction(made, fraction)
     return _number(bound(**given | {"failure_prob": given["failure_prob"] ** fraction}))

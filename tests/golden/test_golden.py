@@ -53,7 +53,7 @@ from pacdp.cli.private.recipes import PRIVATE_RECIPES, private_recipe
 from pacdp.cli.private.run import train_private
 from pacdp.cli.recipes import run
 from pacdp.cli.run import train
-from pacdp.cli.runtime import Training
+from pacdp.cli.runtime import Certifying, Training
 from pacdp.compress import compress
 from pacdp.data import Dataset
 from pacdp.models import Architecture
@@ -261,7 +261,7 @@ def commands():
             spent = {word: result["privacy"][word] for word in ("lower", "upper", "status", "unit", "units")}
             found[f"{name}, spent"] = spent
             if spent["unit"] == "example":  # these digits do not say who wrote them
-                found[name] = report(certify_private(place, RUNTIME, failure_prob=0.1, std=0.01, seed=2))
+                found[name] = report(certify_private(place, RUNTIME, Certifying(failure_prob=0.1, seed=2)))
     return found
 
 

@@ -34,7 +34,6 @@ TARGETS = {
     "monte_carlo": "test_monte_carlo.py test_faults_monte_carlo.py test_combine.py test_people.py",
     "new_example": f"test_new_example.py {_COSTS}",
     "noisy": f"test_noisy_sums.py test_gibbs_draws.py {_COSTS}",
-    "noisy_plan": "test_noisy_sums.py",
     "noisy_runs": "test_noisy_sums.py",
     "noisy_steps": "test_noisy_sums.py",
     "objectives": "test_objectives.py test_kl_gradient.py test_faults_of_others.py",

@@ -10,12 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from safetensors.torch import save_file
-from torch.nn import Linear
 
 import bounds
 from bounds import accounting
 from bounds.accounting.events import event_from_json, event_to_json
-from pacdp import GaussianPosterior, load_checkpoint, save_checkpoint
+from pacdp import load_checkpoint, save_checkpoint
 from pacdp.certify.foreign import read_weights
 from pacdp.chains.snapshots import read_snapshots, resume_snapshots
 from pacdp.cli import foreign_inputs, privacy, serial
@@ -24,8 +23,6 @@ from pacdp.cli.folder import Folder, read_json
 from pacdp.cli.recipes import run
 from pacdp.data import Rows, registry
 from pacdp.features import backbone_cache
-from pacdp.losses import zero_one
-from pacdp.stochastic import mean_risks
 from pacdp.store.checkpoint import Checkpoint
 from pacdp.store.files import LIST, written
 from pacdp.store.ledger import Ledger
@@ -141,22 +138,6 @@ def snapshots(folder):
     return min((folder / "s").glob("snapshots-*"))
 
 
-def sums(path):
-    """The risks of a count that goes on from the sums in a file."""
-    module = Linear(3, 1, bias=False).eval()
-    torch.nn.init.constant_(module.weight, 0.25)
-    inputs, labels = torch.linspace(-1, 1, 24).reshape(8, 3), torch.arange(8) % 2
-    return mean_risks(
-        module, GaussianPosterior.around(module, std=0.5), inputs=inputs, labels=labels, losses=(zero_one(),), passes=2,
-        seed=0, batch_size=4, resume=path,
-    )  # fmt: skip
-
-
-def counted(folder):
-    sums(folder / "sums.safetensors")
-    return folder / "sums.safetensors"
-
-
 def features(folder):
     return backbone_cache.entry(np.zeros((3, 1, 2, 2), np.float32), weights_sha256="0" * 64, dim=2, folder=folder)
 
@@ -217,7 +198,6 @@ LOADERS = {
     "registered data": Loader(holding("cells", _CELLS), registered, "npz", operator.eq),
     "what pacdp wrote": Loader(holding(LIST, "\nconfig.json\n"), lambda path: written(path.parent), "json"),
     "snapshots": Loader(snapshots, lambda path: list(read_snapshots(path.parent)), "safetensors"),
-    "sums of a count": Loader(counted, sums, "safetensors", operator.eq),
     "cached features": Loader(
         lambda folder: backbone_cache.kept_rows(features(folder), np.ones((3, 2), np.float32)) is not None
         and features(folder).path,

@@ -10,6 +10,7 @@ from numpy.random import default_rng
 from bounds import Monitor, maurer
 from pacdp.verify.claim import CANNOT, DOES_NOT
 from pacdp.verify.report import check_path, main
+from pacdp.verify.selfcertified import FORMAT, of_a_report
 from tests.edits import written
 
 
@@ -34,26 +35,23 @@ def judged(record, tmp_path):
 EQUAL = {"name": "equal inputs are separate draws", "standing": "declared", "by": "the caller", "unit": ""}
 
 
-def certificates(record):
-    """All of them: the one to quote, and those of the routes."""
-    return [record["certificate"], *(one["certificate"] for one in record["tried"] if one["certificate"])]
-
-
 EDITS = {
-    "value": lambda r: r["certificate"].update(value=0.9 * r["certificate"]["value"]),
-    "another's value": lambda r: r["tried"][-1]["certificate"].update(value=0.01),
-    "chosen": lambda r: r.update(chosen=r["tried"][1]["name"]),
-    "one left out": lambda r: r["tried"].pop(),
-    "total": lambda r: r["budget"].update(total=0.01),
-    "share": lambda r: r["budget"]["entries"][0].__setitem__(1, 0.01),
-    "risk": lambda r: r["certificate"].update(measures="0-1 risk of others"),
-    "n": lambda r: r["split"].update(n=4000),
-    "train": lambda r: r["split"].update(train=10),
-    "unit": lambda r: r["split"].update(unit="person"),
-    "error": lambda r: r["tried"][0].update(error=0.0),
-    "hypothesis": lambda r: r["certificate"]["hypotheses"].pop(),
-    "unremarked": lambda r: [one["hypotheses"].append(EQUAL) for one in certificates(r)],
-    "standing": lambda r: [one.update(standing="proved") for one in r["certificate"]["hypotheses"]],
+    "value": lambda r: r["certificates"][0].update(value=0.9 * r["certificates"][0]["value"]),
+    "another's value": lambda r: r["certificates"][-1].update(value=0.01),
+    "chosen": lambda r: r["details"].update(chosen=r["details"]["tried"][1]["name"]),
+    "one left out": lambda r: r["details"]["tried"].pop(),
+    "total": lambda r: r["details"]["budget"].update(total=0.01),
+    "failure_prob": lambda r: r.update(failure_prob=0.01),
+    "share": lambda r: r["details"]["budget"]["entries"][0].__setitem__(1, 0.01),
+    "risk": lambda r: r["certificates"][0].update(measures="0-1 risk of others"),
+    "n": lambda r: r.update(n=4000),
+    "train": lambda r: r["details"].update(train=10),
+    "unit": lambda r: r.update(unit="person"),
+    "error": lambda r: r["details"]["tried"][0].update(error=0.0),
+    "another's certificate": lambda r: r["details"]["tried"][0].update(certificate=2),
+    "hypothesis": lambda r: r["certificates"][0]["hypotheses"].pop(),
+    "unremarked": lambda r: [one["hypotheses"].append(EQUAL) for one in r["certificates"]],
+    "standing": lambda r: [one.update(standing="proved") for one in r["certificates"][0]["hypotheses"]],
 }
 
 
@@ -62,6 +60,8 @@ EDITS = {
 def test_no_part_can_be_changed(record, why, tmp_path):
     assert DOES_NOT not in judged({**record, "at_most": 0.001}, tmp_path)
     assert "at_most" in check_path(tmp_path / "self.json")[-1].why
+    older = {**of_a_report(record), "format": FORMAT}
+    assert DOES_NOT not in judged(older, tmp_path)
     edited = copy.deepcopy(record)
     EDITS[why](edited)
     assert DOES_NOT in judged(edited, tmp_path)

@@ -1,19 +1,17 @@
 """The command that audits a private mechanism from the outside: audit."""
 
-import json
 import sys
-from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
-from rich.table import Table
 from rich.text import Text
 
 from pacdp.cli.runtime import Scale
-from pacdp.cli.terminal import messages, output, usage
+from pacdp.cli.serial import record
+from pacdp.cli.terminal import answer, messages, table, usage
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Audit:
     """Audit the mechanism of a private recipe or run: noise, divisor, batches, sensitivity, accounts, resuming.
 
@@ -47,38 +45,22 @@ class Audit:
 
         config = configuration(self.target, scale=self.scale, rest=rest)
         messages.print(f"auditing {config.algorithm} on made-up data")
-        found = audit(
-            config,
-            steps=self.steps,
-            canaries=self.canaries,
-            processes=self.processes,
-            failure_prob=self.failure_prob,
-            seed=self.seed,
-        )
-        if self.json:
-            print(json.dumps({"algorithm": config.algorithm, **found.to_dict()}, allow_nan=False))
-        else:
-            table = Table(title=f"{config.algorithm}: refuted at p <= {found.level:.1e}")
-            for column in ("check", "claim", "p-value", "seen", ""):
-                table.add_column(
-                    column, overflow="fold", justify="right" if column == "p-value" else "left"
-                )
-            for check in found.checks:
-                p = "" if check.p_value is None else f"{check.p_value:.2g}"
-                held = (
-                    Text("cannot be checked", style="yellow") if check.unchecked else Text("holds")
-                )
-                verdict = Text("REFUTED", style="red") if found.is_refuted(check) else held
-                table.add_row(Text(check.name), Text(check.claim), p, Text(check.seen), verdict)
-            output().print(table)
-            count = len(found.refuted)
-            said = f"{count} claims refuted" if count else "nothing refuted, which is not a proof"
-            unseen = sum(check.unchecked for check in found.checks)
-            said += (
-                f", and {unseen} of {len(found.checks)} claims cannot be checked" if unseen else ""
-            )
-            output().print(
-                f"{said}; a sound mechanism is refuted with probability at most {found.failure_prob:g}"
-            )
-        if found.refuted:
+        found = audit(config, self)
+        rows: list[tuple[Any, ...]] = []
+        for check in found.checks:
+            held = Text("cannot be checked", style="yellow") if check.unchecked else Text("holds")
+            verdict = Text("REFUTED", style="red") if found.is_refuted(check) else held
+            p = "" if check.p_value is None else f"{check.p_value:.2g}"
+            rows.append((check.name, check.claim, p, check.seen, verdict))
+        count, unseen = len(found.refuted), sum(check.unchecked for check in found.checks)
+        said = f"{count} claims refuted" if count else "nothing refuted, which is not a proof"
+        if unseen:
+            said += f", and {unseen} of {len(found.checks)} claims cannot be checked"
+        title = f"{config.algorithm}: refuted at p <= {found.level:.1e}"
+        names = ("check", "claim", "p-value", "seen", "")
+        answer({"algorithm": config.algorithm, **found.to_dict()}, [
+            table(title, names, rows, numbers=("p-value",)),
+            f"{said}; a sound mechanism is refuted with probability at most {found.failure_prob:g}",
+        ], as_json=self.json)  # fmt: skip
+        if count:
             sys.exit(1)

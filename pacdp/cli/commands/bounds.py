@@ -1,22 +1,23 @@
 """The commands that ask `bounds` alone, and so start without torch: bound, privacy."""
 
-import json
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 
 from pacdp.cli.parsing import no_more, parsed
+from pacdp.cli.serial import record
+from pacdp.cli.terminal import answer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Bound:
     """A calculator: one bound from its ingredients, all that apply compared, or what a target takes.
 
     pacdp bound maurer --risk 0.02 --kl-nats 3000 --n 60000;  pacdp bound compare ... sorts every applicable bound and
-    says what each pays and rests on;  pacdp bound plan --target 0.05 ... says how many examples or draws that takes;
-    pacdp bound plan --n 60000 --expected-error 0.02 says which route to take and how to split, before any training.
+    says what each pays and rests on;  pacdp bound plan --n 60000 --expected-error 0.02 says which route to take and
+    how to split, before any training.
     """
 
     name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME")]
@@ -29,35 +30,20 @@ class Bound:
     def __call__(self, rest: list[str]) -> None:
         """Compute a bound, or plan or compare bounds, and print the answer."""
         from pacdp.cli import calculator
-        from pacdp.cli.calculator_tables import (
-            print_certificate,
-            print_comparison,
-            print_plan,
-            print_routes,
-        )
 
-        rest = ["--help"] if self.options else rest
-        if self.name == "plan" and any(
-            word.startswith(("--expected-error", "--expected_error")) for word in rest
-        ):
-            question, unknown = parsed(calculator.RouteQuestion, rest, prog="pacdp bound plan")
-            no_more(unknown)
-            print_routes(question.plan(), json_only=self.json)
-            return
-        kind = calculator.Goal if self.name == "plan" else calculator.Given
-        given, unknown = parsed(kind, rest, prog=f"pacdp bound {self.name}")
+        asked: dict[str, tuple[Any, Any]] = {
+            "compare": (calculator.Given, calculator.compare),
+            "plan": (calculator.RouteQuestion, calculator.plan),
+        }
+        single = calculator.Given, partial(calculator.single, self.name)
+        kind, solve = asked.get(self.name, single)
+        words = ["--help"] if self.options else rest
+        given, unknown = parsed(kind, words, prog=f"pacdp bound {self.name}")
         no_more(unknown)
-        match self.name:
-            case "compare":
-                print_comparison(*calculator.compare(given), json_only=self.json)
-            case "plan":
-                assert isinstance(given, calculator.Goal)
-                print_plan(given, json_only=self.json)
-            case name:
-                print_certificate(calculator.compute(name, given), json_only=self.json)
+        answer(*solve(given), as_json=self.json)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Privacy:
     """An accountant: the epsilon of noisy steps on Poisson batches, or the noise that a target epsilon takes.
 
@@ -88,7 +74,4 @@ class Privacy:
         from pacdp.cli import privacy
 
         no_more(rest)
-        answer = privacy.answer(self)
-        print(
-            json.dumps(answer.to_dict(), allow_nan=False) if self.json else privacy.describe(answer)
-        )
+        answer(*privacy.answered(self), as_json=self.json)

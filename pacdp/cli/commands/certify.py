@@ -1,18 +1,16 @@
 """The command that certifies a checkpoint, a run or a stranger's weights: certify."""
 
-import json
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import tyro
 
 from pacdp.cli.parsing import no_more, require_failure_prob
-from pacdp.cli.runtime import Runtime
+from pacdp.cli.runtime import Certifying, Runtime
+from pacdp.cli.serial import record
+from pacdp.cli.terminal import answer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Foreign:
     """Weights of your own network: --model and --data name callables as package.module:name, --prior another file."""
 
@@ -57,7 +55,7 @@ class Foreign:
                     self.prior_indices, self.prior_is_data_free, self.surrogate))  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Certify:
     """Certify a checkpoint: every bound that applies, the optimistic ones labelled, and why the others do not.
 
@@ -90,52 +88,40 @@ class Certify:
     """Share of that run thrown away."""
     prior_draws: int | None = None
     seed: int = 0
-    foreign: tyro.conf.OmitArgPrefixes[Foreign] = field(default_factory=Foreign)
-    runtime: tyro.conf.OmitArgPrefixes[Runtime] = field(default_factory=Runtime)
+    foreign: tyro.conf.OmitArgPrefixes[Foreign] = Foreign()
+    runtime: tyro.conf.OmitArgPrefixes[Runtime] = Runtime()
 
     def __call__(self, rest: list[str]) -> None:
         """Certify the run, or a network of a stranger's, and write the report."""
-        from pacdp.cli.console import print_report, progress
+        from pacdp.cli.console import progress, told
         from pacdp.cli.replacing import require_replaceable, write_report
 
         no_more(rest)
         require_failure_prob(self.failure_prob)
         out = self.out or _beside(self.path)
         require_replaceable(out)
-        with progress("certifying", 1000) as advance:
-            report = self._report(lambda done, total: advance(1000 * done // total))
-        write_report(out, report)
-        if self.json:
-            print(json.dumps(report, allow_nan=False))
-        else:
-            print_report(report)
-
-    def _report(self, advance: Callable[[int, int], None]) -> dict[str, Any]:
-        common: dict[str, Any] = {"seed": self.seed, "progress": advance, "tried": self.tried}
-        if self.foreign.given:
-            from pacdp.cli.foreign import certify_foreign
-
-            return certify_foreign(
-                self.path,
-                self.foreign,
-                self.runtime,
-                failure_prob=self.failure_prob or 0.05,
-                **common,
-            )
-        from pacdp.cli.kinds import certified
-
         given = {
             name: getattr(self, name) for name in ("epochs", "alpha", "burn_in", "prior_draws")
         }
-        effort = {name: value for name, value in given.items() if value is not None}
-        return certified(
-            self.path,
-            self.runtime,
-            failure_prob=self.failure_prob,
-            effort=effort,
-            std=self.foreign.std,
-            **common,
-        )
+        with progress("certifying", 1000) as advance:
+            how = Certifying(
+                failure_prob=self.failure_prob,
+                tried=self.tried,
+                seed=self.seed,
+                std=self.foreign.std,
+                effort={name: value for name, value in given.items() if value is not None},
+                progress=lambda done, total: advance(1000 * done // total),
+            )
+            if self.foreign.given:
+                from pacdp.cli.foreign import certify_foreign
+
+                report = certify_foreign(self.path, self.foreign, self.runtime, how)
+            else:
+                from pacdp.cli.kinds import certified
+
+                report = certified(self.path, self.runtime, how)
+        write_report(out, report)
+        answer(report, told(report), as_json=self.json)
 
 
 def _beside(path: Path) -> Path:

@@ -1,20 +1,20 @@
 """The commands that choose thresholds and watch a deployed predictor, and so start without torch: control, monitor."""
 
-import json
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import tyro
 
 from pacdp.cli.parsing import no_more
+from pacdp.cli.serial import Values, record
+from pacdp.cli.terminal import answer, refusing
 
 _CHOICES = ("promised", "promise_failure_prob", "failure_prob", "false_alarm_prob")
-_USUAL: dict[str, Any] = {"failure_prob": 0.05, "false_alarm_prob": 0.01}
+_USUAL: Values = {"failure_prob": 0.05, "false_alarm_prob": 0.01}
 _GRID = tuple(k / 20 for k in range(20))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Control:
     """Choose a threshold at which a risk stays below a target: when to answer, when to sound an alarm.
 
@@ -42,9 +42,9 @@ class Control:
         """Choose the thresholds and print what is certified of them."""
         no_more(rest)
         import bounds
-        from pacdp.cli.loss_tables import read_columns
+        from pacdp.cli.predicting.tables import read_columns
 
-        columns: dict[str, Any] = read_columns(
+        columns: Values = read_columns(
             self.file, ("confidence", "error", "loss", "score", "positive", "group")
         )
         named = columns.pop("group", None)
@@ -53,7 +53,7 @@ class Control:
                 "give --groups together or apart exactly where the file has a column group: one threshold for all "
                 "groups, or one for each"
             )
-        settings: dict[str, Any] = {"target": self.target}
+        settings: Values = {"target": self.target, "failure_prob": self.failure_prob}
         match sorted(columns):
             case ["confidence", "error" | "loss" as loss]:
                 control = bounds.control_selective_risk
@@ -68,23 +68,18 @@ class Control:
                     f"{', '.join(found)}: name the columns so"
                 )
         if self.groups == "apart":
-            made = bounds.control_groups(
-                control, groups=named, records=records, failure_prob=self.failure_prob, **settings
-            )
+            made = bounds.control_groups(control, groups=named, records=records, **settings)
         else:
-            made = {
-                "all": control(**records, failure_prob=self.failure_prob, groups=named, **settings)
-            }
-        if self.json:
-            print(json.dumps({name: one.to_dict() for name, one in made.items()}, allow_nan=False))
-            return
+            made = {"all": control(**records, groups=named, **settings)}
+        lines: list[str] = []
         for name, one in made.items():
-            print(f"{name}: {one}" if self.groups == "apart" else str(one))
+            lines.append(f"{name}: {one}" if self.groups == "apart" else str(one))
             if one.qualifies:
-                print(f"  {one.share:.1%} of the records reach the threshold")
+                lines.append(f"  {one.share:.1%} of the records reach the threshold")
+        answer({name: one.to_dict() for name, one in made.items()}, lines, as_json=self.json)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Watch:
     """Watch the losses of a deployed predictor: limits of its running risk, and an alarm above what was promised.
 
@@ -112,17 +107,18 @@ class Watch:
         """Bring the watch up to date with the losses and print its limits and any alarm."""
         no_more(rest)
         import bounds
-        from pacdp.cli.loss_tables import read_columns
+        from pacdp.cli.predicting.tables import read_columns
         from pacdp.store.files import replacing
 
-        chosen: dict[str, Any] = {
+        chosen: Values = {
             name: getattr(self, name) for name in _CHOICES if getattr(self, name) is not None
         }
         if self.state.exists():
             if chosen:
                 flags = ", ".join(f"--{name.replace('_', '-')}" for name in chosen)
                 raise ValueError(f"{self.state} has begun: leave out {flags}, or give another file")
-            monitor = _read(self.state)
+            with refusing(f"{self.state} is no state of pacdp monitor"):
+                monitor = bounds.Monitor.from_json(self.state.read_text(encoding="utf-8"))
         elif self.promised is None:
             raise ValueError(
                 f"{self.state} is not there: give --promised to begin, what the risk is to stay below"
@@ -135,22 +131,10 @@ class Watch:
                 raise ValueError(
                     f"{self.losses} must have a column error or a column loss: keep one of them"
                 )
-            values = columns["error"] if "error" in columns else columns["loss"]
-            monitor = monitor.observe(values, positions=columns.get("position"))
+            positions = columns.pop("position", None)
+            (values,) = columns.values()
+            monitor = monitor.observe(values, positions=positions)
         with replacing(self.state) as file:
             file.write(monitor.to_json().encode())
-        if self.json:
-            limits = {"lower": monitor.lower, "upper": monitor.upper, "p_value": monitor.p_value}
-            print(json.dumps({**monitor.to_dict(), **limits}, allow_nan=False))
-        else:
-            print(monitor)
-
-
-def _read(path: Path) -> Any:
-    """The monitor in a file. Raises ValueError when it holds something else."""
-    import bounds
-
-    try:
-        return bounds.Monitor.from_json(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, ValueError) as error:
-        raise ValueError(f"{path} is no state of pacdp monitor ({error})") from error
+        limits = {"lower": monitor.lower, "upper": monitor.upper, "p_value": monitor.p_value}
+        answer({**monitor.to_dict(), **limits}, [str(monitor)], as_json=self.json)

@@ -1,15 +1,13 @@
 """The command about data sets: data."""
 
-import json
-from dataclasses import dataclass
-from typing import Any
-
 import tyro
 
 from pacdp.cli.parsing import no_more
+from pacdp.cli.serial import Values, record
+from pacdp.cli.terminal import answer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Data:
     """Find, verify and if need be download data sets; print what they are."""
 
@@ -25,19 +23,14 @@ class Data:
         from pacdp.data import NAMES, load
 
         no_more(rest)
-        found: list[dict[str, Any]] = []
+        found: list[Values] = []
         for name in self.names or NAMES:
-            for role, data in zip(
-                ("train", "test"),
-                load(name, root=self.root, progressbar=DownloadBar()),
-                strict=True,
-            ):
-                shape = "x".join(str(size) for size in data.inputs.shape[1:])
+            both = load(name, root=self.root, progressbar=DownloadBar())
+            for role, data in zip(("train", "test"), both, strict=True):
+                shape = "x".join(map(str, data.inputs.shape[1:]))
                 found.append({"name": name, "role": role, "n": data.n, "shape": shape, "classes": data.classes,
                               "sha256": data.hash})  # fmt: skip
-        if self.json:
-            print(json.dumps(found))
-            return
-        for row in found:
-            size = f"{row['n']:6} examples of {row['shape']:8} {row['classes']:3} classes"
-            print(f"{row['name']:8} {row['role']:6} {size} sha256 {row['sha256'][:16]}")
+        line = (
+            "{name:8} {role:6} {n:6} examples of {shape:8} {classes:3} classes sha256 {sha256:.16}"
+        )
+        answer(found, (line.format(**row) for row in found), as_json=self.json)

@@ -1,20 +1,20 @@
 """The command that shows what all of it is for: demo."""
 
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import tyro
 
 from pacdp.cli.parsing import no_more
 from pacdp.cli.runtime import Runtime
+from pacdp.cli.serial import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Demo:
     """Train a network on the embedded digits, certify its error on new ones, draw it beside Entropy-SGLD's bound."""
 
     out: Path = Path("runs/demo")
-    runtime: tyro.conf.OmitArgPrefixes[Runtime] = field(default_factory=Runtime)
+    runtime: tyro.conf.OmitArgPrefixes[Runtime] = Runtime()
 
     def __call__(self, rest: list[str]) -> None:
         """Train and certify the demonstration's network and show its figure."""

@@ -1,17 +1,16 @@
 """The command that writes what of a private run may be published: export."""
 
-import json
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import tyro
 
 from pacdp.cli.parsing import no_more, require_failure_prob
 from pacdp.cli.runtime import Runtime
-from pacdp.cli.terminal import messages, word
+from pacdp.cli.serial import record
+from pacdp.cli.terminal import answer, messages, word
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Export:
     """Write the only folder of a private run that may be published: weights, settings, certificates.
 
@@ -40,7 +39,7 @@ class Export:
     """Export a run whose noise came from a seed, marked as a folder that protects nobody."""
     json: bool = False
     """Print the report of certificates as JSON."""
-    runtime: tyro.conf.OmitArgPrefixes[Runtime] = field(default_factory=Runtime)
+    runtime: tyro.conf.OmitArgPrefixes[Runtime] = Runtime()
 
     def __call__(self, rest: list[str]) -> None:
         """Write the run's folder for others."""
@@ -50,28 +49,15 @@ class Export:
         from pacdp.cli.exporting import export_run
         from pacdp.cli.reading import certificates_of
 
-        report = export_run(
-            self.run,
-            self.out,
-            self.runtime,
-            ledger=self.ledger,
-            std_errors=self.std_errors,
-            std_n=self.std_n,
-            failure_prob=self.failure_prob,
-            tried=self.tried,
-            correct=self.correct,
-            seeded_for_tests=self.seeded_for_tests,
-            tell=messages.print,
-        )
-        if self.json:
-            print(json.dumps(report, allow_nan=False))
-        else:
-            cost = report["details"]["counts"]["with_the_run"]
-            print(first_sentence(certificates_of(report)))
-            print(
-                f"privacy of all that is in {self.out}: epsilon <= {up_digits(cost['epsilon'])} at delta "
-                f"{cost['delta']:g}, {cost['adjacency']}, per {report['unit']}"
-            )
+        names = "ledger std_errors std_n failure_prob tried correct seeded_for_tests"
+        asked = {name: getattr(self, name) for name in names.split()}
+        report = export_run(self.run, self.out, self.runtime, **asked)
+        cost = report["details"]["counts"]["with_the_run"]
+        answer(report, [
+            first_sentence(certificates_of(report)),
+            f"privacy of all that is in {self.out}: epsilon <= {up_digits(cost['epsilon'])} at delta "
+            f"{cost['delta']:g}, {cost['adjacency']}, per {report['unit']}",
+        ], as_json=self.json)  # fmt: skip
         messages.print(
             f"{self.out} may be published, {self.run} may not; next: pacdp verify {word(self.out)}"
         )

@@ -1,18 +1,18 @@
 """The command about a data set's privacy ledger: what was released about its rows, and what it may cost."""
 
-import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
 
 from pacdp.cli.parsing import no_more
+from pacdp.cli.serial import record
+from pacdp.cli.terminal import answer
 
 _DEFAULT = Path("runs/ledger")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Show:
     """Verify a ledger and print its runs, what each cost by itself, and what all cost together."""
 
@@ -30,17 +30,13 @@ class Show:
         no_more(rest)
         if self.latest < 0:
             raise ValueError(f"--latest must be 0 or more, got {self.latest}")
-        from pacdp.cli.ledger_text import record_of, tell
+        from pacdp.cli.ledger_text import shown
         from pacdp.store.ledger import Ledger as Book
 
-        book = Book.load(self.path)
-        if self.json:
-            print(json.dumps(record_of(book, self.delta, self.latest), allow_nan=False))
-        else:
-            tell(book, self.delta, self.latest)
+        answer(*shown(Book.load(self.path), self.delta, self.latest), as_json=self.json)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Limit:
     """Set the most that everything together may cost, or lower it; what would pass it is refused before it is drawn."""
 
@@ -69,7 +65,7 @@ class Limit:
         print(limit_line(book))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Explain:
     """Say in sentences what a ledger counts, what it does not, and why kills, copies and repeats are paid for."""
 
@@ -88,7 +84,7 @@ class Explain:
             print(paragraph)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Ledger:
     """The privacy ledger of a data set: everything that was ever released about its rows, paid before it is drawn."""
 

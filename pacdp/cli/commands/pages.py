@@ -1,15 +1,15 @@
 """The commands that draw figures and write pages: plot, report."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import tyro
 
-from pacdp.cli.extensions import folders
+from pacdp.cli.extensions import studies
 from pacdp.cli.parsing import no_more
+from pacdp.cli.serial import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Plot:
     """Draw the figure of a run (training and certificates) or of a study's table, into its folder."""
 
@@ -28,15 +28,14 @@ class Plot:
                 f"{folder} is no folder: give that of a run or of a study's results, or a study's name"
             )
         with as_written(folder):
-            others = (known.plot(folder) for known in folders(folder))
-            drawn = next((paths for paths in others if paths is not None), None)
+            known = studies(folder)
+            drawn = known and known.plot(folder)
             said = caption(folder) if drawn is None else []
             drawn = plot(folder) if drawn is None else drawn
-        for line in (*(f"wrote {path}" for path in drawn), *said):
-            print(line)
+        print(*(f"wrote {path}" for path in drawn), *said, sep="\n")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Report:
     """Write one HTML page of a run, its certificates or a study: values, assumptions, costs, privacy, provenance."""
 
@@ -55,5 +54,5 @@ class Report:
 
 
 def _folder(path: Path) -> Path:
-    found = [] if path.is_dir() else [known.named(str(path)) for known in folders()]
-    return next((one for one in found if one), path)
+    known = None if path.is_dir() else studies()
+    return (known and known.named(str(path))) or path

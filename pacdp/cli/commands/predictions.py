@@ -1,16 +1,16 @@
 """The command that certifies predictions, and so starts without torch: certify --predictions."""
 
 import hashlib
-import json
-from dataclasses import dataclass
 from pathlib import Path
 
 import tyro
 
 from pacdp.cli.parsing import no_more, require_failure_prob
+from pacdp.cli.serial import record
+from pacdp.cli.terminal import answer, messages, word
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class CertifyPredictions:
     """Certify a model by what it predicted: a table with the columns label and prediction, or an evaluation log.
 
@@ -48,12 +48,11 @@ class CertifyPredictions:
         """Certify the predictions of the file and print what they prove."""
         no_more(rest)
         require_failure_prob(self.failure_prob)
+        from pacdp.cli.console import told
         from pacdp.cli.folder import provenance
         from pacdp.cli.predicting.logs import is_log, read_logs
         from pacdp.cli.predicting.pairing import examples_of
-        from pacdp.cli.predicting.scores import range_of
         from pacdp.cli.predicting.tables import read_table
-        from pacdp.cli.predicting.told import tell
         from pacdp.cli.replacing import require_replaceable, write_report
         from pacdp.predictions.certify import certified
 
@@ -62,33 +61,28 @@ class CertifyPredictions:
             raise ValueError(f"{path} is not there: give a file of predictions")
         out = self.out or (path if path.is_dir() else path.parent) / "certificates.json"
         require_replaceable(out)
-        if not is_log(path) and (self.metric is not None or self.range is not None):
-            raise ValueError(
-                "--metric and --range go with evaluation logs: a table's losses are its columns loss and loss_..., in "
-                "0 to 1"
-            )
         if is_log(path):
             if self.ignore or self.classes:
                 raise ValueError(
                     "--ignore and --classes go with tables: an evaluation log has no columns of its own"
                 )
-            given = read_logs(
-                path, self.metric, None if self.range is None else range_of(self.range)
-            )
+            table = read_logs(path, self.metric, self.range)
         else:
-            given = examples_of(path, read_table(path, self.ignore), self.classes)
+            if self.metric is not None or self.range is not None:
+                raise ValueError(
+                    "--metric and --range go with evaluation logs: a table's losses are its columns loss and loss_..., "
+                    "in 0 to 1"
+                )
+            table = read_table(path, self.ignore)
+        given = examples_of(path, table, self.classes)
         found = certified(
             given, failure_prob=self.failure_prob, ask=self.ask or None, interval=self.interval
         )
-        subject = {"predictions": str(path), **({} if path.is_dir() else {"sha256": _hash(path)})}
+        subject = {"predictions": str(path)}
+        if path.is_file():
+            with path.open("rb") as file:
+                subject["sha256"] = hashlib.file_digest(file, "sha256").hexdigest()
         report = found.to_dict(subject=subject, provenance=provenance(device="cpu", seed=0))
         write_report(out, report)
-        if self.json:
-            print(json.dumps(report, allow_nan=False))
-        else:
-            tell(found, out)
-
-
-def _hash(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        answer(report, told(report), as_json=self.json)
+        messages.print(f"wrote {out}; check it with pacdp verify {word(out)}")

@@ -3,15 +3,15 @@
 import contextlib
 import io
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import tyro
 
 from pacdp.cli.parsing import no_more
+from pacdp.cli.serial import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Verify:
     """Recompute every number of a report or of a run: it follows, does not follow, or cannot be checked and why.
 

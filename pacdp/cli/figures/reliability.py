@@ -20,11 +20,8 @@ def draw(axes: Axes, curve: ReliabilityCurve) -> None:
     kind = "all bands" if curve.simultaneous else "each band"
     axes.errorbar(confidence, accuracy, yerr=band, fmt="o", color="tab:blue", markersize=3, linewidth=1, capsize=2,
                   label=f"accuracy, {kind} {sentence.confidence(curve.failure_prob)}")  # fmt: skip
-    axes.set_xlim(0.0, 1.0)
-    axes.set_ylim(0.0, 1.04)
-    axes.set_xlabel("confidence")
-    axes.set_ylabel("accuracy")
-    axes.set_title(f"ECE (l1, {len(curve.counts)} bins) {curve.ece:.4f}, n = {curve.counts.sum()}")
+    title = f"ECE (l1, {len(curve.counts)} bins) {curve.ece:.4f}, n = {curve.counts.sum()}"
+    axes.set(xlim=(0.0, 1.0), ylim=(0.0, 1.04), xlabel="confidence", ylabel="accuracy", title=title)
     axes.legend()
     counts = axes.twinx()
     counts.bar(

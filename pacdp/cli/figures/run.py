@@ -7,12 +7,19 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from bounds.sentence import records
-from pacdp.cli.figures import numbers
+from pacdp.cli.figures import names
 from pacdp.cli.figures.names import ACCOUNTED, label, plain
 from pacdp.cli.figures.style import OPTIMISTIC, colour, error_axis, figure, save, wrapped
 from pacdp.cli.folder import Folder, read_json
 from pacdp.cli.reading import Reading
+from pacdp.cli.serial import Values
+
+_ERRORS = {
+    "train_error": ("-", "black", "train, weights"),
+    "test_error": ("o", "black", "test, weights"),
+    "gibbs_train_error": ("-", "tab:blue", "train, Gibbs"),
+    "gibbs_test_error": ("s", "tab:blue", "test, Gibbs"),
+}
 
 
 def plot(path: Path) -> list[Path]:
@@ -29,52 +36,30 @@ def plot(path: Path) -> list[Path]:
     return save(drawn, path / "figure")
 
 
-def draw_training(axes: Axes, rows: list[dict[str, Any]]) -> None:
+def draw_training(axes: Axes, rows: list[Values]) -> None:
     """Errors of the weights and of the Gibbs classifier, and every bound, against epochs; of a compression, records."""
     if "kept" in rows[-1]:
         return _draw_compression(axes, rows)
     epochs = [row["epochs"] for row in rows]
-    axes.plot(epochs, [row["train_error"] for row in rows], color="black", label="train, weights")
-    axes.plot(
-        epochs, [row["test_error"] for row in rows], "o", color="black", label="test, weights"
-    )
-    if "gibbs_train_error" in rows[-1]:
-        axes.plot(
-            epochs,
-            [row["gibbs_train_error"] for row in rows],
-            color="tab:blue",
-            label="train, Gibbs",
-        )
-        axes.plot(
-            epochs,
-            [row["gibbs_test_error"] for row in rows],
-            "s",
-            color="tab:blue",
-            label="test, Gibbs",
-        )
+    for column, (look, hue, name) in _ERRORS.items():
+        if column in rows[-1]:
+            axes.plot(epochs, [row[column] for row in rows], look, color=hue, label=name)
     draw_bounds(axes, epochs, [row.get("bounds", {}) for row in rows])
     error_axis(axes)
     axes.set_xlabel("epochs")
     assumed = {name for row in rows for name in row.get("bounds", {})} - set(ACCOUNTED)
     axes.set_title("training; bounds " + OPTIMISTIC if assumed else "training")
-    axes.legend(
-        ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.13)
-    )  # inside it would hide what is vacuous
+    # inside the axes it would hide what is vacuous
+    axes.legend(ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.13))
 
 
-def _draw_compression(axes: Axes, rows: list[dict[str, Any]]) -> None:
+def _draw_compression(axes: Axes, rows: list[Values]) -> None:
     """Records picked, records in error beside them, and both together, against rounds."""
-    rounds = [row["step"] for row in rows]
-    for name, said in (
-        ("picked", "picked"),
-        ("errors", "in error, not picked"),
-        ("kept", "kept: both"),
-    ):
-        axes.plot(rounds, [row[name] for row in rows], label=said)
+    kept = {"picked": "picked", "errors": "in error, not picked", "kept": "kept: both"}
+    for name, said in kept.items():
+        axes.plot([row["step"] for row in rows], [row[name] for row in rows], label=said)
     axes.set_yscale("symlog", linthresh=10.0)
-    axes.set_xlabel("rounds")
-    axes.set_ylabel("records")
-    axes.set_title("compression")
+    axes.set(xlabel="rounds", ylabel="records", title="compression")
     axes.legend(loc="upper right")
 
 
@@ -89,46 +74,37 @@ def draw_bounds(axes: Axes, positions: list[float], found: list[dict[str, float]
         axes.plot(
             positions, values, "--", color=colour(name), linewidth=1.0, label=label(name) + gap
         )
-        vacuous = [
-            position for position, value in zip(positions, values, strict=True) if value >= 1.0
-        ]
+        vacuous = [where for where, value in zip(positions, values, strict=True) if value >= 1.0]
         axes.plot(vacuous, [1.0] * len(vacuous), "x", color=colour(name), markersize=5)
 
 
 def draw_certificates(axes: Axes, report: Mapping[str, Any]) -> None:
     """Each certificate as a bar, with the test error of the predictor that it speaks of, and the marks of its needs."""
-    found = Reading.of(report)
+    found = Reading(report)
     labels = []
+    # what says nothing does not decide the scale
+    top = max((made.value for made in found.certificates if not made.vacuous), default=1.0)
     for height, made in enumerate(found.certificates):
         optimistic = made.status == "optimistic"
-        axes.barh(
-            height,
-            made.value,
-            color=colour(made.name),
-            alpha=0.45 if optimistic else 0.9,
-            hatch="//" if optimistic else None,
-            edgecolor="white",
-        )
+        axes.barh(height, made.value, color=colour(made.name), alpha=0.45 if optimistic else 0.9,
+                  hatch="//" if optimistic else None, edgecolor="white")  # fmt: skip
         test = found.error(made)
+        below = test is not None and made.value < test
         if test is not None:
             axes.plot([test], [height], "|", color="black", markersize=14, markeredgewidth=2)
-        said = numbers.up(made.value) + (" vacuous" if made.vacuous else "")
-        below = test is not None and made.value < test
+        said = names.up(made.value) + " vacuous" * made.vacuous + ", below test error" * below
         axes.text(
-            made.value + 0.01,
+            min(made.value, top) + 0.01 * top,
             height,
-            f"{said}, below test error" if below else said,
+            said,
             va="center",
             color="tab:red" if below else "black",
         )
-        about = ", ".join(part for part in (made.measures, made.of, records(made)) if part)
-        labels.append(
-            wrapped(f"{label(made.name)} [{found.cited(made)}]", about)
-            + (" *" if optimistic else "")
-        )
+        named = wrapped(f"{label(made.name)} [{found.cited(made)}]", found.about(made))
+        labels.append(named + " *" * optimistic)
     axes.set_yticks(range(len(labels)), labels)
     axes.invert_yaxis()
-    axes.set_xlim(0.0, 1.2)
+    axes.set_xlim(0.0, 1.2 * top)
     kinds = dict.fromkeys(plain(made.measures[:60]) for made in found.certificates)
     assumed = any(made.status == "optimistic" for made in found.certificates)
     starred = "\n* optimistic: rests on a hypothesis that is not proved" if assumed else ""
@@ -147,5 +123,5 @@ def caption(path: Path) -> list[str]:
     file = Folder(path).certificates
     if not file.is_file():
         return []
-    found = Reading.of(read_json(file))
+    found = Reading(read_json(file))
     return [found.headline, *map(str, found.notes)]

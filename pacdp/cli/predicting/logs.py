@@ -8,17 +8,18 @@ models on the same documents: lm-evaluation-harness has a folder for each.
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from bounds._check import json_value
 from pacdp.cli.predicting.scores import Range, is_score, losses_of
+from pacdp.cli.predicting.tables import Table
+from pacdp.cli.serial import Values, record
+from pacdp.cli.terminal import refusing
 from pacdp.data.errors import DataError
 from pacdp.data.unpacking import members
-from pacdp.predictions.answers import Answers
 from pacdp.predictions.columns import coded
-from pacdp.predictions.examples import MODEL, Examples, described
+from pacdp.predictions.examples import MODEL
 
 if sys.version_info >= (3, 14):
     import zipfile
@@ -30,15 +31,16 @@ else:
 _SAMPLES = re.compile(r"samples_(.+?)(_\d{4}-\d{2}-\d{2}T[\d.:-]+)?\.jsonl")
 _NO_SCORES = {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics", "doc_hash",
               "prompt_hash", "target_hash"}  # fmt: skip
+_AGAIN = "write it anew, or as .json"
 SUFFIXES = (".jsonl", ".json", ".eval")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Scored:
     """One answer: the scores that a document got in a task, as they stand in the log.
 
     Attributes:
-        lower: the scores of which the log says that less is better.
+        scores: by name, each with whether the log says that less of it is better.
         failed: whether the sample has an error beside its scores.
     """
 
@@ -46,8 +48,7 @@ class Scored:
     task: str
     document: str
     repeat: str
-    scores: dict[str, Any]
-    lower: set[str] = field(default_factory=set[str])
+    scores: dict[str, tuple[Any, bool]]
     failed: bool = False
 
 
@@ -56,8 +57,8 @@ def is_log(path: Path) -> bool:
     return path.is_dir() or path.suffix.lower() in SUFFIXES
 
 
-def read_logs(path: Path, metric: str | None = None, within: Range | None = None) -> Examples:
-    """The examples in a log, or in all logs of a folder.
+def read_logs(path: Path, metric: str | None = None, within: Range | None = None) -> Table:
+    """The answers in a log, or in all logs of a folder, as a table: a row for each document, repeat and model.
 
     Args:
         path: a log or a folder.
@@ -75,9 +76,34 @@ def read_logs(path: Path, metric: str | None = None, within: Range | None = None
         )
     answers = {file: list(_read(file, path)) for file in files}
     found = [one for own in answers.values() for one in own]
+    if not found:
+        raise ValueError(f"{path} holds no answers: log the samples of the evaluation")
+    tasks = [one.task for one in found]
+    with refusing(f"{path} cannot be certified", ValueError):
+        chosen = losses_of([one.scores for one in found], tasks, metric=metric, within=within)
+    named = {
+        "model": [one.model or MODEL for one in found],
+        "id": [f"{one.task} {one.document} {one.repeat}" for one in found],
+        "person": [f"{one.task} {one.document}" for one in found],
+        "group": tasks,
+    }
     passed = [file.name for file, own in answers.items() if not own]
-    remarks = (f"passed over, for they hold no samples: {', '.join(passed)}",) if passed else ()
-    return _examples(path, found, metric, within, remarks)
+    failed = [one.document for one in found if one.failed]
+    repeated = len({*zip(named["model"], named["person"], strict=True)}) < len(found)
+    if not repeated:
+        del named["person"]
+    if len(set(tasks)) == 1:
+        del named["group"]
+    remarks = (
+        *([f"passed over, for they hold no samples: {', '.join(passed)}"] if passed else []),
+        *([f"{len(failed)} samples have an error beside their scores, such as {failed[0]!r}: these count as they stand "
+           "in the log"] if failed else []),
+        *(["documents were answered more than once: each counts as one record"] if repeated else []),
+        *chosen.remarks,
+    )  # fmt: skip
+    columns = {name: coded(name, column) for name, column in named.items()}
+    return Table(path=path, rows=len(found), named=columns, numbers=dict(chosen.losses), remarks=remarks,
+                 record="document", range_by=chosen.by)  # fmt: skip
 
 
 def _log(path: Path) -> bool:
@@ -87,21 +113,12 @@ def _log(path: Path) -> bool:
 
 
 def _read(path: Path, whole: Path) -> Iterator[Scored]:
-    try:
+    kinds = (KeyError, TypeError, AttributeError, UnicodeDecodeError, RecursionError)
+    with refusing(f"{path} is no log that this reads", *kinds, or_else=_AGAIN):
         if path.suffix == ".jsonl":
-            yield from _harness(
-                path, "" if path.parent == whole or path == whole else path.parent.name
-            )
+            yield from _harness(path, "" if whole in (path, path.parent) else path.parent.name)
         else:
             yield from _inspect(path, manifests=whole != path)
-    except (UnicodeDecodeError, RecursionError) as error:
-        raise ValueError(
-            f"{path} cannot be read as a log ({error}): write it anew, or as .json"
-        ) from error
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(
-            f"{path} is no log that this reads ({type(error).__name__} {error})"
-        ) from error
 
 
 def _unpacked(path: Path) -> dict[str, bytes]:
@@ -109,9 +126,10 @@ def _unpacked(path: Path) -> dict[str, bytes]:
     with path.open("rb") as raw:
         try:
             with zipfile.ZipFile(raw) as stored:
-                names = members(path, stored, "write it anew, or as .json")
                 samples = (
-                    name for name in names if name.startswith("samples/") and name.endswith(".json")
+                    name
+                    for name in members(path, stored, _AGAIN)
+                    if name.startswith("samples/") and name.endswith(".json")
                 )
                 return {
                     name: _member(stored, name, stored.getinfo(name).file_size)
@@ -120,31 +138,25 @@ def _unpacked(path: Path) -> dict[str, bytes]:
         except DataError:
             raise
         except Exception as error:  # zipfile raises whatever the bytes of a damaged file lead it to
-            raise ValueError(
-                f"{path} cannot be read as a log ({error}): write it anew, or as .json"
-            ) from error
+            raise ValueError(f"{path} cannot be read as a log ({error}): {_AGAIN}") from error
 
 
 def _member(stored: zipfile.ZipFile, name: str, limit: int) -> bytes:
     """What a member holds, unpacked in pieces and up to ``limit`` bytes."""
-    pieces, size = list[bytes](), 0
+    content = bytearray()
     with stored.open(name) as packed:
         while piece := packed.read(4096):
-            pieces.append(piece)
-            if (size := size + len(piece)) > limit:
+            content += piece
+            if len(content) > limit:
                 raise ValueError(f"{name} unpacks to more than {limit} bytes")
-    return b"".join(pieces)
+    return bytes(content)
 
 
 def _harness(path: Path, model: str) -> Iterator[Scored]:
     """Lines of lm-evaluation-harness (--log_samples): one document under one filter a line."""
     named = _SAMPLES.fullmatch(path.name)
     task = named[1] if named else path.stem
-    less = (
-        _less_is_better(path.with_name(f"results{named[2] or ''}.json"), task)
-        if named
-        else frozenset[str]()
-    )
+    less = _less_is_better(path.with_name(f"results{(named and named[2]) or ''}.json"), task)
     seen = dict[tuple[str, str], Scored]()
     with path.open(encoding="utf-8") as file:
         for number, line in enumerate(file, start=1):
@@ -163,8 +175,8 @@ def _harness(path: Path, model: str) -> Iterator[Scored]:
                 )
             name, document = row.get("filter", "none"), str(row.get("doc_hash") or row["doc_id"])
             key = str(row["doc_id"]), document
-            one = seen.setdefault(key, Scored(model=model, task=task, document=document, repeat=key[0], scores={},
-                                              lower=set[str]()))  # fmt: skip
+            one = Scored(model=model, task=task, document=document, repeat=key[0], scores={})
+            one = seen.setdefault(key, one)
             for score in metrics:
                 called = score if name == "none" else f"{score},{name}"
                 if called in one.scores:
@@ -172,8 +184,7 @@ def _harness(path: Path, model: str) -> Iterator[Scored]:
                         f"{path} has document {row['doc_id']} again in line {number}: drop the copies"
                     )
                 if is_score(row.get(score)):
-                    one.scores[called] = row[score]
-                    one.lower.update({called} if score in less else ())
+                    one.scores[called] = row[score], score in less
     yield from seen.values()
 
 
@@ -181,12 +192,8 @@ def _less_is_better(results: Path, task: str) -> frozenset[str]:
     """The scores of which lm-evaluation-harness says so, in the results that it writes beside its samples."""
     if not results.is_file():
         return frozenset()
-    told = (
-        _object(results, results.read_text(encoding="utf-8"), "it")
-        .get("higher_is_better", {})
-        .get(task, {})
-    )
-    return frozenset(name for name, higher in told.items() if higher is False)
+    told = _object(results, results.read_text(encoding="utf-8"), "it").get("higher_is_better", {})
+    return frozenset(name for name, higher in told.get(task, {}).items() if higher is False)
 
 
 def _inspect(path: Path, *, manifests: bool) -> Iterator[Scored]:
@@ -222,70 +229,18 @@ def _inspect(path: Path, *, manifests: bool) -> Iterator[Scored]:
                      scores=scores, failed=bool(sample.get("error")))  # fmt: skip
 
 
-def _values(scores: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+def _values(scores: Values) -> Iterator[tuple[str, tuple[Any, bool]]]:
     """The scores by their names; those in parts by the names of both."""
     for name, score in scores.items():
         value = score["value"]
         for part, one in value.items() if isinstance(value, dict) else [("", value)]:
             if is_score(one):
-                yield (f"{name}/{part}" if part else name), one
+                yield (f"{name}/{part}" if part else name), (one, False)
 
 
-def _examples(
-    path: Path,
-    found: list[Scored],
-    metric: str | None,
-    within: Range | None,
-    remarks: tuple[str, ...],
-) -> Examples:
-    if not found:
-        raise ValueError(f"{path} holds no answers: log the samples of the evaluation")
-    models = list(dict.fromkeys(one.model for one in found))
-    answered = {model: {(one.task, one.document, one.repeat): row for row, one in enumerate(found)
-                        if one.model == model} for model in models}  # fmt: skip
-    keys = list(answered[models[0]])
-    for model, own in answered.items():
-        if len(own) < sum(one.model == model for one in found):
-            raise ValueError(
-                f"{path} has a document of {model or 'the model'} twice in one task and epoch: drop a log"
-            )
-        if own.keys() != set(keys):
-            raise ValueError(
-                f"{path} must have the same documents for every model, and {model!r} has others than {models[0]!r}: "
-                "give a folder with the logs of one model, or of several on the same tasks"
-            )
-    try:
-        chosen = losses_of([one.scores for one in found], [one.lower for one in found], [one.task for one in found],
-                           metric=metric, within=within)  # fmt: skip
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
-    said = {model or MODEL: Answers(losses={name: column[[own[key] for key in keys]]
-                                            for name, column in chosen.losses.items()})
-            for model, own in answered.items()}  # fmt: skip
-    tasks, documents = [key[0] for key in keys], [f"{key[0]} {key[1]}" for key in keys]
-    repeated = len(set(documents)) < len(documents)
-    if failed := [one for one in found if one.failed]:
-        remarks += (f"{len(failed)} samples have an error beside their scores, such as {failed[0].document!r}: these "
-                    "count as they stand in the log",)  # fmt: skip
-    remarks += ("documents were answered more than once: each counts as one record",) * repeated
-    made = Examples(
-        n=len(keys),
-        models=said,
-        record="document",
-        range_by=chosen.by,
-        remarks=remarks + chosen.remarks,
-    )
-    return described(
-        made, groups=coded("task", tasks) if len(set(tasks)) > 1 else None,
-        people=coded("document", documents) if repeated else None, weights=None, ids=None if repeated else documents,
-    )  # fmt: skip
-
-
-def _object(path: Path, text: str | bytes, where: str) -> dict[str, Any]:
-    try:
+def _object(path: Path, text: str | bytes, where: str) -> Values:
+    with refusing(f"{path} is no JSON, {where}", ValueError, or_else="write it anew"):
         found = json_value(text)
-    except ValueError as error:
-        raise ValueError(f"{path} is no JSON, {where} ({error}): write it anew") from error
     if not isinstance(found, dict):
         raise ValueError(f"{path} must hold a JSON object, and {where} is none: write it anew")
     return found

@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 
 from pacdp.cli.predicting.tables import Table
-from pacdp.predictions.answers import Answers
-from pacdp.predictions.columns import Coded, Name, class_names, coded, placed
+from pacdp.cli.serial import Values
+from pacdp.cli.terminal import refusing
+from pacdp.predictions.columns import Coded, class_names
 from pacdp.predictions.columns import losses as loss_column
-from pacdp.predictions.examples import MODEL, Examples, described, of_columns
+from pacdp.predictions.examples import MODEL, Examples, described, examples, of_columns
 
 
 def examples_of(path: Path, table: Table, classes: Sequence[str] = ()) -> Examples:
@@ -20,77 +21,52 @@ def examples_of(path: Path, table: Table, classes: Sequence[str] = ()) -> Exampl
         ValueError: labels without predictions or the other way round, models that answered other examples, or what
             :func:`pacdp.certify_predictions` refuses.
     """
-    named = table.named
-    for name, column in named.items():
-        coded(f"{name} of {path}", column, known=classes if name in ("label", "prediction") else ())
     rows = _rows_by_model(path, table)
     first = next(iter(rows.values()))
-    answers, labels, names = _answers(path, table, classes)
-    models = {model: answers.taken(own) for model, own in rows.items()}
-    found = Examples(n=len(first), models=models, labels=None if labels is None else labels[first], classes=names,
-                     remarks=table.remarks)  # fmt: skip
+    named, weight = dict(table.named), table.numbers.get("weight")
+    once = named.pop("id", None) if len(rows) == 1 else None
+    own = {name: _part(column, first) for name, column in named.items()}
+    label, predicted, known = own.get("label"), named.get("prediction"), None
+    if classes and label is not None:  # of the labels' type
+        whole = label.kind == "whole numbers" and all(one.lstrip("-").isdigit() for one in classes)
+        known = class_names([int(one) for one in classes] if whole else list(classes))
     columns = {
-        name: None if name not in named else _part(named[name], first)
-        for name in ("group", "person")
-    }
-    weight = table.numbers.get("weight")
-    once = named.get("id") if len(rows) == 1 else None
-    return described(
-        found, groups=columns["group"], people=columns["person"], weights=None if weight is None else weight[first],
-        ids=once,
-    )  # fmt: skip
-
-
-def _answers(
-    path: Path, table: Table, classes: Sequence[str]
-) -> tuple[Answers, np.ndarray | None, tuple[Name, ...]]:
-    """The answers of every row, the labels as places, and the classes."""
-    label, predicted = table.named.get("label"), table.named.get("prediction")
-    own = {
         name: loss_column(name, column)
         for name, column in table.numbers.items()
         if name != "weight"
     }
-    if predicted is not None and table.classes:
-        raise ValueError(
-            f"{path} must have a column prediction or p0, p1, ..., not both: drop one of them"
-        )
-    if label is None:
-        if predicted is not None or table.classes:
-            raise ValueError(f"{path} has no column label, by which predictions are judged: add it")
-        if not own:
-            raise ValueError(
-                f"{path} has neither label and prediction nor a loss: name its columns so"
+    losses = {
+        model: {name: column[of] for name, column in columns.items()} for model, of in rows.items()
+    }
+    about: Values = {
+        "groups": own.get("group"), "people": own.get("person"), "ids": once,
+        "weights": None if weight is None else weight[first],
+    }  # fmt: skip
+    with refusing(f"{path} cannot be certified", ValueError):
+        if not table.soft:
+            said = predicted and {model: _part(predicted, of) for model, of in rows.items()}
+            found = examples(
+                label, said, losses=losses if columns else None, classes=known, **about
             )
-        return Answers(losses=own), None, ()
-    known = _classes(label, classes)
-    if table.classes:
-        names, places = of_columns(label, table.classes, known)
-        if len(names) != table.classes:
+        elif label is None or predicted is not None:
             raise ValueError(
-                f"{path} has {table.classes} columns p0, p1, ... for {len(names)} classes: name each"
+                "columns p0, p1, ... go with a column label, and without a column prediction"
             )
-        return replace(table.answers(places), losses=own), places, names
-    if predicted is None:
-        raise ValueError(
-            f"{path} has labels without a column prediction or p0, p1, ...: add what the model said"
-        )
-    names = label.names if known is None else known
-    places = label.codes if known is None else placed("label", label, names, "--classes")
-    where = "the labels" if known is None else "--classes"
-    return (
-        Answers(predicted=placed("prediction", predicted, names, where), losses=own),
-        places,
-        names,
-    )
-
-
-def _classes(label: Coded, classes: Sequence[str]) -> tuple[Name, ...] | None:
-    """The classes of the command line, of the labels' type."""
-    if not classes:
-        return None
-    whole = label.kind == "whole numbers" and all(one.lstrip("-").isdigit() for one in classes)
-    return class_names([int(one) for one in classes] if whole else list(classes))
+        else:
+            names, places = of_columns(named["label"], len(table.soft), known)
+            if len(names) != len(table.soft):
+                raise ValueError(
+                    f"{len(table.soft)} columns p0, p1, ... are there for {len(names)} classes: name each"
+                )
+            answers = table.answers(places)
+            models = {
+                model: replace(answers.taken(of), losses=losses[model])
+                for model, of in rows.items()
+            }
+            made = Examples(n=len(first), models=models, labels=places[first], classes=names)
+            found = described(made, **about)
+    remarks = (*table.remarks, *found.remarks)
+    return replace(found, record=table.record, range_by=table.range_by, remarks=remarks)
 
 
 def _rows_by_model(path: Path, table: Table) -> dict[str, np.ndarray]:
@@ -104,24 +80,21 @@ def _rows_by_model(path: Path, table: Table) -> dict[str, np.ndarray]:
         return {one if one.strip() else MODEL: own for one, own in rows.items()}
     first, reference = next(iter(rows.items()))
     for one, own in rows.items():
-        if names is None:
-            _require_same(path, table, (first, reference), (one, own))
-            continue
-        codes = names.codes[own]
-        if np.unique(codes).size < codes.size:
-            twice = names.names[int(np.bincount(codes).argmax())]
-            raise ValueError(f"{path} has id {twice!r} twice for model {one!r}: drop the copies")
-        rows[one] = own[np.argsort(codes, kind="stable")]
-    if names is not None:
-        order = np.argsort(
-            np.argsort(names.codes[reference])
-        )  # back to the order of the first model's rows
-        rows = {one: own[order] if len(own) == len(order) else own for one, own in rows.items()}
-        for one, own in rows.items():
-            if len(own) != len(reference) or (names.codes[own] != names.codes[rows[first]]).any():
+        if names is not None:
+            codes = names.codes[own]
+            if np.unique(codes).size < codes.size:
+                twice = names.names[int(np.bincount(codes).argmax())]
+                raise ValueError(
+                    f"{path} has id {twice!r} twice for model {one!r}: drop the copies"
+                )
+            row_of = np.full(len(names.names), -1)
+            row_of[codes] = own
+            paired = row_of[names.codes[reference]]
+            if len(own) != len(reference) or (paired < 0).any():
                 raise ValueError(f"{path} must have the same ids for every model, {one!r} has others than {first!r}: "
                                  "keep the examples that all of them answered")  # fmt: skip
-            _require_same(path, table, (first, rows[first]), (one, own))
+            rows[one] = paired
+        _require_same(path, table, (first, rows[first]), (one, rows[one]))
     return rows
 
 
@@ -134,20 +107,14 @@ def _require_same(
             f"{path} must have the same examples for every model, got {len(first[1])} rows of {first[0]!r} and "
             f"{len(other[1])} of {other[0]!r}: keep those that all of them answered, with a column id"
         )
-    for name in ("label", "group", "person"):
-        if name in table.named:
-            codes = table.named[name].codes
-            if (codes[first[1]] != codes[other[1]]).any():
-                raise ValueError(
-                    f"{path} must have the same {name} for every model's answer to an example, got another for "
-                    f"{other[0]!r} than for {first[0]!r}: add a column id that says which rows belong together"
-                )
-    if (weight := table.numbers.get("weight")) is not None and (
-        weight[first[1]] != weight[other[1]]
-    ).any():
-        raise ValueError(
-            f"{path} must have the same weight for every model's answer to an example: mend it"
-        )
+    columns = {name: column.codes for name, column in table.named.items()} | table.numbers
+    for name in ("label", "group", "person", "weight"):
+        column = columns.get(name)
+        if column is not None and (column[first[1]] != column[other[1]]).any():
+            raise ValueError(
+                f"{path} must have the same {name} for every model's answer to an example, got another for "
+                f"{other[0]!r} than for {first[0]!r}: add a column id that says which rows belong together"
+            )
 
 
 def _part(column: Coded, rows: np.ndarray) -> Coded:

@@ -5,18 +5,19 @@ ones of 0 to 1. Whether a score is 0 or 1, and so counted exactly, is known of i
 """
 
 import math
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from pacdp.cli.serial import record
 from pacdp.cli.terminal import word
 from pacdp.predictions.columns import Losses
 
 Range = tuple[float, float]
-Scores = Sequence[Mapping[str, Any]]
-"""The scores of each answer, by name."""
+Scores = Sequence[Mapping[str, tuple[Any, bool]]]
+"""The scores of each answer, by name, and whether less of each is better."""
 WORDS = {"c": 1.0, "i": 0.0, "p": 0.5, "n": 0.0, "yes": 1.0, "no": 0.0, "true": 1.0, "false": 0.0}
 """Scores in words, as inspect_ai turns them into numbers."""
 _RIGHT_OR_WRONG = frozenset({
@@ -30,7 +31,7 @@ _SHARES = frozenset({"accuracy", "f1", "model_graded_fact", "model_graded_qa", "
 _OWN = "loss by the first score of each task"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Chosen:
     """The losses that answers are certified by.
 
@@ -45,8 +46,7 @@ class Chosen:
     remarks: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Score:
+class _Score(NamedTuple):
     """One score as a loss: its name, the losses [answers], and what is taken for true of it."""
 
     name: str
@@ -61,24 +61,8 @@ def is_score(value: Any) -> bool:
     return isinstance(value, bool | int | float) and abs(value) < 1e300
 
 
-def range_of(given: Range) -> Range:
-    """The range of ``--range``.
-
-    Raises:
-        ValueError: it is none.
-    """
-    low, high = given
-    if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise ValueError(
-            f"--range must be two numbers, the lower one first, got {low:g} {high:g}: pass the "
-            "least and the largest score that there can be, such as --range 1 10"
-        )
-    return given
-
-
 def losses_of(
     scores: Scores,
-    lower: Sequence[Collection[str]],
     tasks: Sequence[str],
     *,
     metric: str | None = None,
@@ -90,7 +74,6 @@ def losses_of(
 
     Args:
         scores: of each answer, such that ``is_score``.
-        lower: the scores of each answer of which less is better.
         tasks: the task of each answer.
         metric: the only score to use.
         within: its range; by default what is known of it.
@@ -99,74 +82,80 @@ def losses_of(
         ValueError: no score that all answers have, none whose range is known, or a score outside
             its range.
     """
-    have = {name: sum(name in own for own in scores)
-            for name in dict.fromkeys(name for own in scores for name in own)}  # fmt: skip
+    if within is not None and not -math.inf < within[0] < within[1] < math.inf:
+        raise ValueError(
+            f"--range must be two numbers, the lower one first, got {within[0]:g} {within[1]:g}: pass the "
+            "least and the largest score that there can be, such as --range 1 10"
+        )
+    have = Counter(name for own in scores for name in own)
     common = [name for name, count in have.items() if count == len(scores)]
     there = ", ".join(common) or "none"
     if metric is not None and metric not in common:
         raise ValueError(f"--metric {metric} is no score of every answer: choose among {there}")
     if within is not None and metric is None and len(common) != 1:
         raise ValueError(f"--range is that of one score: choose it by --metric, among {there}")
-    found, refused = _usable(common if metric is None else [metric], scores, lower, within)
     if not common and len(set(tasks)) > 1:
-        return _of_each_task(scores, lower, tasks)
+        return _of_each_task(scores, tasks)
+    found, refused = _usable(common if metric is None else [metric], scores, within)
     if not found:
-        why = next(iter(refused.values()), "there is no score that all answers have: log one")
-        raise ValueError(why)
+        raise ValueError(
+            next(iter(refused.values()), "there is no score that all answers have: log one")
+        )
     if metric is None:
         refused |= {name: f"{len(scores) - count} of {len(scores)} answers have none"
                     for name, count in have.items() if count < len(scores)}  # fmt: skip
     remarks = tuple(f"the score {name} is left out: {why}" for name, why in sorted(refused.items()))
-    losses = {one.name: one.losses for one in found}
-    return Chosen(losses=losses, by=_together(found), remarks=remarks)
+    return _chosen({one.name: one.losses for one in found}, found, remarks)
 
 
-def _of_each_task(scores: Scores, lower: Sequence[Collection[str]], tasks: Sequence[str]) -> Chosen:
+def _of_each_task(scores: Scores, tasks: Sequence[str]) -> Chosen:
     """One loss, which in each task is that of the first score that all of its answers have."""
-    parts, remarks = dict[str, _Score](), list[str]()
+    parts = dict[str, _Score]()
+    together = np.zeros(len(scores))
     for task in dict.fromkeys(tasks):
         rows = [row for row, own in enumerate(tasks) if own == task]
         own = [scores[row] for row in rows]
         names = [name for name in own[0] if all(name in one for one in own)]
-        found, refused = _usable(names, own, [lower[row] for row in rows], None)
+        found, refused = _usable(names, own, None)
         if not found:
             why = next(iter(refused.values()), "there is none that all of its answers have")
             raise ValueError(f"task {task!r} has no score to certify: {why}")
         parts[task] = found[0]
-        remarks.append(f"the loss of task {task!r} is {found[0].name}")
+        together[rows] = found[0].losses
     exact = all(one.losses.dtype == np.bool_ for one in parts.values())
-    together: Losses = np.zeros(len(scores), np.bool_) if exact else np.zeros(len(scores))
-    for task, one in parts.items():
-        together[[own == task for own in tasks]] = one.losses
-    by = _together(list(parts.values()))
-    return Chosen(losses={_OWN: together}, by=by, remarks=tuple(remarks))
+    remarks = (f"the loss of task {task!r} is {one.name}" for task, one in parts.items())
+    losses = {_OWN: together == 1.0 if exact else together}
+    return _chosen(losses, parts.values(), tuple(remarks))
 
 
-def _together(found: Sequence[_Score]) -> str:
-    return "; ".join(dict.fromkeys(one.by for one in found))
+def _chosen(
+    losses: Mapping[str, Losses], found: Iterable[_Score], remarks: tuple[str, ...]
+) -> Chosen:
+    by = "; ".join(dict.fromkeys(one.by for one in found))
+    return Chosen(losses=losses, by=by, remarks=remarks)
 
 
 def _usable(
-    names: Sequence[str], scores: Scores, lower: Sequence[Collection[str]], within: Range | None
+    names: Sequence[str], scores: Scores, within: Range | None
 ) -> tuple[list[_Score], dict[str, str]]:
     """The scores that can be used, and why others cannot."""
     found, refused = list[_Score](), dict[str, str]()
     for name in names:
-        less = {name in own for own in lower}
         try:
-            if len(less) > 1:
-                raise ValueError(
-                    f"more of {name} is better in one task and less in another: give one of them"
-                )
-            values = [own[name] for own in scores]
-            found.append(_score(name, values, less=less.pop(), within=within))
+            found.append(_score(name, [own[name] for own in scores], within))
         except ValueError as error:
             refused[name] = str(error)
     return found, refused
 
 
-def _score(name: str, values: Sequence[Any], *, less: bool, within: Range | None) -> _Score:
-    """One score of all answers, ``less`` of which is better, or more."""
+def _score(name: str, scores: Sequence[tuple[Any, bool]], within: Range | None) -> _Score:
+    """One score of all answers."""
+    values, directions = zip(*scores, strict=True)
+    less = directions[0]
+    if len(set(directions)) > 1:
+        raise ValueError(
+            f"more of {name} is better in one task and less in another: give one of them"
+        )
     base, truths = name.split(",")[0], all(isinstance(one, bool) for one in values)
     words = all(isinstance(one, str) for one in values)
     exact = truths or (within is None and base in _RIGHT_OR_WRONG)
@@ -176,23 +165,16 @@ def _score(name: str, values: Sequence[Any], *, less: bool, within: Range | None
     low, high = within or (0.0, 1.0)
     x = np.array([WORDS[one.lower()] if isinstance(one, str) else float(one) for one in values])
     lies = "is 0 or 1" if exact else f"lies in {low:g} to {high:g}"
-    odd = (x < low) | (x > high)
-    if exact:
-        odd |= (x != 0.0) & (x != 1.0)
+    odd = (x != 0.0) & (x != 1.0) if exact else (x < low) | (x > high)
     if odd.any():
         raise ValueError(f"{name} {lies} as far as is known, and {x[odd][0]:g} stands here: {hint}")
     worst = (x - low if less else high - x) / (high - low)
     said = "known of scores of this name or type" if within is None else "whoever passed --range"
+    called = f"{high:g} - {name}"  # such as "1 - acc" or "(10 - grade)/9"
+    if less:
+        called = f"{name} - {low:g}" if low else name
     return _Score(
-        name=_named(name, low, high, less=less),
-        losses=worst > 0.5 if exact else worst.clip(0.0, 1.0),
-        by=f"{said}: {name} {lies}, and {'less' if less else 'more'} is better",
+        called if (low, high) == (0.0, 1.0) else f"({called})/{high - low:g}",
+        worst > 0.5 if exact else worst.clip(0.0, 1.0),
+        f"{said}: {name} {lies}, and {'less' if less else 'more'} is better",
     )
-
-
-def _named(name: str, low: float, high: float, *, less: bool) -> str:
-    """A score as a loss in [0, 1], such as "1 - acc" or "(10 - grade)/9"."""
-    if (low, high) == (0.0, 1.0):
-        return name if less else f"1 - {name}"
-    away = (f"{name} - {low:g}" if low else name) if less else f"{high:g} - {name}"
-    return f"({away})/{high - low:g}"

@@ -7,9 +7,9 @@ refused. Probabilities are read some rows at a time.
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,7 @@ from pacdp.cli.terminal import word
 from pacdp.data.arrays import read_npz
 from pacdp.data.unpacking import require_room
 from pacdp.predictions.answers import Answers, from_probabilities, joined
-from pacdp.predictions.columns import LEFT_OUT, Coded
+from pacdp.predictions.columns import LEFT_OUT, Coded, coded
 
 NAMED = ("label", "prediction", "group", "person", "model", "id")
 """Columns of names; each at most once."""
@@ -33,6 +33,10 @@ _OTHERWISE = {
     **{b"x" + bytes([level]): "zlib" for level in b"\x01\x5e\x9c\xda"},
 }  # fmt: skip
 """What a file holds that begins so, whatever its name says."""
+_WHOLES = {
+    "error": (1, "0 or 1"), "positive": (1, "0 or 1"), "position": (2**53, "a whole number of at least 0"),
+}  # fmt: skip
+"""Columns of whole numbers: the largest of them, and what they are."""
 _CELLS = 1_000_000
 """How many probabilities are held at once."""
 DAMAGED = (pl.exceptions.PolarsError, pl.exceptions.PanicException, UnicodeDecodeError)
@@ -46,24 +50,34 @@ class Table:
     Attributes:
         named: label, prediction, group, person, model, id, as far as they are there.
         numbers: weight and losses.
-        classes: how many columns of probabilities there are.
-        chunks: reads these some rows at a time.
+        soft: the columns of probabilities, in order.
+        lazy: the file's rows, of which probabilities are read some at a time.
         remarks: what was passed over.
+        record: what one of its people is called.
+        range_by: who says in which range its losses lie; empty for whoever wrote the table.
     """
 
+    path: Path
     rows: int
     named: dict[str, Coded]
     numbers: dict[str, np.ndarray]
-    classes: int = 0
-    chunks: Callable[[], Iterator[np.ndarray]] = lambda: iter(())
+    soft: list[str] = field(default_factory=list[str])
+    lazy: pl.LazyFrame = field(default_factory=pl.LazyFrame)
     remarks: tuple[str, ...] = ()
+    record: str = "person"
+    range_by: str = ""
 
     def answers(self, labels: np.ndarray) -> Answers:
         """What the probabilities say, row by row."""
-        parts, at = list[Answers](), 0
-        for chunk in self.chunks():
-            parts.append(from_probabilities(chunk, labels[at : at + len(chunk)], first=at))
-            at += len(chunk)
+        parts = list[Answers]()
+        size = max(1, _CELLS // max(1, len(self.soft)))
+        for at in range(0, self.rows, size):
+            with _reading(self.path):
+                frame = self.lazy.select(self.soft).slice(at, size).collect()
+            rows = np.column_stack([_numbers(self.path, one, at) for one in frame]).astype(
+                np.float64
+            )
+            parts.append(from_probabilities(rows, labels[at : at + size], first=at))
         return joined(parts)
 
 
@@ -79,65 +93,96 @@ def read_table(path: Path, ignore: Sequence[str] = ()) -> Table:
         raise ValueError(
             f"{path} must be one of {', '.join(readers)}, .jsonl, .json or .eval: convert it"
         )
-    try:
-        with _no_panic():
-            return reader(path, frozenset(ignore))
-    except DAMAGED as error:
-        raise _unreadable(path, error) from error
+    with _reading(path):
+        names, passed, lazy = reader(path, ignore)
+        if absent := sorted(set(ignore).difference(names)):
+            raise ValueError(f"{path} has no column {absent[0]!r} to ignore: correct --ignore")
+        kept = [name for name in names if name not in ignore and (name or not passed)]
+        named, numbers, soft = _sorted(path, kept)
+        rows = lazy.select(pl.len()).collect().item()
+        if rows == 0:
+            raise ValueError(f"{path} holds no rows: write a row for each example")
+        if path.suffix.lower() == ".parquet":
+            _require_room(path, lazy, rows * len(kept), named + numbers)
+        frame = lazy.select(named + numbers).collect()
+        return Table(
+            path=path, rows=rows, named={name: _names(path, frame[name]) for name in named},
+            numbers={name: _numbers(path, frame[name]) for name in numbers}, soft=soft, lazy=lazy, remarks=passed,
+        )  # fmt: skip
+
+
+def read_columns(path: Path, known: Sequence[str]) -> dict[str, np.ndarray]:
+    """The columns of a CSV file: whole numbers for error, positive and position, text for group, numbers otherwise.
+
+    Raises:
+        ValueError: no such file, a column that is not ``known`` or stands twice, a gap, or no rows.
+    """
+    with _reading(path):
+        names, _, lazy = _csv(path, ())
+        if odd := [name for name in names if name not in known or names.count(name) > 1]:
+            raise ValueError(
+                f"{path} has a column {odd[0]!r} that is unknown or stands twice: keep {', '.join(known)}"
+            )
+        frame = lazy.collect()
+    if frame.is_empty():
+        raise ValueError(f"{path} holds no rows: write a row for each example")
+    found = dict[str, np.ndarray]()
+    for name in names:
+        if name == "group":
+            group = coded(f"group of {path}", _names(path, frame[name]))
+            found[name] = np.array([str(one) for one in group.names])[group.codes]
+            continue
+        found[name] = column = _numbers(path, frame[name])
+        if name in _WHOLES:
+            most, said = _WHOLES[name]
+            if (odd := (column % 1 != 0) | (column < 0) | (column > most)).any():
+                row = int(odd.argmax())
+                raise ValueError(
+                    f"{path} must have {said} in column {name!r}, got {column[row]:g} in row {row}"
+                )
+            found[name] = column.astype(np.int64)
+    return found
 
 
 @contextmanager
-def _no_panic() -> Iterator[None]:
-    """Keep from the terminal what Rust writes there, past Python, when it panics; polars raises it afterwards."""
+def _reading(path: Path) -> Iterator[None]:
+    """Say in a sentence what polars says of a damaged file, and keep from the terminal what Rust writes when it panics.
+
+    It writes there past Python, and polars raises the panic afterwards.
+    """
     sys.stderr.flush()
     kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(nowhere, 2)
         yield
+    except DAMAGED as error:
+        panic = isinstance(error, pl.exceptions.PanicException)
+        said = "it is damaged" if panic else " ".join(str(error).split("\n")[0].split())[:200]
+        raise ValueError(
+            f"{path} cannot be read as {path.suffix[1:]} ({said}): write it anew"
+        ) from error
     finally:
         os.dup2(kept, 2)
         os.close(kept)
         os.close(nowhere)
 
 
-def _unreadable(path: Path, error: BaseException) -> ValueError:
-    said = (
-        " ".join(str(error).split("\n")[0].split())[:200]
-        if isinstance(error, Exception)
-        else "it is damaged"
-    )
-    return ValueError(f"{path} cannot be read as {path.suffix[1:]} ({said}): write it anew")
+_Read = tuple[list[str], tuple[str, ...], pl.LazyFrame]
+"""The names of a file's columns, a remark where the first of them is passed over, and its rows."""
 
 
-def _csv(path: Path, ignore: frozenset[str]) -> Table:
+def _csv(path: Path, _ignore: Sequence[str]) -> _Read:
     names = _header(path)
-    remarks = ()
-    if not names[0]:
-        ignore, remarks = ignore | {""}, _row_numbers(path)
-    columns = len(names)
-    names = _left(path, names, ignore)
-    named, numbers, soft = _sorted(path, names)
-    texts = (
-        pl.read_csv(path, columns=[*named, *numbers], infer_schema=False)
-        if named or numbers
-        else pl.DataFrame()
-    )
-    rows = (
-        texts.height
-        if texts.width
-        else pl.scan_csv(path, infer_schema=False).select(pl.len()).collect().item()
-    )
-    if columns > 1:  # in a single column an empty line is a gap
-        rows -= _empty_lines_at_the_end(path)
-    types = dict.fromkeys(soft, pl.Float64)
-
-    def chunk(at: int, size: int) -> pl.DataFrame:
-        lazy = pl.scan_csv(path, schema_overrides=types, infer_schema_length=0)
-        return lazy.select(soft).slice(at, min(size, rows - at)).collect()
-
-    return replace(
-        _table(path, texts.head(rows), named, numbers, soft, rows, chunk), remarks=remarks
-    )
+    types = {name: pl.Float64 for name in names if _PROBABILITY.fullmatch(name)}
+    lazy = pl.scan_csv(path, infer_schema=False, schema_overrides=types)
+    if len(names) > 1:  # in a single column an empty line is a gap
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - (1 << 16)))
+            tail = file.read()
+        empty = tail[len(tail.rstrip(b"\r\n")) :].count(b"\n") - 1
+        if empty > 0:
+            lazy = lazy.head(lazy.select(pl.len()).collect().item() - empty)
+    return names, () if names[0] else _row_numbers(path), lazy
 
 
 def _header(path: Path) -> list[str]:
@@ -175,69 +220,39 @@ def _row_numbers(path: Path) -> tuple[str, ...]:
     return ("the first column has no name and numbers the rows: it was passed over",)
 
 
-def _empty_lines_at_the_end(path: Path) -> int:
-    with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - (1 << 16)))
-        tail = file.read()
-    return max(0, tail[len(tail.rstrip(b"\r\n")) :].count(b"\n") - 1)
+def _parquet(path: Path, _ignore: Sequence[str]) -> _Read:
+    lazy = pl.scan_parquet(path)
+    return lazy.collect_schema().names(), (), lazy
 
 
-def _parquet(path: Path, ignore: frozenset[str]) -> Table:
-    lazy, no_limit = pl.scan_parquet(path), "write it as .csv, which has no limit"
-    names = _left(path, lazy.collect_schema().names(), ignore)
-    named, numbers, soft = _sorted(path, names)
-    rows = lazy.select(pl.len()).collect().item()
-    require_room(path, rows * len(names), no_limit)
-    lengths = lazy.select(pl.col(named + numbers)).select(
+def _require_room(path: Path, lazy: pl.LazyFrame, cells: int, columns: list[str]) -> None:
+    """Refuse a packed table of which too much would come out."""
+    no_limit = "write it as .csv, which has no limit"
+    require_room(path, cells, no_limit)
+    lengths = lazy.select(pl.col(columns)).select(
         pl.selectors.string().str.len_bytes().cast(pl.Int64).sum()
     )
     texts = lengths.collect(engine="streaming")  # a part at a time
     require_room(path, sum(map(sum, texts.iter_rows())), no_limit)
-    return _table(path, lazy.select([*named, *numbers]).collect(), named, numbers, soft, rows,
-                  lambda at, size: lazy.select(soft).slice(at, size).collect())  # fmt: skip
 
 
-def _npz(path: Path, ignore: frozenset[str]) -> Table:
+def _npz(path: Path, ignore: Sequence[str]) -> _Read:
     arrays = read_npz(path, ignore=ignore)
     table = arrays.pop("probabilities", None)
-    named, numbers, soft = _sorted(path, list(arrays))
+    names = [*ignore, *arrays]
+    if table is not None:
+        if table.ndim != 2:
+            raise ValueError(
+                f"{path} must hold probabilities [n, classes], got shape {table.shape}: one row each"
+            )
+        names += [f"p{k}" for k in range(table.shape[1])]
+        arrays |= zip(names[-table.shape[1] :], table.T, strict=True)
     if odd := [name for name, array in arrays.items() if array.ndim != 1]:
         raise ValueError(
             f"{path} must hold columns, got {odd[0]!r} of shape {arrays[odd[0]].shape}: flatten it, or call an array "
             "[n, classes] of probabilities 'probabilities'"
         )
-    sizes = {name: len(array) for name, array in arrays.items()}
-    if table is not None:
-        if soft:
-            raise ValueError(
-                f"{path} must hold 'probabilities' or {soft[0]!r} and so on, got both: drop one of them"
-            )
-        if table.ndim != 2:
-            raise ValueError(
-                f"{path} must hold probabilities [n, classes], got shape {table.shape}: one row each"
-            )
-        sizes["probabilities"] = len(table)
-    if len(set(sizes.values())) > 1:
-        said = ", ".join(f"{size} in {name!r}" for name, size in sizes.items())
-        raise ValueError(
-            f"{path} must hold arrays of one length, got {said}: write all rows of each"
-        )
-    frame = pl.DataFrame({name: arrays[name] for name in (*named, *numbers)})
-    matrix = np.column_stack([arrays[name] for name in soft]) if soft else table
-    found = _table(
-        path, frame, named, numbers, [], next(iter(sizes.values()), 0), lambda _at, _size: frame
-    )
-    if matrix is None:
-        return found
-    return Table(rows=found.rows, named=found.named, numbers=found.numbers, classes=matrix.shape[1],
-                 chunks=lambda: iter([matrix]))  # fmt: skip
-
-
-def _left(path: Path, names: list[str], ignore: frozenset[str]) -> list[str]:
-    """The columns without those to ignore, each of which must be there."""
-    if absent := sorted(ignore.difference(names)):
-        raise ValueError(f"{path} has no column {absent[0]!r} to ignore: correct --ignore")
-    return [name for name in names if name not in ignore]
+    return names, (), pl.LazyFrame(arrays)
 
 
 def _sorted(path: Path, names: list[str]) -> tuple[list[str], list[str], list[str]]:
@@ -259,34 +274,6 @@ def _sorted(path: Path, names: list[str]) -> tuple[list[str], list[str], list[st
             f"{path} must have a column p0, p1, ... for every class, and lacks p{missing[0]}: add it"
         )
     return named, numbers, soft
-
-
-def _table(
-    path: Path,
-    frame: pl.DataFrame,
-    named: list[str],
-    numbers: list[str],
-    soft: list[str],
-    rows: int,
-    chunk: Callable[[int, int], pl.DataFrame],
-) -> Table:
-    if rows == 0:
-        raise ValueError(f"{path} holds no rows: write a row for each example")
-    size = max(1, _CELLS // max(1, len(soft)))
-
-    def chunks() -> Iterator[np.ndarray]:
-        for at in range(0, rows, size):
-            try:
-                with _no_panic():
-                    frame = chunk(at, size)
-            except DAMAGED as error:
-                raise _unreadable(path, error) from error
-            yield _probabilities(path, frame, at)
-
-    return Table(
-        rows=rows, named={name: _names(path, frame[name]) for name in named},
-        numbers={name: _numbers(path, frame[name]) for name in numbers}, classes=len(soft), chunks=chunks,
-    )  # fmt: skip
 
 
 def _names(path: Path, column: pl.Series) -> Coded:
@@ -320,24 +307,13 @@ def _all_numbers(column: pl.Series) -> bool:
     return bool(column.cast(pl.Float64, strict=False).is_finite().fill_null(value=False).all())
 
 
-def _numbers(path: Path, column: pl.Series) -> np.ndarray:
+def _numbers(path: Path, column: pl.Series, first: int = 0) -> np.ndarray:
     found = column.cast(pl.Float64, strict=False)
     odd = found.is_null() | found.is_nan()
     if odd.any():
         row = int(odd.arg_max() or 0)
         raise ValueError(
-            f"{path} must have numbers in column {column.name!r}, got {column[row]!r} in row {row} of the table: "
-            f"fill it in, for {LEFT_OUT}"
+            f"{path} must have numbers in column {column.name!r}, got {column[row]!r} in row {first + row}: fill it "
+            f"in, for {LEFT_OUT}"
         )
     return (found if column.dtype.is_float() or column.dtype == pl.String else column).to_numpy()
-
-
-def _probabilities(path: Path, frame: pl.DataFrame, at: int) -> np.ndarray:
-    for column in frame:
-        if not column.dtype.is_numeric() or column.null_count():
-            gap = int(column.is_null().arg_max() or 0)
-            raise ValueError(
-                f"{path} must have numbers in column {column.name!r}, got none in row {at + gap} of the table: fill it "
-                f"in, for {LEFT_OUT}"
-            )
-    return frame.to_numpy().astype(np.float64, copy=False)

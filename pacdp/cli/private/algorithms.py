@@ -1,16 +1,15 @@
 """From a configuration to the mechanism of its run, the network that its algorithm trains, and a way to predict."""
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor, nn
 
 from pacdp.cli.private.config import PrivateConfig, Sampling
 from pacdp.cli.private.data import Examples
+from pacdp.cli.serial import record
 from pacdp.layers.predict import average_over_draws, average_over_snapshots, with_weights
-from pacdp.loop import PrivateRun
 from pacdp.models import Architecture, build
 from pacdp.schedules import Constant, Schedule
 from pacdp.step.budget import PrivacyBudget, calibrated
@@ -20,7 +19,7 @@ from pacdp.step.mechanism import Mechanism, QuantileClipping
 Predict = Callable[[Tensor], Tensor]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Public:
     """What is known of the data without looking at it."""
 
@@ -71,7 +70,7 @@ def mechanism(config: PrivateConfig, public: Public) -> Mechanism:
         clip_norm=sampling.clip_norm, sample_rate=sampling.sample_rate,
         noise_multiplier=None if config.method.FIXES_NOISE else noise(config),
         expected_batch_size=sampling.sample_rate * size, steps=sampling.steps,
-        grad_sample_mode=None if config.method.by_person else sampling.grad_sample_mode,
+        grad_sample_mode=None if sampling.grad_sample_mode == "auto" else sampling.grad_sample_mode,
         max_physical_batch=sampling.max_physical,
         budget=PrivacyBudget(epsilon=budget.epsilon, delta=budget.delta, adjacency=budget.adjacency),
         clipping=clipping(sampling),
@@ -93,7 +92,7 @@ def noise(config: PrivateConfig) -> Schedule:
     if sampling.noise_multiplier:
         return Constant(value=sampling.noise_multiplier)
     found = calibrated(1.0, sample_rate=sampling.sample_rate, steps=sampling.steps, delta=budget.delta,
-                              target_epsilon=budget.epsilon, adjacency=budget.adjacency)  # fmt: skip
+                       target_epsilon=budget.epsilon, adjacency=budget.adjacency)  # fmt: skip
     how = clipping(sampling)
     return (
         Constant(value=how.noise_beside(found(0))) if isinstance(how, QuantileClipping) else found
@@ -101,15 +100,19 @@ def noise(config: PrivateConfig) -> Schedule:
 
 
 def predictor(
-    config: PrivateConfig, module: nn.Module, run: PrivateRun, *, alone: bool = False
+    config: PrivateConfig,
+    module: nn.Module,
+    weights: Mapping[str, Tensor],
+    snapshots: Tensor,
+    *,
+    alone: bool = False,
 ) -> Predict:
     """Predictive probabilities of what was trained, averaged as its posterior says, on the device of ``module``;
     with ``alone``, each example as in a batch of its own."""
     device = next(module.parameters()).device
-    if len(run.snapshots):
-        return lambda inputs: average_over_snapshots(module, run.snapshots, inputs.to(device))
-    trained = with_weights(module, run.weights)
-    draws = config.method.test_draws
+    if len(snapshots):
+        return lambda inputs: average_over_snapshots(module, snapshots, inputs.to(device))
+    trained, draws = with_weights(module, dict(weights)), config.method.test_draws
     if draws:
         return lambda inputs: average_over_draws(
             trained, inputs.to(device), draws=draws, seed=config.seed, alone=alone

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,22 +23,17 @@ def counted_beside(run: Path, header: Mapping[str, Any] | None = None) -> Path:
         header: of the run's checkpoint, which says what counts it.
     """
     named = Path(os.path.abspath(run))
-    places = [
-        beside(run),
-        *([beside(named.parent)] if re.fullmatch(r"chain-\d{2,}", named.name) else []),
-    ]
+    places = [beside(run)]
+    if re.fullmatch(r"chain-\d{2,}", named.name):
+        places.append(beside(named.parent))
     receipt = ((header or {}).get("ledger") or {}).get("receipt")
-    return next((one for one in places if _counts(one, receipt)), places[-1])
-
-
-def _counts(ledger: Path, receipt: Mapping[str, Any] | None) -> bool:
-    try:
-        found = (ledger / "ledger.jsonl").exists()
-        if found and receipt is not None:
-            counting(ledger, receipt)
-        return found
-    except ValueError:
-        return False
+    for place in places:
+        with suppress(ValueError):
+            if (place / "ledger.jsonl").exists():
+                if receipt is not None:
+                    counting(place, receipt)
+                return place
+    return places[-1]
 
 
 def books_of(ledger: Path | None, run: Path, *, before: Mapping[str, Any] | None) -> Books:

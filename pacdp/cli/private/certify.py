@@ -6,9 +6,8 @@ around it, Λ being the price of the run's privacy loss ("Bounds by the general 
 the run hides people, n counts people and the risk is that on a new person.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import nn
@@ -24,42 +23,24 @@ from pacdp import (
     load_checkpoint,
 )
 from pacdp.certify import BoundSet, MonteCarlo, Refusal
-from pacdp.certify.gaussian import Progress
 from pacdp.certify.trajectory import poisson_sums
-from pacdp.cli.folder import provenance
+from pacdp.cli.folder import PRIVATE, provenance
 from pacdp.cli.leaving import Leaving
-from pacdp.cli.private import PRIVATE
 from pacdp.cli.private.algorithms import Public, network, predictor
 from pacdp.cli.private.config import PrivateConfig
 from pacdp.cli.private.data import Examples, examples
 from pacdp.cli.private.planning import charged_event
-from pacdp.cli.runtime import Runtime
-from pacdp.cli.serial import from_dict
+from pacdp.cli.runtime import Certifying, Runtime
+from pacdp.cli.serial import Values, from_dict, record
 from pacdp.errors import CheckpointError
 from pacdp.layers.predict import with_weights
-from pacdp.loop import PrivateRun
-from pacdp.store.checkpoint import Checkpoint
 
 _BATCH = 1000
 _NOISE = "the run, which kept its noise secret or drew it from a seed of its own"
 
 
-def certify_private(
-    path: Path,
-    runtime: Runtime,
-    *,
-    failure_prob: float,
-    std: float,
-    seed: int,
-    tried: int = 1,
-    progress: Progress | None = None,
-) -> dict[str, Any]:
+def certify_private(path: Path, runtime: Runtime, how: Certifying) -> Values:
     """The report ``pacdp-certificates/2`` of a private run's checkpoint.
-
-    Args:
-        std: of the Gaussian weights around what was released, where the released weights are not Gaussian by
-            themselves; fixed before looking at the data.
-        tried: how many settings were tried on the run's examples, each of which the certificates pay for.
 
     Raises:
         ValueError: the run's examples belong to people whom it does not hide, or to people who were made up.
@@ -67,48 +48,49 @@ def certify_private(
             is not the run's.
     """
     one = released(path, runtime)
-    bound, module = one.bound, one.module
-    common: dict[str, Any] = {
+    common: Values = {
         "test": BoundSet.part(one.data.test),
-        "failure_prob": failure_prob,
-        "settings": Settings.tried(tried),
+        "failure_prob": how.failure_prob or 0.05,
+        "settings": Settings.tried(how.tried, how.by),
     }
-    found = certify(one.predictor, bound, prior=one.source, **common)
-    if any(
-        isinstance(getattr(layer, "generator", None), torch.Generator) for layer in module.modules()
-    ):
+    found = certify(one.predictor, one.bound, prior=one.source, **common)
+    generators = [getattr(layer, "generator", None) for layer in one.module.modules()]
+    if any(isinstance(each, torch.Generator) for each in generators):
         reason = (
             "the network draws weights or masks of its own; its averaged predictions are certified"
         )
         refused = Refusal(name="Gaussian weights around what was released", reason=reason)
         found = replace(found, refusals=(*found.refusals, refused))
     else:
-        law = GaussianPosterior.around(with_weights(module, dict(one.checkpoint.model)), std=std)
-        around = certify(
-            law,
-            bound,
-            prior=Prior(law=law, source=one.source),
-            network=module.eval(),
-            monte_carlo=MonteCarlo(passes=2),
-            seed=seed,
-            progress=progress,
-            **common,
+        law = GaussianPosterior.around(
+            with_weights(one.module, dict(one.checkpoint.model)), std=how.std
         )
-        found = found.joined(around)
+        found = found.joined(
+            certify(
+                law,
+                one.bound,
+                prior=Prior(law=law, source=one.source),
+                network=one.module.eval(),
+                monte_carlo=MonteCarlo(passes=2),
+                seed=how.seed,
+                progress=how.progress,
+                **common,
+            )
+        )
     found = found.resting_on(one.charged.hypothesis, beside="privacy covers these rows")
-    spent = one.spent(one.event).to_dict()
-    found = replace(
-        found, details={**found.details, "spent": spent, "std": std, "private": PRIVATE}
-    )
+    own = {"spent": one.spent(one.event).to_dict(), "std": how.std, "private": PRIVATE}
     subject = {
         "checkpoint": str(path),
         "content_hash": one.checkpoint.content_hash,
         "algorithm": one.config.algorithm,
     }
-    return found.to_dict(subject=subject, provenance=provenance(device=runtime.device, seed=seed))
+    made_by = provenance(device=runtime.device, seed=how.seed)
+    return replace(found, details={**found.details, **own}).to_dict(
+        subject=subject, provenance=made_by
+    )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Released(Leaving):
     """A private run's checkpoint beside its data: all that its certificates need."""
 
@@ -132,7 +114,15 @@ def released(path: Path, runtime: Runtime) -> Released:
             f"{path} does not say which run it is from: train by a recipe, or use pacdp.certify"
         )
     config = from_dict(PrivateConfig, about["run"])
-    data = _data(path, config, about, root=runtime.data_root)
+    by_person, root = config.method.by_person, runtime.data_root
+    data = examples(config.dataset, features=config.features, by_person=by_person, root=root)
+    if data.train.hash != about["data"]["train"]:
+        raise CheckpointError(f"{path} was trained on other data than {config.dataset} is here")
+    if data.people is not None and data.train.people is None:
+        raise ValueError(
+            f"{config.dataset} does not say whose its examples are, and the people that {config.algorithm} hid were "
+            "made up: train on data with people, such as malaria, to certify the risk on new ones"
+        )
     public = Public.of(data)
     event, charged = charged_event(path, checkpoint.header, config, public)
     if event is None:
@@ -144,44 +134,10 @@ def released(path: Path, runtime: Runtime) -> Released:
     whose = f"the settings of {config.method.NAME}"
     sums = poisson_sums(event, whose=whose, noise=_NOISE) if config.method.NOISY_SUMS else None
     module = network(config, public, device="cpu")
-    return Released(
-        checkpoint=checkpoint,
-        config=config,
-        data=data,
-        bound=bound,
-        event=event,
-        charged=charged,
-        source=Private(privacy=claim, rows=bound.rows, unit=unit, noise=_NOISE, sums=sums),
-        module=module,
-        predictor=_deployed(config, module, checkpoint),
-    )
-
-
-def _data(
-    path: Path, config: PrivateConfig, about: dict[str, Any], *, root: str | None
-) -> Examples:
-    """The data that the checkpoint was trained on."""
-    data = examples(
-        config.dataset, features=config.features, by_person=config.method.by_person, root=root
-    )
-    if data.train.hash != about["data"]["train"]:
-        raise CheckpointError(f"{path} was trained on other data than {config.dataset} is here")
-    if data.people is not None and data.train.people is None:
-        raise ValueError(
-            f"{config.dataset} does not say whose its examples are, and the people that {config.algorithm} hid were "
-            "made up: train on data with people, such as malaria, to certify the risk on new ones"
-        )
-    return data
-
-
-def _deployed(config: PrivateConfig, module: nn.Module, checkpoint: Checkpoint) -> Network:
-    """The predictor asked for one example at a time: released weights, or an average over snapshots or draws."""
     snapshots = checkpoint.state.get("extra.snapshots", torch.empty(0, 0))
-    released = PrivateRun(
-        weights=dict(checkpoint.model),
-        event=None,
-        snapshots=snapshots,
-        chosen=torch.zeros(0, dtype=torch.int64),
-    )
-    answers = predictor(config, module, released, alone=True)
-    return Network(network=answers, of="predictor", scores=True, batch_size=_BATCH)
+    answers = predictor(config, module, checkpoint.model, snapshots, alone=True)
+    return Released(
+        checkpoint=checkpoint, config=config, data=data, bound=bound, event=event, charged=charged, module=module,
+        source=Private(privacy=claim, rows=bound.rows, unit=unit, noise=_NOISE, sums=sums),
+        predictor=Network(network=answers, of="predictor", scores=True, batch_size=_BATCH),
+    )  # fmt: skip

@@ -1,15 +1,16 @@
 """What a private training run is: `PrivateConfig` decides its numbers."""
 
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
+from bounds._check import nonnegative
 from bounds.privacy import Adjacency
 from pacdp.cli.private.methods import DPSGD, Method
-from pacdp.cli.serial import JOINED_LATER
+from pacdp.cli.serial import Values, later, record
+from pacdp.errors import require_fraction, require_positive
 from pacdp.models import Norm
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Sampling:
     """The mechanism of one step, and how many there are."""
 
@@ -18,15 +19,13 @@ class Sampling:
     steps: int = 400
     """Planned; a budget may halt training before."""
     clip_norm: float = 1.0
-    clipping: Literal["flat", "automatic", "quantile"] = field(
-        default="flat", metadata=JOINED_LATER
-    )
+    clipping: Literal["flat", "automatic", "quantile"] = later("flat")
     """min(1, C/‖g‖), C/(‖g‖ + 0.01), or flat with a norm that follows a quantile of the norms."""
-    quantile: float = field(default=0.5, metadata=JOINED_LATER)
+    quantile: float = later(0.5)
     """The share of examples (or people) that quantile clipping leaves as they are."""
-    quantile_rate: float = field(default=0.2, metadata=JOINED_LATER)
+    quantile_rate: float = later(0.2)
     """How fast it moves."""
-    count_noise: float = field(default=0.0, metadata=JOINED_LATER)
+    count_noise: float = later(0.0)
     """Standard deviation of the noise on its count; a twentieth of sample_rate · public_size is usual."""
     noise_multiplier: float = 0.0
     """σ; 0 takes the smallest with which all steps keep to the budget."""
@@ -34,13 +33,14 @@ class Sampling:
     """The number of examples (or people) as far as it is public: sums are divided by sample_rate · public_size. 0 takes
     the data's own number, which every released weight then gives away: it is public, and whatever is printed of the run
     is for replace-one neighbours."""
-    grad_sample_mode: Literal["ghost", "reference"] = "ghost"
-    """How clipped gradients of examples are added up; what people add goes by the reference."""
+    grad_sample_mode: Literal["auto", "ghost", "reference"] = "auto"
+    """How clipped sums are taken: auto is ghost clipping for gradients of examples where the network allows it, and the
+    reference elsewhere and for what people add."""
     max_physical: int = 512
     """Most examples (or people) at a time, for memory's sake."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Budget:
     """What training may cost; it halts before the step that would cost more."""
 
@@ -50,7 +50,7 @@ class Budget:
     """Whether neighbouring data sets differ by one example (or person) more, or by another one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class PrivateConfig:
     """One private training run: everything that determines its law, and with ``reproducible`` its numbers."""
 
@@ -64,11 +64,11 @@ class PrivateConfig:
     """A network of ``pacdp.Architecture``: cnn5, cnn3, conv, fc, fc600 ...; linear for one layer."""
     hidden: tuple[int, ...] = (100,)
     """Widths of the hidden layers of ``fc``."""
-    norm: Norm = field(default="none", metadata=JOINED_LATER)
+    norm: Norm = later("none")
     """Of the network's layers; ``batch`` has no gradients by example."""
-    method: Method = field(default_factory=DPSGD)
-    sampling: Sampling = field(default_factory=Sampling)
-    budget: Budget = field(default_factory=Budget)
+    method: Method = DPSGD()
+    sampling: Sampling = Sampling()
+    budget: Budget = Budget()
     seed: int = 0
     """The seed of the first weights."""
     reproducible: bool = False
@@ -78,26 +78,16 @@ class PrivateConfig:
     """How often, evenly spaced, a checkpoint is written and the privacy spent recorded."""
 
     def __post_init__(self) -> None:
-        if self.records < 1:
-            raise ValueError(f"expected records >= 1, got {self.records}")
-        if self.sampling.steps < 1:
-            raise ValueError(f"expected sampling.steps >= 1, got {self.sampling.steps}")
-        if not 0.0 < self.sampling.sample_rate <= 1.0:
-            raise ValueError(
-                f"expected 0 < sampling.sample_rate <= 1, got {self.sampling.sample_rate}"
-            )
-        if self.sampling.noise_multiplier < 0 or self.sampling.public_size < 0:
-            raise ValueError(
-                "expected sampling.noise_multiplier >= 0 and sampling.public_size >= 0"
-            )
+        sampling = self.sampling
+        require_positive(
+            records=self.records, steps=sampling.steps, max_physical=sampling.max_physical
+        )
+        require_fraction(sample_rate=sampling.sample_rate)
+        nonnegative(noise_multiplier=sampling.noise_multiplier, public_size=sampling.public_size)
         if (self.sampling.count_noise != 0.0) != (self.sampling.clipping == "quantile"):
             raise ValueError(
                 "give sampling.count_noise, which is part of the privacy spent, with sampling.clipping quantile and "
                 "with no other"
-            )
-        if self.sampling.max_physical < 1:
-            raise ValueError(
-                f"expected sampling.max_physical >= 1, got {self.sampling.max_physical}"
             )
         if self.method.FIXES_NOISE and self.sampling.noise_multiplier:
             raise ValueError(
@@ -107,10 +97,7 @@ class PrivateConfig:
             raise ValueError(
                 f"{self.algorithm} is accounted for add-remove neighbours: leave budget.adjacency at that"
             )
-
-    def require_examples_for_ghost(self) -> None:
-        """Refuse ghost clipping, which somebody asked for, where people are clipped."""
-        if self.method.by_person:
+        if self.method.by_person and self.sampling.grad_sample_mode == "ghost":
             raise ValueError(
                 "sampling.grad_sample_mode 'ghost' clips gradients of single examples, and "
                 f"{self.algorithm} what a person contributes, which is taken by the reference: leave it out"
@@ -125,7 +112,7 @@ class PrivateConfig:
         return self.budget.adjacency if self.sampling.public_size else "replace-one"
 
     @property
-    def relation(self) -> dict[str, Any]:
+    def relation(self) -> Values:
         """The delta and the neighbours of its epsilons."""
         return {"delta": self.budget.delta, "adjacency": self.neighbours}
 

@@ -1,7 +1,6 @@
 """Data for private training as tensors, with the person behind every example where the method protects people."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -9,7 +8,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import TensorDataset
 
-from pacdp.cli.terminal import messages
+from pacdp.cli.console import progress
+from pacdp.cli.serial import record
 from pacdp.data import Dataset, Progress, load
 from pacdp.features import embed
 from pacdp.features.spots import spot_features
@@ -18,7 +18,7 @@ _MADE_UP = 12
 """Consecutive examples that count as one person, in data sets without people."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Examples:
     """Training examples, the people they belong to, and test examples of other people."""
 
@@ -52,49 +52,29 @@ def examples(
         DataError: see :func:`pacdp.data.load`.
     """
     if features == "pixels":
-        return _named(name, by_person=by_person, root=root, progressbar=progressbar)
-    return _in_features(name, features, by_person, root, progressbar)
-
-
-@lru_cache(
-    maxsize=2
-)  # a study's runs of one process share them; to read and recognise the images takes seconds
-def _in_features(
-    name: str, features: str, by_person: bool, root: str | None, progressbar: bool | Progress
-) -> Examples:  # fmt: skip
-    found = _named(name, by_person=by_person, root=root, progressbar=progressbar)
-    rows = {"spots": spot_features, "backbone": _backbone_rows}[features]
-    train, test = (
-        replace(data, name=f"{data.name}-{features}", inputs=rows(data.inputs))
-        for data in (found.train, found.test)
-    )
-    return replace(found, train=train, test=test)
-
-
-def _backbone_rows(images: np.ndarray) -> np.ndarray:
-    return embed(images, progress=_telling())
-
-
-def _telling() -> Callable[[int, int], None]:
-    said = 0
-
-    def tell(done: int, images: int) -> None:
-        nonlocal said
-        if 10 * done // images > said:
-            said = 10 * done // images
-            messages.print(f"embedded {done} of {images} images; they are kept for later runs")
-
-    return tell
-
-
-def _named(
-    name: str, *, by_person: bool, root: str | None, progressbar: bool | Progress
-) -> Examples:
-    train, test = load(name, root=root, progressbar=progressbar)
+        train, test = load(name, root=root, progressbar=progressbar)
+    else:
+        train, test = _in_features(name, features, root, progressbar)
     if not by_person:
         return Examples(train=train, test=test, people=None, unit="example")
     if train.people is not None:
         return Examples(train=train, test=test, people=torch.tensor(train.people), unit=train.unit)
-    return Examples(
-        train=train, test=test, people=torch.arange(train.n) // _MADE_UP, unit="made-up person"
+    made_up = torch.arange(train.n) // _MADE_UP
+    return Examples(train=train, test=test, people=made_up, unit="made-up person")
+
+
+# a study's runs of one process share them; to read and recognise the images takes seconds
+@lru_cache(maxsize=2)
+def _in_features(
+    name: str, features: str, root: str | None, progressbar: bool | Progress
+) -> tuple[Dataset, ...]:
+    rows = {"spots": spot_features, "backbone": _backbone_rows}[features]
+    return tuple(
+        replace(data, name=f"{data.name}-{features}", inputs=rows(data.inputs))
+        for data in load(name, root=root, progressbar=progressbar)
     )
+
+
+def _backbone_rows(images: np.ndarray) -> np.ndarray:
+    with progress("embedding images, which are kept for later runs", len(images)) as advance:
+        return embed(images, progress=lambda done, _: advance(done))

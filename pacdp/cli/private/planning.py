@@ -5,11 +5,11 @@ hand, or whose checkpoint is certified midway, pays for the steps that it was to
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from bounds.accounting import Composed, Event, Gaussian, PoissonSampled
+from bounds.accounting import Event, event_to_dict
 from pacdp.cli.private.algorithms import Public, mechanism
 from pacdp.cli.private.config import PrivateConfig
 from pacdp.errors import CheckpointError
@@ -17,7 +17,7 @@ from pacdp.resume import read_event
 from pacdp.step.event import after, first, joined, runs_of, steps_of
 from pacdp.step.planned_steps import ChargedSteps, Plan
 
-_ROUNDING = 1e-9
+_NOISE, _ROUNDING = "noise_multiplier", 1e-9
 """Calibrated noise may differ by this share between machines."""
 
 
@@ -32,16 +32,20 @@ def charged_event(
         CheckpointError: the header's event is not one that its configuration makes, or none at all.
     """
     numbers = mechanism(config, public)
+    changed = CheckpointError(
+        f"{path} records an event that its configuration does not make: its header was changed; take it from its "
+        "source again, or train again"
+    )
     try:
         made = read_event(header)
     except ValueError as error:
-        raise _not_its_own(path, "an event") from error
+        raise changed from error
     steps = steps_of(made)
     said = {"clip_norm": numbers.clip_norm, "expected_batch_size": numbers.expected_batch_size}
     plan = config.method.promise(numbers, numbers.steps)
     own = header.get("step") == steps <= numbers.steps and header.get("public") == said
     if not (own and _same(made, first(plan, steps))):
-        raise _not_its_own(path, f"{steps} steps")
+        raise changed
     last = (
         numbers.steps
         if numbers.budget is None
@@ -50,27 +54,23 @@ def charged_event(
     return joined(made, after(first(plan, last), steps)), Plan(steps=last).charged(steps)
 
 
-def _not_its_own(path: Path | str, what: str) -> CheckpointError:
-    return CheckpointError(
-        f"{path} records {what} that its configuration does not make: its header was changed; take it from its source "
-        "again, or train again"
-    )
-
-
 def _same(made: Event | None, planned: Event | None) -> bool:
     """Whether these are the same steps, but for the last digits of calibrated noise."""
-    one, other = runs_of(made), runs_of(planned)
+    one, other = (
+        [*_numbers([[event_to_dict(step), count] for step, count in runs_of(each)])]
+        for each in (made, planned)
+    )
     return len(one) == len(other) and all(
-        count == number and _close(step, plan)
-        for (step, count), (plan, number) in zip(one, other, strict=True)
+        own == plan
+        or (own[0] == plan[0] == _NOISE and math.isclose(own[1], plan[1], rel_tol=_ROUNDING))
+        for own, plan in zip(one, other, strict=True)
     )
 
 
-def _close(step: Event, plan: Event) -> bool:
-    if isinstance(step, Gaussian) and isinstance(plan, Gaussian):
-        return math.isclose(step.noise_multiplier, plan.noise_multiplier, rel_tol=_ROUNDING)
-    if isinstance(step, PoissonSampled) and isinstance(plan, PoissonSampled):
-        return step.sample_rate == plan.sample_rate and _close(step.event, plan.event)
-    if isinstance(step, Composed) and isinstance(plan, Composed):
-        return len(step.events) == len(plan.events) and all(map(_close, step.events, plan.events))
-    return step == plan
+def _numbers(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Every plain value of JSON, after the name of the entry that it is in."""
+    if isinstance(value, dict | list):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _numbers(inner, str(key))
+    else:
+        yield name, value

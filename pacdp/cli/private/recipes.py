@@ -6,10 +6,8 @@ Table 2: patients sampled at rate 0.1, 100 steps, clipping as given, noise scale
 choices. `smoke` runs on scikit-learn's digits in seconds.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 
-from pacdp.cli.parsing import nearest
 from pacdp.cli.private.config import Budget, PrivateConfig, Sampling
 from pacdp.cli.private.methods import METHODS, Method
 
@@ -21,22 +19,11 @@ _RATE_ON_FEATURES = {"p3sgd": 3.0}
 
 
 def private_recipe(name: str, *, scale: str, seed: int = 0) -> PrivateConfig:
-    """A named private run.
-
-    Raises:
-        ValueError: no recipe of that name.
-    """
-    if name not in PRIVATE_RECIPES:
-        raise ValueError(f"no recipe is called {name!r}: {nearest(name, sorted(PRIVATE_RECIPES))}")
-    return PRIVATE_RECIPES[name](scale, seed)
-
-
-def _config(algorithm: str, dataset: str, scale: str, seed: int) -> PrivateConfig:
-    method = METHODS[algorithm]
+    """One of ``PRIVATE_RECIPES``."""
+    algorithm = next(one for one in METHODS if name.startswith(f"{one}-"))
+    dataset, method = name.removeprefix(f"{algorithm}-"), METHODS[algorithm]
     config = _people(algorithm, dataset) if method.by_person else _examples(method, dataset)
-    if scale == "smoke":
-        config = _small(config)
-    return replace(config, seed=seed)
+    return replace(_small(config) if scale == "smoke" else config, seed=seed)
 
 
 def _examples(method: Method, dataset: str) -> PrivateConfig:
@@ -65,10 +52,8 @@ def _small(config: PrivateConfig) -> PrivateConfig:
                    budget=budget, records=4)  # fmt: skip
 
 
-PRIVATE_RECIPES: dict[str, Callable[[str, int], PrivateConfig]] = {
-    f"{algorithm}-{dataset}": (
-        lambda scale, seed, a=algorithm, d=dataset: _config(a, d, scale, seed)
-    )
+PRIVATE_RECIPES = tuple(
+    f"{algorithm}-{dataset}"
     for algorithm, method in METHODS.items()
     for dataset in (PEOPLE if method.by_person else ("mnist",))
-}
+)

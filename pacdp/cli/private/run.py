@@ -1,9 +1,7 @@
 """Carrying out a private run: train within the budget, judge on test data, leave a folder like any other run's."""
 
 import time
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -12,14 +10,13 @@ from torch import nn
 from bounds.accounting import event_to_dict
 from pacdp import load_checkpoint, loop
 from pacdp.calibration import reliability_curve, summary
-from pacdp.cli.folder import Folder
-from pacdp.cli.private import PRIVATE
+from pacdp.cli.folder import PRIVATE, Folder
 from pacdp.cli.private.algorithms import Predict, Public, mechanism, network, predictor
 from pacdp.cli.private.books import books_of
 from pacdp.cli.private.config import PrivateConfig
 from pacdp.cli.private.data import Examples, examples
 from pacdp.cli.runtime import Training
-from pacdp.cli.serial import to_dict
+from pacdp.cli.serial import Values, to_dict
 from pacdp.data import Dataset
 from pacdp.losses import cross_entropies
 from pacdp.step import accountant
@@ -32,7 +29,7 @@ FORMAT = "pacdp-private-result/1"
 _BATCH = 1000
 
 
-def train_private(config: PrivateConfig, out: Path, how: Training) -> dict[str, Any]:
+def train_private(config: PrivateConfig, out: Path, how: Training) -> Values:
     """Carry out ``config`` in folder ``out`` and return its result, as written to ``result.json``.
 
     Raises:
@@ -88,7 +85,7 @@ def train_private(config: PrivateConfig, out: Path, how: Training) -> dict[str, 
 
 def _privacy(
     config: PrivateConfig, numbers: Mechanism, trained: loop.PrivateRun, data: Examples
-) -> dict[str, Any]:
+) -> Values:
     """What the run spent of its budget, and who is hidden."""
     budget, event = config.budget, trained.event
     of_budget = accountant.privacy_spent(event, delta=budget.delta, adjacency=budget.adjacency)
@@ -108,21 +105,22 @@ def _privacy(
 
 def _scores(
     config: PrivateConfig, module: nn.Module, trained: loop.PrivateRun, data: Examples
-) -> dict[str, Any]:
+) -> Values:
     """How the predictor does on test data, and on the data that it learnt from."""
-    predict = predictor(config, module, trained)
+    weights, snapshots = trained.weights, trained.snapshots
+    predict = predictor(config, module, weights, snapshots)
     found = {
         "test": judged(predict, data.test, curve=True),
         "private_train": judged(predict, data.train),
     }
-    if len(trained.snapshots):
-        alone = predictor(config, module, replace(trained, snapshots=trained.snapshots[:0]))
+    if len(snapshots):
+        alone = predictor(config, module, weights, snapshots[:0])
         found["test_of_last_weights"] = judged(alone, data.test, curve=True)
     return found
 
 
 @torch.no_grad()
-def judged(predict: Predict, data: Dataset, *, curve: bool = False) -> dict[str, Any]:
+def judged(predict: Predict, data: Dataset, *, curve: bool = False) -> Values:
     """Accuracy, AUC and calibration of the predictions, a thousand at a time; with ``curve`` the reliability curve,
     whose bands hold for examples that training has not seen.
 
@@ -132,15 +130,12 @@ def judged(predict: Predict, data: Dataset, *, curve: bool = False) -> dict[str,
     parts = [
         predict(torch.tensor(data.inputs[i : i + _BATCH])).cpu() for i in range(0, data.n, _BATCH)
     ]
-    probabilities = torch.cat(parts).double().numpy()
+    probabilities, classes = torch.cat(parts).double().numpy(), parts[0].shape[1]
     lost = np.flatnonzero(~np.isfinite(probabilities).all(axis=1))
-    probabilities[lost] = np.eye(probabilities.shape[1])[
-        (data.labels[lost] + 1) % probabilities.shape[1]
-    ]
-    scores: dict[str, Any] = {
-        **summary(probabilities, data.labels),
-        **({"not_finite": len(lost)} if len(lost) else {}),
-    }
+    probabilities[lost] = np.eye(classes)[(data.labels[lost] + 1) % classes]
+    scores: Values = summary(probabilities, data.labels)
+    if len(lost):
+        scores["not_finite"] = len(lost)
     if curve:
         found = reliability_curve(probabilities, data.labels)
         scores["reliability"] = {"failure_prob": found.failure_prob, "simultaneous": found.simultaneous,

@@ -5,10 +5,9 @@ The page is one HTML file that asks the network for nothing and needs no script.
 
 from pathlib import Path
 
-from pacdp.cli.extensions import folders
+from pacdp.cli.extensions import studies
 from pacdp.cli.folder import as_written
-from pacdp.cli.report.material import read
-from pacdp.cli.report.page import render
+from pacdp.cli.report.page import context, fill
 from pacdp.store.files import keep_beside, replacing, written
 
 
@@ -21,8 +20,8 @@ def write_report(path: Path, out: Path | None = None) -> Path:
         ValueError: the folder holds nothing known, or files that this version does not read.
     """
     with as_written(path):
-        others = (known.page(path) for known in folders(path))
-        page = next((page for page in others if page is not None), None) or render(read(path))
+        known = studies(path)
+        page = (known and known.page(path)) or fill("report.html", context(path))
     out = out or path / "report.html"
     if out.is_dir():
         raise ValueError(

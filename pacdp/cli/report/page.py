@@ -1,22 +1,33 @@
 """The page: what is known of a folder, put into the template, with everything that files say escaped."""
 
-from importlib.metadata import PackageNotFoundError, version
+import base64
+import io
+import json
+import shlex
+from collections.abc import Callable, Mapping
+from pathlib import Path, PurePath
 from typing import Any
 
+import matplotlib as mpl
+import numpy as np
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, UndefinedError
+from matplotlib.axes import Axes
 
 from bounds.hypotheses import UNITS
 from bounds.sentence import confidence, down, down_digits, headline, records, up, up_digits
 from pacdp.cli import reading
-from pacdp.cli.figures import costs
-from pacdp.cli.figures.names import label
-from pacdp.cli.figures.numbers import bound, probability, vacuous
-from pacdp.cli.reading import Reading
-from pacdp.cli.report import figures as report_figures
-from pacdp.cli.report import sections as report_sections
-from pacdp.cli.report.bars import bars
-from pacdp.cli.report.material import Material
+from pacdp.cli.figures import run, style
+from pacdp.cli.figures.names import bound, label, probability, vacuous
+from pacdp.cli.folder import PRIVATE, Folder, installed, read_json
+from pacdp.cli.reading import FORMAT, Reading
+from pacdp.cli.serial import Values
 
+RUNS = ("chain", "private", "compression")
+RESULTS = ("pacdp-result/1", "pacdp-private-result/1")
+_MOST_ROWS = 50
+_LONGEST = 300
+_COLUMNS = ("confidence", "accuracy", "lower", "upper")
+_ENTRIES = {"dirty": "uncommitted changes", "argv": "command"}
 _FILTERS = {
     "bound": bound, "vacuous": vacuous, "probability": probability, "label": label, "headline": headline,
     "records": records, "up": up, "down": down, "up_digits": up_digits, "down_digits": down_digits,
@@ -26,16 +37,7 @@ _FILTERS = {
 """Numbers as every surface shows them, none of which looks better than it is."""
 
 
-def render(material: Material) -> str:
-    """The HTML of the page about a folder.
-
-    Raises:
-        ValueError: a certificate is none, or a number is NaN.
-    """
-    return fill("report.html", context(material))
-
-
-def fill(template: str, values: dict[str, Any], *, package: str = "pacdp.cli") -> str:
+def fill(template: str, values: Values, *, package: str = "pacdp.cli") -> str:
     """A template of a package with everything that the values say escaped, but for finished SVG."""
     environment = Environment(
         loader=ChoiceLoader([PackageLoader(package), PackageLoader("pacdp.cli")]),
@@ -47,48 +49,133 @@ def fill(template: str, values: dict[str, Any], *, package: str = "pacdp.cli") -
     environment.filters |= _FILTERS
     environment.tests["vacuous"] = vacuous
     try:
-        return environment.get_template(template).render(values | {"version": _version()})
+        made = {"version": installed("pacdp")}
+        return environment.get_template(template).render(values | made)
     except UndefinedError as error:  # a value of a file is of another kind
         raise KeyError(str(error)) from error
 
 
-def context(material: Material) -> dict[str, Any]:
-    """What the template shows; figures are finished SVG, all else is text."""
-    return {
-        "units": UNITS,
-        "title": report_sections.title(material),
-        "folder": str(material.path),
-        "state": report_sections.state(material),
-        "absent": report_sections.absent(material),
-        "private": material.private,
-        "warning": report_sections.warning(material),
-        "privacy_by_person": report_sections.by_person(material),
-        "certified": _certified(Reading.of(material.report)) if material.report else None,
-        "privacy": report_sections.privacy(material),
-        "calibration": report_sections.calibration(material),
-        "ensemble": report_sections.ensemble(material),
-        "training": report_sections.training(material),
-        "provenance": report_sections.provenance(material),
-        "configuration": report_sections.configuration(material),
-    }
+def context(path: Path) -> Values:
+    """What the template shows of a folder; figures are finished SVG, all else is text.
 
-
-def _certified(found: Reading) -> dict[str, Any]:
-    paying = costs.drawn(found.certificates)
-    statuses = [made.status for made in found.certificates]
-    said, condition, rest = found.headline.partition(", if ")
-    whole = found.together
+    Raises:
+        ValueError: the folder holds nothing known, or a file of another format.
+    """
+    if not path.is_dir():
+        raise ValueError(
+            f"{path} is no folder: give the folder of a run, or one that holds a certificates.json"
+        )
+    folder = Folder(path)
+    files = (folder.config, folder.provenance, folder.result, folder.certificates)
+    config, provenance, result, report = (read_json(one) if one.is_file() else {} for one in files)
+    if not report and result.get("format") == FORMAT:
+        result, report = {}, result  # of a study, whose runs end with their certificates
+    kind = folder.kind if folder.kind in RUNS else None
+    if not (kind or result or report):
+        chains = sorted(path.glob("chain-*"))[:1]
+        hint = (
+            f"report one of its chains, such as {chains[0]}"
+            if chains
+            else "give the folder of a run"
+        )
+        raise ValueError(f"{path} holds no run and no certificates.json: {hint}")
+    for file, values, known in (
+        (folder.result, result, RESULTS),
+        (folder.certificates, report, (FORMAT,)),
+    ):
+        if values and values.get("format") not in known:
+            raise ValueError(
+                f"{file} has format {values.get('format')!r}, this version reads {' and '.join(known)}"
+            )
+    rows = folder.rows()
+    subject = report.get("subject") or {}
+    named = subject.get("checkpoint") or subject.get("predictions")
+    of = f" of {PurePath(str(named)).name}" if named else ""
+    details = report.get("details") or {}
+    warned = [one["private"] for one in (details, result) if "private" in one]
+    if kind == "private" or config.get("reproducible") is False:  # finished or not
+        warned = [PRIVATE]
+    test = result.get("test") or {}
+    curve = test.get("reliability")
+    shown = thinned(rows, _MOST_ROWS)
+    about = {name: report[name] for name in ("prior", "rows", "choices") if report.get(name)}
+    certified = (report.get("provenance") or {}) | subject | about
+    made = (("the run", provenance), ("the certificates", certified))
     return {
-        "of": found, "headline": (said, condition + rest), "bars": bars(found),
-        "unit": UNITS[found.report["unit"]], "optimistic": statuses.count("optimistic"),
-        "confidence": confidence(found.report["failure_prob"] if whole is None else whole),
-        "cost_names": reading.cost_names(found.certificates),
-        "cost_figure": report_figures.cost_breakdown(paying) if paying else None,
+        "units": UNITS, "title": str(config.get("title") or f"Certificates{of}"), "folder": str(path),
+        "kind": kind, "result": result, "config": config,
+        "warning": str(warned[0]) if warned else "", "certified": _certified(report) if report else None,
+        "privacy": {"spent": result.get("privacy"), "claimed": report.get("privacy"), "budget": config.get("budget"),
+                    "counts": details.get("counts")},
+        "test": test, "curve": curve, "curve_figure": reliability_diagram(curve) if curve else None,
+        "band": confidence(curve["failure_prob"]) if curve else "", "rows": shown, "left_out": len(rows) - len(shown),
+        "training_figure": training(rows) if rows and "train_error" in rows[-1] else None,
+        "provenance": [{"of": whose, "entries": made_by(one)} for whose, one in made if one],
+        "configuration": json.dumps(config, indent=2, ensure_ascii=False) if config else None,
     }  # fmt: skip
 
 
-def _version() -> str:
-    try:
-        return version("pacdp")
-    except PackageNotFoundError:
-        return "of unknown version"
+def _certified(report: Values) -> Values:
+    found = Reading(report)
+    said, condition, rest = found.headline.partition(", if ")
+    whole = found.together
+    return {
+        "of": found, "headline": (said, condition + rest), "unit": UNITS[report["unit"]],
+        "optimistic": [made.status for made in found.certificates].count("optimistic"),
+        "confidence": confidence(report["failure_prob"] if whole is None else whole),
+        "cost_names": reading.cost_names(found.certificates),
+        "figure": certificates(found.report) if found.certificates else None,
+    }  # fmt: skip
+
+
+def made_by(made: Values) -> list[tuple[str, str]]:
+    """What a provenance.json says, by name."""
+    return [(_ENTRIES.get(name, str(name)), _text(value)) for name, value in made.items()]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return shlex.join(map(str, value))
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_text(one)}" for name, one in value.items())
+    known = {"True": "yes", "False": "no", "None": "unknown"}
+    return known.get(str(value), str(value))
+
+
+def training(rows: list[dict]) -> str:
+    """Errors and bounds over training."""
+    return _png(6.8, 4.6, lambda axes: run.draw_training(axes, thinned(rows, _LONGEST)))
+
+
+def certificates(report: Mapping[str, Any]) -> str:
+    """Each certificate beside what was measured."""
+    return _png(7.6, 3.0, lambda axes: run.draw_certificates(axes, report))
+
+
+def reliability_diagram(recorded: dict) -> str:
+    """Accuracy against confidence."""
+    from pacdp.calibration import ReliabilityCurve  # which few reports have
+    from pacdp.cli.figures import reliability
+
+    columns = {name: np.array(recorded[name], dtype=np.float64) for name in _COLUMNS}
+    curve = ReliabilityCurve(
+        edges=np.array([*recorded["left"], recorded["right"][-1]]), counts=np.array(recorded["count"]), **columns,
+        failure_prob=float(recorded["failure_prob"]), simultaneous=bool(recorded["simultaneous"]),
+    )  # fmt: skip
+    return _png(5.2, 4.0, lambda axes: reliability.draw(axes, curve))
+
+
+def thinned(rows: list[dict], most: int) -> list[dict]:
+    """At most ``most`` rows, evenly spaced, with the first and the last."""
+    if len(rows) <= most:
+        return rows
+    return [rows[int(k)] for k in np.linspace(0, len(rows) - 1, most).round()]
+
+
+def _png(width: float, height: float, draw: Callable[[Axes], None]) -> str:
+    written = io.BytesIO()
+    with mpl.rc_context({"text.parse_math": False}):
+        figure, ((axes,),) = style.figure(1, 1, width=width, height=height)
+        draw(axes)
+        figure.savefig(written, format="png", dpi=150)
+    return base64.b64encode(written.getvalue()).decode()

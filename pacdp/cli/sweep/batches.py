@@ -18,7 +18,7 @@ from typing import Any
 from pacdp.cli.folder import Folder
 from pacdp.cli.runtime import Training, silent
 from pacdp.cli.sweep.jobs import Job
-from pacdp.cli.sweep.workers import Died, Late, Pool, Workers
+from pacdp.cli.sweep.workers import Died, Late, Workers
 
 Ended = tuple[int, str | None]
 """A job's position, and the error's sentence where it failed."""
@@ -53,8 +53,8 @@ def carry_out(
             yield i, _other_run(job, out)
         else:
             waiting.append(i)
-    parts = batches([jobs[i] for i in waiting], workers=workers.workers)
-    parts = [[waiting[k] for k in part] for part in parts]
+    found = batches([jobs[i] for i in waiting], workers=workers.workers)
+    parts = [[waiting[k] for k in part] for part in found]
     ledger = how.ledger and how.ledger.absolute()
     elsewhere = replace(how, ledger=ledger, report=silent, progressbar=False)
 
@@ -71,7 +71,7 @@ def carry_out(
 
 
 def _elsewhere(
-    pool: Pool, parts: list[Part], task: Callable[[Part], Any], workers: Workers
+    pool: Any, parts: list[Part], task: Callable[[Part], Any], workers: Workers
 ) -> Iterator[Ended]:
     """Carry out batches in other processes: all at once, then what was late one by one, then what killed its worker."""
     tries = workers.retries + 1
@@ -97,7 +97,7 @@ def _singles(parts: Sequence[Part]) -> list[Part]:
 
 
 def _over(
-    pool: Pool, parts: list[Part], task: Callable[[Part], Any], *, width: int, tries: int
+    pool: Any, parts: list[Part], task: Callable[[Part], Any], *, width: int, tries: int
 ) -> Generator[Ended, None, tuple[list[Part], list[Part]]]:
     """Carry out batches, ``width`` at a time; returns those that were late, and those that killed a worker each try."""
     late, killed = list[Part](), list[Part]()

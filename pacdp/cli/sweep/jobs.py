@@ -3,17 +3,18 @@
 import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
 from pacdp.cli.folder import Folder, write_json
 from pacdp.cli.runtime import Training
+from pacdp.cli.serial import Values, record
 
 Outcome = Exception | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Kind:
     """How configurations of one type are carried out. Its functions reach other processes by name or as partials."""
 
@@ -24,7 +25,7 @@ class Kind:
     """Configurations with equal strings may go as one batch; None carries out each by itself."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Job:
     """One run of a study."""
 
@@ -37,37 +38,39 @@ class Job:
     """Where the run belongs in table and figure: plain values by column."""
 
 
-def single(compute: Callable[[Any, Training, Path], dict[str, Any]]) -> Kind:
+def single(compute: Callable[[Any, Training, Path], Values]) -> Kind:
     """The kind of runs that ``compute``, a function of a module, carries out one by one.
 
     ``compute(config, how, folder)`` gives the values of result.json; it may keep what it needs for resuming in the
     folder. The configuration has a ``seed``.
     """
-    return Kind(carry_out=functools.partial(_each, compute=compute))
+    return Kind(
+        carry_out=functools.partial(each, carry_out=functools.partial(_one, compute=compute))
+    )
 
 
-def _each(
-    configs: Sequence[Any], outs: Sequence[Path], how: Training, *, compute: Callable[..., Any]
+def each(
+    configs: Sequence[Any], outs: Sequence[Path], how: Training, *, carry_out: Callable[..., Any]
 ) -> list[Outcome]:
-    return [
-        _one(config, Folder(out), how, compute) for config, out in zip(configs, outs, strict=True)
-    ]
+    """Carry out configurations one by one, each error returned as that of its own."""
+    found: list[Outcome] = []
+    for config, out in zip(configs, outs, strict=True):
+        try:
+            carry_out(config, out, how)
+            found.append(None)
+        except (ValueError, RuntimeError, OSError) as error:
+            found.append(error)
+    return found
 
 
-def _one(
-    config: Any, folder: Folder, how: Training, compute: Callable[..., dict[str, Any]]
-) -> Outcome:
-    how = replace(how, resume=True)
-    try:
-        with folder.at_work(config, how):
-            how.apply()
-            if how.force or not folder.started:
-                folder.begin(config, how)
-            started = time.monotonic()
-            result = compute(config, how, folder.path)
-            # a report of certificates has room for other things under its details
-            result.get("details", result)["seconds"] = round(time.monotonic() - started, 2)
-            write_json(folder.result, result)
-    except (ValueError, RuntimeError, OSError) as error:
-        return error
-    return None
+def _one(config: Any, out: Path, how: Training, *, compute: Callable[..., Values]) -> None:
+    folder, how = Folder(out), replace(how, resume=True)
+    with folder.at_work(config, how):
+        how.apply()
+        if how.force or not folder.started:
+            folder.begin(config, how)
+        started = time.monotonic()
+        result = compute(config, how, folder.path)
+        # a report of certificates has room for other things under its details
+        result.get("details", result)["seconds"] = round(time.monotonic() - started, 2)
+        write_json(folder.result, result)

@@ -11,8 +11,10 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
+
+from pacdp.cli.serial import record
+from pacdp.errors import require_positive
 
 _THREADS = ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "NUMBA")
 """Libraries whose threads a variable of the environment limits."""
@@ -26,24 +28,7 @@ class Late(Exception):
     """A batch took longer than it may, and its process was ended."""
 
 
-@runtime_checkable
-class Pool(Protocol):
-    """Runs functions in other processes, one for each thread that asks."""
-
-    def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """What the function returns.
-
-        Raises:
-            Died, Late: it came to no end.
-        """
-        ...
-
-    def close(self) -> None:
-        """End everything that is running; whoever waits for it is told that it died."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Workers:
     """Who carries out the batches."""
 
@@ -59,14 +44,12 @@ class Workers:
     long; a run that takes longer even so has failed. It goes on where it stands when it is started again."""
 
     def __post_init__(self) -> None:
-        if self.workers < 1:
-            raise ValueError(f"expected workers >= 1, got {self.workers}")
-        if self.retries < 0:
-            raise ValueError(f"expected retries >= 0, got {self.retries}")
-        if self.limit is not None and not self.limit > 0:
+        if self.workers < 1 or self.retries < 0:
             raise ValueError(
-                f"expected limit > 0 seconds, got {self.limit}: leave it out where there is none"
+                f"expected workers >= 1 and retries >= 0, got {self.workers} and {self.retries}"
             )
+        if self.limit is not None:
+            require_positive(limit=self.limit)
 
     @property
     def here(self) -> bool:
@@ -74,17 +57,13 @@ class Workers:
         return self.workers == 1 and self.dask is None and self.limit is None
 
     @contextmanager
-    def pool(self) -> Iterator[Pool]:
+    def pool(self) -> Iterator[Any]:
         """Other processes, as long as it is entered.
 
         Raises:
             ValueError: Dask is not installed, or no scheduler answers.
         """
-        made = (
-            Processes(self.workers, self.limit)
-            if self.dask is None
-            else Dask(self.dask, self.limit)
-        )
+        made = Dask(self.dask, self.limit) if self.dask else Processes(self.workers, self.limit)
         try:
             yield made
         finally:
@@ -105,7 +84,11 @@ class Processes:
         self._all: list[Any] = []
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """See :class:`Pool`."""
+        """What the function returns in another process, one for each thread that asks.
+
+        Raises:
+            Died, Late: it came to no end.
+        """
         fresh = not self._idle
         executor = self._started() if fresh else self._idle.pop()
         try:
@@ -123,7 +106,7 @@ class Processes:
         return found
 
     def close(self) -> None:
-        """See :class:`Pool`."""
+        """End everything that is running; whoever waits for it is told that it died."""
         self._closed = True
         for executor in list(self._all):
             executor.shutdown(wait=True, kill_workers=True)
@@ -172,7 +155,7 @@ class Dask:
         self._limit, self._killed = limit, KilledWorker
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """See :class:`Pool`."""
+        """As of :class:`Processes`."""
         future = self._client.submit(function, *arguments, pure=False)
         try:
             return future.result(self._limit)
@@ -187,7 +170,7 @@ class Dask:
             ) from error
 
     def close(self) -> None:
-        """See :class:`Pool`."""
+        """As of :class:`Processes`."""
         self._client.close()
 
     def _stop(self, future: Any) -> None:

@@ -1,6 +1,6 @@
-"""Every bound by its name: which costs it has, and which function recomputes its value at their sum.
+"""Every bound by its name: which function recomputes it, which hypotheses it needs, and which costs it has.
 
-Each function names the section of docs/guarantees.md that it recomputes. c is the claim, c["x"] its input x, c.share
+Each function names the section of docs/guarantees.md that it recomputes. c is the claim, c.x its input x, c.share
 the sum of its costs over n, c.n the number of independent records.
 """
 
@@ -12,11 +12,11 @@ from pacdp.verify.arithmetic import log_xi
 from pacdp.verify.claim import Claim
 from pacdp.verify.formulas import (
     calibration,
+    compression,
     counts,
     gibbs,
     pac_bayes,
 )
-from pacdp.verify.formulas.compression import compression
 
 Formula = Callable[[Claim], arb]
 
@@ -36,9 +36,9 @@ def draw(c: Claim) -> arb:
 
 
 COSTS: dict[str, Formula] = {
-    "kl": lambda c: c["kl_nats"],
-    "renyi": lambda c: c["renyi_nats"],
-    "log_density_ratio": lambda c: c["log_density_ratio"],
+    "kl": lambda c: c.kl_nats,
+    "renyi": lambda c: c.renyi_nats,
+    "log_density_ratio": lambda c: c.log_density_ratio,
     "log_xi": lambda c: log_xi(c.n),
     "log_two_sqrt_n": lambda c: (2 * arb(c.n).sqrt()).log(),
     "levels": lambda c: arb(len(c.numbered("share_", 1))).log(),
@@ -49,83 +49,69 @@ COSTS: dict[str, Formula] = {
 }
 """What each cost is, in nats; the price of the prior, "confidence" or "transfer", is in ``prices``."""
 
-_COSTS_OF = """
-maurer                    kl log_xi
-langford_seeger           kl log_two_sqrt_n
-mcallester                kl log_xi
-quadratic                 kl log_xi
-tolstikhin_seldin         kl log_xi
-thiemann                  kl log_xi
-catoni                    kl
-catoni_grid               kl grid
-linear                    kl
-unexpected_bernstein      kl grid
-split_kl                  kl log_xi levels
-recursive                 kl log_xi
-disintegrated             log_density_ratio log_xi
-disintegrated_renyi       renyi log_xi
-gibbs_pac_bayes           log_xi
-gibbs_catoni              free_energy
-kl_chernoff
-chernoff
-hoeffding
-ece_pac_bayes             kl grid
-ece_hoeffding
-ece_second_moment         grid
-new_example_pac_bayes     kl log_xi
-new_example_kl
-new_example_betting
-new_person_kl
-new_person_hoeffding
-new_person_second_moment  grid
-new_person_bernstein      union
-new_person_betting
+_BOUNDS = """
+bound                        recomputed by            needs       costs
+maurer                       inverse_kl               prior       price kl log_xi
+langford_seeger              inverse_kl               prior       price kl log_two_sqrt_n
+mcallester                   mcallester               prior       price kl log_xi
+quadratic                    quadratic                prior       price kl log_xi
+tolstikhin_seldin            tolstikhin_seldin        prior       price kl log_xi
+thiemann                     thiemann                 prior       price kl log_xi
+catoni                       catoni                   prior       price kl
+catoni_grid                  catoni_grid              prior       price kl grid
+linear                       linear                   prior       price kl
+unexpected_bernstein         unexpected_bernstein     prior       price kl grid
+split_kl                     split_kl                 prior       price kl log_xi levels
+recursive                    recursive                prior       price kl log_xi
+disintegrated                inverse_kl               drawn       price log_density_ratio log_xi
+disintegrated_renyi          inverse_kl               drawn       price renyi log_xi
+gibbs_pac_bayes              gibbs_pac_bayes          prior       price log_xi
+gibbs_catoni                 gibbs_catoni             prior       price free_energy
+kl_chernoff                  inverse_kl               new_rows    price
+chernoff                     quadratic                new_rows    price
+hoeffding                    mcallester               new_rows    price
+dp_hoeffding_2018            dp_hoeffding_2018        private
+dp_chernoff_2018             dp_chernoff_2018         private
+ece_pac_bayes                ece_pac_bayes            prior       price kl grid
+ece_hoeffding                ece_hoeffding            new_rows    price
+ece_second_moment            ece_pac_bayes            new_rows    price grid
+mce_hoeffding                mce_hoeffding            new_rows
+mce_clopper_pearson          mce_clopper_pearson      new_rows
+compression                  compression              learner
+clopper_pearson              clopper_pearson          new_rows
+one_of_finitely_many         one_of_finitely_many     new_rows
+disagreement                 disagreement             surrogate
+betting                      betting                  new_rows
+weighted_betting             betting                  new_rows
+largest_gap                  largest_gap              new_rows
+new_example_pac_bayes        new_example_pac_bayes    prior       price kl log_xi
+new_example_kl               new_example_kl           new_rows    price
+new_example_betting          betting                  new_rows    price
+new_person_kl                inverse_kl               new_rows    price
+new_person_hoeffding         mcallester               new_rows    price
+new_person_second_moment     new_person_second_moment new_rows    price grid
+new_person_bernstein         betting                  new_rows    price union
+new_person_betting           betting                  new_rows    price
+new_person_clopper_pearson   new_person_clopper_pearson new_rows
+gibbs_risk_upper             sampled                  draws
+weighted_risk_upper          sampled                  draws
+correlated_risk_upper        sampled                  chain
 """
-PRICED: dict[str, list[str]] = {
-    name: costs
-    for name, *costs in map(str.split, _COSTS_OF.strip().splitlines())
+"""Every bound, without the prefix of a price; "price" is among the costs of those that are at a price."""
+_FUNCTIONS = {
+    **vars(pac_bayes),
+    **vars(counts),
+    **vars(calibration),
+    **vars(gibbs),
+    **vars(compression),
 }
-"""The names of the own costs of bounds at a price, by their names without its prefix; others have no costs in nats."""
-
-_NAMES: dict[Formula, str] = {
-    pac_bayes.inverse_kl: """
-        maurer langford_seeger disintegrated disintegrated_renyi kl_chernoff new_person_kl
-    """,
-    pac_bayes.mcallester: "mcallester hoeffding new_person_hoeffding",
-    pac_bayes.quadratic: "quadratic chernoff",
-    pac_bayes.tolstikhin_seldin: "tolstikhin_seldin",
-    pac_bayes.thiemann: "thiemann",
-    pac_bayes.catoni: "catoni",
-    pac_bayes.catoni_grid: "catoni_grid",
-    pac_bayes.linear: "linear",
-    pac_bayes.unexpected_bernstein: "unexpected_bernstein",
-    pac_bayes.split_kl: "split_kl",
-    pac_bayes.recursive: "recursive",
-    pac_bayes.dp_hoeffding_2018: "dp_hoeffding_2018",
-    pac_bayes.dp_chernoff_2018: "dp_chernoff_2018",
-    gibbs.gibbs_pac_bayes: "gibbs_pac_bayes",
-    gibbs.gibbs_catoni: "gibbs_catoni",
-    calibration.ece_pac_bayes: "ece_pac_bayes ece_second_moment",
-    calibration.ece_hoeffding: "ece_hoeffding",
-    calibration.mce_hoeffding: "mce_hoeffding",
-    calibration.mce_clopper_pearson: "mce_clopper_pearson",
-    compression: "compression",
-    counts.clopper_pearson: "clopper_pearson",
-    counts.new_person_clopper_pearson: "new_person_clopper_pearson",
-    counts.one_of_finitely_many: "one_of_finitely_many",
-    counts.new_example_pac_bayes: "new_example_pac_bayes",
-    counts.new_example_kl: "new_example_kl",
-    counts.new_person_second_moment: "new_person_second_moment",
-    counts.betting: """
-        betting weighted_betting new_example_betting new_person_betting new_person_bernstein
-    """,
-    counts.largest_gap: "largest_gap",
-    counts.disagreement: "disagreement",
-    counts.sampled: "gibbs_risk_upper weighted_risk_upper correlated_risk_upper",
-}
-FORMULAS: dict[str, Formula] = {
-    name: formula
-    for formula, names in _NAMES.items()
-    for name in names.split()
-}
-"""Every bound's value, by its name without the prefix of a price."""
+FORMULAS = dict[str, Formula]()
+NEEDED = dict[str, str]()
+PRICED = dict[str, list[str]]()
+"""Value, kind of hypotheses (in ``needs``) and own costs of bounds, by name; those of no price have none in nats."""
+for line in _BOUNDS.strip().splitlines()[1:]:
+    name, function, needs, *costs = line.split()
+    FORMULAS[name] = _FUNCTIONS[function]
+    NEEDED[name] = needs
+    if "price" in costs:
+        PRICED[name] = [*costs[1:]]

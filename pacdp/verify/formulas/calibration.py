@@ -19,12 +19,12 @@ from pacdp.verify.formulas.pac_bayes import bernstein
 
 def ece_pac_bayes(c: Claim) -> arb:
     """plug-in ECE + (c_η/η) mean(g²) + costs/(ηn) ("Calibration error from training data")."""
-    return bernstein(c, c["calibration_error"], c["mean_squared_gap"])
+    return bernstein(c, c.calibration_error, c.mean_squared_gap)
 
 
 def ece_hoeffding(c: Claim) -> arb:
     """ECE ≤ plug-in ECE + √(2 ln(1/δ)/n) ("Calibration error on held-out examples")."""
-    return c["calibration_error"] + (2 * c.share).sqrt()
+    return c.calibration_error + (2 * c.share).sqrt()
 
 
 class Bin(NamedTuple):
@@ -76,17 +76,11 @@ def mce_clopper_pearson(c: Claim) -> arb:
 
 def _worst_bin(c: Claim, bound: Callable[[Bin, arb], arb]) -> arb:
     """The largest bound, among bins with enough examples; δ is divided by their number K ("Calibration bin by bin")."""
-    names = (
-        "lows",
-        "highs",
-        "counts",
-        "corrects",
-        "mean_confidences",
-    )
+    names = ("lows", "highs", "counts", "corrects", "mean_confidences")
     columns = [c.listed(name) for name in names]
     bins = [Bin(*row) for row in zip(*columns, strict=True)]
-    kept = [one for one in bins if one.size >= c.raw("min_count")]
-    delta = c["failure_prob"] / max(1, len(kept))
+    kept = [one for one in bins if one.size >= c.inputs.min_count]
+    delta = c.failure_prob / max(1, len(kept))
     values = [ZERO if kept else ONE]
     for place, one in enumerate(bins):
         value = bound(one, delta).min(ONE) if one in kept else ONE

@@ -5,6 +5,7 @@ from flint import arb  # pyright: ignore[reportMissingImports]
 from pacdp.verify.arithmetic import (
     ONE,
     ball,
+    binomial_below,
     log_choose,
     log_sum,
     total,
@@ -12,19 +13,16 @@ from pacdp.verify.arithmetic import (
 )
 from pacdp.verify.claim import Claim, require
 
-_SMALL = arb(2) ** -150
-
 
 def compression(c: Claim) -> arb:
     """ε_k: the largest v with Σ_{m=k}^{n-1} λ_m C(m,k)/C(n,k) (1-v)^(m-n) ≤ 1 ("Sample compression")."""
-    k = c.raw("k")
     n = c.n
-    require(isinstance(k, int) and 0 <= k <= n, f"k is {k!r}, of {n}")
+    k = c.whole("k", n)
     c.term_agrees("kept_share", arb(k) / n)
     sizes = _weights(c, k)
     if k == n or sizes == []:
         return ONE
-    log_delta = c["failure_prob"].log()
+    log_delta = c.failure_prob.log()
     lowest = (arb(k) / n).max(ONE / n / 2**60)
     return zero_of(
         lambda v: log_delta + _log_tail(k, n, sizes, v), lowest, 1
@@ -35,19 +33,14 @@ def _weights(c: Claim, k: int) -> list[tuple[int, arb]] | None:
     """The m ≥ k with λ_m > 0, and λ_m/δ: Σ λ_m = δ; None of equal ones ("Sample compression")."""
     if "weight_sizes" not in c.inputs:
         return None
-    sizes = [
-        int(part) for part in str(c.raw("weight_sizes")).split(",")
-    ]
+    sizes = list(map(int, c.inputs.weight_sizes.split(",")))
     shares = c.listed("weight_shares")
     require(
         len(set(sizes)) == len(sizes)
-        and all(0 <= m < c.n for m in sizes),
-        f"the sizes with weights are {sizes}, of {c.n}",
-    )
-    require(
-        total(shares) <= 1 + ball(1e-12)
+        and all(0 <= m < c.n for m in sizes)
+        and total(shares) <= 1 + ball(1e-12)
         and all(one >= 0 for one in shares),
-        f"the weights are {shares}, which are no shares of one failure probability",
+        f"the weights {shares} of the sizes {sizes}, of {c.n}, are no shares of one failure probability",
     )
     pairs = zip(sizes, shares, strict=True)
     return [(m, share) for m, share in pairs if m >= k and share > 0]
@@ -68,35 +61,10 @@ def _log_tail(
     return log_sum(logs)
 
 
-def _log_uniform(
-    k: int,
-    n: int,
-    v: arb,
-) -> arb:
+def _log_uniform(k: int, n: int, v: arb) -> arb:
     """ln of P(Bin(n, v) > k) / (n v P(Bin(n, v) = k)), for λ_m = δ/n ("Sample compression")."""
     log_mass = log_choose(n, k) + (n - k) * (1 - v).log()
     if k:
         log_mass += k * v.log()
-    above = 1 - _at_most(k, n, v, log_mass.exp())
+    above = 1 - binomial_below(k, n, v)
     return above.log() - (n * v).log() - log_mass
-
-
-def _at_most(
-    k: int,
-    n: int,
-    v: arb,
-    mass: arb,
-) -> arb:
-    """P(Bin(n, v) ≤ k) from P(Bin(n, v) = k) downward ("Sample compression")."""
-    odds = (1 - v) / v
-    term = below = mass
-    for j in range(k, 0, -1):
-        # the ratio falls with j: the rest is geometric
-        ratio = odds * j / (n - j + 1)
-        term *= ratio
-        below += term
-        if ratio < 1:
-            rest = term * ratio / (1 - ratio)
-            if rest < _SMALL:
-                return below.union(below + rest)
-    return below

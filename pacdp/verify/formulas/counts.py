@@ -27,38 +27,34 @@ from pacdp.verify.formulas.pac_bayes import bernstein
 
 def clopper_pearson(c: Claim) -> arb:
     """Clopper and Pearson: p ≤ sup{p : P(Bin(n, p) ≤ k) ≥ δ} ("Averages of independent draws")."""
-    return _counted(c, c["failure_prob"])
+    return _counted(c, c.failure_prob)
 
 
 def _counted(c: Claim, failure_prob: arb) -> arb:
-    k = c.raw("k")
-    require(
-        isinstance(k, int) and 0 <= k <= c.n, f"k is {k!r}, of {c.n}"
-    )
-    return binomial_upper(k, c.n, failure_prob)
+    return binomial_upper(c.whole("k", c.n), c.n, failure_prob)
 
 
 def one_of_finitely_many(c: Claim) -> arb:
     """R(j) ≤ the Clopper-Pearson limit of k_j at δ π_j, for all j at once ("Finitely many networks")."""
-    weight = 1 / c["networks"]
+    weight = 1 / c.networks
     if "weights" in c.inputs:
         weights = c.listed("weights")
         about("the sum of the weights", 1, total(weights))
         require(
-            len(weights) == c.raw("networks")
+            len(weights) == c.inputs.networks
             and all(w >= 0 for w in weights),
-            f"the weights are {c.inputs.weights}, of {c.raw('networks')} networks",
+            f"the weights are {c.inputs.weights}, of {c.inputs.networks} networks",
         )
-        weight = weights[c.raw("chosen_network")]
-    about("inputs.tail", c.raw("tail"), c["failure_prob"] * weight)
-    return _counted(c, c["tail"])
+        weight = weights[c.inputs.chosen_network]
+    about("inputs.tail", c.inputs.tail, c.failure_prob * weight)
+    return _counted(c, c.tail)
 
 
 def disagreement(c: Claim) -> arb:
     """R(f) ≤ R(h) + P(f ≠ h), the second by Clopper and Pearson's bound ("Untouched networks")."""
-    other = exactly(parsed(c.raw("surrogate")).value)
+    other = exactly(parsed(c.inputs.surrogate).value)
     c.term_agrees("surrogate_risk", other)
-    c.term_agrees("disagreement", _counted(c, c["failure_prob"]))
+    c.term_agrees("disagreement", _counted(c, c.failure_prob))
     return other + c.term("disagreement")
 
 
@@ -89,7 +85,7 @@ def from_draws(c: Claim, prefix: str) -> arb:
 
 def new_example_kl(c: Claim) -> arb:
     """The largest r with K [kl(risk‖r) - kl(risk‖q)] < Λ, where q < r and n kl(q‖r) = Λ ("Prices", docs/people.md)."""
-    if c["risk"] == 0 and not _margin(c, ZERO) < 0:
+    if c.risk == 0 and not _margin(c, ZERO) < 0:
         return kl_upper(ZERO, c.share)
     q = zero_of(lambda q: _margin(c, q), 0, 1)
     return kl_upper(q, c.share)
@@ -97,7 +93,7 @@ def new_example_kl(c: Claim) -> arb:
 
 def _margin(c: Claim, q: arb) -> arb:
     """K [kl(risk‖r) - kl(risk‖q)] - Λ at the r of q ("Prices", docs/people.md)."""
-    risk = c["risk"]
+    risk = c.risk
     r = kl_upper(q, c.share)
     if not r < 1:
         return ONE
@@ -105,28 +101,28 @@ def _margin(c: Claim, q: arb) -> arb:
     gain = (1 - risk) * odds.log()
     if risk > 0:
         gain += risk * (q / r).log()
-    return c["examples"] / c["most_examples"] * gain - c.nats
+    return c.examples / c.most_examples * gain - c.nats
 
 
 def new_example_pac_bayes(c: Claim) -> arb:
     """kl⁻¹(R̂, c) with the effective number of people in the place of n ("Prices", docs/people.md)."""
-    return kl_upper(c["risk"], c.nats / c.size)
+    return kl_upper(c.risk, c.nats / c.size)
 
 
 def new_person_second_moment(c: Claim) -> arb:
     """Un-expected Bernstein with the mean square of people's mean losses ("Un-expected Bernstein", docs/people.md)."""
-    return bernstein(c, c["risk"], c.term("second_moment"))
+    return bernstein(c, c.risk, c.term("second_moment"))
 
 
 def new_person_clopper_pearson(c: Claim) -> arb:
     """Clopper and Pearson, for one example a person ("Averages of independent draws", docs/people.md)."""
-    errors = round(float(c["risk"] * c.n))
-    return binomial_upper(errors, c.n, c["failure_prob"])
+    errors = round(float(c.risk * c.n))
+    return binomial_upper(errors, c.n, c.failure_prob)
 
 
 def betting(c: Claim) -> arb:
     """μ ≤ m for every m with W(m) ≥ 1/δ ("Betting"): never below the mean, and the rest is not in the file."""
-    mean = c["risk"] if "risk" in c.inputs else c.term("empirical_risk")
+    mean = c.risk if "risk" in c.inputs else c.term("empirical_risk")
     require(
         exactly(c.record.value) >= mean,
         f"the value is {c.record.value!r}, below the mean {float(mean):.12g} of what was seen",
@@ -161,36 +157,33 @@ def check_noisy_counts(c: Claim) -> None:
 
     What was released is a multiple of 1/1024, the count plus a normal number rounded to such a multiple.
     """
-    most = c["errors_at_most"]
+    most = c.errors_at_most
     fewest = arb(c.n)
     of_people = any(
         one.get("unit") == "person" for one in c.record.hypotheses
     )
     step = _GRID if of_people else ONE
-    _check_noisy_end(c, "n", c["released_n"] - fewest, ONE)
+    _check_noisy_end(c, "n", c.released_n - fewest, ONE)
     _check_noisy_end(
-        c, "errors_at_most", most - c["released_errors"], step
+        c, "errors_at_most", most - c.released_errors, step
     )
-    agree("inputs.risk", c.raw("risk"), (most / fewest).min(ONE))
+    agree("inputs.risk", c.inputs.risk, (most / fewest).min(ONE))
 
 
 def _check_noisy_end(
-    c: Claim,
-    name: str,
-    reach: arb,
-    step: arb,
+    c: Claim, name: str, reach: arb, step: arb
 ) -> None:
     """The worst count is where half of what the noise may fail with says, and no farther."""
     share = c.paid("noise on the counts") / 2
-    std = c["std_n"] if name == "n" else c["std_errors"]
+    std = c.std_n if name == "n" else c.std_errors
     beyond = normal_above((reach + step - _GRID / 2) / std)
     require(
         share > 0 and beyond <= share,
-        f"{name} is {c.raw(name)!r}, beyond which the noise may have taken the count more often than is paid for",
+        f"{name} is {c.inputs[name]!r}, beyond which the noise may have taken the count more often than is paid for",
     )
     nearest = normal_above((reach - _GRID) / std - ball(1e-9))
     enough = nearest >= share * (1 - ball(1e-6))
     require(
         enough or c[name] <= 0,
-        f"{name} is {c.raw(name)!r}, which is more than the noise asks for",
+        f"{name} is {c.inputs[name]!r}, which is more than the noise asks for",
     )

@@ -20,39 +20,39 @@ ETAS = [0.5 * 0.8**k for k in range(20)]
 
 def inverse_kl(c: Claim) -> arb:
     """kl(R̂(Q)‖R(Q)) ≤ c ("PAC-Bayes with an independent prior", "Averages of independent draws")."""
-    return kl_upper(c["risk"], c.share)
+    return kl_upper(c.risk, c.share)
 
 
 def mcallester(c: Claim) -> arb:
     """McAllester: R̂ + √(c/2), by Pinsker ("PAC-Bayes with an independent prior")."""
-    return c["risk"] + (c.share / 2).sqrt()
+    return c.risk + (c.share / 2).sqrt()
 
 
 def quadratic(c: Claim) -> arb:
     """(√(R̂ + c/2) + √(c/2))² = R̂ + c + √(c² + 2cR̂) ("PAC-Bayes with an independent prior")."""
-    square = c.share * (c.share + 2 * c["risk"])
-    return c["risk"] + c.share + square.sqrt()
+    square = c.share * (c.share + 2 * c.risk)
+    return c.risk + c.share + square.sqrt()
 
 
 def tolstikhin_seldin(c: Claim) -> arb:
     """Tolstikhin and Seldin's R̂ + √(2cR̂) + 2c ("PAC-Bayes with an independent prior")."""
-    square = 2 * c["risk"] * c.share
-    return c["risk"] + square.sqrt() + 2 * c.share
+    square = 2 * c.risk * c.share
+    return c.risk + square.sqrt() + 2 * c.share
 
 
 def thiemann(c: Claim) -> arb:
     """(R̂ + c/λ)/(1 - λ/2); the best λ gives the quadratic form ("PAC-Bayes with an independent prior")."""
     if "lam" in c.inputs:
-        above = c["risk"] + c.share / c["lam"]
-        return above / (1 - c["lam"] / 2)
-    root = (2 * c["risk"] / c.share + 1).sqrt()
+        above = c.risk + c.share / c.lam
+        return above / (1 - c.lam / 2)
+    root = (2 * c.risk / c.share + 1).sqrt()
     c.terms_are(lam=2 / (root + 1))
     return quadratic(c)
 
 
 def catoni(c: Claim) -> arb:
     """[1 - exp(-(C R̂ + costs)/n)] / (1 - e^(-C/n)) ("PAC-Bayes with an independent prior")."""
-    return _catoni_at(c, c["inverse_temperature"])
+    return _catoni_at(c, c.inverse_temperature)
 
 
 def catoni_grid(c: Claim) -> arb:
@@ -67,33 +67,28 @@ def catoni_grid(c: Claim) -> arb:
 
 
 def _catoni_at(c: Claim, temperature: arb) -> arb:
-    exponent = temperature * c["risk"] + c.nats
+    exponent = temperature * c.risk + c.nats
     above = (-exponent / c.n).expm1()
     below = (-temperature / c.n).expm1()
-    return (above / below).max(c["risk"])
+    return (above / below).max(c.risk)
 
 
 def linear(c: Claim) -> arb:
     """[R̂(Q) + λ c] / (1 - 1/(2λ)), λ > 1/2 ("PAC-Bayes with an independent prior")."""
-    above = c["risk"] + c["lam"] * c.share
-    return above / (1 - 1 / (2 * c["lam"]))
+    above = c.risk + c.lam * c.share
+    return above / (1 - 1 / (2 * c.lam))
 
 
 def unexpected_bernstein(c: Claim) -> arb:
     """R̂ + (c_η/η) mean(ℓ²) + c/η at the best η of a fixed grid ("Un-expected Bernstein")."""
-    return bernstein(c, c["risk"], c["second_moment"])
+    return bernstein(c, c.risk, c.second_moment)
 
 
-def bernstein(
-    c: Claim,
-    mean: arb,
-    square: arb,
-) -> arb:
+def bernstein(c: Claim, mean: arb, square: arb) -> arb:
     """E Z̄ ≤ Z̄ + (c_η/η)·mean(Z²) + costs/(ηn), c_η = -η - ln(1-η), at the terms' η ("Un-expected Bernstein")."""
     etas = [c.terms["eta"]] if "eta" in c.terms else ETAS
     require(
-        set(etas) <= set(ETAS),
-        f"terms.eta is {etas}, not of the grid",
+        set(etas) <= set(ETAS), f"terms.eta is {etas}, not of the grid"
     )
     bounds = list[arb]()
     for eta in map(ball, etas):
@@ -111,11 +106,7 @@ def split_kl(c: Claim) -> arb:
     return split(levels, shares, c.share)
 
 
-def split(
-    levels: list[arb],
-    shares: list[arb],
-    nats: arb,
-) -> arb:
+def split(levels: list[arb], shares: list[arb], nats: arb) -> arb:
     """One bound for each level, and their sum ("Split kl")."""
     return _between(levels, [kl_upper(share, nats) for share in shares])
 
@@ -131,11 +122,11 @@ def recursive(c: Claim) -> arb:
     earlier = c.n
     c.term_agrees("bound_1", bound)
     for step in range(2, 2 + len(c.numbered("n_", 2))):
-        size = c.raw(f"n_{step}")
+        size = c.inputs[f"n_{step}"]
         why = f"n_{step} is {size}, of {earlier} records"
         require(size < earlier, why)
         excess = _excess(c, step, size)
-        bound = (excess + c["gamma"] * bound).max(ZERO).min(ONE)
+        bound = (excess + c.gamma * bound).max(ZERO).min(ONE)
         c.term_agrees(f"bound_{step}", bound)
         earlier = size
     return bound
@@ -154,7 +145,7 @@ def _excess(c: Claim, step: int, size: int) -> arb:
     nats = total(c.term(f"{name}_nats_{step}") for name in names) / size
     c.term_agrees(f"total_per_example_{step}", nats)
     shares = [c[f"share_{step}_{level}"] for level in (1, 2, 3)]
-    gamma = c["gamma"]
+    gamma = c.gamma
     excess = split([-gamma, ZERO, 1 - gamma, ONE], shares, nats)
     c.term_agrees(f"excess_{step}", excess)
     return excess
@@ -163,20 +154,20 @@ def _excess(c: Claim, step: int, size: int) -> arb:
 def dp_hoeffding_2018(c: Claim) -> arb:
     """R̂ + ε̄ + n^(-1/2) ("Private weights", the printed forms of 2018)."""
     bar, root = _bar_2018(c)
-    return c["risk"] + bar + root
+    return c.risk + bar + root
 
 
 def dp_chernoff_2018(c: Claim) -> arb:
     """R̂ + √(6R̂)(ε̄ + n^(-1/2)) + 6(ε̄² + 1/n) ("Private weights", the printed forms of 2018)."""
     bar, root = _bar_2018(c)
-    slope = (6 * c["risk"]).sqrt()
+    slope = (6 * c.risk).sqrt()
     square = bar**2 + root**2
-    return c["risk"] + slope * (bar + root) + 6 * square
+    return c.risk + slope * (bar + root) + 6 * square
 
 
 def _bar_2018(c: Claim) -> tuple[arb, arb]:
     """ε̄ = max{ε, √(ln(3/δ)/n)}, and n^(-1/2)."""
-    nats = (3 / c["failure_prob"]).log()
-    bar = c["epsilon"].max((nats / c.n).sqrt())
+    nats = (3 / c.failure_prob).log()
+    bar = c.epsilon.max((nats / c.n).sqrt())
     c.term_agrees("epsilon_bar", bar)
     return bar, (ONE / c.n).sqrt()

@@ -6,8 +6,9 @@ gradients. Whether these norms add up to what it pays for is asked in ``pacdp.ve
 privacy is in ``transfer``.
 """
 
-import math
+from collections import Counter
 from collections.abc import Callable
+from math import comb, floor
 
 from flint import arb  # pyright: ignore[reportMissingImports]
 
@@ -29,16 +30,14 @@ from pacdp.verify.claim import (
     require,
 )
 from pacdp.verify.events import Step, mu_of, noisy_sums_of
-from pacdp.verify.formulas import around, transfer
+from pacdp.verify.formulas import transfer
 
 
 def check_price(p: Price) -> None:
     """Raise unless the nats that are claimed pay for a prior of the claim's kind on n records."""
-    prefix = p.c.prefix
-    if prefix == "private_":
-        transfer.check(p)
-    else:
-        p.agree(PRICES[prefix](p))
+    exact = PRICES[p.c.prefix](p)
+    if exact is not None:  # it was not compared there
+        p.agree(exact)
 
 
 def independent(p: Price) -> arb:
@@ -48,12 +47,12 @@ def independent(p: Price) -> arb:
 
 def sharp(p: Price) -> arb:
     """(√ln(1/δ) + ε√(n/8))² ("Prices", "Sharp pure-DP transfer")."""
-    return transfer.sharp(p, p.c["epsilon"])
+    return transfer.sharp(p, p.c.epsilon)
 
 
 def max_information(p: Price) -> arb:
     """ln(2/δ) + nε²/2 + ε√(n ln(4/δ)/2) ("Prices")."""
-    epsilon = p.c["epsilon"]
+    epsilon = p.c.epsilon
     square = p.n * (arb(4).log() + p.log) / 2
     nats = arb(2).log() + p.log
     return nats + p.n * epsilon**2 / 2 + epsilon * square.sqrt()
@@ -62,15 +61,15 @@ def max_information(p: Price) -> arb:
 def printed_2018(p: Price) -> arb:
     """2 max{ln(3/δ), nε²} ("Prices")."""
     nats = arb(3).log() + p.log
-    return 2 * nats.max(p.n * p.c["epsilon"] ** 2)
+    return 2 * nats.max(p.n * p.c.epsilon**2)
 
 
 def noisy_sum(p: Price) -> arb:
     """(√ln(1/δ) + mu√(n/2))², mu² the sum of all steps' x ("Prices", "Noisy sums")."""
-    mu = p.c["sum_mu"]
+    mu = p.c.sum_mu
     if "sum_event" in p.c.inputs:
-        ran = noisy_sums_of(parsed(p.c.raw("sum_event")))
-        agree("inputs.sum_mu", p.c.raw("sum_mu"), mu_of(ran))
+        ran = noisy_sums_of(parsed(p.c.inputs.sum_event))
+        agree("inputs.sum_mu", p.c.inputs.sum_mu, mu_of(ran))
     root = p.log.sqrt() + mu * (arb(p.n) / 2).sqrt()
     return root**2
 
@@ -80,16 +79,15 @@ def poisson_sum(p: Price) -> arb:
     order = exactly(p.term("transfer_alpha"))
     require(1 < order <= 1024, f"the order is {float(order)!r}")
     each = ZERO
-    for step, times in noisy_sums_of(
-        parsed(p.c.raw("sum_event"))
-    ).items():
+    ran = noisy_sums_of(parsed(p.c.inputs.sum_event))
+    for step, times in Counter(ran).items():
         each += times * log_moment(order, step)
     return (p.n * each + order * p.log) / (order - 1)
 
 
 def realised_sum(p: Price) -> arb:
     """The root of Σ_j w_j exp((1 - 1/α_j)Λ - (α_j - 1)V/2) = 1/δ, V the realised sum ("Noisy sums")."""
-    contributions = p.c["sum_contributions"]
+    contributions = p.c.sum_contributions
     orders = p.c.listed("sum_orders")
     moments = [
         order * (order - 1) * contributions / 2 for order in orders
@@ -99,40 +97,49 @@ def realised_sum(p: Price) -> arb:
 
 def realised_moments(p: Price) -> arb:
     """The root of Σ_j w_j exp((1 - 1/α_j)Λ - M_j/α_j) = 1/δ ("Noisy sums on secret batches", "Gibbs draws")."""
-    return root_of_orders(p, p.c.listed(MOMENTS[p.c.prefix]))
+    return root_of_orders(p, p.c.listed(OWN_INPUT[p.c.prefix]))
 
 
 def gibbs_range(p: Price) -> arb:
     """(√ln(1/δ) + spread√(n/8))² ("Prices", "Gibbs draws")."""
-    return transfer.sharp(p, p.c["draw_spread"])
+    return transfer.sharp(p, p.c.draw_spread)
 
 
 def gibbs_around(p: Price) -> arb:
-    """The root at the moments of mean tilts and divergence ("Gibbs laws that nobody draws")."""
-    return root_of_orders(p, around.moments(p))
+    """The root at M_j of the mean tilts plus α_j KL ("Gibbs laws that nobody draws")."""
+    pairs = zip(
+        p.c.listed("around_log_moments"),
+        p.c.listed("sum_orders"),
+        strict=True,
+    )
+    moments = [m + a * p.c.around_divergence for m, a in pairs]
+    return root_of_orders(p, moments)
 
 
-MOMENTS = {
-    "realised_poisson_": "sum_log_moments",
-    "gibbs_losses_": "losses_log_moments",
-    "gibbs_gradients_": "gradients_log_moments",
-}
-"""The input that holds the M_j of a price that was measured: of norms, of the losses reached, or of gradients."""
-
-PRICES: dict[str, Callable[[Price], arb]] = {
-    "": independent,
-    "dp_": sharp,
-    "max_information_": max_information,
-    "printed_2018_": printed_2018,
-    "noisy_sum_": noisy_sum,
-    "realised_sum_": realised_sum,
-    "poisson_sum_": poisson_sum,
-    "gibbs_range_": gibbs_range,
-    "gibbs_around_": gibbs_around,
-    **dict.fromkeys(MOMENTS, realised_moments),
-}
-PREFIXES = (*PRICES, "private_")
-"""Of the names of certificates, by which their prices are known."""
+_PRICES = """
+prefix              recomputed by     own input               needs
+private_            check             privacy_notion          privacy
+poisson_sum_        poisson_sum       sum_event               sums secret bounded
+noisy_sum_          noisy_sum         sum_mu                  sums known bounded
+gibbs_range_        gibbs_range       draw_spread             exact ranged
+realised_poisson_   realised_moments  sum_log_moments         sums secret kept
+gibbs_losses_       realised_moments  losses_log_moments      exact ranged all_losses
+gibbs_gradients_    realised_moments  gradients_log_moments   exact convex kept
+gibbs_around_       gibbs_around      around_log_moments      undrawn convex kept
+realised_sum_       realised_sum      sum_contributions       sums known kept
+dp_                 sharp             -                       privacy
+max_information_    max_information   -                       privacy
+printed_2018_       printed_2018      -                       privacy
+"""
+"""Every price by the prefix of a certificate's name, and an input that it alone has; of two, the later one counts."""
+PRICES: dict[str, Callable[[Price], arb | None]] = {"": independent}
+OWN_INPUT = {"": "-"}
+NEEDED: dict[str, list[str]] = {"": []}
+"""Function, input and kinds of hypotheses (in ``needs``), by the prefix."""
+for line in _PRICES.strip().splitlines()[1:]:
+    prefix, function, OWN_INPUT[prefix], *needs = line.split()
+    PRICES[prefix] = {**vars(transfer), **globals()}[function]
+    NEEDED[prefix] = [*needs]
 
 
 def root_of_orders(p: Price, moments: list[arb]) -> arb:
@@ -175,7 +182,7 @@ def log_moment(order: arb, step: Step) -> arb:
     x = 1 / ball(step.noise) ** 2
     if rate == 1:
         return order * (order - 1) * x / 2
-    whole = math.floor(float(order))
+    whole = floor(float(order))
     share = order - whole
     between = (1 - share) * _at_whole_order(whole, rate, x)
     if share > 0:
@@ -186,16 +193,12 @@ def log_moment(order: arb, step: Step) -> arb:
     return between
 
 
-def _at_whole_order(
-    order: int,
-    rate: arb,
-    x: arb,
-) -> arb:
+def _at_whole_order(order: int, rate: arb, x: arb) -> arb:
     """ln Σ_j C(α,j) (1-q)^(α-j) q^j e^(j(j-1)x/2) ("Noisy sums on secret batches")."""
     excess = ZERO
     for j in range(2, order + 1):
         probability = (
-            math.comb(order, j) * (1 - rate) ** (order - j) * rate**j
+            comb(order, j) * (1 - rate) ** (order - j) * rate**j
         )
         excess += probability * (j * (j - 1) * x / 2).expm1()
     return excess.log1p()

@@ -5,12 +5,13 @@ a that the claim names. Where x may be infinite, or its law goes on for ever, f(
 e^A along its tangent, and δ₃ pays n P(x > A - t)/(1 - e^(-t)). Below e = α - 1.
 """
 
-import math
 from bisect import bisect_left
+from math import exp, expm1, inf, log
 from typing import NamedTuple
 
 import numpy as np
 from flint import arb  # pyright: ignore[reportMissingImports]
+from numpy import ndarray
 
 from pacdp.verify import loss
 from pacdp.verify.arithmetic import (
@@ -91,27 +92,20 @@ def check(p: Price) -> None:
     parts = _split(p)
     alpha = number(p.term("transfer_alpha"))
     level = number(p.term("transfer_level"))
-    notion = c.raw("privacy_notion")
-    added = c.raw("privacy_adjacency") == "add-remove"
+    notion = c.inputs.privacy_notion
+    added = c.inputs.privacy_adjacency == "add-remove"
     if notion == "gaussian" and c.event:
         mu = mu_of(steps_of(c.event, not added)) * (1 if added else 2)
-        agree("inputs.privacy_mu", c.raw("privacy_mu"), mu)
-    if notion == "approximate" and c["privacy_delta"] == 0:
+        agree("inputs.privacy_mu", c.inputs.privacy_mu, mu)
+    if notion == "approximate" and c.privacy_delta == 0:
         notion = "pure"
-    lost = [
-        c[name]
-        for name in ("privacy_mu", "privacy_rho")
-        if name in c.inputs
-    ]
+    named = {"privacy_mu", "privacy_rho"} & c.inputs.keys()
+    lost = total(c[name] for name in named)
     if notion == "pure":
-        _check_pure(p, c["privacy_epsilon"] * (2 if added else 1))
-    elif alpha == math.inf and lost and max(map(float, lost)) == 0.0:
+        _check_pure(p, c.privacy_epsilon * (2 if added else 1))
+    elif alpha == inf and named and lost == 0:
         p.agree(p.log)
-    elif (
-        p.claimed < math.inf
-        and 1 < alpha < math.inf
-        and 0 <= level < math.inf
-    ):
+    elif p.claimed < inf and 1 < alpha < inf and 0 <= level < inf:
         t = Transfer(p.n, ball(alpha) - 1, ball(level), *parts)
         if notion in _DIVERGENCES:
             p.agree(t.nats(_DIVERGENCES[notion](c, t)), relative=1e-6)
@@ -123,33 +117,24 @@ def check(p: Price) -> None:
 
 def _split(p: Price) -> list[arb]:
     """δ₁, δ₂ and δ₃, by the terms and by the budget, which add up to what pays for the price."""
-    said = p.c.terms
     budget = p.c.budget
-    terms = {
-        one: p.term(one) for one in _SPLIT if one + p.suffix in said
-    }
+    said = [p.c.terms[one + p.suffix] for one in _SPLIT]
+    paid = [budget[entry] for entry in _SPLIT.values()]
+    none = [None] * 3
     if "transfer" in budget:
-        paid = {
-            one: budget[entry]
-            for one, entry in _SPLIT.items()
-            if entry in budget
-        }
         require(
-            terms in ({}, paid),
-            f"the budget divides the failure probability as {paid}, and the terms as {terms}",
+            said in (none, paid),
+            f"the budget divides the failure probability as {paid}, and the terms as {said}",
         )
-        terms = paid
-    if not terms:
+        said = paid
+    if said == none:
         raise Unchecked(
             "how the failure probability of the transfer was divided is not in the file"
         )
-    parts = [exactly(terms.get(one, 0.0)) for one in _SPLIT]
+    parts = [exactly(one or 0) for one in said]
     whole = float(total(parts))
-    about(
-        "the parts of the transfer's probability",
-        whole,
-        p.c.price_prob,
-    )
+    what = "the parts of the transfer's probability"
+    about(what, whole, p.c.price_prob)
     return parts
 
 
@@ -198,11 +183,7 @@ def concentrated(rho: arb, t: Transfer) -> arb:
     return flat + above + steep + slow - fast
 
 
-def _tail(
-    rho: arb,
-    rate: arb,
-    start: arb,
-) -> arb:
+def _tail(rho: arb, rate: arb, start: arb) -> arb:
     """∫ e^(rate s) τ(s) ds from start on ("General transfer", rho-zCDP)."""
     distance = start - rho - 2 * rho * rate
     above = normal_above(distance / (2 * rho).sqrt())
@@ -210,11 +191,7 @@ def _tail(
     return (4 * arb.pi() * rho).sqrt() * exponent.exp() * above
 
 
-def approximate(
-    epsilon: arb,
-    delta: arb,
-    t: Transfer,
-) -> arb:
+def approximate(epsilon: arb, delta: arb, t: Transfer) -> arb:
     """Losses ±ε, and δ at ±∞; δ₃ tells how far beyond ε f was cut off ("General transfer", (ε, δ)-DP)."""
     require(
         t.unbounded > t.n * delta,
@@ -228,14 +205,12 @@ def approximate(
 
 
 _DIVERGENCES = {
-    "gaussian": lambda c, t: gaussian(
-        c["privacy_mu"].max(ball(1e-12)), t
-    ),
+    "gaussian": lambda c, t: gaussian(c.privacy_mu.max(ball(1e-12)), t),
     "zero-concentrated": lambda c, t: concentrated(
-        c["privacy_rho"].max(ball(1e-24)), t
+        c.privacy_rho.max(ball(1e-24)), t
     ),
     "approximate": lambda c, t: approximate(
-        c["privacy_epsilon"], c["privacy_delta"], t
+        c.privacy_epsilon, c.privacy_delta, t
     ),
 }
 """H by the notion of privacy; another one is a distribution of losses, and composed from what ran."""
@@ -247,7 +222,7 @@ def _check_composed(p: Price, t: Transfer) -> None:
         raise Unchecked(
             "the mechanisms behind the distribution of privacy losses are not in the file"
         )
-    replaced = p.c.raw("privacy_adjacency") == "replace-one"
+    replaced = p.c.inputs.privacy_adjacency == "replace-one"
     ran = steps_of(p.c.event, replaced)
     fewest = ZERO
     most = INFINITE
@@ -270,16 +245,16 @@ def _check_composed(p: Price, t: Transfer) -> None:
 def excess(made: loss.Loss, t: Transfer) -> tuple[float, float]:
     """H from both sides, with δ₃ n P(x > A - 1)/(1 - 1/e) paid for ("General transfer", losses without a bound)."""
     spent = lower(t.unbounded) / t.n
-    tail = spent * -math.expm1(-1.0) - made.at_infinity
+    tail = spent * -expm1(-1.0) - made.at_infinity
     if not tail > 0.0:
         raise Unchecked(
             "the failure probability does not pay for losses without a bound"
         )
-    cutoff = 1.0 + made.reach(-math.log(tail))
+    cutoff = 1.0 + made.reach(-log(tail))
     slope = upper(t.slope(ball(cutoff)))
     values, error = _excess_on_the_grid(made.x, t)
     _, high = made.mean(np.where(made.x > cutoff, slope, values))
-    high += (made.at_infinity + math.exp(-loss.FAR)) * slope
+    high += (made.at_infinity + exp(-loss.FAR)) * slope
     # below every cut-off A that δ₃ may pay for, all counts in full
     points = np.linspace(0.0, made.x[-1], 200)
     first = bisect_left(
@@ -294,8 +269,8 @@ def excess(made: loss.Loss, t: Transfer) -> tuple[float, float]:
 
 
 def _excess_on_the_grid(
-    x: np.ndarray, t: Transfer
-) -> tuple[np.ndarray, np.ndarray]:
+    x: ndarray, t: Transfer
+) -> tuple[ndarray, ndarray]:
     """(ζ(x) - a)^+ under P for x ≥ 0, under Q for x < 0, rounded up, and by how much it may be too large."""
     e = float(t.e)
     a = float(t.a)

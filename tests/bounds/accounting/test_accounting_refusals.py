@@ -16,7 +16,6 @@ from bounds.accounting import (
     SelfComposed,
     calibrate_noise,
     event_from_dict,
-    full_batch_gdp,
     loss_distribution,
     privacy_delta,
     privacy_epsilon,
@@ -44,7 +43,6 @@ REFUSED = [
     (partial(loss_distribution, event=NonPrivate(), **UNLESS), "event must promise something"),
     (partial(renyi_divergences, event=ONE, orders=(1.0,), **UNLESS), "orders must be above 1"),
     (partial(trade_off, event=ONE, type_i=1.5, **UNLESS), "type_i must lie in"),
-    (partial(full_batch_gdp, event=ONE, **UNLESS), ".* no smaller mu than without sampling"),
     (
         partial(calibrate_noise, event=Composed(events=(ONE, PURE)), epsilon=1.0, delta=1e-6, **UNLESS),
         "epsilon must be within reach",

@@ -64,7 +64,7 @@ REFUSED = [
     (partial(hold_out, 10, prior_share=1.2, seed=0), "at least 0"),
     (partial(FITTED, UNDEFINED), "NaN or infinite"),
     (partial(FITTED, FEW), "one label for each"),
-    (partial(FitSettings, epochs=0), "epochs >= 1"),
+    (partial(FitSettings, epochs=0), "epochs must be"),
     (coordinates(torch.arange(8.0)[:, None], 0.1), "random or fixed as a whole"),
     (coordinates(0.0, 0.0), "fixed weights alone"),
     (partial(TRAINED, network(hidden=5), GIVEN), "other names or shapes in"),

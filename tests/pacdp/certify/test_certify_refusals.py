@@ -105,7 +105,7 @@ LAWS = {
     "no source": (lambda: prior(law=law(), source=NoPrivacy(reason="none")), "expected Prior.source to be"),
     "nothing held out": (HeldOut, "needs rows or indices"),
     "unit": (lambda: Private(privacy=MU, unit="people"), "to be 'example' or 'person'"),
-    "share": (lambda: MonteCarlo(share=1.0), "MonteCarlo.share strictly between"),
+    "share": (lambda: MonteCarlo(share=1.0), "share must lie strictly between"),
     "a price of no sum": (lambda: NoisySum(price=bounds.Accounted(privacy=MU)), "price of a noisy sum"),
     "no settings": (lambda: Settings.tried(0, "me"), "count of settings"),
 }  # fmt: skip

@@ -10,7 +10,7 @@ from torch.testing import assert_close
 
 import bounds
 from bounds.noisy_steps import flattened
-from pacdp import Prior, Settings, load_checkpoint, load_trained
+from pacdp import Prior, load_checkpoint, load_trained
 from pacdp import certify as certify_law
 from pacdp.algorithms import SGHMC, SGLD, EntropySGD, build
 from pacdp.certify import BoundSet
@@ -20,7 +20,7 @@ from pacdp.chains import SQUARED_NORMS, Keys
 from pacdp.cli.certifying import certify
 from pacdp.cli.folder import write_json
 from pacdp.cli.run import train
-from pacdp.cli.runtime import Training
+from pacdp.cli.runtime import Certifying, Training
 from pacdp.objective import Estimate, Objective
 from pacdp.verify.certificate import check_certificate
 from pacdp.verify.folder import check_folder
@@ -123,7 +123,7 @@ def test_a_resumed_chain_keeps_the_same_norms(folder, tmp_path):
 
 def test_settings_that_were_tried_are_paid_for(folder):
     path, report = folder
-    tried = certify(path, Training(), unlisted=Settings.tried(50, "a test"))
+    tried = certify(path, Training(), Certifying(tried=50, by="a test"))
     assert tried["certificates"][0]["value"] > report["certificates"][0]["value"]
     assert verdicts(path, tried)["report"] == "follows"
     less = {**tried, "choices": {**tried["choices"], "count": 0}}

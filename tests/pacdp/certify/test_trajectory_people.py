@@ -14,8 +14,7 @@ from pacdp import certify as certify_law
 from pacdp.algorithms import SGHMC
 from pacdp.certify import BoundSet
 from pacdp.certify.priors import NoisySum
-from pacdp.certify.training import train_certified
-from pacdp.certify.trajectory import around, realised_price
+from pacdp.certify.trajectory import around, realised_price, train_certified
 from pacdp.chains import SQUARED_NORMS, Keys
 from pacdp.cli.certifying import certify
 from pacdp.cli.config import Run

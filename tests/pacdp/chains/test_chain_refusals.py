@@ -8,7 +8,6 @@ from toys import keys_of
 from pacdp.chains import Keys, Layout, SecretKeys, langevin, resident
 from pacdp.chains.diagnostics import diagnose
 from pacdp.chains.native.convolution import ConvLayer
-from pacdp.chains.snapshots import Thinning
 from tests.pacdp.draws import randn
 from tests.pacdp.small_networks import Made
 from tests.refusals import refuses
@@ -47,7 +46,6 @@ def passed(examples=4, channels=2):
 
 BATCHED = r"cannot run as a batch of chains.*torch\.func\.vmap takes Linear.*use batch"
 REFUSED = [
-    (lambda: Thinning(burn_in=0, every=0, keep=1), "expected burn_in >= 0, every >= 1 and keep >= 1"),
     (lambda: diagnose({"x": TRACE}, burn_in=1.0), "burn_in in"),
     (lambda: diagnose({"x": TRACE[0]}), r"\[chains, steps\], got shape"),
     (lambda: diagnose({"x": np.where(np.arange(200) == 150, np.inf, TRACE)}), "is not finite in chain 0, kept step"),

@@ -6,18 +6,10 @@ import os
 import torch
 
 from pacdp import load_checkpoint
-from pacdp.chains.snapshots import Thinning, file_bytes, read_snapshots, resume_snapshots
+from pacdp.chains.snapshots import file_bytes, read_snapshots, resume_snapshots
 from pacdp.errors import CheckpointError, Diverged
 from tests.marks import every_case, parametrize, refusal
 from tests.pacdp.chains.snapshot_folders import SHAPES, assert_holds, begun, contents, fill, weights_at, written
-
-
-@parametrize(("burn_in", "every", "keep"), [(0, 1, 1), (1, 3, 4), (7, 1, 4), (7, 3, 1)])
-def test_thinning(burn_in, every, keep):
-    thinning = Thinning(burn_in=burn_in, every=every, keep=keep)
-    taken = [step for step in range(60) if thinning.takes(step)]
-    assert taken == [burn_in + (i + 1) * every for i in range(keep)]
-    assert [thinning.count(step) for step in range(60)] == [sum(t <= step for t in taken) for step in range(60)]
 
 
 @every_case("count", [1, 3, 8])

@@ -12,10 +12,10 @@ from cli_tools import one_sentence, pacdp, succeed
 from tyro._docstrings import _ClassTokenization
 
 from bounds.accounting import accountant
-from pacdp import loop, objective
+from pacdp import objective
 from pacdp.chains import network
 from pacdp.cli import folder
-from pacdp.step import agreement
+from pacdp.step import agreement, compiled, set_up
 from tests.schema import validate
 
 
@@ -51,10 +51,9 @@ def _own(module):
     return all(type(one).__module__.startswith(("torch.nn.", "pacdp.")) for one in module.modules())
 
 
-def _shape_of_trials(own):
+def _shape_of_trials(loss, inputs, labels, largest, mixes, parameters):
     """All that an objective's trials depend on beside its network."""
-    loss = own.loss
-    return own.n, own.batch_size, own.clip_norm, own.keep_norms, loss.function.__module__, loss.name, loss.high
+    return inputs.shape, largest, mixes, parameters is None, loss.function.__module__, loss.name, loss.high
 
 
 def _unless_sound(module, name, passed, about):
@@ -81,12 +80,12 @@ _REMEMBERED = [
     (os, "fsync", lambda descriptor: None),
     (sklearn.datasets, "load_digits", cache(sklearn.datasets.load_digits)),
     (_ClassTokenization, "make", staticmethod(cache(_ClassTokenization.make.__wrapped__))),
-    _unless_sound(objective.Objective, "_try_out", None, lambda own: (own.model, _shape_of_trials(own))),
-    _unless_sound(objective, "disagreement", None, lambda _, model, layout, inputs, *rest: (model, inputs.shape)),
+    _unless_sound(objective, "require_own_examples", None, lambda model, *rest: (model, _shape_of_trials(*rest))),
+    _unless_sound(compiled, "disagreement", None, lambda _, model, layout, inputs, *rest: (model, inputs.shape)),
     _unless_sound(network, "_agrees", True, lambda _, model, inputs: (model, inputs.shape)),
     _unless_sound(agreement, "disagreement", None, lambda _, given, inputs, *rest: (given.module, inputs.shape)),
     _unless_sound(
-        loop, "require_independent_examples", None, lambda module, examples, *rest: (module, examples[0].shape)
+        set_up, "require_independent_examples", None, lambda module, examples, *rest: (module, examples[0].shape)
     ),
 ]
 

@@ -93,7 +93,7 @@ def of_pictures():
 
 
 def wrong_shape():
-    return torch.zeros(20, 3), torch.zeros(20, dtype=torch.int64)
+    return torch.arange(60.0).reshape(20, 3), torch.zeros(20, dtype=torch.int64)
 
 
 def trained():

@@ -33,7 +33,7 @@ class Page(HTMLParser):
             self.tables[-1][-1].append("")
 
     def handle_startendtag(self, tag, attrs):
-        assert tag in _VOID or "svg" in self._open, f"<{tag}/> closes nothing in HTML"
+        assert tag in _VOID, f"<{tag}/> closes nothing in HTML"
         self._seen(tag, attrs)
 
     def handle_endtag(self, tag):

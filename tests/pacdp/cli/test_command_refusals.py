@@ -44,7 +44,7 @@ REFUSED = (
     (OURS + "bound_set --prior-indices @/seen.npy --device cuda:99", "--device cuda:99 is not to be had here"),
     (OURS + "float_labels --prior-is-data-free", "call .long() on whole numbers"),
     (OURS + "labels_beyond_the_classes --prior-is-data-free", "expected labels from 0 to 9"),
-    (OURS + "failing --prior-is-data-free", "failed with KeyError: 'pixels'"),
+    (OURS + "failing --prior-is-data-free", "failed (KeyError: 'pixels')"),
     (OURS + "not_a_function --prior-is-data-free", "name a function without arguments"),
     (OURS + "wrong_shape --prior-is-data-free", "does not accept inputs"),
     (OURS + "overlapping --prior-data foreign_net:prior_set", "share 100 examples"),

@@ -71,9 +71,9 @@ def test_a_monitor_goes_on_from_its_file(tmp_path, said, refused):
 @every_case(
     ("text", "said"),
     [
-        ("", "holds no rows"),
-        ("confidence,error\n0.1\n", "must have 2 cells in each row"),
-        ("confidence,error\n0.1,0.5\n", "must have 0 or 1 in column 'error', got '0.5' in row 1"),
+        ("", "is empty"),
+        ("confidence,error\n0.1\n", "must have numbers in column 'error', got None in row 0"),
+        ("confidence,error\n0.1,0.5\n", "must have 0 or 1 in column 'error', got 0.5 in row 0"),
         ("confidence,loss\n0.1,1.5\n", "losses must lie in [0, 1]"),
         ("confidence,score\n0.1,1\n", "must have the columns confidence and error or loss"),
     ],

@@ -188,7 +188,7 @@ WRONG = {
     "no score": (_text("a.json", HEAD + '"samples": [{"id": 1}]}'), "has sample 1 without a score"),
     "other documents": (
         lambda f: (_inspect(f / "a.json", "CI", model="x"), _inspect(f / "b.json", "C", model="y")),
-        "must have the same documents for every model",
+        "must have the same ids for every model",
     ),
     "a known score out of range": (
         lambda f: _inspect(f / "a.json", ["C", 0.5]),
@@ -196,7 +196,7 @@ WRONG = {
     ),
     "a log twice": (
         lambda f: (_inspect(f / "a.json", "CI"), _inspect(f / "b.json", "CI")),
-        "twice in one task and epoch",
+        "ids must be different in every row",
     ),
 }
 

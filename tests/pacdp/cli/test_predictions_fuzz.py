@@ -28,7 +28,8 @@ FEW = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scop
 def _outcome(path):
     """What reading and certifying says; anything but a report or a sentence raises."""
     try:
-        given = read_logs(path) if path.suffix in (".jsonl", ".eval") else examples_of(path, read_table(path))
+        read = read_logs if path.suffix in (".jsonl", ".eval") else read_table
+        given = examples_of(path, read(path))
         found = certified(given, failure_prob=0.05, interval=True)
     except ValueError as error:
         return "refused" if str(error) and "\n" not in str(error) else f"no sentence: {error}"

@@ -4,14 +4,15 @@ import math
 import re
 
 import pytest
-from report_pages import Page, page_of, write
+from report_pages import page_of, write
 from reports import BELOW, CLINIC, STATIONARY, handmade
 from rich.console import Console
 
 from bounds.sentence import headline
-from pacdp.cli import console, reading
+from pacdp.cli import console, reading, terminal
 from pacdp.cli.figures import run, style
 from pacdp.cli.report import write_report
+from pacdp.cli.terminal import answer
 
 SURFACES = ("terminal, 80 columns", "terminal, 150 columns", "page", "figure")
 
@@ -31,14 +32,13 @@ def shown(request, tmp_path, monkeypatch, capsys):
     def show(surface, report):
         if surface == "page":
             write(tmp_path / "certificates.json", report)
-            page = page_of(write_report(tmp_path, tmp_path / "page.html"))
-            text = Page(re.sub(r"<svg.*?</svg>", "", page.source, flags=re.DOTALL)).text
+            text = page_of(write_report(tmp_path, tmp_path / "page.html")).text
         elif surface == "figure":
             text = _figure(tmp_path, report)
         else:
             width = int(re.findall(r"\d+", surface)[0])
-            monkeypatch.setattr(console, "output", lambda: Console(width=width, highlight=False))
-            console.print_report(report)
+            monkeypatch.setattr(terminal, "output", lambda: Console(width=width, highlight=False))
+            answer(report, console.told(report), as_json=False)
             text = capsys.readouterr().out
         return " ".join(text.split())
 

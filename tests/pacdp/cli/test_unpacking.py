@@ -87,4 +87,4 @@ def test_files_that_hold_much_for_their_size_are_read(tmp_path):
     assert read_table(tmp_path / "a.parquet").rows == rows
     samples = [(f"samples/{k}.json", SAMPLE.format(k) + " " * 2**20) for k in range(9)]
     (tmp_path / "a.eval").write_bytes(log(*samples))
-    assert read_logs(tmp_path / "a.eval").n == 9
+    assert read_logs(tmp_path / "a.eval").rows == 9

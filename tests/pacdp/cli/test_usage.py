@@ -14,7 +14,7 @@ WRONG = [
     (("train", "sgd-digits2", "more", "words"), "too many words: more words"),
     (("train", "sgd-digits2", "--epochs", "abc"), "--epochs: could not convert string to float: 'abc'"),
     (("train", "sgd-digits2", "--scale", "huge"), "invalid choice 'huge' for argument '--scale', expected one of"),
-    (("train", "sgd-digits2", "--workers", "0"), "expected workers >= 1, got 0"),
+    (("train", "sgd-digits2", "--workers", "0"), "expected workers >= 1 and retries >= 0, got 0 and 2"),
     (("train", "sgd-digits2", "--out", ""), "an empty word stands on the command line"),
     ((*BOUND, "--n", "10.5"), "--n takes INT, got '10.5': see pacdp bound maurer --help"),
     (("privacy", "--steps", "1"), "privacy needs --adjacency {replace-one,add-remove}, --delta FLOAT"),

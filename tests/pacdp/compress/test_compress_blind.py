@@ -23,14 +23,14 @@ from sklearn.neighbors import KNeighborsClassifier
 import pacdp
 from pacdp.compress import Estimator, Groups, Looks, Stop, Torch
 from pacdp.compress.blind import require_blind, require_replayed
-from pacdp.compress.run import Records, carry_out
+from pacdp.compress.run import Records, Rule, carry_out
 from tests.marks import every_case, refusal
 
 
 def tried(learner, data=None):
     data = data or clouds()
     records = Records.of(data.inputs, data.labels, seed=0)
-    require_blind(learner, records, groups=Groups(sizes=(4,)), seed=0, start=None)
+    require_blind(Rule(learner=learner, groups=Groups(sizes=(4,)), stop=Stop(), seed=0), records)
 
 
 DIFFER, DEPENDS = ("two equal runs on the same records differ", "depends on the records beside it in a batch")
@@ -102,19 +102,19 @@ class Late(Nearest):
 def test_the_scores_of_the_last_network_are_its_records_own():
     data = clouds()
     records = Records.of(data.inputs, data.labels, seed=0)
-    how = {"groups": Groups(sizes=(4,)), "stop": Stop(no_errors_left=False, rounds=(4,)), "seed": 0, "start": None}
-    trace = carry_out(estimator(Late()), records, **how)
+    stop = Stop(no_errors_left=False, rounds=(4,))
+    rule = Rule(learner=estimator(Late()), groups=Groups(sizes=(4,)), stop=stop, seed=0)
     with refusal(DEPENDS, Looks):
-        require_replayed(estimator(Late()), records, trace, **how)
+        require_replayed(rule, records, carry_out(rule, records))
 
 
 def test_what_the_trial_missed_the_replay_finds():
     data = clouds()
     records = Records.of(data.inputs, data.labels, seed=0)
-    how = {"groups": Groups(sizes=(4,)), "stop": Stop(no_errors_left=False, rounds=(12,)), "seed": 0, "start": None}
-    learner = estimator(Counting())
+    stop = Stop(no_errors_left=False, rounds=(12,))
+    rule = Rule(learner=estimator(Counting()), groups=Groups(sizes=(4,)), stop=stop, seed=0)
     Counting.asked = 0
-    trace = carry_out(learner, records, **how)
+    trace = carry_out(rule, records)
     Counting.asked = 35
     with refusal("the run on the records that it kept, and on nothing else", Looks):
-        require_replayed(learner, records, trace, **how)
+        require_replayed(rule, records, trace)

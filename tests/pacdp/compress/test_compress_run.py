@@ -14,7 +14,7 @@ import bounds
 import pacdp
 from pacdp import Settings
 from pacdp.compress import Groups, Stop, View
-from pacdp.compress.run import Records, carry_out
+from pacdp.compress.run import Records, Rule, carry_out
 from pacdp.errors import CheckpointError
 from pacdp.losses import margins
 from pacdp.store.checkpoint import load_checkpoint, save_checkpoint
@@ -51,7 +51,7 @@ def test_a_run_is_that_of_the_definition(own):
     data, groups = DATA, Groups(sizes=(6, 3), starts=(0, 12))
     stop = Stop(no_errors_left=True, rounds=(8,))
     records = Records.of(data.inputs, data.labels, seed=5)
-    trace = carry_out(own, records, groups=groups, stop=stop, seed=5)
+    trace = carry_out(Rule(learner=own, groups=groups, stop=stop, seed=5), records)
     picked, said = slow_twin(own, data, groups, 8, 5)
     assert [tuple(line)[:3] for line in trace.rounds] == said
     assert trace.picks.tolist() == picked
@@ -116,7 +116,7 @@ REFUSED = {
     "an end that is neither": (lambda: Stop(no_errors_left="no", rounds=(1,)), "expected no_errors_left as True or"),
     "a sample that ran out": (
         lambda: pacdp.compress(LEARNERS["kernel"], clouds(n=9), groups=10).kept, "the sample ran out"),
-    "pixels below 0": (lambda: View(pixels=-1), "expected shift, pixels >= 0"),
+    "pixels below 0": (lambda: View(pixels=-1), "pixels must be"),
 }  # fmt: skip
 
 
@@ -164,7 +164,8 @@ def test_a_file_goes_on_where_it_stands_and_is_no_other_run_s(tmp_path, name):
             raise Killed
 
     records, stop = (Records.of(DATA.inputs, DATA.labels, seed=0), Stop(no_errors_left=False, rounds=(9,)))
-    run = partial(carry_out, ALL[name], records, groups=Groups(sizes=(4,)), stop=stop, seed=0, every=0.0)
+    rule = Rule(learner=ALL[name], groups=Groups(sizes=(4,)), stop=stop, seed=0)
+    run = partial(carry_out, rule, records, every=0.0)
     with pytest.raises(Killed):
         run(file=file, progress=stopped)
     went_on = run(file=file, progress=stopped)
@@ -175,7 +176,7 @@ def test_a_file_goes_on_where_it_stands_and_is_no_other_run_s(tmp_path, name):
     for part, tensor in (whole.best_state if name != "estimator" else {}).items():
         assert equal(went_on.best_state[part], tensor), part
     with refusal("other data or settings", CheckpointError):
-        run(file=file, seed=1)
+        carry_out(replace(rule, seed=1), records, file=file)
 
 
 @pytest.mark.parametrize("change", [

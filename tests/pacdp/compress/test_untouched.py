@@ -10,7 +10,7 @@ import bounds
 import pacdp
 from pacdp import Settings, certify
 from pacdp.certify import BoundSet, Surrogate
-from pacdp.certify.untouched import disagreements
+from pacdp.certify.networks import disagreements
 from pacdp.compress import Groups
 from pacdp.data import DataError, Dataset
 from pacdp.losses import margins

@@ -9,6 +9,7 @@ from pacdp import Prior, certify
 from pacdp.certify import BoundSet, DataFree, MonteCarlo
 from pacdp.features.head import gaussian_errors
 from pacdp.features.head_law import SimplexHead, corners, fit_law
+from pacdp.stochastic import NotByExample
 from pacdp.stochastic.forward import fresh_pass
 from pacdp.stochastic.noise import Draws
 from tests.marks import near, refusal
@@ -43,13 +44,19 @@ def test_corners_are_a_simplex():
     assert torch.allclose(made.T @ made, torch.eye(10, dtype=torch.float64) - 0.1, atol=1e-6)
 
 
-def test_the_draws_have_the_factor_s_covariance_by_layers_and_as_whole_networks():
+def no_layers(*given):
+    raise NotByExample("whole networks are wanted")
+
+
+def test_the_draws_have_the_factor_s_covariance_by_layers_and_as_whole_networks(monkeypatch):
     law, rows = _fitted(), _problem()[0][:3]
     module, wanted = SimplexHead(DIM, CLASSES).eval(), (rows @ law.factor).norm(dim=1) ** 2
     draws = Draws.of(seed=3, number=0, examples=torch.arange(20_000 * 3))
     many = rows.repeat(20_000, 1)
     for by_layers in (True, False):
-        way = fresh_pass(module, law.posterior(), rows, by_layers=by_layers)
+        if not by_layers:
+            monkeypatch.setattr("pacdp.stochastic.forward.by_example", no_layers)
+        way = fresh_pass(module, law.posterior(), rows)
         assert way.by_layers == by_layers
         noise = (way.run(many, draws) - many @ law.mean.T @ corners(CLASSES)) @ corners(CLASSES).T
         for example in range(3):

@@ -27,7 +27,7 @@ NOISE = {
     "repeats": noise_laws.repeated_noise,
     "repeats in tensors": lambda z: noise_laws.repeated_noise(z, TENSORS),
     "along": lambda z: noise_laws.along(z, np.full_like(z, 30**-0.5)),
-    "sizes": lambda z: noise_laws.with_sizes(z, np.arange(len(z)) - 3.0),
+    "sizes": lambda z: noise_laws.along(z, np.tile(np.arange(len(z)) - 3.0, (30, 1)).T),
 }
 BATCHES = {
     "rate": batch_laws.rate,

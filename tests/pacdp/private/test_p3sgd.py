@@ -192,10 +192,11 @@ def test_empty_samples_choose_blindly_and_cost_the_same():
     assert run.event == algorithm.promise(numbers, 400)
 
 
-@parametrize("vectorise", [True, False])
-def test_a_run_is_the_algorithm_in_plain_loops(vectorise):
+@parametrize("at_once", [True, False])
+def test_a_run_is_the_algorithm_in_plain_loops(at_once, monkeypatch):
+    monkeypatch.setattr("pacdp.step.set_up.runs_at_once", lambda *_: at_once)
     algorithm = replace(p3sgd(), selection_epsilon=4.0, score_bound=1.5)
-    numbers, dataset = of_people(noise_multiplier=None, steps=12, vectorise=vectorise), records()
+    numbers, dataset = of_people(noise_multiplier=None, steps=12), records()
     run = trained(algorithm, mlp().double(), dataset, mechanism=numbers, people=patients(), seed=8)
     expected, chosen = replay(mlp().double(), dataset, algorithm, 12, SeededRandomness(8))
     assert run.chosen.tolist() == chosen

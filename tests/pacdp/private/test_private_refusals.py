@@ -30,7 +30,6 @@ from torch.utils.data import TensorDataset
 
 from pacdp.audit.canaries import audit_training, error_rates
 from pacdp.audit.mechanism import audit_mechanism
-from pacdp.audit.membership import evaluate_attack
 from pacdp.audit.scores import audit_scores, epsilon_p_value
 from pacdp.private import (
     DPBBP,
@@ -73,10 +72,6 @@ def p_value(**changes):
     return epsilon_p_value(**{"canaries": 5, "guesses": 3, "correct": 2, "epsilon": 1.0, "delta": 0.0, **changes})
 
 
-def attack(values=(0.0, 0.0), member=(True, False), **changes):
-    return evaluate_attack(np.array(values), np.array(member), **changes)
-
-
 def of_mechanism(n=9, module=None, **changes):
     return audit_mechanism(OURS, module or mlp(), data(n), mechanism=M, loss=cross_entropy, **changes)
 
@@ -102,7 +97,7 @@ NAMED = [
     (mechanism, "clip_norm", math.inf), (mechanism, "expected_batch_size", math.nan), (mechanism, "steps", 0),
     (mechanism, "steps", 2.5), (mechanism, "budget", 3.0), (mechanism, "sample_rate", 1.5),
     (local, "noise_scales", ()), (local, "selection_epsilon", 0.0), (local, "score_bound", math.nan),
-    (private, "pre_noise", -1.0), (private, "batches", "Loader"), (private, "steps", 0),
+    (private, "batches", "Loader"), (private, "steps", 0),
     (mechanism, "clip_norm", "1"), (private, "noise_multiplier", [1.0]), (private, "sample_rate", None),
     (private, "poisson_sampling", False), (private, "clipping", "adaptive"),
     (mechanism, "clipping", "adaptive"),
@@ -113,7 +108,7 @@ NAMED = [
     (budget, "epsilon", 0.0),
     (budget, "delta", 0.0), (calibration, "target_epsilon", 0.0),
     (scores, "delta", 1.0), (scores, "failure_prob", 0.0),
-    (scores, "guesses", [3]), (p_value, "correct", 4), (attack, "false_positive_rate", 0.0),
+    (scores, "guesses", [3]), (p_value, "correct", 4),
     (of_mechanism, "failure_prob", 0.0),
     (of_mechanism, "steps", 1), (of_training, "canaries", 0),
 ]  # fmt: skip
@@ -150,7 +145,6 @@ REFUSALS = [
     (lambda: private(private()[0]), "already"),
     (lambda: private(engine=PrivateEngine(secure_mode=True, randomness=SeededRandomness(0))), "do not go together"),
     (lambda: PrivateEngine().certify(), "call make_private first"),
-    (lambda: private(mode="ghost", pre_noise=0.1), "pre_noise"),
     (lambda: private(mlp().eval()), "evaluation mode"),
     (lambda: trained(USER_LEVEL, **GHOSTS, people=torch.arange(40)), "what a person contributes"),
     (lambda: private(clipping="per_layer", max_grad_norm=[1.0]), "clipping='flat' with that number as the clip norm"),
@@ -171,8 +165,6 @@ REFUSALS = [
     (lambda: average_over_draws(mlp(), torch.rand(2, 4), draws=3, seed=0), "nothing is drawn"),
     (lambda: scores(included=(1, 0)), "bool"),
     (lambda: scores((1.0, math.nan)), "finite"),
-    (lambda: attack((0.0, math.inf)), "finite"),
-    (lambda: attack(member=(True, True)), "positive and negative examples"),
     (lambda: of_mechanism(2), "three units"),
     (lambda: of_training(Sequential(mlp(), Unflatten(1, (3, 1)))), "outputs"),
     (lambda: error_rates(np.zeros((4, 5)), np.ones(5, dtype=bool), failure_prob=0.2), "both sorts"),

@@ -11,8 +11,10 @@ from private_toys import (
     NETWORKS,
     clipped_sum,
     cnn,
+    cross_entropy,
     data,
     dropout_network,
+    flat,
     fresh,
     gradient,
     mlp,
@@ -28,6 +30,8 @@ from pacdp.opacus.ghost_norms import linear_norms
 from pacdp.private import SystemRandomness
 from pacdp.step.clip import Clip, ClippingRule, clip_factors, row_norms
 from pacdp.step.mechanism import MODES
+from pacdp.step.sums import Reference
+from pacdp.step.units import Network, Units, trained
 from tests.marks import every_case, near, parametrize, refusal
 from tests.pacdp.draws import rand, randn
 from tests.pacdp.toys import frozen
@@ -205,9 +209,10 @@ def test_the_divisor_is_fixed_whatever_the_reduction_and_the_batch(mode, reducti
 
 
 def test_pre_noise_is_inside_the_clipping():
-    inputs, targets = batch(1)
-    sums = gradients(inputs=inputs, targets=targets, draws=40, network=mlp, noise_multiplier=0.0,
-                     expected_batch_size=1.0, pre_noise=3.0)  # fmt: skip
+    network, units = Network.of(mlp(), cross_entropy), Units.group(data(1, seed=5), None)
+    summer = Reference(network, units, Clip(CLIP), pre_noise=3.0, generator=torch.Generator().manual_seed(0))
+    one, weights = torch.tensor([0]), trained(network.module)
+    sums = torch.stack([flat(summer(one, weights).total).double() for _ in range(40)])
     norms = sums.norm(dim=1)
     assert float(norms.max()) <= CLIP * (1.0 + 1e-6)
     assert float(norms.min()) > 0.99 * CLIP  # the pre-noise alone has norm about 20

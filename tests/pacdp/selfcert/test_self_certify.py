@@ -76,9 +76,9 @@ def test_digits_get_the_smallest_certificate_at_the_failure_probability_of_all_r
     assert found.certificate.value == min(values.values()) == values[found.chosen]
     assert found.certificate.status == "rigorous"
     assert found.certificate.failure_prob == near(0.05, rel=1e-12)
-    assert math.fsum(found.budget.spent.values()) == near(0.05)
+    assert math.fsum(found.report.budget.spent.values()) == near(0.05)
     assert np.mean(found.predict(x) != y) < found.certificate.value < 0.06
-    assert {name for name, _ in found.not_tried} == {PAC_BAYES, NOISY}
+    assert {one.name for one in found.report.refusals} == {PAC_BAYES, NOISY}
 
 
 def spied(data, **how):
@@ -101,8 +101,8 @@ def test_labels_of_the_bound_s_examples_change_nothing_but_the_count():
     model = LogisticRegression()
     _, learning = spied((x, y), seed=3)
     first, again = (held_out(model, (x, labels), seed=3) for labels in (y, np.where(learning, y, 1 - y)))
-    assert array_equal(first.predictor.estimator.coef_, again.predictor.estimator.coef_)
-    assert (first.train, first.budget) == (again.train, again.budget)
+    assert array_equal(first.predictor.coef_, again.predictor.coef_)
+    assert (first.train, first.report.budget) == (again.train, again.report.budget)
     assert again.tried[0].error == near(1.0 - first.tried[0].error)
     assert not hasattr(model, "coef_"), "the caller's own estimator stays as it is"
 
@@ -112,7 +112,7 @@ def test_a_seed_gives_the_same_predictor_and_certificate_and_another_one_another
     as_sparse = sparse.coo_matrix(data[0]), data[1]
     cases = (data, 0), (data, 0), (data, 1), (as_sparse, 0)
     runs = [held_out(LogisticRegression(), given, seed=seed) for given, seed in cases]
-    coefficients = [run.predictor.estimator.coef_ for run in runs]
+    coefficients = [run.predictor.coef_ for run in runs]
     assert array_equal(coefficients[0], coefficients[1])
     assert runs[0].certificate == runs[1].certificate
     assert runs[3].tried[0].error == runs[0].tried[0].error
@@ -141,7 +141,7 @@ def test_repeats_stay_and_the_count_holds_as_often_as_it_says(share, standing, w
         failed += self_certify(sides, data, failure_prob=FAIL, seed=seed, **HELD).certificate.value < share
     assert stats.binomtest(failed, calls, FAIL, alternative="greater").pvalue > 1e-6
     found = self_certify(sides, blank(share, seed=0, n=20_000), **HELD)
-    assert (found.n, found.certificate.hypothesis(BLANK).standing) == (20_000, standing)
+    assert (found.report.n, found.certificate.hypothesis(BLANK).standing) == (20_000, standing)
     assert found.certificate.hypothesis("predictor saw none of these rows").standing == "declared"
     assert f"Remark: {BLANK}" in str(found)
 
@@ -151,7 +151,7 @@ def test_copies_are_refused_until_somebody_says_whose_they_are():
     data, model = (np.tile(x, (3, 1)), np.tile(y, 3)), Fixed(np.eye(4)[0])
     with refusal(r"have an input that training saw too.*people=", DataError):
         self_certify(model, data, **HELD)
-    assert self_certify(model, data, people=np.tile(np.arange(100), 3), **HELD).n == 100
+    assert self_certify(model, data, people=np.tile(np.arange(100), 3), **HELD).report.n == 100
 
 
 def test_an_example_or_a_person_on_both_sides_of_a_split_is_refused():
@@ -167,7 +167,7 @@ def test_an_example_or_a_person_on_both_sides_of_a_split_is_refused():
 def test_a_bound_s_part_with_one_class_only_is_counted_too(names):
     x, y = world(60, seed=10)
     found = held_out(LogisticRegression(), (x, names[y]), train_share=0.965)
-    assert found.n - found.train == 2
+    assert found.report.n - found.train == 2
     assert 0.0 < found.certificate.value <= 1.0
 
 
@@ -176,12 +176,12 @@ def test_people_are_split_whole_and_counted():
     people = [f"p{place % 150}" for place in range(600)]
     x[150], people[150] = x[0], people[0]  # a repeat of one's own does no harm
     found, learning = spied((x, y), people=people, routes=[HELD_OUT, COMPRESSION, PAC_BAYES])
-    assert (found.unit, found.n, found.remarks) == ("person", 150, ())
+    assert (found.report.unit, found.report.n) == ("person", 150)
     assert found.certificate.measures == "0-1 risk of a new person"
     sides = {person: set(learning[np.array(people) == person]) for person in set(people)}
     assert all(len(side) == 1 for side in sides.values())
     assert sum(side == {True} for side in sides.values()) == found.train
-    assert "another risk" in dict(found.not_tried)[COMPRESSION]
+    assert "another risk" in {one.name: one.reason for one in found.report.refusals}[COMPRESSION]
 
 
 def test_of_several_models_the_smallest_is_taken_and_all_are_paid_for():

@@ -28,7 +28,6 @@ from torch.nn.functional import linear
 from torch.testing import assert_close
 from torch.utils.data import TensorDataset
 
-import pacdp.loop
 from pacdp.layers.random import random_state, rewind
 from pacdp.opacus.ghost import GhostModule, GhostSums
 from pacdp.opacus.modules import ReferenceModule
@@ -347,7 +346,7 @@ def test_what_mixes_examples_is_private_or_refused(name, monkeypatch):
         found = moved(build(), mode=mode, loss=loss)
         assert found is None or found[0] <= MOST
     if name != "a memory":
-        left_out(monkeypatch, "loop._check_examples")
+        left_out(monkeypatch, "loop.require_apart")
         found_by_comparison = build is mlp or name == "a neighbour"  # of batches that are small
         for mode in ("reference", None) if found_by_comparison else ("reference",):
             most, used = moved(build(), mode=mode, loss=loss)
@@ -375,9 +374,9 @@ def test_what_does_not_show_at_the_first_weights_or_the_own_clip_norm_is_found(n
 
 @every_case("name", [*list(MEETINGS)[3:], *OUTSIDE_THE_LAYERS])
 def test_unchecked_one_example_would_move_the_sum_by_more(name, monkeypatch):
-    left_out(monkeypatch, "loop._check_examples", "loop.Unwritten.require", "step.agreement.disagreement")
+    left_out(monkeypatch, "loop.require_apart", "loop.Unwritten.require", "step.agreement.disagreement")
     monkeypatch.setitem(globals(), "PAIRS", 30)
-    monkeypatch.setattr(pacdp.loop, "runs_at_once", lambda *_: False)
+    left_out(monkeypatch, "step.set_up.runs_at_once")
     build, loss = MEETINGS.get(name) or (OUTSIDE_THE_LAYERS[name], cross_entropy)
     mode, classes = "ghost", 4 if build is maps_back else 3
     if name in OUTSIDE_THE_LAYERS:  # what layers add up is as long as they found it, though not the gradient

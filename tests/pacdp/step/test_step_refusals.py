@@ -21,7 +21,7 @@ REFUSED = [
     (lambda: noise_of(-1.0), "std must be a finite number >= 0, got"),
     (lambda: noise_of(5e-324), "between 2"),
     (lambda: noise_of(1e300), "between 2"),
-    (lambda: share(1.0, 0), "processes must be at least 1, got 0"),
+    (lambda: share(1.0, 0), "processes must be"),
     (lambda: SystemRandomness().restore(SeededRandomness(1).state()), "the run was seeded"),
     (lambda: SeededRandomness(1).restore({}), "the run was not seeded"),
     (lambda: keystream_of(31, 12), "a key of 32 bytes and a place of 12"),
