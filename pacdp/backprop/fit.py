@@ -123,7 +123,7 @@ class FitSettings:
 
 def fit(
     module: nn.Module, data: Examples, *, settings: FitSettings, generator: torch.Generator,
-    device: torch.device | str = "cpu", progress: Progress | None = None,
+    device: torch.device | str = "cpu", progress: Progress | None = None
 ) -> nn.Module:  # fmt: skip
     """A trained copy of ``module`` in eval mode; the module itself stays as it is.
 

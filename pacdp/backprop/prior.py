@@ -53,7 +53,7 @@ def examples(data: Dataset, split: Split) -> Examples:
 
 def fit_prior(
     module: nn.Module, data: Dataset, split: Split, *, std: float, settings: FitSettings, generator: torch.Generator,
-    device: torch.device | str = "cpu", progress: Progress | None = None,
+    device: torch.device | str = "cpu", progress: Progress | None = None
 ) -> Prior:  # fmt: skip
     """A prior around the weights that training ``module`` on the examples of ``split`` arrives at.
 

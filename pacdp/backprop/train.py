@@ -211,7 +211,7 @@ Progress = Callable[[Seen], None]
 def train_posterior(
     prior: GaussianPosterior, module: nn.Module, data: Examples, *, objective: Objective, loss: Loss,
     settings: PosteriorSettings, failure_prob: float, generator: torch.Generator,
-    device: torch.device | str = "cpu", progress: Progress | None = None,
+    device: torch.device | str = "cpu", progress: Progress | None = None
 ) -> GaussianPosterior:  # fmt: skip
     """The posterior that training on ``data`` from ``prior`` arrives at.
 

@@ -124,7 +124,7 @@ def _initial_seed(seed: int, chain: int) -> int:
 def objectives(
     problem: Problem, settings: Settings, train: Dataset, test: Dataset, *, device: torch.device | str,
     labels: tuple[Sequence[np.ndarray], Sequence[np.ndarray]] | None = None, batching: Batching = "auto",
-    bfloat16: bool = False, in_bytes: bool = False,
+    bfloat16: bool = False, in_bytes: bool = False
 ) -> tuple[Objective, Objective]:  # fmt: skip
     """The empirical risk on the training set and the one on the test set; ``labels`` are those of each chain."""
     generator = torch.Generator().manual_seed(0)
@@ -132,11 +132,11 @@ def objectives(
     objective = problem.objective(
         train, generator=generator, batch_size=settings.batch_size, clip_norm=settings.clip_norm, labels=own[0],
         device=device, batching=batching, bfloat16=bfloat16, keep_norms=settings.keep_norms,
-        every_record=settings.every_record, in_bytes=in_bytes,
+        every_record=settings.every_record, in_bytes=in_bytes
     )  # fmt: skip
     held_out = problem.objective(
         test, generator=generator, batch_size=settings.batch_size, labels=own[1], device=device, batching=batching,
-        bfloat16=bfloat16, in_bytes=in_bytes and settings.clip_norm is None and not settings.keep_norms,
+        bfloat16=bfloat16, in_bytes=in_bytes and settings.clip_norm is None and not settings.keep_norms
     )  # fmt: skip
     return objective, held_out
 
@@ -145,7 +145,7 @@ def save_trained(
     path: Path | str, *, problem: Problem, settings: Settings, objective: Objective, hashes: Mapping[str, str],
     state: Any, seed: int, chain: int = 0, run: Mapping[str, Any], trace: Mapping[str, Tensor] | None = None,
     runtime: Mapping[str, Any] | None = None, plan: Plan | None = None,
-    private: Mapping[str, Any] | None = None,
+    private: Mapping[str, Any] | None = None
 ) -> None:  # fmt: skip
     """Write one chain as it stands, with all that certifying and resuming need. ``run`` is carried as it is.
 

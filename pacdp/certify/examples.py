@@ -42,8 +42,7 @@ class BoundSet(Counted):
     indices: Split | None = None
     data_hash: str = ""
     people: Int64[np.ndarray, " n"] | None = None
-    _rows: list[tuple[int, Rows]] = field(default_factory=list, init=False, repr=False)
-    _pixels: list[Pixels] = field(default_factory=list, init=False, repr=False)
+    _kept: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         require_kinds(self, inputs=Tensor, labels=Tensor, indices=Split | None, data_hash=str,
@@ -118,13 +117,13 @@ class BoundSet(Counted):
         made = cls(inputs=_unread(*pixels.shape), labels=labels)
         hashed = np.concatenate([row_hashes(block, name="inputs") for block in pixels.blocks()])
         rows = Rows.sorted(pair_hashes(hashed, row_hashes(labels, name="labels")), hashed, None)
-        made._rows.append((made.version, rows))
-        made._pixels.append(pixels)
+        made._kept.update(at=made.version, rows=rows, pixels=pixels)
         return made
 
     def blocks(self) -> Iterator[Tensor]:
         """The inputs in one block, or in several where they are kept in bytes."""
-        yield from self._pixels[0].blocks() if self._pixels else (self.inputs,)
+        pixels = self._kept.get("pixels")
+        yield from (self.inputs,) if pixels is None else pixels.blocks()
 
     @classmethod
     def of_records(cls, objective: Objective) -> "BoundSet":
@@ -140,9 +139,10 @@ class BoundSet(Counted):
     @property
     def rows(self) -> Rows:
         """Hashes of the examples, computed once as long as nobody writes on the tensors."""
-        if not self._rows or self._rows[0][0] != self.version:
-            self._rows[:] = [(self.version, Rows.of(self.inputs, self.labels, self.people))]
-        return self._rows[0][1]
+        at = self.version
+        if self._kept.get("at") != at:
+            self._kept.update(at=at, rows=Rows.of(self.inputs, self.labels, self.people))
+        return self._kept["rows"]
 
     @property
     def version(self) -> int:

@@ -147,12 +147,7 @@ def _measured(
         yield Measured(of=of, on=on, mean=errors / data.n, errors=errors, n=data.n)
 
 
-def log_probabilities(
-    errors: Counts,
-    *,
-    epsilon: float,
-    weights: Weights | None = None,
-) -> Weights:
+def log_probabilities(errors: Counts, *, epsilon: float, weights: Weights | None = None) -> Weights:
     """ln P(j).
 
     Args:

@@ -25,10 +25,7 @@ from pacdp.certify.examples import (
     require_kinds,
     require_labels,
 )
-from pacdp.certify.networks import (
-    Finding,
-    fresh_certificates,
-)
+from pacdp.certify.networks import Finding, fresh_certificates
 from pacdp.certify.outputs import classes_of
 from pacdp.certify.priors import NoisySum, Prior, Private
 from pacdp.certify.reading import AtWeights, Network, Reading

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from bounds import _check
 from bounds.monte_carlo import effective_sample_size, weighted_average_size
@@ -115,10 +114,14 @@ def estimate_gibbs(
         burn_in + (k + 1) * (steps - burn_in) // settings.test_draws
         for k in range(settings.test_draws)
     }
-    total = steps + settings.prior_draws
-    partitions = _prior_means(posteriors, centre, train, settings.prior_draws, keys)
+    total, std = steps + settings.prior_draws, np.array([one.prior_std for one in posteriors])
+    drawn = (
+        langevin(centre, scale=std, keys=keys, stream=PRIOR, tick=draw)
+        for draw in range(settings.prior_draws)
+    )
+    prior = np.array([[risks.loss for risks in train.risks(weights)] for weights in drawn])
     trace = centre.new_empty((2, len(centre), steps))
-    test_errors: list[list[float]] = [[] for _ in posteriors]
+    test_errors = list[list[float]]()
     local, spare = centre.clone(), torch.empty_like(centre)
     for i in range(1, steps + 1):
         estimate = train.estimate(local, keys, i)
@@ -130,8 +133,7 @@ def estimate_gibbs(
                  out=spare)  # fmt: skip
         local, spare = spare, local
         if test is not None and i in tested:
-            for errors, risks in zip(test_errors, test.risks(local), strict=True):
-                errors.append(risks.error)
+            test_errors.append([risks.error for risks in test.risks(local)])
         if progress is not None and (i % max(1, steps // 100) == 0 or i == steps):
             progress(settings.prior_draws + i, total)
     seen = trace.double().cpu().numpy()
@@ -142,61 +144,45 @@ def estimate_gibbs(
     return [
         _estimate(
             posterior,
-            seen[0, k, burn_in:],
-            seen[1, k, burn_in:],
-            test_errors[k],
-            partitions[k],
+            seen[:, k, burn_in:],
+            [row[k] for row in test_errors],
+            prior[:, k],
             steps,
-            settings,
+            settings.alpha,
         )
         for k, posterior in enumerate(posteriors)
     ]
 
 
 def _estimate(
-    posterior: LocalGibbs, losses: np.ndarray, errors: np.ndarray, test_errors: list[float],
-    partition: tuple[float, float, float], steps: int, settings: GibbsSettings,
+    posterior: LocalGibbs, seen: np.ndarray, test_errors: list[float], prior: np.ndarray, steps: int, alpha: float
 ) -> GibbsEstimate:  # fmt: skip
-    log_partition, prior_loss, partition_error = partition
-    loss = _average(losses, settings.alpha)
-    raw = -posterior.tau * loss - log_partition
+    """What losses and errors along the run, and the losses of draws from the prior, say of one posterior."""
+    tau, (losses, errors) = posterior.tau, seen
+    log_partition = log_mean_exp(-tau * prior)
+    loss = _average(losses, alpha)
+    raw = -tau * loss - log_partition
     spread = float(losses.std()) / math.sqrt(effective_sample_size(losses))
     effective = effective_sample_size(errors)
-    if settings.alpha > 0:
-        effective = min(effective, weighted_average_size(settings.alpha))
+    if alpha > 0:
+        effective = min(effective, weighted_average_size(alpha))
     return GibbsEstimate(
-        error=_average(errors, settings.alpha),
+        error=_average(errors, alpha),
         loss=loss,
         test_error=float(np.mean(test_errors)) if test_errors else None,
-        tau=posterior.tau,
-        prior_loss=prior_loss,
-        mean_loss_nats=posterior.tau * loss,
+        tau=tau,
+        prior_loss=math.fsum(prior) / len(prior),
+        mean_loss_nats=tau * loss,
         log_partition_nats=log_partition,
         kl_raw_nats=raw,
-        kl_error_nats=math.hypot(posterior.tau * spread, partition_error),
+        kl_error_nats=math.hypot(tau * spread, tau * float(np.std(prior))),
         kl_nats=max(0.0, raw),
         kl_clipped=raw < 0.0,
         steps=steps,
         draws=len(errors),
         effective_draws=effective,
-        prior_draws=settings.prior_draws,
+        prior_draws=len(prior),
     )
-
-
-def _prior_means(
-    posteriors: Sequence[LocalGibbs], centre: Tensor, train: Objective, draws: int, keys: Keys
-) -> list[tuple[float, float, float]]:
-    """ln of the mean of exp(-τ R̂(w)), the mean of R̂(w) and the spread of τ R̂(w) over independent prior draws."""
-    losses: list[list[float]] = [[] for _ in posteriors]
-    std = np.array([posterior.prior_std for posterior in posteriors])
-    for draw in range(draws):
-        weights = langevin(centre, scale=std, keys=keys, stream=PRIOR, tick=draw)
-        for k, risks in enumerate(train.risks(weights)):
-            losses[k].append(risks.loss)
-    return [
-        (log_mean_exp(-p.tau * np.array(own)), math.fsum(own) / draws, p.tau * float(np.std(own)))
-        for p, own in zip(posteriors, losses, strict=True)
-    ]
 
 
 def _average(values: np.ndarray, alpha: float) -> float:

@@ -1,6 +1,6 @@
 """The one door: a network or a law over networks, examples, where it came from -> a report."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -133,13 +133,10 @@ def certify(
     if not isinstance(law, Law) and callable(law):
         law = Network(network=law)
     settings = Settings.declared() if settings is None else settings
+    given = dict(locals())  # every argument by its name
     alone = isinstance(law, Network) and not isinstance(prior, Private)
     how = "a network" if surrogate is None else "a surrogate"
-    _require_used(
-        how if alone else type(law).__name__, law=law, prior=prior, seen=seen, network=network, test=test, loss=loss,
-        ask=ask, surrogate=surrogate, settings=settings, monte_carlo=monte_carlo, gibbs=gibbs, losses=losses or None,
-        formulas=formulas or None, seed=seed, device=device, progress=progress, release=release,
-    )  # fmt: skip
+    _require_used(how if alone else type(law).__name__, given)
     seed, device = seed or 0, "cpu" if device is None else device
     require_draws(seed, device)
     _check.open_probability(failure_prob=failure_prob)
@@ -151,7 +148,7 @@ def certify(
     if isinstance(law, Network) and alone:
         return _of_a_network(
             law, data, prior, seen, test, surrogate, settings,
-            loss=loss, ask=ask, failure_prob=failure_prob, device=device,
+            loss=loss, ask=ask, failure_prob=failure_prob, device=device
         )  # fmt: skip
     if release is not None and test is not None:
         raise ValueError(
@@ -164,9 +161,9 @@ def certify(
         None if test is None else read(test),
     )
     evidence = evidence_of(source, bound, fresh, settings)
-    for whose, given, rows in (("the bound's", data, bound), ("the test set's", test, fresh)):
+    for whose, one, rows in (("the bound's", data, bound), ("the test set's", test, fresh)):
         if rows is not None:
-            module = given.model if isinstance(given, Objective) else network
+            module = one.model if isinstance(one, Objective) else network
             _require_nothing_held(law, module, prior, rows, whose)
     before = bound.version, fresh and fresh.version
     at: dict[str, Any] = {
@@ -189,7 +186,7 @@ def certify(
                 )
             where = Gaussians(
                 posterior=law, prior=prior, module=network, how=monte_carlo or MonteCarlo(), losses=losses,
-                formulas=formulas, seed=seed, progress=progress, **at,
+                formulas=formulas, seed=seed, progress=progress, **at
             )  # fmt: skip
             found = gaussian.assess(where)
         case Network():
@@ -217,7 +214,7 @@ def certify(
 
 def _of_a_network(
     law: Network, data: Any, prior: From, seen: Any, test: Any, surrogate: Surrogate | None, settings: Settings,
-    *, loss: LossOf | ClippedError | None, ask: Sequence[str] | str | None, failure_prob: float, device: Device,
+    *, loss: LossOf | ClippedError | None, ask: Sequence[str] | str | None, failure_prob: float, device: Device
 ) -> Report:  # fmt: skip
     """What examples that are new to a network say of it: the report of its predictions, with what is known of rows.
 
@@ -261,11 +258,11 @@ _KINDS = {
     "surrogate": Surrogate | None,
     "monte_carlo": MonteCarlo | None,
     "gibbs": GibbsSettings | None,
-    "losses": list | tuple | None,
-    "formulas": list | tuple | None,
+    "losses": list | tuple,
+    "formulas": list | tuple,
     "seed": int | None,
 }
-_ALWAYS = {"law", "prior", "settings"}
+_ALWAYS = {"law", "data", "prior", "settings", "failure_prob"}
 _USED = {
     "a surrogate": {"seen", "surrogate", "device"},
     "a network": {"seen", "test", "loss", "ask", "device"},
@@ -280,12 +277,13 @@ _USED = {
 """Which arguments mean something beside these, of a network as it is, by another one, and of each kind of law."""
 
 
-def _require_used(what: str, **given: Any) -> None:
+def _require_used(what: str, given: Mapping[str, Any]) -> None:
     """Refuse an argument of another type, and one that nothing would look at."""
     for name, kind in _KINDS.items():
         require_kind(name, given[name], kind)
     for name, value in given.items():
-        if value is not None and name not in _ALWAYS | _USED[what]:
+        absent = value is None or (isinstance(value, list | tuple) and not value)
+        if not absent and name not in _ALWAYS | _USED[what]:
             raise ValueError(
                 f"{name} is not used for what is certified here, and would be ignored: leave it out"
             )

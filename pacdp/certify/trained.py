@@ -234,7 +234,7 @@ class Trained:
         gaussian = certify(
             law, examples, prior=Prior(law=law, source=sources[-1]), network=data.model, test=test,
             monte_carlo=MonteCarlo(passes=passes, share=MONTE_CARLO_SHARE), failure_prob=share,
-            settings=replace(fixed, count=1), seed=seed, device=data.device,
+            settings=replace(fixed, count=1), seed=seed, device=data.device
         )  # fmt: skip
         return weights, gaussian
 
@@ -259,7 +259,7 @@ class Trained:
         return replace(
             found, n=bound.units, unit=bound.unit, examples=bound.n, certificates=(), gibbs=None, privacy=None,
             measured=tuple(one.measured(on) for on, one in seen.items()),
-            refusals=(Refusal(name="bounds by stationarity", reason=why),),
+            refusals=(Refusal(name="bounds by stationarity", reason=why),)
         )  # fmt: skip
 
 
@@ -285,7 +285,7 @@ def require_own_batches(settings: Chain, data: Objective) -> None:
 
 def load_trained(
     path: Path | str, *, data_root: str | None = None, device: torch.device | str = "cpu", progressbar: bool = False,
-    in_bytes: bool = False,
+    in_bytes: bool = False
 ) -> Trained:  # fmt: skip
     """Read a checkpoint, find its data, rebuild its network.
 

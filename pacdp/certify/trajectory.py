@@ -148,12 +148,7 @@ def _of_noisy_sums(sums: str, schedule: str, *, noise: str, start: str) -> Itera
 
 
 def weights_at(
-    source: Source,
-    *,
-    risk: float,
-    examples: BoundSet,
-    failure_prob: float,
-    fixed: Settings,
+    source: Source, *, risk: float, examples: BoundSet, failure_prob: float, fixed: Settings
 ) -> bounds.Certificate:
     """Weights as they are, of this error on ``examples``, at the price of where they came from."""
     made = released_certificate(

@@ -79,7 +79,8 @@ class Reading:
     @property
     def headline(self) -> str:
         """The first certificate's sentence, the rigorous ones before others."""
-        return first_sentence(self.certificates, failure_prob=self.together)
+        ordered = sorted(self.certificates, key=lambda made: made.status != "rigorous")
+        return first_sentence(ordered, failure_prob=self.together)
 
     @property
     def statements(self) -> Sequence[Mapping[str, Any]]:

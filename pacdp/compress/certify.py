@@ -72,7 +72,7 @@ class Compressed(Reported):
 
     def certify_other(
         self, network: Function, unlabelled: Tensor | Dataset, *, failure_prob: float = 0.05,
-        seen: Any = None,
+        seen: Any = None
     ) -> Report:  # fmt: skip
         """Certify another network, which may have learnt from the whole sample: R(f) ≤ R(h) + P(f ≠ h).
 
@@ -210,7 +210,7 @@ def rows_behind(data: BoundSet, start_rows: Rows | None, settings: Settings) -> 
 
 def assess(
     learner: Learner, trace: Trace, data: BoundSet, test: BoundSet | None, *, stop: Stop, failure_prob: float,
-    expected: Sequence[int], settings: Settings, tolerance: float = 0.0, start_rows: Rows | None = None,
+    expected: Sequence[int], settings: Settings, tolerance: float = 0.0, start_rows: Rows | None = None
 ) -> Report:  # fmt: skip
     """What a run says of the network that it ended with."""
     chosen, share = settings.elsewhere, settings.share(failure_prob)

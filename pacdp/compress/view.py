@@ -50,7 +50,7 @@ class View:
             return inputs
         made = OrientedGradients(
             size=inputs.shape[-1], orientations=self.orientations, cells=self.cells,
-            alignment=self.alignment if self.upright else None,
+            alignment=self.alignment if self.upright else None
         )  # fmt: skip
         return torch.cat([self.scale * self._seen(made, part) for part in padded(inputs, _CHUNK)])[
             : len(inputs)

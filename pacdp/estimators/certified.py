@@ -228,7 +228,7 @@ class CertifiedClassifier(ClassifierMixin, _Certified):
 
     def certify(
         self, X: Any = None, y: Any = None, *, groups: Any = None, failure_prob: float = 0.05,
-        ask: Sequence[str] | str | None = "error", interval: bool = False,
+        ask: Sequence[str] | str | None = "error", interval: bool = False
     ) -> Report:  # fmt: skip
         """What the examples that were kept back, or others that are new, say of the error on further ones.
 
@@ -284,7 +284,7 @@ class CertifiedRegressor(RegressorMixin, _Certified):
 
     def __init__(
         self, estimator: Any = None, *, clip: float = 1.0, kind: Literal["absolute", "squared"] = "absolute",
-        certified_share: float = 0.3, random_state: Any = None,
+        certified_share: float = 0.3, random_state: Any = None
     ) -> None:  # fmt: skip
         self.estimator, self.certified_share = estimator, certified_share
         self.random_state, self.clip, self.kind = random_state, clip, kind
@@ -304,7 +304,7 @@ class CertifiedRegressor(RegressorMixin, _Certified):
 
     def certify(
         self, X: Any = None, y: Any = None, *, groups: Any = None, failure_prob: float = 0.05,
-        interval: bool = False,
+        interval: bool = False
     ) -> Report:  # fmt: skip
         """As :meth:`CertifiedClassifier.certify`, for the clipped error."""
         return self._certify(X, y, groups, failure_prob=failure_prob, interval=interval)

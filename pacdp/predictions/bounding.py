@@ -81,7 +81,7 @@ def records(part: Part, examples: Examples) -> int:
     """How many independent records a question rests on."""
     if examples.people is None:
         return len(part.losses)
-    return int(np.unique(_of_rows(examples.people, part)).size)
+    return len(_by_person(part, examples)[0])
 
 
 def answer(part: Part, examples: Examples, *, failure_prob: float, interval: bool) -> Found:
@@ -116,7 +116,7 @@ def _turned(row: Statement, quantity: str) -> Statement:
     upper = None if row.lower is None else min(1.0, math.nextafter(1.0 - row.lower, math.inf))
     return replace(
         row, quantity=quantity, measured=1.0 - row.measured, lower=lower, upper=upper, upper_by=row.lower_by,
-        lower_by=row.upper_by,
+        lower_by=row.upper_by
     )  # fmt: skip
 
 
@@ -182,7 +182,7 @@ def clopper_pearson(
     value = bounds.clopper_pearson_upper(errors, n, failure_prob)
     made = _certificate(
         name, "clopper_pearson", value, failure_prob, risk=errors / n, inputs={"k": errors, "n": n},
-        reference="Clopper and Pearson (1934)",
+        reference="Clopper and Pearson (1934)"
     )  # fmt: skip
     return about(made, of=of)
 
@@ -208,13 +208,13 @@ def _betting(part: Part, examples: Examples, failure_prob: float) -> bounds.Cert
     risk = min(1.0, risk)
     return _certificate(
         NEW, name, _computed(value), failure_prob, risk=risk, inputs={"risk": risk, "n": len(part.losses)},
-        reference=f"Waudby-Smith and Ramdas 2024; {where}",
+        reference=f"Waudby-Smith and Ramdas 2024; {where}"
     )  # fmt: skip
 
 
 def _certificate(
     examples: str, formula: str, value: float, failure_prob: float, *, risk: float, inputs: dict[str, float | int],
-    reference: str,
+    reference: str
 ) -> bounds.Certificate:  # fmt: skip
     return bounds.Certificate(
         name=f"{examples}_{formula}",
@@ -234,14 +234,23 @@ def _computed(value: float) -> float:
 
 def _mean(part: Part, examples: Examples) -> float:
     """The mean as it is certified: over people of their own means, or by weight."""
-    values = part.losses.astype(np.float64)
     if examples.people is not None:
-        owners = np.unique(_of_rows(examples.people, part), return_inverse=True)[1]
-        return float(np.mean(np.bincount(owners, weights=values) / np.bincount(owners)))
+        sizes, sums = _by_person(part, examples)
+        return float(np.mean(sums / sizes))
+    values = part.losses
     if examples.weights is not None:
         share = _of_rows(examples.weights, part)
         return float((share * values).sum() / share.sum())
+    if values.dtype == np.bool_:
+        return int(values.sum()) / values.size
     return math.fsum(values) / values.size
+
+
+def _by_person(part: Part, examples: Examples) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Sizes, and sums of losses, of everyone who has some of a question's examples."""
+    owners = _of_rows(examples.people, part)
+    sizes = np.bincount(owners)
+    return sizes[sizes > 0], np.bincount(owners, weights=part.losses)[sizes > 0]
 
 
 def _of_rows(column: NDArray[Any] | None, part: Part) -> NDArray[Any]:
@@ -348,7 +357,7 @@ def bins(examples: Examples, of: str, said: Answers, *, failure_prob: float) -> 
     return [
         Statement(
             family="bins", quantity=f"calibration gap at confidence {one.low:.2f} to {one.high:.2f}", of=of,
-            measured=one.gap, upper=made.terms[term], n=one.count, term=term,
+            measured=one.gap, upper=made.terms[term], n=one.count, term=term
         )
         for term, one in certified.items()
     ], [made]  # fmt: skip

@@ -124,7 +124,7 @@ def losses(name: str, values: Any) -> Losses:
 
 _OURS = (
     "0-1 risk", "zero-one", "ece", "mce", "half the brier risk", "brier risk", "calibration error", "recall of",
-    "precision of", "specificity of", "false-alarm rate of", "accuracy", "weighted error", "largest gap",
+    "precision of", "specificity of", "false-alarm rate of", "accuracy", "weighted error", "largest gap"
 )  # fmt: skip
 """What names of quantities of ours begin with."""
 

@@ -126,7 +126,7 @@ def _possible(examples: Examples) -> dict[str, str | None]:
         "groups": None if examples.groups is not None else "groups",
         "differences": None if len(answers) > 1 and alike else "the same of two models, by their names",
         "calibration": counted, "bins": counted or (None if examples.people is None else "examples, not people"),
-        "losses": None if further else "losses",
+        "losses": None if further else "losses"
     }  # fmt: skip
 
 
@@ -145,11 +145,11 @@ def _by_class(examples: Examples, of: str, said: Answers, family: str) -> Iterat
             "precision": (said_so, ~is_it, "share of errors among predictions of", "precision of",
                           f"no example is predicted to be {shown}"),
             "false-alarms": (~is_it, said_so, "false-alarm rate of", "specificity of",
-                             f"every example has the label {shown}"),
+                             f"every example has the label {shown}")
         }[family]  # fmt: skip
         yield Part(
             family=family, of=of, rows=rows, losses=wrong[rows], measures=f"{measures} class {shown}",
-            otherwise=f"{otherwise} class {shown}", empty=empty,
+            otherwise=f"{otherwise} class {shown}", empty=empty
         )  # fmt: skip
 
 
@@ -161,7 +161,7 @@ def _groups(examples: Examples, of: str, said: Answers) -> Iterator[Part]:
         yield Part(
             family="groups", of=of, rows=rows, losses=wrong[rows], both=len(examples.groups.names) > 1,
             measures=f"{measures.replace('0-1 risk', 'error')} in group {_shown(name)}",
-            otherwise=f"{otherwise} in group {_shown(name)}", given=said.predicted is None,
+            otherwise=f"{otherwise} in group {_shown(name)}", given=said.predicted is None
         )  # fmt: skip
 
 
@@ -178,7 +178,7 @@ def _difference(examples: Examples, of: str, said: Answers) -> Iterator[Part]:
         family="differences", of=f"{of} against {first}", losses=0.5 + 0.5 * (mine.astype(float) - other), both=True,
         low=-1.0, named=f"{called} of {of} minus {called} of {first}",
         measures=f"(1 + {called} of {of} - {called} of {first})/2",
-        otherwise=f"(1 + {called} of {first} - {called} of {of})/2", given=said.predicted is None,
+        otherwise=f"(1 + {called} of {first} - {called} of {of})/2", given=said.predicted is None
     )  # fmt: skip
 
 
@@ -186,7 +186,7 @@ def _brier(examples: Examples, of: str, said: Answers) -> Iterator[Part]:
     assert said.half_brier is not None
     yield Part(
         family="brier", of=of, losses=said.half_brier, high=2.0, named="Brier risk", measures="half the Brier risk",
-        otherwise="1 - half the Brier risk",
+        otherwise="1 - half the Brier risk"
     )  # fmt: skip
 
 
@@ -215,5 +215,5 @@ def _shown(name: Name) -> str:
 
 _OF_CLASSES = ("recall", "precision", "false-alarms")
 _ASKED = {
-    "error": _error, "groups": _groups, "differences": _difference, "brier": _brier, "losses": _losses,
+    "error": _error, "groups": _groups, "differences": _difference, "brier": _brier, "losses": _losses
 }  # fmt: skip

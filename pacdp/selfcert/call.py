@@ -148,7 +148,7 @@ def self_certify(
     tasks = {
         name: Task(
             name=name, model=one, everything=examples, learning=learning, bound=bound, shared=shared,
-            settings=settings, train=train, seed=seed, device=device, progress=progress,
+            settings=settings, train=train, seed=seed, device=device, progress=progress
         )
         for name, one in models.items()
     }  # fmt: skip
@@ -176,11 +176,11 @@ def self_certify(
         route="self-certified", n=n, unit=examples.unit, examples=examples.n, failure_prob=failure_prob,
         certificates=(best, *found.values()), budget=budget, refusals=tuple(refused),
         remarks=(*remarks, *_remarks(tried, budget, n, size, estimate)),
-        details={"chosen": chosen.name, "train": size, "tried": told, "estimate": promised},
+        details={"chosen": chosen.name, "train": size, "tried": told, "estimate": promised}
     )  # fmt: skip
     return SelfCertified(
         report=report, tried=tuple(tried), predictor=chosen.predictor, chosen=chosen.name, estimate=estimate,
-        train=size,
+        train=size
     )  # fmt: skip
 
 

@@ -117,7 +117,7 @@ def places(labels: np.ndarray, names: np.ndarray) -> np.ndarray:
 
 def trained(
     module: nn.Module, learning: Given, *, train: Train | None, settings: FitSettings, seed: int,
-    device: Device, progress: Progress | None,
+    device: Device, progress: Progress | None
 ) -> Net:  # fmt: skip
     """A copy of the module, trained on the training part alone, in eval mode.
 

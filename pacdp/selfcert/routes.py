@@ -216,7 +216,7 @@ def held_out(task: Task, failure_prob: float) -> Tried:
     certificate = report.certificates[0]
     return Tried(
         certificate=task.about(certificate, task.name, "predictor saw none of these rows"),
-        error=float(certificate.terms["empirical_risk"]), train=task.learning.units, predictor=made,
+        error=float(certificate.terms["empirical_risk"]), train=task.learning.units, predictor=made
     )  # fmt: skip
 
 
@@ -233,7 +233,7 @@ def pac_bayes(task: Task, failure_prob: float) -> Tried:
     posterior = train_posterior(
         prior.law, module, Examples(inputs, labels), objective=bounds.objectives.f_quad, settings=settings.posterior,
         loss=bounded_cross_entropy(classes=len(centre.names), max_loss=settings.max_loss),
-        failure_prob=failure_prob, generator=torch.Generator().manual_seed(task.seed),
+        failure_prob=failure_prob, generator=torch.Generator().manual_seed(task.seed)
     )  # fmt: skip
     bound = BoundSet(inputs=inputs, labels=labels, people=held.people, indices=_split(held))
     found = certify(posterior, bound, prior=prior, network=module, failure_prob=failure_prob, seed=task.seed,
@@ -244,7 +244,7 @@ def pac_bayes(task: Task, failure_prob: float) -> Tried:
     drawn = Net(function=AtWeights(module, {**posterior.buffers, **weights}), names=centre.names)
     return Tried(
         certificate=task.about(made, f"{of} of {task.name}", "prior saw none of these rows"),
-        error=found.error(of, "bound"), train=task.learning.units, predictor=drawn,
+        error=found.error(of, "bound"), train=task.learning.units, predictor=drawn
     )  # fmt: skip
 
 
@@ -266,7 +266,7 @@ def compression(task: Task, failure_prob: float) -> Tried:
     made = replace(found.certificate, of=f"{task.name}, compressed")
     return Tried(
         certificate=made, error=found.report.error("weights", "bound"), train=found.trace.best.picked,
-        predictor=Net(function=lambda inputs: found(inputs.float()), names=names),
+        predictor=Net(function=lambda inputs: found(inputs.float()), names=names)
     )  # fmt: skip
 
 
@@ -283,7 +283,7 @@ def noisy(task: Task, failure_prob: float) -> Tried:
     return Tried(
         certificate=replace(made, of=f"{task.name}, trained with noise"),
         error=float(made.terms["empirical_risk"]), train=units,
-        predictor=Net(function=AtWeights(network, {**buffers, **found.weights}), names=names),
+        predictor=Net(function=AtWeights(network, {**buffers, **found.weights}), names=names)
     )  # fmt: skip
 
 

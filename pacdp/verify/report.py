@@ -36,7 +36,11 @@ from pacdp.verify.claim import (
     told_beside,
 )
 from pacdp.verify.events import steps_of
-from pacdp.verify.files import other_format, read_checkpoint, read_json
+from pacdp.verify.files import (
+    other_format,
+    read_checkpoint,
+    read_json,
+)
 from pacdp.verify.folder import (
     check_folder,
     proofs_redone,
@@ -56,8 +60,7 @@ from pacdp.verify.needs import (
 )
 from pacdp.verify.predicted import OF_PREDICTIONS, ROUTE
 from pacdp.verify.recount import recount
-from pacdp.verify.selfcertified import FORMAT as SELF_CERTIFIED
-from pacdp.verify.selfcertified import ROUTE as SELF_ROUTE
+from pacdp.verify.selfcertified import ROUTE as SELF_CERTIFIED
 from pacdp.verify.selfcertified import check_self_certified
 
 FORMAT = "pacdp-certificates/2"
@@ -92,10 +95,12 @@ def check_path(
         return beside
     redone = proofs_redone(path, report, beside) if beside else set()
     if data or model:
-        stored = read_checkpoint(file.parent / "checkpoint.safetensors")
+        stored = read_checkpoint(
+            file.parent / "checkpoint.safetensors"
+        )
         beside += recount(report, stored, data, model)
     form = report["format"]
-    if form == SELF_CERTIFIED or report["route"] == SELF_ROUTE:
+    if form == FORMAT and report["route"] == SELF_CERTIFIED:
         return [*check_self_certified(report), *beside]
     if form == CERTIFICATE:
         alone = "no report beside the certificate says what was measured, and of what"
@@ -113,7 +118,7 @@ def check_report(
     """
     r = fields(report)
     if r["format"] != FORMAT:
-        known = f"{FORMAT}, {CERTIFICATE} and {SELF_CERTIFIED}"
+        known = f"{FORMAT} and {CERTIFICATE}"
         why = other_format(r["format"], known, r["provenance"])
         return [Statement("report", "format", CANNOT, why)]
     if missing := set(_KEYS.split()) - r.keys():
@@ -127,7 +132,9 @@ def check_report(
             subject = f"{made['measures']} of {made['of']}"
             said = [one._replace(subject=subject) for one in said]
         found += said
-    found += judged("report", OF_PREDICTIONS if table else _OF_RUNS, r)
+    found += judged(
+        "report", OF_PREDICTIONS if table else _OF_RUNS, r
+    )
     found += _told_beside(r) if table else _of_a_run(r)
     for name, other in r.part("details").part("references").items():
         found += [
@@ -142,7 +149,7 @@ def _of_a_run(report: Fields) -> list[Statement]:
     found = list[Statement]()
     if report.part("subject")["sampler"]:
         of_a_chain = {"hypotheses": require_of_a_chain}
-        given = report.certificates, report.subject, report.examples
+        given = (report.certificates, report.subject, report.examples)
         found += judged("report", of_a_chain, *given)
     spent = {
         **report.part("details").part("spent"),
@@ -210,7 +217,9 @@ def _epsilons(value: Any) -> Iterator[Fields]:
         if mechanisms and _ENDS.keys() & value.keys():
             yield fields(value)
         parts = [
-            part for name, part in value.items() if name != "references"
+            part
+            for name, part in value.items()
+            if name != "references"
         ]
     for part in parts:
         yield from _epsilons(part)

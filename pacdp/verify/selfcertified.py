@@ -8,7 +8,6 @@ from flint import arb  # pyright: ignore[reportMissingImports]
 from pacdp.verify.arithmetic import total
 from pacdp.verify.certificate import LOST, check_certificate
 from pacdp.verify.claim import (
-    FOLLOWS,
     Fields,
     Statement,
     Unchecked,
@@ -24,23 +23,18 @@ from pacdp.verify.measured import mean_of
 from pacdp.verify.needs import standings, units
 from pacdp.verify.remarks import of_equal_inputs, require_due
 
-FORMAT = "pacdp-self-certified/1"
 ROUTE = "self-certified"
-_OF_A_REPORT = (
-    "format route n unit failure_prob certificates details".split()
-)
+_READ = "format route n unit certificates details".split()
+"""What is read under another name."""
 SUM = 1 + 2.0**-45
 """Shares are decimal fractions, added up."""
 
 
-def check_self_certified(record: Mapping[str, Any]) -> list[Statement]:
+def check_self_certified(
+    record: Mapping[str, Any],
+) -> list[Statement]:
     """A statement on each certificate, on the choice among them, the ledger, the counts, and on what is only told."""
-    if record.get("format") != FORMAT:
-        said = judged("self-certified", "frame", _frame, fields(record))
-        if said.verdict != FOLLOWS:
-            return [said]
-        record = of_a_report(record)
-    made = fields(record)
+    made = fields(of_a_report(record))
     found = check_certificate(made.certificate)
     for one in _certified(made):
         for said in check_certificate(one.certificate):
@@ -57,40 +51,32 @@ def check_self_certified(record: Mapping[str, Any]) -> list[Statement]:
     return [*found, *judged("self-certified", checks, made)]
 
 
-def _frame(report: Fields) -> None:
-    """Every certificate but the first belongs to one route, and everything may fail as often as the ledger says."""
-    named = [
-        one.certificate
-        for one in report.details.tried
-        if one.certificate
-    ]
-    known = list(range(1, len(report.certificates)))
-    same("certificates of routes", sorted(named), known)
-    total_of = report.details.budget.total
-    same("the failure probability", report.failure_prob, total_of)
-
-
 def of_a_report(report: Mapping[str, Any]) -> dict[str, Any]:
-    """The record of the older format that a report stands for."""
-    details = {**report["details"]}
-    best, *others = report["certificates"]
-    split = {"train": details.pop("train")}
-    split |= {name: report[name] for name in ("n", "unit")}
-    tried = list[Any]()
-    for one in details["tried"]:
-        place = one["certificate"]
-        made = others[place - 1] if place else None
-        tried.append({**one, "certificate": made})
-    rest = {
-        k: v for k, v in report.items() if k not in _OF_A_REPORT and v
+    """What a report says, each route with its certificate: those behind the first, by their places."""
+    details, (best, *others) = (
+        report["details"],
+        report["certificates"],
+    )
+    made = dict(enumerate(others, 1))
+    tried = [
+        {**one, "certificate": made.get(one["certificate"])}
+        for one in details["tried"]
+    ]
+    split = {
+        "train": details["train"],
+        "n": report["n"],
+        "unit": report["unit"],
     }
-    own = {"certificate": best, "tried": tried, "split": split}
-    return {**rest, **details, **own}
+    rest = {k: v for k, v in report.items() if k not in _READ and v}
+    own = {"certificate": best, "others": len(others), "tried": tried}
+    return {**rest, **details, **own, "split": split}
 
 
 def _certified(record: Fields) -> list[Fields]:
     """The routes that came to a certificate."""
-    return [one for one in record.tried if one.certificate is not None]
+    return [
+        one for one in record.tried if one.certificate is not None
+    ]
 
 
 def _choice(record: Fields) -> None:
@@ -100,7 +86,9 @@ def _choice(record: Fields) -> None:
     names = ("name", "of", "value", "failure_prob")
     require(
         parsed(made.inputs.among)
-        == [[one.certificate[name] for name in names] for one in tried],
+        == [
+            [one.certificate[name] for name in names] for one in tried
+        ],
         "the certificates that were compared are not those of the routes that were tried",
     )
     best = tried[made.inputs.chosen_position]
@@ -121,6 +109,11 @@ def _ledger(record: Fields) -> None:
     shares = shares_of(record.budget)
     made = record.certificate
     tried = {one.name: one.certificate for one in record.tried}
+    behind = len(_certified(record))
+    same("the certificates of routes", record.others, behind)
+    same(
+        "the ledger's total", record.budget.total, record.failure_prob
+    )
     names = [one.name for one in record.tried]
     same("what the ledger pays for", sorted(shares), sorted(names))
     require(
@@ -128,7 +121,7 @@ def _ledger(record: Fields) -> None:
         "the ledger has nothing for a route",
     )
     limits = {name: (tried[name], shares[name]) for name in tried}
-    limits["all together"] = made, exactly(record.budget.total)
+    limits["all together"] = (made, exactly(record.budget.total))
     for name, (one, share) in limits.items():
         require(
             one is None or exactly(one.failure_prob) <= share * SUM,
@@ -141,7 +134,9 @@ def _ledger(record: Fields) -> None:
 
 def shares_of(ledger: Fields) -> dict[str, arb]:
     """What a ledger has for each entry, none negative, none twice, together no more than its total."""
-    shares = {name: exactly(amount) for name, amount in ledger.entries}
+    shares = {
+        name: exactly(amount) for name, amount in ledger.entries
+    }
     require(
         len(shares) == len(ledger.entries)
         and all(share >= 0 for share in shares.values())
@@ -163,7 +158,9 @@ def _counts(record: Fields) -> None:
             f"{name} rests on more than the {split.n} records",
         )
         if one.route == "held-out count":
-            same(f"training records of {name}", one.train, split.train)
+            same(
+                f"training records of {name}", one.train, split.train
+            )
             same("both parts", one.train + one.bound, split.n)
             about(f"the error of {name}", one.error, mean_of(made))
         for unit in units(made):
@@ -179,4 +176,6 @@ def _remarks(record: Fields) -> None:
 
 def _told(record: Fields) -> None:
     told = [*record.unasked("format"), "other routes' errors"]
-    raise Unchecked(f"nothing in the file determines {', '.join(told)}")
+    raise Unchecked(
+        f"nothing in the file determines {', '.join(told)}"
+    )
