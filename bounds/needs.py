@@ -43,6 +43,12 @@ OF_PRICE: dict[str, tuple[Name, ...]] = {
     "gibbs_range_": (*_DRAW, "losses within their range"),
     "gibbs_losses_": (*_DRAW, "losses within their range", "losses of all records kept"),
     "gibbs_gradients_": (*_DRAW, "losses convex", "norms of all records kept"),
+    "gibbs_around_": (
+        "potentials one a record",
+        "schedule blind to the records",
+        "losses convex",
+        "norms of all records kept",
+    ),
 }
 """Instead of an innocent prior or predictor, by the price's prefix."""
 
@@ -76,6 +82,7 @@ NEEDS: dict[tuple[str, str], tuple[Name, ...]] = {
         (formula, prefix): (*_EVERY, *names, *more)
         for formula, (_, more) in _PRICED.items()
         for prefix, names in OF_PRICE.items()
+        if prefix != "gibbs_around_" or formula == "maurer"  # of which the others say nothing
     },
     **{(formula, ""): (*_EVERY, *_PREDICTOR) for formula in _FRESH},
     **{(formula, ""): (*_EVERY, *_PREDICTOR, "thresholds fixed beforehand") for formula in _CONTROL},

@@ -9,7 +9,7 @@ from torch import nn
 
 import bounds
 from bounds import _check
-from pacdp.certify import chain, finite, gaussian, networks
+from pacdp.certify import chain, drawn_head, finite, gaussian, networks, undrawn_heads
 from pacdp.certify.batches import bound_set
 from pacdp.certify.evidence import Settings, evidence_of, source_of, summaries
 from pacdp.certify.examples import BoundSet, Device, require_kind
@@ -28,6 +28,8 @@ from pacdp.certify.priors import (
     source_to_dict,
 )
 from pacdp.certify.reading import Function, Network, Reading
+from pacdp.features.gibbs_head import GibbsHead
+from pacdp.features.ridge_head import UndrawnHeads
 from pacdp.losses import Loss
 from pacdp.objective import Objective
 from pacdp.posterior import GaussianPosterior, LocalGibbs, Point
@@ -37,7 +39,7 @@ from pacdp.predictions.report import Report
 from pacdp.step.promise import NoPrivacy
 from pacdp.trials.buffers import Holdings
 
-Law = GaussianPosterior | LocalGibbs | Point | Network | Finite
+Law = GaussianPosterior | LocalGibbs | Point | Network | Finite | GibbsHead | UndrawnHeads
 From = Prior | Source | bounds.PrivacyClaim | NoPrivacy | None
 
 
@@ -78,6 +80,10 @@ def certify(
       examples are new to it, and with ``test`` the mean weights.
     - A :class:`Network` that a private mechanism released (``prior=Private(...)``), and the examples that it was
       trained on: the transfer.
+    - A :class:`GibbsHead` on fixed features, whose anchor ``prior`` says where it came from: one head is drawn from it
+      with the examples, exactly, and certified at the price of that draw.
+    - :class:`UndrawnHeads`: Gaussians around a Gibbs law that nobody draws, whose coordinates ``prior`` says where they
+      came from; nothing is sampled.
     - :class:`Finite`: finitely many networks that saw none of the examples: an ensemble, its vote, and the best one.
     - ``LocalGibbs`` or ``Point`` weights of a chain with an :class:`Objective`: ``prior`` is what their chain promises.
       A promise that rests on stationarity makes optimistic certificates; one that is accounted for, rigorous ones.
@@ -186,6 +192,10 @@ def certify(
         case Network():
             assert isinstance(source, Private)
             found = networks.released(law, source, release, **at)
+        case GibbsHead():
+            found = drawn_head.assess(law, source, **at)
+        case UndrawnHeads():
+            found = undrawn_heads.assess(law, source, **at)
         case Finite():
             found = finite.assess(law, source, **at)
     if (bound.version, fresh and fresh.version) != before:
@@ -260,7 +270,9 @@ _USED = {
     "GaussianPosterior": {"network", "test", "monte_carlo", "losses", "formulas", "seed", "device", "progress"},
     "LocalGibbs": {"test", "gibbs", "seed", "progress"},
     "Point": {"test"},
-    "Finite": {"test", "device"}
+    "Finite": {"test", "device"},
+    "GibbsHead": {"test", "device"},
+    "UndrawnHeads": {"test", "device"},
 }  # fmt: skip
 """Which arguments mean something beside these, of a network as it is, by another one, and of each kind of law."""
 
@@ -323,6 +335,10 @@ def _require_nothing_held(
         held.laws = {
             name: {key: each.detach() for key, each in own.items()} for name, own in laws.items()
         }
+    if isinstance(law, GibbsHead):
+        held.law = {"anchor": law.anchor, "metric": law.metric}
+    if isinstance(law, UndrawnHeads):
+        held.law = {"centre": law.law.centre, "turn": law.law.turn}
     holdings = Holdings(held, paid=[f"network.{name}" for name in paid])
     for block in data.blocks():
         hashes = data.rows.inputs if block is data.inputs else None

@@ -56,8 +56,8 @@ class Report:
     its own probability, and :meth:`best` pays for a choice among several.
 
     Attributes:
-        route: how it was certified: "predictions", "gaussian", "gibbs", "released", "finite", "compression",
-            "disagreement".
+        route: how it was certified: "predictions", "gaussian", "gibbs", "drawn", "undrawn", "released", "finite",
+            "compression", "disagreement".
         n: independent records that the bound counts.
         unit: what a record is, "example", "person" or "document".
         examples: how many examples they have; None where that was not released.

@@ -51,6 +51,10 @@ _KINDS: dict[str, tuple[str, ...]] = {
         _NOISE,
         "schedule blind to the records",
     ),
+    "undrawn": (
+        "potentials one a record",
+        "schedule blind to the records",
+    ),
     "ranged": ("losses within their range",),
     "all_losses": ("losses of all records kept",),
     "convex": ("losses convex",),

@@ -14,6 +14,7 @@ from bounds.accounting import Gaussian, PoissonSampled, SelfComposed, privacy_re
 from pacdp import GaussianPosterior, HeldOut, Network, Prior, Private, certify
 from pacdp.certify import BoundSet, DataFree, Finite, MonteCarlo
 from pacdp.data.rows import Rows
+from pacdp.features import anchored_head, nearest, ridge_heads
 from pacdp.losses import ramp
 from pacdp.verify import loss
 from pacdp.verify.claim import DOES_NOT, FOLLOWS
@@ -54,6 +55,17 @@ def _gaussian(source, data, test, **more):
                    **more)  # fmt: skip
 
 
+def _head():
+    rows = torch.eye(5).repeat(2, 1)
+    how = {"ridge": 1.0, "tau": 20.0, "normaliser": N, "seed": 0, "provenance": "none"}
+    return anchored_head(rows, (rows[:, 0] > 0).long(), classes=2, **how)
+
+
+def _undrawn(data):
+    how = {"classes": 2, "ridge": 1.0, "share": 1.0, "bias": 1.0, "tau": 20.0, "normaliser": N, "provenance": "none"}
+    return nearest(ridge_heads(torch.eye(5), **how), data.inputs, data.labels)
+
+
 def _claims():
     return {
         "gaussian": GaussianDP(mu=0.02, adjacency="add-remove", status="accounted"),
@@ -76,6 +88,8 @@ ROUTES = {
     "a released network": lambda data, test: certify(
         Network(network=_network()), data, prior=Private(privacy=_claims()["gaussian"]), test=test
     ),
+    "a drawn head": lambda data, test: certify(_head(), data, prior=HeldOut(rows=_OTHERS), test=test),
+    "undrawn heads": lambda data, test: certify(_undrawn(data), data, prior=HeldOut(rows=_OTHERS), test=test),
     "finitely many": lambda data, test: certify(
         Finite(networks=[_network(), _network(0.3)], epsilon=0.1), data, test=test
     ),
@@ -83,7 +97,7 @@ ROUTES = {
         Finite(networks=[_network(0.5), _network(), _network(0.3)], weights=np.array([1.0, 5.0, 2.0])), data, test=test
     ),
 }
-PRIVATE = {"finitely many", "weighted networks", "a released network"}
+PRIVATE = {"finitely many", "weighted networks", "a released network", "a drawn head", "undrawn heads"}
 FREE = {
     "reference", "by", "prior", "choices", "high",  # told, or compared with the run's folder
     "unbounded_prob", "unbounded privacy loss", "transfer_alpha", "transfer_level",  # see test_certificates

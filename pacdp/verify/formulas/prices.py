@@ -105,6 +105,17 @@ def gibbs_range(p: Price) -> arb:
     return transfer.sharp(p, p.c.draw_spread)
 
 
+def gibbs_around(p: Price) -> arb:
+    """The root at M_j of the mean tilts plus α_j KL ("Gibbs laws that nobody draws")."""
+    pairs = zip(
+        p.c.listed("around_log_moments"),
+        p.c.listed("sum_orders"),
+        strict=True,
+    )
+    moments = [m + a * p.c.around_divergence for m, a in pairs]
+    return root_of_orders(p, moments)
+
+
 _PRICES = """
 prefix              recomputed by     own input               needs
 private_            check             privacy_notion          privacy
@@ -114,6 +125,7 @@ gibbs_range_        gibbs_range       draw_spread             exact ranged
 realised_poisson_   realised_moments  sum_log_moments         sums secret kept
 gibbs_losses_       realised_moments  losses_log_moments      exact ranged all_losses
 gibbs_gradients_    realised_moments  gradients_log_moments   exact convex kept
+gibbs_around_       gibbs_around      around_log_moments      undrawn convex kept
 realised_sum_       realised_sum      sum_contributions       sums known kept
 dp_                 sharp             -                       privacy
 max_information_    max_information   -                       privacy

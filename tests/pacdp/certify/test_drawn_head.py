@@ -1,0 +1,114 @@
+"""A head drawn exactly from a Gibbs law: its law, what each record pays, and how often its certificate fails."""
+
+import functools
+from dataclasses import replace
+
+import numpy as np
+import torch
+from numpy.random import default_rng
+from scipy.stats import binom, chi2, kstest
+from torch.autograd.functional import hessian, jacobian
+
+import bounds
+from pacdp import HeldOut, certify
+from pacdp.certify import BoundSet
+from pacdp.certify.drawn_head import DRAWN, draw_price
+from pacdp.features import GibbsHead, anchored_head
+from tests.marks import near, parametrize, refusal
+from tests.pacdp.draws import randn
+
+N, DIM, CLASSES, TAU = 60, 3, 3, 40.0
+ROWS, LABELS = randn((N, DIM), seed=1), torch.arange(N) % CLASSES
+OTHERS = HeldOut(rows=BoundSet(inputs=randn((30, DIM), seed=2), labels=LABELS[:30]).rows)
+
+
+@functools.cache
+def head(**told):
+    rows = randn((30, DIM), seed=2)
+    given = {"classes": CLASSES, "ridge": 0.1, "tau": TAU, "normaliser": N, "seed": 0, "provenance": "a test"}
+    return anchored_head(rows, rows.argmax(1), **(given | told))
+
+
+def potential(law, move, row, label):
+    """(τ/N) [⟨g, u⟩ + ½ v ‖u‖²], from its definition."""
+    p = torch.softmax(law.anchor @ row, 0)
+    u, g = move @ row, p - torch.nn.functional.one_hot(label, CLASSES)
+    return law.tau / law.normaliser * (g @ u + 0.25 * (1 - p @ p) * (u @ u))
+
+
+def exponent(law, move):
+    rest = 0.5 * law.tau * torch.einsum("ki,ij,kj->", move, law.metric, move)
+    return rest + sum(potential(law, move, *one) for one in zip(ROWS.double(), LABELS, strict=True))
+
+
+def test_the_draw_has_the_law_that_is_paid_for():
+    """2 (U(D) - min U) is chi-squared with as many degrees as D has numbers; at a tenth more temperature it is not."""
+    law, zero = head(), torch.zeros((CLASSES, DIM), dtype=torch.float64)
+    by_move = functools.partial(exponent, law)
+    slope, curve = (
+        torch.as_tensor(jacobian(by_move, zero)).ravel(),
+        torch.as_tensor(hessian(by_move, zero)).reshape(9, 9),
+    )
+    mean = -torch.linalg.solve(curve, slope)
+    away = torch.stack([
+        (replace(law, seed=k).draw(ROWS, LABELS).weights - law.anchor).ravel() - mean for k in range(2000)
+    ])  # fmt: skip
+    distances = torch.einsum("ni,ij,nj->n", away, curve, away).numpy()
+    assert kstest(distances, chi2(9).cdf).pvalue > 1e-3
+    assert kstest(1.1 * distances, chi2(9).cdf).pvalue < 1e-6
+
+
+def test_records_pay_for_their_own_gradients_in_the_norm_of_the_metric():
+    law, found = head(), head().draw(ROWS, LABELS)
+    move, inverse = found.weights - law.anchor, torch.linalg.inv(law.metric)
+    for i in (0, 7, 31):
+        by_move = functools.partial(potential, law, row=ROWS[i].double(), label=LABELS[i])
+        slope = torch.as_tensor(jacobian(by_move, move))
+        square = float(torch.einsum("ki,ij,kj->", slope, inverse, slope))
+        curve = torch.as_tensor(hessian(by_move, move)).permute(0, 2, 1, 3)[0, 0]
+        most = float(torch.linalg.eigvals(inverse @ curve).real.max())
+        assert square <= float(found.squared_gradients[i]) == near(square, rel=1e-8)
+        assert most <= float(found.smoothness[i]) == near(most, rel=1e-8)
+
+
+def test_the_door_certifies_the_one_draw_and_says_what_it_rests_on():
+    found = certify(head(), (ROWS, LABELS), prior=OTHERS)
+    made = found.certificate(of=DRAWN)
+    price = draw_price(head().draw(ROWS, LABELS), TAU)
+    alike = bounds.maurer(risk=float(made.inputs["risk"]), kl_nats=0.0, n=N, failure_prob=0.05, price=price)
+    assert (made.value, made.status) == (alike.value, "rigorous")
+    standing = {one.name: one.standing for one in made.hypotheses}
+    assert standing["prior saw none of these rows"] == standing["norms of all records kept"] == "proved"
+    assert standing["noise secret or independent"] == "declared"
+    assert found.certificate(of="prior mean").name == "prior_mean_clopper_pearson"
+
+
+def test_it_holds_as_often_as_it_says_and_not_without_the_price(whole):
+    """Labels are coins, so that every head errs on half of what is new. Hot, a draw learns the sample by heart."""
+    rng, n, runs, failure_prob = default_rng(0), 200, 200 if whole else 60, 0.1
+    missed = np.zeros(2, dtype=int)
+    for k in range(runs):
+        rows, labels = torch.tensor(rng.normal(size=(n, 40))), torch.tensor(rng.integers(0, 2, n))
+        law = GibbsHead(anchor=torch.zeros(2, 40).double(), metric=torch.eye(40).double(), tau=60.0 * n,
+                        normaliser=n, seed=k, features="noise")  # fmt: skip
+        draw = law.draw(rows, labels)
+        risk = float(((rows @ draw.weights.T).argmax(1) != labels).double().mean())
+        for place, price in enumerate((draw_price(draw, law.tau), bounds.Independent())):
+            at = {"risk": risk, "kl_nats": 0.0, "n": n, "failure_prob": failure_prob, "price": price}
+            missed[place] += bounds.maurer(**at).value < 0.5
+    assert binom.sf(missed[0] - 1, runs, failure_prob) > 1e-4
+    assert binom.sf(missed[1] - 1, runs, failure_prob) < 1e-9
+
+
+@parametrize(
+    ("told", "words"),
+    [
+        ({"prior": None}, "needs prior"),
+        ({"data": (ROWS, LABELS, torch.arange(N) // 2)}, "without people"),
+        ({"data": (ROWS, LABELS + 1)}, "expected labels from 0 to 2"),
+        ({"data": (ROWS[:, :2], LABELS)}, "rows of 3 numbers"),
+    ],
+)
+def test_refusals(told, words):
+    with refusal(words):
+        certify(head(), **({"data": (ROWS, LABELS), "prior": OTHERS} | told))
