@@ -374,7 +374,10 @@ def _models(argument: str, given: Any) -> list[tuple[str, str, Any]]:
         raise ValueError(
             f"{argument} of several models must be given by their names, got {list(given)!r}: name each"
         )
-    return [(name, f"{argument} of {name}", said) for name, said in given.items()]
+    return [
+        (name, argument if name == MODEL else f"{argument} of {name}", said)
+        for name, said in given.items()
+    ]
 
 
 def _require_different(ids: Coded) -> None:
