@@ -85,7 +85,6 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 $(VENV)/.installed-dev: pyproject.toml constraints.txt
 	$(ENVIRONMENT)
 	$(PIP) --editable '.[dev,docs]'
-	$(PIP) --no-deps netcal tqdm    # an oracle of tests; with its dependencies it would bring whole other frameworks
 	touch $(VENV)/.installed $@
 
 clean:

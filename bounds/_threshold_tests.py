@@ -1,7 +1,7 @@
 """How thresholds are tested so that the tests together fail with at most one probability, and what comes of it."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
@@ -91,127 +91,117 @@ Columns = Callable[[int], NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Tests:
-    """How thresholds are tested: everything but the losses."""
+class Controlled:
+    """What is to stay below a target, and with what probability it may not."""
 
     function: str
-    n: int
-    thresholds: tuple[float, ...]
+    of: str
+    measures: str
     target: float
     failure_prob: float
-    starts: int
-    groups: ArrayLike | None
-    exact: bool
 
     def __post_init__(self) -> None:
         _check.probability(target=self.target)
         _check.open_probability(failure_prob=self.failure_prob)
-        _check.count(starts=self.starts)
-        if self.starts > len(self.thresholds):
-            raise ValueError(
-                f"starts must be at most the number of thresholds, {len(self.thresholds)}, got {self.starts}."
-            )
 
-    def control(self, losses: Columns, *, of: str, measures: str, **inputs: int) -> RiskControl:
-        """The last threshold that passed, with its certificate."""
-        level = FailureBudget(self.failure_prob).spend(THRESHOLDS, self.failure_prob).share(THRESHOLDS, self.starts)
-        tests = self._walk(losses, level)
-        last = max((position for position, one in tests.items() if one.passed), default=None)
-        return controlled(
-            self.function,
-            tuple(tests.values()),
-            None if last is None else tests[last],
-            share=0.0 if last is None else float(np.count_nonzero(~np.isnan(losses(last)))) / self.n,
-            limits_hold=self.starts == len(self.thresholds),
-            target=self.target,
-            level=level,
-            of=of,
-            measures=measures,
-            failure_prob=self.failure_prob,
-            inputs={"n": self.n, "target": float(self.target), "starts": int(self.starts), "level": level}
-            | {"thresholds": ", ".join(map(repr, self.thresholds)), **inputs},
-            budget=THRESHOLDS,
-            reference=REFERENCE,
+    def tested(self, threshold: float, samples: list[Array], limit: Callable[[Array], float]) -> ThresholdTest:
+        """What the losses of the records that count, group by group, say of a threshold: the worst of the groups."""
+        limits = [limit(sample) if sample.size else 1.0 for sample in samples]
+        means = [min(1.0, outward(float(sample.mean()))) if sample.size else 0.0 for sample in samples]
+        return ThresholdTest(
+            threshold=threshold,
+            records=min(sample.size for sample in samples),
+            risk=max(means),
+            limit=max(limits),
+            passed=max(limits) <= self.target,
         )
 
-    def _walk(self, losses: Columns, level: float) -> dict[int, ThresholdTest]:
-        """The tests by position: from each start on, until one fails."""
-        count = len(self.thresholds)
-        parts = parts_of(self.groups, self.n)
-        limit = partial(errors_upper if self.exact else betting_upper, failure_prob=level)
-        found: dict[int, ThresholdTest] = {}
-        for start in range(self.starts):
-            position = start * count // self.starts
-            while position < count and position not in found:
-                column = losses(position).astype(np.float64)
-                samples = [column[part][~np.isnan(column[part])] for part in parts.values()]
-                found[position] = tested(self.thresholds[position], samples, self.target, limit)
-                if not found[position].passed:
-                    break
-                position += 1
-        return dict(sorted(found.items()))
+    def result(
+        self,
+        tests: Sequence[ThresholdTest],
+        chosen: ThresholdTest | None,
+        *,
+        value: float,
+        share: float,
+        level: float,
+        inputs: Mapping[str, float | int | str],
+        budget: str,
+        reference: str,
+        known: tuple[Hypothesis, ...] = (),
+    ) -> RiskControl:
+        """The threshold with the certificate that its risk is at most ``value``; without one, at most 1."""
+        at, seen = dict[str, float](), dict[str, float]()
+        if chosen is not None:
+            at = {"threshold": chosen.threshold}
+            seen = {"empirical_risk": chosen.risk, "records_counted": chosen.records, "limit": chosen.limit}
+        certificate = Certificate(
+            name=self.function,
+            value=1.0 if chosen is None else value,
+            failure_prob=self.failure_prob,
+            of=self.of,
+            measures=self.measures,
+            hypotheses=merged(declared_by(f"the caller of bounds.{self.function}", self.function), known),
+            terms=seen,
+            budget={budget: float(self.failure_prob)},
+            reference=reference,
+            inputs={**inputs, **at, "failure_prob": float(self.failure_prob)},
+        )
+        return RiskControl(
+            threshold=at.get("threshold"),
+            target=float(self.target),
+            certificate=certificate,
+            tests=tuple(tests),
+            level=level,
+            share=share if chosen else 0.0,
+        )
+
+
+def control(
+    what: Controlled,
+    losses: Columns,
+    *,
+    n: int,
+    thresholds: tuple[float, ...],
+    starts: int,
+    groups: ArrayLike | None,
+    exact: bool,
+    **inputs: int,
+) -> RiskControl:
+    """The last threshold that passed, with its certificate; tests go on from each start until one fails."""
+    _check.count(starts=starts)
+    count = len(thresholds)
+    if starts > count:
+        raise ValueError(f"starts must be at most the number of thresholds, {count}, got {starts}.")
+    level = FailureBudget(what.failure_prob).spend(THRESHOLDS, what.failure_prob).share(THRESHOLDS, starts)
+    limit = partial(errors_upper if exact else betting_upper, failure_prob=level)
+    parts, found = parts_of(groups, n), dict[int, ThresholdTest]()
+    for start in range(starts):
+        position = start * count // starts
+        while position < count and position not in found:
+            column = losses(position).astype(np.float64)
+            samples = [column[part][~np.isnan(column[part])] for part in parts.values()]
+            found[position] = what.tested(thresholds[position], samples, limit)
+            if not found[position].passed:
+                break
+            position += 1
+    last = max((position for position, one in found.items() if one.passed), default=-1)
+    chosen = found.get(last)
+    return what.result(
+        [found[position] for position in sorted(found)],
+        chosen,
+        value=chosen.limit if chosen and starts == count else float(what.target),
+        share=float(np.count_nonzero(~np.isnan(losses(last)))) / n,
+        level=level,
+        inputs={"n": n, "target": float(what.target), "starts": int(starts), "level": level}
+        | {"thresholds": ", ".join(map(repr, thresholds)), **inputs},
+        budget=THRESHOLDS,
+        reference=REFERENCE,
+    )
 
 
 def errors_upper(errors: Array, failure_prob: float) -> float:
     """The exact upper limit of a rate of errors, given as zeros and ones."""
     return clopper_pearson_upper(int(errors.sum()), int(errors.size), failure_prob)
-
-
-def tested(threshold: float, samples: list[Array], target: float, limit: Callable[[Array], float]) -> ThresholdTest:
-    """What the losses of the records that count, group by group, say of a threshold: the worst of the groups."""
-    limits = [limit(sample) if sample.size else 1.0 for sample in samples]
-    means = [min(1.0, outward(float(sample.mean()))) if sample.size else 0.0 for sample in samples]
-    return ThresholdTest(
-        threshold=threshold,
-        records=min(sample.size for sample in samples),
-        risk=max(means),
-        limit=max(limits),
-        passed=max(limits) <= target,
-    )
-
-
-def controlled(
-    function: str,
-    tests: tuple[ThresholdTest, ...],
-    chosen: ThresholdTest | None,
-    *,
-    share: float,
-    limits_hold: bool,
-    target: float,
-    level: float,
-    of: str,
-    measures: str,
-    failure_prob: float,
-    inputs: Mapping[str, float | int | str],
-    budget: str,
-    reference: str,
-    known: tuple[Hypothesis, ...] = (),
-) -> RiskControl:
-    """A threshold, and the certificate of its limit or the target; without one, of a risk of at most 1."""
-    seen, at, value = dict[str, float](), dict[str, float](), 1.0
-    if chosen is not None:
-        seen = {"empirical_risk": chosen.risk, "records_counted": chosen.records, "limit": chosen.limit}
-        at, value = {"threshold": chosen.threshold}, chosen.limit if limits_hold else float(target)
-    certificate = Certificate(
-        name=function,
-        value=value,
-        failure_prob=failure_prob,
-        of=of,
-        measures=measures,
-        hypotheses=merged(declared_by(f"the caller of bounds.{function}", function), known),
-        terms=seen,
-        budget={budget: float(failure_prob)},
-        reference=reference,
-        inputs={**inputs, **at, "failure_prob": float(failure_prob)},
-    )
-    return RiskControl(
-        threshold=at.get("threshold"),
-        target=float(target),
-        certificate=certificate,
-        tests=tests,
-        level=level,
-        share=share,
-    )
 
 
 def parts_of(groups: Any, n: int) -> dict[str, NDArray[np.intp]]:

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bounds import _check
 from bounds._arrays import Array, doubles
-from bounds._threshold_tests import RiskControl, controlled, errors_upper, parts_of, scores_of, tested
+from bounds._threshold_tests import Controlled, RiskControl, errors_upper, parts_of, scores_of
 from bounds.hypotheses import proved
 from bounds.means import clopper_pearson_upper
 
@@ -58,10 +57,8 @@ def control_false_negatives(
             f"positives must be one bool or 0 or 1 a record, got shape {positive.shape}; mark each record."
         )
     values = scores_of("scores", scores, len(positive))
-    of, measures = "detector", "rate of false negatives"
-    return _control(
-        "control_false_negatives", values, positive > 0.0, target, failure_prob, groups, of=of, measures=measures
-    )
+    what = Controlled("control_false_negatives", "detector", "rate of false negatives", target, failure_prob)
+    return _control(what, values, positive > 0.0, groups)
 
 
 def control_miscoverage(
@@ -97,9 +94,8 @@ def control_miscoverage(
             f"shape {which.shape}; number the columns of scores from 0."
         )
     true = scores_of("scores", table[np.arange(len(table)), which.astype(np.intp)], len(table))
-    everyone = np.ones(len(table), dtype=bool)
-    of, measures = "prediction sets", "miscoverage"
-    return _control("control_miscoverage", true, everyone, target, failure_prob, groups, of=of, measures=measures)
+    what = Controlled("control_miscoverage", "prediction sets", "miscoverage", target, failure_prob)
+    return _control(what, true, np.ones(len(table), dtype=bool), groups)
 
 
 def allowed_misses(n: int, target: float, failure_prob: float) -> int:
@@ -114,38 +110,21 @@ def allowed_misses(n: int, target: float, failure_prob: float) -> int:
     return low
 
 
-def _control(
-    function: str,
-    scores: Array,
-    counted: NDArray[np.bool_],
-    target: float,
-    failure_prob: float,
-    groups: ArrayLike | None,
-    *,
-    of: str,
-    measures: str,
-) -> RiskControl:
-    _check.probability(target=target)
-    _check.open_probability(failure_prob=failure_prob)
+def _control(what: Controlled, scores: Array, counted: NDArray[np.bool_], groups: ArrayLike | None) -> RiskControl:
     samples = [scores[part][counted[part]] for part in parts_of(groups, len(scores)).values()]
-    threshold = min(_threshold(sample, target, failure_prob) for sample in samples)
+    threshold = min(_threshold(sample, what.target, what.failure_prob) for sample in samples)
     found = threshold > -math.inf
     lowest = float(min((sample.min() for sample in samples if sample.size), default=0.0))
     shown = threshold if found else lowest
     misses = [(sample < shown).astype(np.float64) for sample in samples]
-    seen = tested(shown, misses, target, partial(errors_upper, failure_prob=failure_prob))
-    return controlled(
-        function,
-        (seen,),
+    seen = what.tested(shown, misses, partial(errors_upper, failure_prob=what.failure_prob))
+    return what.result(
+        [seen],
         seen if found else None,
-        share=float(np.mean(scores >= threshold)) if found else 0.0,
-        limits_hold=False,
-        target=target,
-        level=float(failure_prob),
-        of=of,
-        measures=measures,
-        failure_prob=failure_prob,
-        inputs={"n": len(scores), "target": float(target)},
+        value=float(what.target),
+        share=float(np.mean(scores >= threshold)),
+        level=float(what.failure_prob),
+        inputs={"n": len(scores), "target": float(what.target)},
         budget="threshold",
         reference=_REFERENCE,
         known=(proved("thresholds fixed beforehand", _MONOTONE),),

@@ -59,23 +59,8 @@ class _Draw(Price):
         object.__setattr__(self, "hypotheses", known)
 
 
-class _Squared(_Draw):
-    """Tilts of at most (α-1) mu²/2 a record, whatever is released: the best order is known beforehand."""
-
-    __slots__ = ()
-
-    @property
-    def _mu(self) -> float:
-        raise NotImplementedError
-
-    def _nats(self, n: int, failure_prob: float) -> float:
-        """(√ln(1/failure_prob) + mu √(n/2))², rounded up."""
-        root = math.sqrt(log_inverse(failure_prob)) + self._mu * math.sqrt(n / 2.0)
-        return outward(outward(root * root))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorstCaseSum(_Squared):
+class WorstCaseSum(_Draw):
     """(√ln(1/failure_prob) + mu √(n/2))²: every record adds Σ_t ‖g_t(s)‖²/σ_t² ≤ mu² at most, whatever is released.
 
     Attributes:
@@ -95,9 +80,8 @@ class WorstCaseSum(_Squared):
         _check.text(event=self.event)
         _Draw.__post_init__(self)
 
-    @property
-    def _mu(self) -> float:
-        return float(self.mu)
+    def _nats(self, n: int, failure_prob: float) -> float:
+        return squared_nats(self.mu, n, failure_prob)
 
     @property
     def inputs(self) -> Inputs:
@@ -106,7 +90,7 @@ class WorstCaseSum(_Squared):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GibbsRange(_Squared):
+class GibbsRange(_Draw):
     """(√ln(1/failure_prob) + spread √(n/8))²: a draw with potentials that range over ``spread`` nats at each record.
 
     Attributes:
@@ -124,9 +108,8 @@ class GibbsRange(_Squared):
         _check.nonnegative(spread=self.spread)
         _Draw.__post_init__(self)
 
-    @property
-    def _mu(self) -> float:
-        return 0.5 * float(self.spread)  # c = (α-1) spread²/8
+    def _nats(self, n: int, failure_prob: float) -> float:
+        return squared_nats(0.5 * float(self.spread), n, failure_prob)  # c = (α-1) spread²/8
 
     @property
     def inputs(self) -> Inputs:
@@ -348,6 +331,13 @@ class GibbsGradients(_Moments):
     called: ClassVar[str] = "gradients_log_moments"
     prefix: ClassVar[str] = "gibbs_gradients_"
     reference: ClassVar[str] = 'docs/guarantees.md, "Gibbs draws"'
+
+
+def squared_nats(mu: float, n: int, failure_prob: float) -> float:
+    """(√ln(1/failure_prob) + mu √(n/2))², rounded up: the price of tilts of at most (α-1) mu²/2 a record, whatever is
+    released, so that the best order is known beforehand."""
+    root = math.sqrt(log_inverse(failure_prob)) + float(mu) * math.sqrt(n / 2.0)
+    return outward(outward(root * root))
 
 
 @lru_cache(maxsize=4096)

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from bounds import _check
 from bounds._arrays import Array, as_given, doubles
 from bounds._rounding import inward
-from bounds._threshold_tests import RiskControl, Tests, descending, finite, losses_of, parts_of, scores_of
+from bounds._threshold_tests import Controlled, RiskControl, control, descending, finite, losses_of, parts_of, scores_of
 from bounds.budget import FailureBudget
 
 
@@ -57,8 +57,16 @@ def control_risk(
             f"thresholds must be different numbers, one for each of the {table.shape[1]} columns of losses, got "
             f"{len(listed)}; give each column its threshold."
         )
-    tests = Tests("control_risk", len(table), listed, target, failure_prob, starts, groups, exact)
-    return tests.control(lambda position: table[:, position], of="rule", measures="risk")
+    what = Controlled("control_risk", "rule", "risk", target, failure_prob)
+    return control(
+        what,
+        lambda position: table[:, position],
+        n=len(table),
+        thresholds=listed,
+        starts=starts,
+        groups=groups,
+        exact=exact,
+    )
 
 
 def control_selective_risk(
@@ -90,13 +98,13 @@ def control_selective_risk(
     confident = scores_of("confidence", confidence, len(values))
     listed = descending(thresholds)
     starts = len(listed) if starts is None else starts
-    tests = Tests("control_selective_risk", len(values), listed, target, failure_prob, starts, groups, exact)
 
     def answered(position: int) -> Array:
         return np.where(confident >= listed[position], values, np.nan)
 
     risk = "selective 0-1 risk" if exact else "selective risk"
-    return tests.control(answered, of="predictor where it answers", measures=risk)
+    what = Controlled("control_selective_risk", "predictor where it answers", risk, target, failure_prob)
+    return control(what, answered, n=len(values), thresholds=listed, starts=starts, groups=groups, exact=exact)
 
 
 def control_set_size(
@@ -128,12 +136,15 @@ def control_set_size(
     _check.nonnegative(most_labels=most_labels)
     labels, listed = table.shape[1], descending(thresholds)
     target = min(1.0, inward(most_labels / labels))
-    tests = Tests("control_set_size", len(table), listed, target, failure_prob, starts, groups, exact=False)
 
     def sizes(position: int) -> Array:
         return (table >= listed[position]).sum(axis=1) / labels
 
-    return tests.control(sizes, of="prediction sets", measures="mean set size as a share of the labels", labels=labels)
+    measures = "mean set size as a share of the labels"
+    what = Controlled("control_set_size", "prediction sets", measures, target, failure_prob)
+    return control(
+        what, sizes, n=len(table), thresholds=listed, starts=starts, groups=groups, exact=False, labels=labels
+    )
 
 
 def control_groups(

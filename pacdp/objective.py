@@ -138,10 +138,12 @@ class Objective:
         self.keep_norms, self.every_record = keep_norms, every_record
         looped = isinstance(self.network, LoopedNetwork) and self.device.type == "cpu"
         self._chunk = _FEW if looped else _MANY
+        self.pixels = self._inputs if isinstance(self._inputs, Pixels) else None
+        """The inputs where they are kept in bytes."""
         if self.mixes or self.pixels is not None:
             self._chunk = _TOGETHER
         self._gradient = torch.empty(0, device=device)
-        self.people = People.of(data, self.device)
+        self.people = None if data.people is None else People.of(data, self.device)
         if keep_norms and self.people is not None and not every_record:
             raise ValueError(
                 f"every_record must be True with keep_norms where the data name {self.people.unit}s: whose examples a "
@@ -176,11 +178,6 @@ class Objective:
         return self._inputs if isinstance(self._inputs, Tensor) else self._inputs[
             :
         ], self._labels_of(0)
-
-    @property
-    def pixels(self) -> Pixels | None:
-        """The inputs where they are kept in bytes."""
-        return None if isinstance(self._inputs, Tensor) else self._inputs
 
     def select(self, chains: Sequence[int]) -> "Objective":
         """The same for some of the chains, sharing network and data."""

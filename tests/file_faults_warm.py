@@ -30,4 +30,4 @@ with tempfile.TemporaryDirectory() as _folder, contextlib.redirect_stderr(io.Str
     style.save(_drawn, Path(_folder, "figure"))
     _private = private_recipe("dp-sgd-mnist", scale="smoke")
     train_private(replace(_private, sampling=replace(_private.sampling, steps=1), records=1),
-                  Path(_folder, "private"), _runtime, ledger=Path(_folder, "ledger"))  # fmt: skip
+                  Path(_folder, "private"), replace(_runtime, ledger=Path(_folder, "ledger")))  # fmt: skip

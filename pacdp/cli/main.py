@@ -12,7 +12,7 @@ from typing import Any
 import tyro
 
 from pacdp.cli.extensions import Entry, extension
-from pacdp.cli.parsing import begin, nearest, parsed
+from pacdp.cli.parsing import nearest, parsed, tried
 from pacdp.cli.terminal import messages, output, table, usage
 
 COMMANDS: dict[str, Entry] = {
@@ -107,7 +107,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Entry point. Exit status: 0 success, 1 an error (one sentence on standard error), 2 usage, 130 Ctrl-C."""
     words = sys.argv[1:] if arguments is None else arguments
     try:
-        begin()
+        tried.clear()  # of an earlier command line
         command, rest = _parsed(words)
         command(rest)
     except (ValueError, RuntimeError, OSError) as error:

@@ -17,13 +17,8 @@ _RULE = re.compile(r"^[\s│├╰╭]*[-─]{4,}")
 _COLOUR = re.compile(r"\x1b\[[\d;]*m")
 _OPTIONS = r"^[\s│]*((?:--?[a-z][\w.-]*(?:, )?)+)"
 _FRAME = re.compile(r"^\s*│ ?| ?│\s*$")
-_tried: list[tuple[Any, Values]] = []
+tried: list[tuple[Any, Values]] = []
 """What the words of this command line were parsed as so far: where the options stand that could have been meant."""
-
-
-def begin() -> None:
-    """Forget an earlier command line."""
-    _tried.clear()
 
 
 def parsed(
@@ -45,7 +40,7 @@ def parsed(
         default: ``default=...``, whose values hold where no word changes them.
     """
     how = {"prog": prog, "config": tuple(config), **default}
-    _tried.append((kind, how))
+    tried.append((kind, how))
     given = Counter(word.split("=")[0].replace("_", "-") for word in words if word.startswith("--"))
     for name, count in given.items() if repeatable is not None else ():
         if count > 1 and name not in (repeatable or ()):
@@ -67,9 +62,9 @@ def no_more(rest: Sequence[str]) -> None:
     option = next((word.split("=")[0] for word in rest if word.startswith("-")), None)
     if option is None:
         usage(f"too many words: {' '.join(rest)}")
-    known = [name for kind, how in _tried for name in _options(kind, how)]
+    known = [name for kind, how in tried for name in _options(kind, how)]
     near = difflib.get_close_matches(option, known, n=1, cutoff=0.75)
-    where = _explained(_tried[-1][1]["prog"] if _tried else "pacdp")
+    where = _explained(tried[-1][1]["prog"] if tried else "pacdp")
     usage(
         f"there is no option {option}: " + (f"did you mean {near[0]}?" if near else f"see {where}")
     )

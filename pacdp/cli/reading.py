@@ -66,6 +66,9 @@ class Reading:
         self.report = report
         self.certificates = certificates_of(report)
         self.notes = notes(self.certificates)
+        predicted = report["route"] == "predictions"
+        self.statements = report["details"].get("statements", []) if predicted else []
+        """The rows of a report on predictions; none of others."""
 
     @property
     def together(self) -> float | None:
@@ -79,13 +82,8 @@ class Reading:
     @property
     def headline(self) -> str:
         """The first certificate's sentence, the rigorous ones before others."""
-        return first_sentence(self.certificates, failure_prob=self.together)
-
-    @property
-    def statements(self) -> Sequence[Mapping[str, Any]]:
-        """The rows of a report on predictions; none of others."""
-        predicted = self.report["route"] == "predictions"
-        return self.report["details"].get("statements", []) if predicted else []
+        ordered = sorted(self.certificates, key=lambda made: made.status != "rigorous")
+        return first_sentence(ordered, failure_prob=self.together)
 
     def cited(self, made: Certificate) -> str:
         """The marks of what a certificate rests on."""

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from pacdp.cli.folder import read_json, write_json
-from pacdp.cli.serial import Values
 from pacdp.store.files import keep_beside
 
 
@@ -39,11 +38,9 @@ def write_report(path: Path, report: Mapping[str, Any]) -> None:
         ValueError: see :func:`require_replaceable`.
     """
     require_replaceable(path)
-    if path.exists() and _timeless(read_json(path)) != _timeless(report):
-        keep_beside(path)
+    if path.exists():  # without when it was found, and by which command
+        timeless = ({**each, "provenance": None} for each in (read_json(path), report))
+        earlier, now = (json.loads(json.dumps(each)) for each in timeless)
+        if earlier != now:
+            keep_beside(path)
     write_json(path, report)
-
-
-def _timeless(report: Mapping[str, Any]) -> Values:
-    """What was found, without when and by which command."""
-    return json.loads(json.dumps({**report, "provenance": None}))

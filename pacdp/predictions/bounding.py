@@ -81,7 +81,16 @@ def records(part: Part, examples: Examples) -> int:
     """How many independent records a question rests on."""
     if examples.people is None:
         return len(part.losses)
-    return int(np.unique(_of_rows(examples.people, part)).size)
+    return 0 if part.sample is None else part.sample.n
+
+
+def by_person(part: Part, examples: Examples) -> Part:
+    """The question with the sample of people that it rests on, where people are counted."""
+    if examples.people is None or not len(part.losses):
+        return part
+    owners = examples.people if part.rows is None else examples.people[part.rows]
+    sample = bounds.people_sample(losses=part.losses.astype(np.float64), people=owners)
+    return replace(part, sample=sample)
 
 
 def answer(part: Part, examples: Examples, *, failure_prob: float, interval: bool) -> Found:
@@ -92,7 +101,7 @@ def answer(part: Part, examples: Examples, *, failure_prob: float, interval: boo
     if two:
         rest = ~part.losses if part.losses.dtype == np.bool_ else 1.0 - part.losses
         turned = replace(part, losses=rest, measures=part.otherwise)
-        made.append(_upper(turned, examples, failure_prob=each))
+        made.append(_upper(by_person(turned, examples), examples, failure_prob=each))
     low, high = part.low, part.high
     row = Statement(
         family=part.family,
@@ -155,10 +164,8 @@ def described(
 def _upper(part: Part, examples: Examples, *, failure_prob: float) -> bounds.Certificate:
     """The certificate of the mean of a question's losses."""
     measures, counted = part.measures + examples.new, part.losses.dtype == np.bool_
-    if examples.people is not None:
-        owners = _of_rows(examples.people, part)
-        sample = bounds.people_sample(losses=part.losses.astype(np.float64), people=owners)
-        made = bounds.new_person_betting(sample=sample, failure_prob=failure_prob)
+    if part.sample is not None:
+        made = bounds.new_person_betting(sample=part.sample, failure_prob=failure_prob)
         made = replace(made, value=_computed(made.value), name=f"{NEW}_{made.name}")
     elif counted and examples.weights is None:
         made = clopper_pearson(int(part.losses.sum()), len(part.losses), failure_prob, name=NEW)
@@ -235,13 +242,14 @@ def _computed(value: float) -> float:
 
 def _mean(part: Part, examples: Examples) -> float:
     """The mean as it is certified: over people of their own means, or by weight."""
-    values = part.losses.astype(np.float64)
-    if examples.people is not None:
-        owners = np.unique(_of_rows(examples.people, part), return_inverse=True)[1]
-        return float(np.mean(np.bincount(owners, weights=values) / np.bincount(owners)))
+    if part.sample is not None:
+        return float(np.mean(part.sample.sums / part.sample.sizes))
+    values = part.losses
     if examples.weights is not None:
         share = _of_rows(examples.weights, part)
         return float((share * values).sum() / share.sum())
+    if values.dtype == np.bool_:
+        return int(values.sum()) / values.size
     return math.fsum(values) / values.size
 
 

@@ -13,12 +13,13 @@ from pacdp.predictions.bounding import (
     Statement,
     answer,
     bins,
+    by_person,
     calibration_error,
     largest_gap,
     records,
 )
 from pacdp.predictions.columns import Name
-from pacdp.predictions.examples import Examples, described, judged, of_losses
+from pacdp.predictions.examples import Examples, examples
 from pacdp.predictions.parts import Part, asked, parts
 from pacdp.predictions.report import Measured, Refusal, Report
 
@@ -71,50 +72,9 @@ def certify_predictions(
         ValueError: something is missing or does not fit; the sentence names the argument and what to do.
     """
     _check.open_probability(failure_prob=failure_prob)
-    given = examples(
-        labels, predictions, probabilities,
-        losses=losses, classes=classes, groups=groups, people=people, weights=weights, ids=ids,
-    )  # fmt: skip
+    given = examples(labels, predictions, probabilities, losses=losses, classes=classes, groups=groups,
+                     people=people, weights=weights, ids=ids)  # fmt: skip
     return certified(given, failure_prob=float(failure_prob), ask=ask, interval=interval)
-
-
-def examples(
-    labels: Any = None,
-    predictions: Any = None,
-    probabilities: Any = None,
-    *,
-    losses: Any = None,
-    classes: Sequence[Name] | None = None,
-    groups: Any = None,
-    people: Any = None,
-    weights: Any = None,
-    ids: Any = None,
-) -> Examples:
-    """The examples that :func:`pacdp.certify_predictions` was given, checked.
-
-    Raises:
-        ValueError: something is missing or does not fit; the sentence says which argument.
-    """
-    if predictions is not None and probabilities is not None:
-        raise ValueError(
-            "give predictions or probabilities, not both: predictions follow from probabilities"
-        )
-    answers = predictions if probabilities is None else probabilities
-    if answers is None and losses is None:
-        raise ValueError(
-            "give predictions, probabilities or losses: without them there is nothing to certify"
-        )
-    if labels is None and answers is not None:
-        raise ValueError("give labels: predictions and probabilities are judged by them")
-    if labels is not None and answers is None:
-        raise ValueError("give predictions or probabilities beside the labels, or losses alone")
-    if labels is None and classes is not None:
-        raise ValueError("classes go with labels, and losses alone have none: leave them out")
-    found = None if labels is None else judged(labels, predictions, probabilities, classes)
-    if losses is not None:
-        found = of_losses(losses, found)
-    assert found is not None
-    return described(found, groups=groups, people=people, weights=weights, ids=ids)
 
 
 def certified(
@@ -126,7 +86,7 @@ def certified(
 ) -> Report:
     """The report on examples that were checked."""
     families, sizes = asked(given, ask)
-    questions = list(parts(given, families, sizes))
+    questions = [by_person(part, given) for part in parts(given, families, sizes)]
     refused = {part: why for part in questions if (why := _unanswered(part, given))}
     # questions without an answer have their share too, so that no count of examples decides one
     ways = Counter(part.family for part in questions)

@@ -202,6 +202,42 @@ class Examples(Counted):
     remarks: tuple[str, ...] = ()
 
 
+def examples(
+    labels: Any,
+    predictions: Any = None,
+    probabilities: Any = None,
+    *,
+    losses: Any = None,
+    classes: Sequence[Name] | None = None,
+    **about: Any,
+) -> Examples:
+    """The examples that :func:`pacdp.certify_predictions` was given, checked; ``about`` goes to :func:`described`.
+
+    Raises:
+        ValueError: something is missing or does not fit; the sentence says which argument.
+    """
+    if predictions is not None and probabilities is not None:
+        raise ValueError(
+            "give predictions or probabilities, not both: predictions follow from probabilities"
+        )
+    answers = predictions if probabilities is None else probabilities
+    if answers is None and losses is None:
+        raise ValueError(
+            "give predictions, probabilities or losses: without them there is nothing to certify"
+        )
+    if labels is None and answers is not None:
+        raise ValueError("give labels: predictions and probabilities are judged by them")
+    if labels is not None and answers is None:
+        raise ValueError("give predictions or probabilities beside the labels, or losses alone")
+    if labels is None and classes is not None:
+        raise ValueError("classes go with labels, and losses alone have none: leave them out")
+    found = None if labels is None else judged(labels, predictions, probabilities, classes)
+    if losses is not None:
+        found = of_losses(losses, found)
+    assert found is not None
+    return described(found, **about)
+
+
 def described(
     found: Examples, *, groups: Any = None, people: Any = None, weights: Any = None, ids: Any = None
 ) -> Examples:
@@ -238,11 +274,11 @@ def described(
 def _by_content(found: Examples) -> Examples:
     """The same examples sorted by all that is known of them, so that no sum depends on where a row stood in a file.
 
-    Counts of errors do not, and stay as they are.
+    Counts of errors do not, whoever made them, and stay as they are.
     """
     known = [column for said in found.models.values() for column in said.columns()]
     exact = all(column.dtype.kind != "f" for column in known)
-    if exact and found.people is None and found.weights is None:
+    if exact and found.weights is None:
         return found
     own = {name: getattr(found, name) for name in ("labels", "groups", "people", "weights")}
     if found.groups is not None:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bounds.people import PeopleSample
 from pacdp.predictions.answers import Answers
 from pacdp.predictions.columns import Name
 from pacdp.predictions.examples import Examples
@@ -40,6 +41,7 @@ class Part:
         both: whether both ends are always asked.
         empty: what is missing where no example meets the condition.
         given: whether the losses were given as such, and do not follow from labels and what a model said.
+        sample: who has such examples and the sums of their losses, where people are counted; None where nobody has.
     """
 
     family: str
@@ -54,6 +56,7 @@ class Part:
     both: bool = False
     empty: str = ""
     given: bool = False
+    sample: PeopleSample | None = None
 
 
 def asked(

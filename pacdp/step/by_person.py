@@ -36,10 +36,9 @@ class People:
     digest: str
 
     @classmethod
-    def of(cls, data: Dataset, device: torch.device) -> "People | None":
+    def of(cls, data: Dataset, device: torch.device) -> "People":
         """The people of a data set that names them."""
-        if data.people is None:
-            return None
+        assert data.people is not None
         sizes = np.unique(data.people, return_counts=True)[1]
         order = torch.from_numpy(np.argsort(data.people, kind="stable")).to(device)
         return cls(

@@ -52,7 +52,7 @@ class Plan:
     """With ``stopping="listed"``, the steps at which the run may end, the last one among them."""
 
     def __post_init__(self) -> None:
-        if not (_whole(self.steps) and self.steps >= 1):
+        if not (type(self.steps) is int and self.steps >= 1):
             raise ValueError(f"expected planned steps >= 1, got {self.steps!r}")
         if self.stopping not in get_args(Stopping):
             raise ValueError(
@@ -64,7 +64,9 @@ class Plan:
                     f"expected listed steps with stopping='listed' only, got {self.listed}"
                 )
             return
-        rising = all(map(_whole, self.listed)) and self.listed == tuple(sorted(set(self.listed)))
+        rising = all(type(one) is int for one in self.listed) and self.listed == tuple(
+            sorted(set(self.listed))
+        )
         if not (rising and self.listed and self.listed[0] >= 1 and self.listed[-1] == self.steps):
             raise ValueError(
                 f"expected listed steps that increase from 1 or more up to {self.steps}, got {self.listed}"
@@ -79,7 +81,7 @@ class Plan:
         Raises:
             ValueError: ``step`` is negative, or more than was planned.
         """
-        if not (_whole(step) and 0 <= step <= self.steps):
+        if not (type(step) is int and 0 <= step <= self.steps):
             raise ValueError(
                 f"expected 0 <= step <= {self.steps}, the planned number of steps, got {step!r}"
             )
@@ -131,7 +133,7 @@ def charged_steps(plan: Plan | None, step: int) -> ChargedSteps:
     """See :meth:`Plan.charged`; without a plan the steps made are paid for, and nothing shows that they were fixed."""
     if plan is not None:
         return plan.charged(step)
-    if not (_whole(step) and step >= 0):
+    if not (type(step) is int and step >= 0):
         raise ValueError(f"expected step >= 0, got {step!r}")
     by = f"the checkpoint does not say how many steps were planned; the {step} that were made are paid for"
     return ChargedSteps(steps=step, stopping_times=1, hypothesis=unproved(FIXED, by))
@@ -142,7 +144,3 @@ def _vouched(step: int) -> str:
         f"whoever stopped the run at step {step}, vouching that no loss or error on the counted examples had a part in "
         "choosing when"
     )
-
-
-def _whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)

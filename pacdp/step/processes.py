@@ -245,9 +245,8 @@ def join(
         "the algorithm's settings, or when checkpoints are written": settings,
         "the network's shapes": shapes,
     }
-    require_agreement(what, device)
+    require_one_run(what, dataset, rank_randomness(randomness), device)
     copy_from_first([*(p.data for p in module.parameters()), *module.buffers()])
-    require_one_run({}, dataset, rank_randomness(randomness), device)
 
 
 def _fingerprint(dataset: Dataset[Any]) -> object:

@@ -31,7 +31,11 @@ from pacdp.verify.claim import (
 )
 from pacdp.verify.files import other_format
 from pacdp.verify.formulas import COSTS, FORMULAS, PRICED, counts
-from pacdp.verify.formulas.prices import OWN_INPUT, PRICES, check_price
+from pacdp.verify.formulas.prices import (
+    OWN_INPUT,
+    PRICES,
+    check_price,
+)
 from pacdp.verify.needs import (
     RECORDS,
     STANDINGS,
@@ -221,7 +225,9 @@ def _hypotheses(c: Claim) -> None:
     best = c.name == "best_of"
     for name, *_ in parsed(c.inputs.among) if best else [[c.name]]:
         _, prefix, formula = _named(name, c)
-        require_named(needed(prefix, formula, name, c.inputs), standing)
+        require_named(
+            needed(prefix, formula, name, c.inputs), standing
+        )
     require_unproved(never_shown(c.formula, c.inputs), standing)
     require(
         standing.keys() & {RECORDS, "draws independent"},
@@ -249,7 +255,9 @@ def _labels(c: Claim) -> None:
     require("new_person" not in c.name or people, why)
     whose = units(c.record)
     calibration = ("ECE", "MCE")
-    odd = measures.startswith(calibration) and begins not in calibration
+    odd = (
+        measures.startswith(calibration) and begins not in calibration
+    )
     if whose and not measures.endswith(" of a new example"):
         grouped = whose.intersection(GROUPED)
         require(grouped in (set(), people), why)
@@ -279,7 +287,9 @@ def _people_in(measures: str) -> set[str]:
     if measures.startswith("share of people with more than "):
         return {"person"}
     return {
-        one for one in GROUPED if measures.endswith(f" of a new {one}")
+        one
+        for one in GROUPED
+        if measures.endswith(f" of a new {one}")
     }
 
 
@@ -354,7 +364,9 @@ def _choice(c: Claim) -> None:
     )
     same("their number", c.terms.compared, len(among))
     others = total(exactly(one[3]) for one in among) - exactly(prob)
-    about("what the others fail with", c.budget.get(_OTHERS, 0), others)
+    about(
+        "what the others fail with", c.budget.get(_OTHERS, 0), others
+    )
     about(
         "failure_prob of the one chosen",
         prob,
@@ -365,7 +377,9 @@ def _choice(c: Claim) -> None:
 def _surrogate(c: Claim) -> None:
     """The other network's certificate follows, is of the same risk, and rests on nothing that this one keeps silent."""
     other = parsed(c.inputs.surrogate)
-    same("the other network's risk", other.measures, c.record.measures)
+    same(
+        "the other network's risk", other.measures, c.record.measures
+    )
     require(
         ball(other.failure_prob) == exactly(c.budget.surrogate),
         f"the other network's certificate fails with {other.failure_prob!r}",

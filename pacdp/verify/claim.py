@@ -169,7 +169,8 @@ def require(holds: object, why: str) -> None:
 def same(what: str, said: Any, expected: Any) -> None:
     """Raise Wrong unless what is said is what is expected."""
     require(
-        said == expected, f"{what} is {said!r}, and it is {expected!r}"
+        said == expected,
+        f"{what} is {said!r}, and it is {expected!r}",
     )
 
 
@@ -285,7 +286,9 @@ class Claim:
         """Inputs of one name and a number, from this number on."""
         count = sum(
             end.isdigit()
-            for end in [name.removeprefix(stem) for name in self.inputs]
+            for end in [
+                name.removeprefix(stem) for name in self.inputs
+            ]
         )
         return [
             self[f"{stem}{first + place}"] for place in range(count)

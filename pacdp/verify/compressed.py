@@ -34,7 +34,9 @@ def check_kept(f: Folder) -> None:
     picked = 0
     for number, one in enumerate(rounds, start=1):
         begun = zip(groups.sizes, groups.starts, strict=True)
-        picked += [size for size, start in begun if start <= picked][-1]
+        picked += [size for size, start in begun if start <= picked][
+            -1
+        ]
         whole = picked + one.errors
         expected = Round(number, picked, one.errors, whole)
         same(f"round {number}", one, expected)

@@ -27,7 +27,9 @@ class Step(NamedTuple):
             yes = 1 / (1 + epsilon.exp())
             found = [
                 (added + epsilon, p * yes) for added, p in found
-            ] + [(added - epsilon, p * (1 - yes)) for added, p in found]
+            ] + [
+                (added - epsilon, p * (1 - yes)) for added, p in found
+            ]
         return found
 
 
@@ -42,7 +44,6 @@ def steps_of(
         return []
     kind = event["event"]
     inner = event.get("inner")
-    require(kind, "an event has no name")
     if kind == "PoissonSampled":
         return steps_of(inner, replaced, rate * event["sample_rate"])
     if kind == "NonPrivate":
@@ -50,11 +51,15 @@ def steps_of(
     if kind == "SelfComposed" and rate == 1.0:
         count = int(event["count"])
         if count > _MOST_STEPS:
-            raise Unchecked(f"{count} steps are too many to be listed")
+            raise Unchecked(
+                f"{count} steps are too many to be listed"
+            )
         return steps_of(inner, replaced) * count
     if kind == "Composed" and rate == 1.0:
         return [
-            step for part in inner for step in steps_of(part, replaced)
+            step
+            for part in inner
+            for step in steps_of(part, replaced)
         ]
     return [_on_one_sample(event, replaced, rate)]
 
@@ -65,6 +70,7 @@ def _on_one_sample(event: Any, replaced: bool, rate: float) -> Step:
     epsilons = list[float]()
     for part in _parts(event):
         kind = part["event"]
+        require(kind, "an event has no name")
         added = part.get("adjacency") == "add-remove"
         if kind == "Gaussian":
             noises.append(float(part["noise_multiplier"]))

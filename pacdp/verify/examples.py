@@ -94,7 +94,10 @@ def row_hashes(values: Any) -> ndarray:
 
 def _digests(rows: ndarray, person: str) -> ndarray:
     """BLAKE2b of 8 bytes, personalised, of each row's bytes."""
-    how: dict[str, Any] = {"digest_size": 8, "person": person.encode()}
+    how: dict[str, Any] = {
+        "digest_size": 8,
+        "person": person.encode(),
+    }
     found = [
         hashlib.blake2b(row.tobytes(), **how).digest() for row in rows
     ]

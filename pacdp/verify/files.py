@@ -55,7 +55,9 @@ class Stored(NamedTuple):
 
     def traced(self, name: str) -> ndarray:
         """What a chain kept of its steps."""
-        return self.tensors[f"trace.{name}"].array().astype(np.float64)
+        return (
+            self.tensors[f"trace.{name}"].array().astype(np.float64)
+        )
 
 
 def read_checkpoint(path: Path) -> Stored:
@@ -109,7 +111,9 @@ def _read(path: Path, lines: bool = False) -> list[Any]:
         return []
     text = path.read_text()
     try:
-        return list(map(parsed, text.splitlines() if lines else [text]))
+        return list(
+            map(parsed, text.splitlines() if lines else [text])
+        )
     except ValueError as error:
         raise ValueError(f"{path.name}: {error}") from error
 
@@ -129,7 +133,9 @@ def read_json(path: Path) -> Any:
     return None
 
 
-def other_format(found: Any, known: str, provenance: Any = None) -> str:
+def other_format(
+    found: Any, known: str, provenance: Any = None
+) -> str:
     """Why a file of another format is not judged, and what can judge it, if anything can."""
     if f"{str(found).partition('/')[0]}/" not in known:
         return f"it is of format {found!r}, of which this checker knows no version: it checks {known}"

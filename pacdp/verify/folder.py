@@ -222,7 +222,9 @@ def _report(f: Folder) -> None:
     subject = report.part("subject")
     details = report.part("details")
     if "content_hash" not in subject:
-        raise Unchecked("it does not say that it is of this checkpoint")
+        raise Unchecked(
+            "it does not say that it is of this checkpoint"
+        )
     for name in "content_hash step loss sampler data n".split():
         repeats("the report", subject, **{name: header.get(name)})
     same(

@@ -66,7 +66,9 @@ class Loss(NamedTuple):
     def either(self, epsilon: float) -> tuple[float, float]:
         """δ(ε) in the worse of both directions."""
         low, high = zip(
-            self.stick(epsilon), self.stick(epsilon, True), strict=True
+            self.stick(epsilon),
+            self.stick(epsilon, True),
+            strict=True,
         )
         return max(low), max(high)
 
@@ -86,7 +88,10 @@ def chosen_on_samples(steps: Iterable[Step]) -> bool:
 
 
 def private(
-    steps: Iterable[Step], epsilon: float, delta: float, replaced: bool
+    steps: Iterable[Step],
+    epsilon: float,
+    delta: float,
+    replaced: bool,
 ) -> bool | None:
     """Whether what ran is (epsilon, delta)-private in both directions, or at 1.0005 epsilon; None where undecided.
 
@@ -134,7 +139,9 @@ def epsilon_upper(
 
 @lru_cache(maxsize=8)
 def compose(
-    ran: frozenset[tuple[Step, int]], replaced: bool, resolution: float
+    ran: frozenset[tuple[Step, int]],
+    replaced: bool,
+    resolution: float,
 ) -> Loss:
     """All steps one after another; the grid is ``resolution`` standard deviations of the least loss of a step."""
     if any(step.noise == 0.0 for step, _ in ran):
@@ -178,7 +185,9 @@ def _law(
 
 def _ever(parts: _Parts, name: str) -> float:
     """How probable it is that a step's loss lies there at all."""
-    never = [times * log1p(-getattr(one, name)) for one, times in parts]
+    never = [
+        times * log1p(-getattr(one, name)) for one, times in parts
+    ]
     return -expm1(sum(never)) * (1 + 1e-9)
 
 

@@ -85,7 +85,9 @@ def _tails(x: arb, step: Step, replaced: bool) -> tuple[arb, arb]:
         )
         u = x.exp() / outside
         none, more, less = _noise_above(u, inside, step, replaced)
-        of_p += p * outside * ((1 - rate) * none + rate * inside * more)
+        of_p += (
+            p * outside * ((1 - rate) * none + rate * inside * more)
+        )
         of_q += p * (
             (1 - rate) * none + rate * less if replaced else none
         )
@@ -114,7 +116,7 @@ def _noise_above(
     else:
         y = (u - (1 - q)) / (q * c)
     z = y.log() / s
-    return normal_above(z), normal_above(z - s), normal_above(z + s)
+    return (normal_above(z), normal_above(z - s), normal_above(z + s))
 
 
 class _Grid(NamedTuple):
@@ -140,7 +142,11 @@ def _rounded(to: Callable[[arb], float], values: ndarray) -> ndarray:
 
 
 def _grid(
-    step: Step, replaced: bool, spacing: float, width: int, share: float
+    step: Step,
+    replaced: bool,
+    spacing: float,
+    width: int,
+    share: float,
 ) -> _Grid:
     sides = np.array([-1.0, 1.0])
     shift = np.array([-1.0 if replaced else 0.0, 1.0]) / step.noise
@@ -160,9 +166,15 @@ def _grid(
     return _Grid(np.array(index), g, of_p, of_q)
 
 
-@lru_cache(maxsize=256)  # runs that differ in one step share all others
+@lru_cache(
+    maxsize=256
+)  # runs that differ in one step share all others
 def atoms(
-    step: Step, replaced: bool, spacing: float, width: int, share: float
+    step: Step,
+    replaced: bool,
+    spacing: float,
+    width: int,
+    share: float,
 ) -> tuple[Atoms, Atoms]:
     """A step that dominates this one, and one that it dominates; cells of ``width``, or a ``share`` of the loss."""
     grid = _grid(step, replaced, spacing, width, share)

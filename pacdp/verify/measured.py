@@ -218,7 +218,7 @@ def _measured(report: Fields) -> None:
     for made in report.certificates:
         inputs = made.inputs
         if "monte_carlo_mean" in inputs:
-            said = inputs.monte_carlo_mean, inputs.monte_carlo_draws
+            said = (inputs.monte_carlo_mean, inputs.monte_carlo_draws)
             require(
                 said in drawn,
                 f"{made.name} rests on draws that the report does not have",

@@ -79,10 +79,14 @@ def needed(
     own = set(OF_FORMULA[formula])
     if prefix:
         own -= {_PRIOR, _PREDICTOR}
-    drawn = name.startswith("one_draw_") or "monte_carlo_mean" in inputs
+    drawn = (
+        name.startswith("one_draw_") or "monte_carlo_mean" in inputs
+    )
     if drawn or inputs.get("log_partition_failure_prob", 0.0) > 0.0:
         own.add(_DRAWS)
-    if name.endswith("hybrid_pac_bayes"):  # some rows were seen freely
+    if name.endswith(
+        "hybrid_pac_bayes"
+    ):  # some rows were seen freely
         own.add(_PRIOR)
     return own.union(OF_PRICE[prefix], never_shown(formula, inputs))
 

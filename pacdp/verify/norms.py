@@ -38,7 +38,9 @@ def check_norms(f: Folder) -> None:
         f.stored.traced("squared_norms").ravel(),
         noises(sampler, header.step),
     )
-    for made in (one for one in f.certificates if PAYING in one.inputs):
+    for made in (
+        one for one in f.certificates if PAYING in one.inputs
+    ):
         said = exactly(made.inputs.sum_contributions)
         require(
             whole * (1 - 1e-9) <= said <= whole * (1 + 1e-5),
@@ -58,7 +60,7 @@ def _check_paying(f: Folder, made: Fields) -> None:
     if people:
         count = people.count
         unit = "person"
-    records = report.n, report.unit, report.examples or report.n
+    records = (report.n, report.unit, report.examples or report.n)
     same("what is certified", records, (count, unit, header.n))
     same(f"n of {name}", made.inputs.n, count)
     require(
@@ -69,7 +71,8 @@ def _check_paying(f: Folder, made: Fields) -> None:
     )
     standing = standings(made)
     require(
-        standing.get(KNOWN_BATCHES) != "proved" or every_record(header),
+        standing.get(KNOWN_BATCHES) != "proved"
+        or every_record(header),
         f"{name} takes every record for in every batch, and the settings draw batches",
     )
     require(

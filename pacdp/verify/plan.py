@@ -48,7 +48,9 @@ def noises(sampler: Fields, steps: int) -> list[float]:
     return [
         sampler.batch_size
         * sqrt(
-            2 * friction / (sampler.tau * t**cooling * size * t**-decay)
+            2
+            * friction
+            / (sampler.tau * t**cooling * size * t**-decay)
         )
         for t in places
     ]
@@ -213,7 +215,8 @@ def steps_paid_for(
     odd = f"{count} steps are paid for, {made} were made and {all_of_them} planned"
     require(made <= count <= all_of_them, odd)
     require(
-        count == made or affordable(planned[:count], run) is not False,
+        count == made
+        or affordable(planned[:count], run) is not False,
         f"{odd}, and the budget ends the run before",
     )
     require(
@@ -310,10 +313,14 @@ def _check_epsilon(
     delta: float,
 ) -> None:
     """What ran is private at this epsilon, and not at 5% less."""
-    what = f"epsilon {epsilon!r} at delta {delta!r} after {steps} steps"
+    what = (
+        f"epsilon {epsilon!r} at delta {delta!r} after {steps} steps"
+    )
     planned, replaced = relation(f.run)
     ran = made[:steps]
-    require(steps <= len(made), f"{what} is said, and {len(made)} ran")
+    require(
+        steps <= len(made), f"{what} is said, and {len(made)} ran"
+    )
     require(
         delta == planned and affordable(ran, f.run) is not False,
         f"{what} is not within the budget",

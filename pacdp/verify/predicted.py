@@ -58,7 +58,9 @@ def _data(_: Fields) -> None:
 
 def _of_family(report: Fields, family: str) -> list[Fields]:
     return [
-        row for row in report.details.statements if row.family == family
+        row
+        for row in report.details.statements
+        if row.family == family
     ]
 
 
@@ -121,7 +123,9 @@ def _paid(report: Fields) -> None:
     """
     ledger = report.details.budget
     about(
-        "the ledger's total", ledger.total, exactly(report.failure_prob)
+        "the ledger's total",
+        ledger.total,
+        exactly(report.failure_prob),
     )
     payers = dict[int, str]()
     for row, _, place in _ends(report.details.statements):
@@ -238,7 +242,10 @@ def _measures(row: Fields) -> tuple[str, str]:
         one = f"{loss} of {model}"
         other = f"{loss} of {first}"
         same("the name of a difference", said, f"{one} minus {other}")
-        return f"(1 + {one} - {other})/2", f"(1 + {other} - {one})/2"
+        return (
+            f"(1 + {one} - {other})/2",
+            f"(1 + {other} - {one})/2",
+        )
     if said in _CALLED:
         return _CALLED[said]
     if said.startswith("top-"):
@@ -260,7 +267,9 @@ def _counts(report: Fields) -> None:
     )
     measured = {(one.of, one.on, one.loss) for one in report.measured}
     for whole in _of_family(report, "error"):
-        same(f"the records behind the error of {whole.of}", whole.n, n)
+        same(
+            f"the records behind the error of {whole.of}", whole.n, n
+        )
         made = report.certificates[whole.upper_by]
         if "k" in made.inputs:
             require(

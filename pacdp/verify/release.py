@@ -111,7 +111,7 @@ def _event(f: Folder) -> None:
     privacy = f.report.privacy
     same("the event of the weights", header.event, privacy.event)
     replaced = relation(f.settings.run)[1]
-    said = header.adjacency == "replace-one", privacy.adjacency
+    said = (header.adjacency == "replace-one", privacy.adjacency)
     same("its neighbours", said, (replaced, "add-remove"))
 
 
@@ -153,7 +153,9 @@ def _remarks(f: Folder) -> None:
         "the settings take the noise from a seed, and do not say so",
     )
     said = {f.header["remark"], f.report.details["seeded"]}
-    same("what is said of the seed", said, {SEEDED if seeded else None})
+    same(
+        "what is said of the seed", said, {SEEDED if seeded else None}
+    )
 
 
 def _spent(f: Folder) -> None:

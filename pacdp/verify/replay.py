@@ -41,7 +41,10 @@ def replay(
     if "trace.squared_norms" not in stored.tensors:
         return []
     sampler = stored.header.sampler
-    if not sampler["every_record"] or sampler["clip_norm"] is not None:
+    if (
+        not sampler["every_record"]
+        or sampler["clip_norm"] is not None
+    ):
         why = "batches are drawn by a generator that this checker does not have"
         return [Statement("replay", "norms", CANNOT, why)]
     # 0, 3, 15, 63, ...: other steps stand after one of these
@@ -53,7 +56,9 @@ def replay(
     moved = list[ndarray]()
     norms = f"norms of steps {', '.join(map(str, kept))}"
     checks = {norms: _check_norms, "noise": _check_noise}
-    return judged("replay", checks, stored, moved, kept, network, data)
+    return judged(
+        "replay", checks, stored, moved, kept, network, data
+    )
 
 
 def _check_norms(
@@ -75,7 +80,9 @@ def _check_norms(
             "norms are of people, and the data do not say whose the examples are"
         )
     same("the number of people", known, count)
-    require(kept and kept[0] == 0, "the checkpoint keeps no first step")
+    require(
+        kept and kept[0] == 0, "the checkpoint keeps no first step"
+    )
     entropy = header.sampler.kind == "EntropySGD"
     inner = header.sampler.inner_steps if entropy else 1
     for step in kept:

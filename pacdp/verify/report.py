@@ -36,7 +36,11 @@ from pacdp.verify.claim import (
     told_beside,
 )
 from pacdp.verify.events import steps_of
-from pacdp.verify.files import other_format, read_checkpoint, read_json
+from pacdp.verify.files import (
+    other_format,
+    read_checkpoint,
+    read_json,
+)
 from pacdp.verify.folder import (
     check_folder,
     proofs_redone,
@@ -91,7 +95,9 @@ def check_path(
         return beside
     redone = proofs_redone(path, report, beside) if beside else set()
     if data or model:
-        stored = read_checkpoint(file.parent / "checkpoint.safetensors")
+        stored = read_checkpoint(
+            file.parent / "checkpoint.safetensors"
+        )
         beside += recount(report, stored, data, model)
     form = report["format"]
     if form == FORMAT and report["route"] == SELF_CERTIFIED:
@@ -126,7 +132,9 @@ def check_report(
             subject = f"{made['measures']} of {made['of']}"
             said = [one._replace(subject=subject) for one in said]
         found += said
-    found += judged("report", OF_PREDICTIONS if table else _OF_RUNS, r)
+    found += judged(
+        "report", OF_PREDICTIONS if table else _OF_RUNS, r
+    )
     found += _told_beside(r) if table else _of_a_run(r)
     for name, other in r.part("details").part("references").items():
         found += [
@@ -141,7 +149,7 @@ def _of_a_run(report: Fields) -> list[Statement]:
     found = list[Statement]()
     if report.part("subject")["sampler"]:
         of_a_chain = {"hypotheses": require_of_a_chain}
-        given = report.certificates, report.subject, report.examples
+        given = (report.certificates, report.subject, report.examples)
         found += judged("report", of_a_chain, *given)
     spent = {
         **report.part("details").part("spent"),
@@ -209,7 +217,9 @@ def _epsilons(value: Any) -> Iterator[Fields]:
         if mechanisms and _ENDS.keys() & value.keys():
             yield fields(value)
         parts = [
-            part for name, part in value.items() if name != "references"
+            part
+            for name, part in value.items()
+            if name != "references"
         ]
     for part in parts:
         yield from _epsilons(part)

@@ -109,7 +109,9 @@ class Rerun:
         rest = -len(viewed) % _BATCH
         missing = viewed.new_zeros(rest, *viewed.shape[1:])
         parts = torch.cat([viewed, missing]).split(_BATCH)
-        outputs = [self.learner.outputs(state, part) for part in parts]
+        outputs = [
+            self.learner.outputs(state, part) for part in parts
+        ]
         found = torch.cat(outputs)[: len(inputs)].detach().numpy()
         margin = margins(found, labels.numpy()).astype(np.float64)
         margin = np.where(np.isnan(margin), -np.inf, margin)

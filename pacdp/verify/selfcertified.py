@@ -30,7 +30,9 @@ SUM = 1 + 2.0**-45
 """Shares are decimal fractions, added up."""
 
 
-def check_self_certified(record: Mapping[str, Any]) -> list[Statement]:
+def check_self_certified(
+    record: Mapping[str, Any],
+) -> list[Statement]:
     """A statement on each certificate, on the choice among them, the ledger, the counts, and on what is only told."""
     made = fields(of_a_report(record))
     found = check_certificate(made.certificate)
@@ -46,12 +48,15 @@ def check_self_certified(record: Mapping[str, Any]) -> list[Statement]:
         "remarks": _remarks,
         "what is told beside": _told,
     }
-    return [*found, *judged("self-certified", checks, made)]
+    return [*found, *judged(ROUTE, checks, made)]
 
 
 def of_a_report(report: Mapping[str, Any]) -> dict[str, Any]:
     """What a report says, each route with its certificate: those behind the first, by their places."""
-    details, (best, *others) = report["details"], report["certificates"]
+    details, (best, *others) = (
+        report["details"],
+        report["certificates"],
+    )
     made = dict(enumerate(others, 1))
     tried = [
         {**one, "certificate": made.get(one["certificate"])}
@@ -69,7 +74,9 @@ def of_a_report(report: Mapping[str, Any]) -> dict[str, Any]:
 
 def _certified(record: Fields) -> list[Fields]:
     """The routes that came to a certificate."""
-    return [one for one in record.tried if one.certificate is not None]
+    return [
+        one for one in record.tried if one.certificate is not None
+    ]
 
 
 def _choice(record: Fields) -> None:
@@ -79,7 +86,9 @@ def _choice(record: Fields) -> None:
     names = ("name", "of", "value", "failure_prob")
     require(
         parsed(made.inputs.among)
-        == [[one.certificate[name] for name in names] for one in tried],
+        == [
+            [one.certificate[name] for name in names] for one in tried
+        ],
         "the certificates that were compared are not those of the routes that were tried",
     )
     best = tried[made.inputs.chosen_position]
@@ -102,7 +111,9 @@ def _ledger(record: Fields) -> None:
     tried = {one.name: one.certificate for one in record.tried}
     behind = len(_certified(record))
     same("the certificates of routes", record.others, behind)
-    same("the ledger's total", record.budget.total, record.failure_prob)
+    same(
+        "the ledger's total", record.budget.total, record.failure_prob
+    )
     names = [one.name for one in record.tried]
     same("what the ledger pays for", sorted(shares), sorted(names))
     require(
@@ -110,7 +121,7 @@ def _ledger(record: Fields) -> None:
         "the ledger has nothing for a route",
     )
     limits = {name: (tried[name], shares[name]) for name in tried}
-    limits["all together"] = made, exactly(record.budget.total)
+    limits["all together"] = (made, exactly(record.budget.total))
     for name, (one, share) in limits.items():
         require(
             one is None or exactly(one.failure_prob) <= share * SUM,
@@ -123,7 +134,9 @@ def _ledger(record: Fields) -> None:
 
 def shares_of(ledger: Fields) -> dict[str, arb]:
     """What a ledger has for each entry, none negative, none twice, together no more than its total."""
-    shares = {name: exactly(amount) for name, amount in ledger.entries}
+    shares = {
+        name: exactly(amount) for name, amount in ledger.entries
+    }
     require(
         len(shares) == len(ledger.entries)
         and all(share >= 0 for share in shares.values())
@@ -145,7 +158,9 @@ def _counts(record: Fields) -> None:
             f"{name} rests on more than the {split.n} records",
         )
         if one.route == "held-out count":
-            same(f"training records of {name}", one.train, split.train)
+            same(
+                f"training records of {name}", one.train, split.train
+            )
             same("both parts", one.train + one.bound, split.n)
             about(f"the error of {name}", one.error, mean_of(made))
         for unit in units(made):
@@ -161,4 +176,6 @@ def _remarks(record: Fields) -> None:
 
 def _told(record: Fields) -> None:
     told = [*record.unasked("format"), "other routes' errors"]
-    raise Unchecked(f"nothing in the file determines {', '.join(told)}")
+    raise Unchecked(
+        f"nothing in the file determines {', '.join(told)}"
+    )

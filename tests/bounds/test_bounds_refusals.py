@@ -38,7 +38,6 @@ from bounds import (
     disagreement,
     exchangeable,
     exponential_mechanism_epsilon,
-    gibbs_kl,
     gibbs_pac_bayes,
     gibbs_risk_upper,
     kl_chernoff_upper,
@@ -178,11 +177,6 @@ TABLE = [
             "log_partition_failure_prob": [-0.1, 0.97],
             "error_loss": [0.5, 4.1],
         },
-    ),
-    (
-        gibbs_kl,
-        {"mean_loss_nats": 0.0, "log_partition_nats": -9.0, "upper_nats": 2.0},
-        {"mean_loss_nats": [INF], "lower_nats": [3.0]},
     ),
     (
         log_partition_best,

@@ -1,6 +1,7 @@
 """A certificate of every kind that `bounds` can write: each formula at each price, and those without a price."""
 
 import functools
+import json
 
 import numpy as np
 from numpy.random import default_rng
@@ -58,6 +59,8 @@ from bounds import (
 from bounds.accounting import Composed, Gaussian, PoissonSampled, SelfComposed, privacy_record
 from bounds.printed import Printed2018, dp_chernoff_2018, dp_hoeffding_2018
 from bounds.refined import ExcessStep
+from pacdp.verify.claim import DOES_NOT
+from pacdp.verify.folder import check_folder
 
 N = 5000
 EVENT = SelfComposed(event=PoissonSampled(sample_rate=0.004, event=Gaussian(noise_multiplier=5.0)), count=1000)
@@ -179,6 +182,12 @@ def without_a_price():
 def verdicts(found, of=None):
     """All that were said of statements, or of those of one claim."""
     return {one.verdict for one in found if of in (None, one.claim)}
+
+
+def wrong(path, report="certificates.json"):
+    """Why statements on a folder do not follow, beside the report of this name."""
+    found = check_folder(path, report and json.loads((path / report).read_text()))
+    return {one.claim: one.why for one in found if one.verdict == DOES_NOT}
 
 
 def everything():

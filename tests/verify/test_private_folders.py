@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from cli_tools import forge, read
-from made import verdicts
+from made import verdicts, wrong
 
 from bounds.accounting import event_from_dict, privacy_epsilon
 from pacdp import load_checkpoint
@@ -26,11 +26,6 @@ FREE = set((
     "hidden seed records learning_rate momentum prior_std burn_in local_epochs local_batch_size "
     "score_bound max_physical snapshots public_size quantile quantile_rate"
 ).split())  # fmt: skip
-
-
-def _wrong(path):
-    return {one.claim: one.why for one in check_folder(path, read(path / "certificates.json"))
-            if one.verdict == DOES_NOT}  # fmt: skip
 
 
 every_folder = pytest.mark.parametrize("name", NAMES)
@@ -71,7 +66,7 @@ def forged(private_runs, tmp_path):
         report["subject"]["content_hash"] = made.content_hash
         written(folder / "result.json", result)
         written(folder / "certificates.json", report)
-        return _wrong(folder)
+        return wrong(folder)
 
     return forge_and_check
 
@@ -108,12 +103,12 @@ def test_a_run_stopped_by_hand_pays_for_its_plan(private_runs, forged, tmp_path)
     forged("calibrated", step=steps - 2, event=event, chosen=header["chosen"][:-2])
     (folder / "result.json").unlink()
     (folder / "metrics.jsonl").unlink()
-    assert not _wrong(folder)
+    assert not wrong(folder)
     report = read(folder / "certificates.json")
     assert report["privacy"]["event"]["inner"][0]["count"] == steps
     report["privacy"]["event"] = event
     written(folder / "certificates.json", report)
-    assert "was to make more" in _wrong(folder)["report"]
+    assert "was to make more" in wrong(folder)["report"]
 
 
 def test_words_of_a_header_are_those_of_its_run(private_runs, forged, tmp_path):
@@ -138,7 +133,7 @@ def test_words_of_a_header_are_those_of_its_run(private_runs, forged, tmp_path):
     for name, value in others.items():
         edited = {**result, "privacy": {**result["privacy"], name: value}}
         written(folder / "result.json", edited)
-        assert {"mechanism", "privacy spent", "result.json"} & set(_wrong(folder)), name
+        assert {"mechanism", "privacy spent", "result.json"} & set(wrong(folder)), name
     for change in ({"format": "pacdp-private-result/0"}, {"rests_on": None}):
         edited = {name: one for name, one in {**result, **change}.items() if one is not None}
         written(folder / "result.json", edited)

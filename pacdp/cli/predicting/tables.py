@@ -284,7 +284,12 @@ def _names(path: Path, column: pl.Series) -> Coded:
         column = column.cast(pl.String).fill_null("")
     if column.dtype == pl.String and column.str.contains(_WHOLE).all():
         column = column.cast(pl.Int64)
-    if column.dtype.is_float() or (column.name in ("label", "prediction") and _all_numbers(column)):
+    decimals = column.dtype.is_float()
+    if column.dtype == pl.String and column.name in ("label", "prediction"):
+        # texts of numbers, one of them with a decimal point; codes such as 00 or 1e2 have none
+        numbers = column.cast(pl.Float64, strict=False).is_finite().fill_null(value=False)
+        decimals = column.str.contains(".", literal=True).any() and numbers.all()
+    if decimals:
         written = column.cast(pl.String)
         row = int(written.str.contains(".", literal=True).arg_max() or 0)
         raise ValueError(
@@ -298,13 +303,6 @@ def _names(path: Path, column: pl.Series) -> Coded:
     names = column.unique().sort()
     codes = column.rank("dense").cast(pl.Int64).to_numpy() - 1
     return Coded(tuple(names.to_list()), np.ascontiguousarray(codes))
-
-
-def _all_numbers(column: pl.Series) -> bool:
-    """Whether these are texts of numbers, one of them with a decimal point; codes such as 00 or 1e2 have none."""
-    if column.dtype != pl.String or not column.str.contains(".", literal=True).any():
-        return False
-    return bool(column.cast(pl.Float64, strict=False).is_finite().fill_null(value=False).all())
 
 
 def _numbers(path: Path, column: pl.Series, first: int = 0) -> np.ndarray:

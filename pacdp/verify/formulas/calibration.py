@@ -76,7 +76,13 @@ def mce_clopper_pearson(c: Claim) -> arb:
 
 def _worst_bin(c: Claim, bound: Callable[[Bin, arb], arb]) -> arb:
     """The largest bound, among bins with enough examples; δ is divided by their number K ("Calibration bin by bin")."""
-    names = ("lows", "highs", "counts", "corrects", "mean_confidences")
+    names = (
+        "lows",
+        "highs",
+        "counts",
+        "corrects",
+        "mean_confidences",
+    )
     columns = [c.listed(name) for name in names]
     bins = [Bin(*row) for row in zip(*columns, strict=True)]
     kept = [one for one in bins if one.size >= c.inputs.min_count]

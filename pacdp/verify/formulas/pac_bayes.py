@@ -88,7 +88,8 @@ def bernstein(c: Claim, mean: arb, square: arb) -> arb:
     """E Z̄ ≤ Z̄ + (c_η/η)·mean(Z²) + costs/(ηn), c_η = -η - ln(1-η), at the terms' η ("Un-expected Bernstein")."""
     etas = [c.terms["eta"]] if "eta" in c.terms else ETAS
     require(
-        set(etas) <= set(ETAS), f"terms.eta is {etas}, not of the grid"
+        set(etas) <= set(ETAS),
+        f"terms.eta is {etas}, not of the grid",
     )
     bounds = list[arb]()
     for eta in map(ball, etas):
@@ -108,7 +109,9 @@ def split_kl(c: Claim) -> arb:
 
 def split(levels: list[arb], shares: list[arb], nats: arb) -> arb:
     """One bound for each level, and their sum ("Split kl")."""
-    return _between(levels, [kl_upper(share, nats) for share in shares])
+    return _between(
+        levels, [kl_upper(share, nats) for share in shares]
+    )
 
 
 def _between(levels: list[arb], shares: list[arb]) -> arb:
@@ -142,7 +145,9 @@ def _excess(c: Claim, step: int, size: int) -> arb:
     claimed = number(c.terms[paid])
     check_price(Price(c, f"terms.{paid}", claimed, size, f"_{step}"))
     names = ("kl", "log_xi", "levels", price)
-    nats = total(c.term(f"{name}_nats_{step}") for name in names) / size
+    nats = (
+        total(c.term(f"{name}_nats_{step}") for name in names) / size
+    )
     c.term_agrees(f"total_per_example_{step}", nats)
     shares = [c[f"share_{step}_{level}"] for level in (1, 2, 3)]
     gamma = c.gamma

@@ -132,19 +132,27 @@ for line in _PRICES.strip().splitlines()[1:]:
 
 def root_of_orders(p: Price, moments: list[arb]) -> arb:
     """The root Λ of Σ_j w_j exp(((α_j - 1)/α_j) Λ - M_j/α_j) = 1/δ ("Noisy sums")."""
-    columns = p.c.listed("sum_orders"), _weights(p.c), moments
+    columns = (p.c.listed("sum_orders"), _weights(p.c), moments)
     rows = [
-        row for row in zip(*columns, strict=True) if row[2].is_finite()
+        row
+        for row in zip(*columns, strict=True)
+        if row[2].is_finite()
     ]
     if not rows:
         return INFINITE
-    alone = [(m + a * (p.log - w.log())) / (a - 1) for a, w, m in rows]
+    alone = [
+        (m + a * (p.log - w.log())) / (a - 1) for a, w, m in rows
+    ]
 
     def rising(nats: arb) -> arb:
-        logs = [w.log() + ((a - 1) * nats - m) / a for a, w, m in rows]
+        logs = [
+            w.log() + ((a - 1) * nats - m) / a for a, w, m in rows
+        ]
         return log_sum(logs) - p.log
 
-    above = float(least(alone)) + 1  # where one order alone is too much
+    above = (
+        float(least(alone)) + 1
+    )  # where one order alone is too much
     return zero_of(rising, 0, above * (1 + 2.0**-40))
 
 

@@ -67,7 +67,8 @@ class Transfer(NamedTuple):
         """Λ = n (a + H/δ₂) + (α/(α-1)) ln(1/δ₁) ("General transfer")."""
         each = self.a + h / self.tail
         return (
-            self.n * each - (1 + self.e) / self.e * self.transfer.log()
+            self.n * each
+            - (1 + self.e) / self.e * self.transfer.log()
         )
 
     def threshold(self, side: int) -> arb:
@@ -205,7 +206,9 @@ def approximate(epsilon: arb, delta: arb, t: Transfer) -> arb:
 
 
 _DIVERGENCES = {
-    "gaussian": lambda c, t: gaussian(c.privacy_mu.max(ball(1e-12)), t),
+    "gaussian": lambda c, t: gaussian(
+        c.privacy_mu.max(ball(1e-12)), t
+    ),
     "zero-concentrated": lambda c, t: concentrated(
         c.privacy_rho.max(ball(1e-24)), t
     ),

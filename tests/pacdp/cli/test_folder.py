@@ -211,4 +211,4 @@ def test_a_run_whose_files_would_not_fit_is_refused_before_it_starts(tmp_path, m
     monkeypatch.setattr(module.shutil, "disk_usage", lambda path: free)
     train(SGD, tmp_path / "fits", RUNTIME)
     with refusal("has 2 MB free, the run needs .* MB: make room"):
-        train(replace(SGD, snapshots=10_000, snapshot_burn_in=0.0), tmp_path / "large", RUNTIME)
+        train(replace(SGD, epochs=1e4, snapshots=10_000, snapshot_burn_in=0.0), tmp_path / "large", RUNTIME)
