@@ -202,42 +202,6 @@ class Examples(Counted):
     remarks: tuple[str, ...] = ()
 
 
-def examples(
-    labels: Any,
-    predictions: Any = None,
-    probabilities: Any = None,
-    *,
-    losses: Any = None,
-    classes: Sequence[Name] | None = None,
-    **about: Any,
-) -> Examples:
-    """The examples that :func:`pacdp.certify_predictions` was given, checked; ``about`` goes to :func:`described`.
-
-    Raises:
-        ValueError: something is missing or does not fit; the sentence says which argument.
-    """
-    if predictions is not None and probabilities is not None:
-        raise ValueError(
-            "give predictions or probabilities, not both: predictions follow from probabilities"
-        )
-    answers = predictions if probabilities is None else probabilities
-    if answers is None and losses is None:
-        raise ValueError(
-            "give predictions, probabilities or losses: without them there is nothing to certify"
-        )
-    if labels is None and answers is not None:
-        raise ValueError("give labels: predictions and probabilities are judged by them")
-    if labels is not None and answers is None:
-        raise ValueError("give predictions or probabilities beside the labels, or losses alone")
-    if labels is None and classes is not None:
-        raise ValueError("classes go with labels, and losses alone have none: leave them out")
-    found = None if labels is None else judged(labels, predictions, probabilities, classes)
-    if losses is not None:
-        found = of_losses(losses, found)
-    assert found is not None
-    return described(found, **about)
-
-
 def described(
     found: Examples, *, groups: Any = None, people: Any = None, weights: Any = None, ids: Any = None
 ) -> Examples:

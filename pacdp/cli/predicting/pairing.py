@@ -9,9 +9,10 @@ import numpy as np
 from pacdp.cli.predicting.tables import Table
 from pacdp.cli.serial import Values
 from pacdp.cli.terminal import refusing
+from pacdp.predictions.certify import examples
 from pacdp.predictions.columns import Coded, class_names
 from pacdp.predictions.columns import losses as loss_column
-from pacdp.predictions.examples import MODEL, Examples, described, examples, of_columns
+from pacdp.predictions.examples import MODEL, Examples, described, of_columns
 
 
 def examples_of(path: Path, table: Table, classes: Sequence[str] = ()) -> Examples:
