@@ -44,11 +44,12 @@ def headline(made: Certificate, *, failure_prob: float | None = None) -> str:
 
 
 def first_sentence(certificates: Sequence[Certificate], *, failure_prob: float | None = None) -> str:
-    """The headline of the first certificate of the 0-1 risk, else of the first."""
-    risks = [made for made in certificates if made.measures.startswith(_ERROR)]
-    if not certificates:
+    """The headline of the first certificate of the 0-1 risk, else of the first; a rigorous one where there is one."""
+    risks = [made for made in certificates if made.measures.startswith(_ERROR)] or certificates
+    if not risks:
         return "Nothing was certified."
-    return headline((risks or certificates)[0], failure_prob=failure_prob)
+    rigorous = [made for made in risks if made.status == "rigorous"] or risks
+    return headline(rigorous[0], failure_prob=failure_prob)
 
 
 def confidence(failure_prob: float) -> str:

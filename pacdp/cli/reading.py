@@ -81,9 +81,8 @@ class Reading:
 
     @property
     def headline(self) -> str:
-        """The first certificate's sentence, the rigorous ones before others."""
-        ordered = sorted(self.certificates, key=lambda made: made.status != "rigorous")
-        return first_sentence(ordered, failure_prob=self.together)
+        """What is said first."""
+        return first_sentence(self.certificates, failure_prob=self.together)
 
     def cited(self, made: Certificate) -> str:
         """The marks of what a certificate rests on."""

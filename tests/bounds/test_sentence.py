@@ -59,6 +59,8 @@ def test_the_first_certificate_of_an_error_is_told():
     other = replace(MADE, measures="ECE")
     assert first_sentence([other, MADE, replace(MADE, value=0.9)]) == headline(MADE)
     assert first_sentence([other]) == headline(other)
+    hoped = MADE.resting_on(unproved("chain stationary", "nothing shows it"))
+    assert first_sentence([hoped, MADE]) == headline(MADE)
     assert first_sentence([]) == "Nothing was certified."
 
 
