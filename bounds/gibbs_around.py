@@ -41,6 +41,8 @@ _DEPTH = 40.0
 """Nats by which the trapezoid rule's error lies below the integrand on the edge of its strip."""
 _MOST = 400.0
 """Squared ratios of spreads for which the trapezoid rule of several heads is made; others are errors, almost."""
+LEAST_SCALE = 1e-60
+"""Of τ/N: far below it squares of doubles are rounded to 0, and tilts with them."""
 _ENDS = 14.0
 """Nodes go so many standard deviations either way."""
 
@@ -122,8 +124,12 @@ def gibbs_around(
         )
     for head in heads:
         _check_head(rows, head)
-    found = [_Around(rows, head, float(tau), int(normaliser), int(exact_below)) for head in heads]
     scale = outward(float(tau) / int(normaliser))
+    if scale < LEAST_SCALE:
+        raise ValueError(
+            f"tau/normaliser must be at least {LEAST_SCALE:g}, got {scale!r}; its square would be rounded to 0."
+        )
+    found = [_Around(rows, head, float(tau), int(normaliser), int(exact_below)) for head in heads]
     lengths = _above(np.einsum("id,id->i", rows, rows), rows.shape[1])
     squares = sum(one.squared_errors for one in found)
     tilts = gibbs_gradients(

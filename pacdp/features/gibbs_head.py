@@ -25,9 +25,13 @@ from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 from torch.nn.functional import cross_entropy, one_hot
 
+from bounds.gibbs_around import LEAST_SCALE
+
 _BATCH = 4096
 _ROUNDING = 1.0 + 1e-9
-"""Far more than the rounding, in double precision, of squared lengths that the factor of R^-1 makes."""
+"""More than the rounding, in double precision, of squared lengths that the factor of R^-1 makes, up to ``_MOST``."""
+_MOST = 2.0**22
+"""Of the trace of A + R over the least eigenvalue of R."""
 
 
 class HeadDraw(NamedTuple):
@@ -67,10 +71,11 @@ class GibbsHead:
             )
         if self.anchor.dtype != torch.float64 or self.metric.dtype != torch.float64:
             raise ValueError("expected anchor and metric in double precision: call .double()")
-        if not (0.0 < self.tau < math.inf and self.normaliser >= 1 and 0 <= self.seed < 2**63):
+        fits = self.normaliser >= 1 and LEAST_SCALE <= self.tau / self.normaliser < math.inf
+        if not (fits and 0 <= self.seed < 2**63):
             raise ValueError(
-                f"expected tau > 0 and finite, normaliser >= 1 and seed >= 0, got {self.tau}, {self.normaliser} and "
-                f"{self.seed}"
+                f"expected tau/normaliser from {LEAST_SCALE:g} on and finite, normaliser >= 1 and seed >= 0, got "
+                f"{self.tau}, {self.normaliser} and {self.seed}"
             )
 
     def draw(self, features: Float[Tensor, "n dim"], labels: Int64[Tensor, " n"]) -> HeadDraw:
@@ -88,6 +93,10 @@ class GibbsHead:
         for rows, slopes, curvatures in self._expanded(features, labels):
             precision.addmm_((rows * curvatures[:, None]).T, rows, alpha=1.0 / self.normaliser)
             pull.addmm_(slopes.T, rows, alpha=1.0 / self.normaliser)
+        if not precision.trace() <= _MOST * torch.linalg.eigvalsh(self.metric)[0]:
+            raise ValueError(
+                "the metric is too small in some direction for the rounding of doubles: raise ridge, or scale features"
+            )
         factor = torch.linalg.cholesky(precision)
         generator = torch.Generator().manual_seed(self.seed)
         noise = torch.randn(

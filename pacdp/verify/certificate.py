@@ -30,11 +30,18 @@ from pacdp.verify.claim import (
     told_beside,
 )
 from pacdp.verify.files import other_format
-from pacdp.verify.formulas import COSTS, FORMULAS, PRICED, counts
+from pacdp.verify.formulas import (
+    COSTS,
+    FORMULAS,
+    NEEDED,
+    PRICED,
+    counts,
+)
 from pacdp.verify.formulas.prices import (
     OWN_INPUT,
     PRICES,
     check_price,
+    serves,
 )
 from pacdp.verify.needs import (
     RECORDS,
@@ -59,6 +66,13 @@ _TOLD = """
 """
 """What repeats others, is not needed by every formula, or is the accountant's own and made anew from what ran."""
 
+_AMOUNTS = """
+    kl_nats renyi_nats epsilon privacy_epsilon privacy_mu privacy_rho privacy_delta
+    sum_mu sum_contributions draw_spread around_divergence
+    sum_log_moments losses_log_moments gradients_log_moments around_log_moments
+"""
+"""Inputs that are never below 0."""
+
 _ALIASES = {
     "dp_pac_bayes": "dp_maurer",
     "private_pac_bayes": "private_maurer",
@@ -75,6 +89,7 @@ _KINDS = {
         prefix + formula: (prefix, formula)
         for prefix in PRICES
         for formula in PRICED
+        if serves(prefix, formula, NEEDED[formula])
     },
     **{formula: ("", formula) for formula in FORMULAS},
 }
@@ -295,6 +310,12 @@ def _people_in(measures: str) -> set[str]:
 
 def _costs(c: Claim) -> None:
     """They are those of formula and price, each is what the inputs give, and its share is that over n."""
+    for name in _AMOUNTS.split():
+        said = str(dict.get(c.inputs, name, 0)).split(",")
+        require(
+            all(float(one) >= 0 for one in said),
+            f"inputs.{name} is {','.join(said)}, and none is below 0",
+        )
     price = "transfer" if c.prefix else "confidence"
     expected = set[str]()
     if c.formula in PRICED:

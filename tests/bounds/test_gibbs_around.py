@@ -167,6 +167,7 @@ ROWS, HEAD = np.eye(2), Head(np.array([0.0, 1.0]), np.zeros(2), np.eye(2))
         ({"heads": [HEAD._replace(targets=np.array([-1.0, 1.0]))]}, "targets must be 0 or 1"),
         ({"heads": [HEAD._replace(mean=np.zeros(3))]}, r"mean \[dim\]"),
         ({"tau": 0.0}, "tau must be positive"),
+        ({"tau": 1e-165}, "tau/normaliser must be at least"),
         ({"normaliser": 0}, "normaliser must be"),
     ],
 )

@@ -9,9 +9,10 @@ from made import prices
 from bounds import RealisedPoissonSum, declared, ece_pac_bayes, maurer, poisson_sum_realised
 from bounds.accounting import Composed, Gaussian, PoissonSampled, event_to_dict
 from pacdp.verify.arithmetic import ball
+from pacdp.verify.certificate import check_certificate
 from pacdp.verify.claim import DOES_NOT, FOLLOWS, Wrong
 from pacdp.verify.events import noisy_sums_of
-from pacdp.verify.formulas.prices import log_moment
+from pacdp.verify.formulas.prices import log_moment, serves
 from pacdp.verify.norms import realised_contributions
 from tests.edits import judged, leaves, moved
 
@@ -38,6 +39,19 @@ def test_lists_of_numbers_cannot_be_changed(kind):
             assert DOES_NOT in judged(record, **{name: ", ".join(map(repr, changed))}), (name, factor)
     for change in ("", "1.5", "0.9, 1.5", "nan"):
         assert DOES_NOT in judged(record, sum_orders=change), change
+
+
+def test_no_amount_is_below_zero_and_a_measured_price_serves_no_formula_without_a_prior():
+    """Whoever writes cost and value anew beside such an amount would have all follow."""
+    for kind, names in (("noisy sum", ("sum_mu", "kl_nats")), ("realised sum", ("sum_contributions",))):
+        record = _record(kind)
+        for name in names:
+            found = check_certificate({**record, "inputs": {**record["inputs"], name: -1.0}})
+            assert any("none is below 0" in one.why for one in found), name
+    served = [serves("gibbs_around_", *of) for of in (("maurer", "prior"), ("catoni", "prior"))]
+    assert served == [True, False]
+    renamed = check_certificate({**record, "name": "realised_sum_kl_chernoff"})
+    assert "knows no certificate" in renamed[0].why
 
 
 @pytest.mark.parametrize("kind", ["noisy sum", "poisson sum"])

@@ -142,6 +142,14 @@ for line in _PRICES.strip().splitlines()[1:]:
     NEEDED[prefix] = [*needs]
 
 
+def serves(prefix: str, formula: str, kind: str) -> bool:
+    """Whether a formula, which needs this kind, is proved at this price; one measured on the sample needs a prior."""
+    if prefix == "gibbs_around_":
+        return formula == "maurer"
+    measured = {"kept", "all_losses"}.intersection(NEEDED[prefix])
+    return not (measured and kind == "new_rows")
+
+
 def root_of_orders(p: Price, moments: list[arb]) -> arb:
     """The root Λ of Σ_j w_j exp(((α_j - 1)/α_j) Λ - M_j/α_j) = 1/δ ("Noisy sums")."""
     columns = (p.c.listed("sum_orders"), _weights(p.c), moments)

@@ -112,3 +112,11 @@ def test_it_holds_as_often_as_it_says_and_not_without_the_price(whole):
 def test_refusals(told, words):
     with refusal(words):
         certify(head(), **({"data": (ROWS, LABELS), "prior": OTHERS} | told))
+
+
+def test_numbers_that_doubles_cannot_price_are_refused():
+    """Squares of 1e-165 are 0, so that a head which learns coins by heart would pay nothing."""
+    with refusal("expected tau/normaliser from 1e-60"):
+        replace(head(), tau=1e-165)
+    with refusal("raise ridge"):
+        replace(head(), metric=torch.tensor([1.0, 1.0, 1e-12]).double().diag()).draw(ROWS, LABELS)
