@@ -136,7 +136,12 @@ def _named(name: str, c: Claim) -> tuple[str, str, str]:
         raise Unchecked(f"this checker knows no certificate {name!r}")
     head = said[1] or ""
     if said[2] != "ece":
-        return head, *_KINDS[said[2]]
+        prefix, formula = _KINDS[said[2]]
+        if head == "one_draw" and NEEDED[formula] != "drawn":
+            raise Unchecked(
+                f"{formula} bounds the mean over draws, and says nothing of one"
+            )
+        return head, prefix, formula
     if head != "one_draw":
         return head, "", "ece_second_moment"
     # the calibration error of one draw is by PAC-Bayes
