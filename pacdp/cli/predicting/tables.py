@@ -34,7 +34,7 @@ _OTHERWISE = {
 }  # fmt: skip
 """What a file holds that begins so, whatever its name says."""
 _WHOLES = {
-    "error": (1, "0 or 1"), "positive": (1, "0 or 1"), "position": (2**53, "a whole number of at least 0"),
+    "error": (1, "0 or 1"), "positive": (1, "0 or 1"), "position": (2**53 - 1, "a whole number of at least 0"),
 }  # fmt: skip
 """Columns of whole numbers: the largest of them, and what they are."""
 _CELLS = 1_000_000
