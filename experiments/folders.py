@@ -6,7 +6,7 @@ from typing import Any
 
 from experiments import registry
 from pacdp.cli.folder import read_json
-from pacdp.cli.report.page import fill, made_by
+from pacdp.cli.report import fill, made_by
 
 _MOST_ROWS = 200
 

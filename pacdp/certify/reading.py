@@ -207,7 +207,8 @@ class Reading:
                 hashed.add(batch)
                 hashed.require_unheld(batch, holdings, whose)
             if self.loss is None:
-                told.append((found, class_labels(batch.labels, whose).cpu()))
+                # a loader may write each batch into one tensor
+                told.append((found, class_labels(batch.labels, whose).cpu().clone()))
                 classes = classes_of(found)
                 if sum(one.numel() for one, _ in told) >= _AT_ONCE:
                     answered()

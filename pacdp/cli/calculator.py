@@ -221,16 +221,24 @@ def compare(given: Given) -> Answer:
 def plan(question: RouteQuestion) -> Answer:
     """What each route would promise at which split, what that assumes, and which one to take."""
     made = plan_routes(**asdict(question))
-    names = ("route", "split", "trained on", "bound on", "expected error", "at most")
+    names = (
+        "route",
+        "split",
+        "trained on",
+        "bound on",
+        "expected error",
+        "at most",
+        "at price zero",
+    )
     rows = [
         (one.route, one.split, f"{one.train:,}", f"{one.bound:,}", up_digits(one.expected_error, 3),
-         "1 (vacuous)" if one.value >= 1.0 else up_digits(one.value, 4))
+         *("1 (vacuous)" if value >= 1.0 else up_digits(value, 4) for value in (one.value, one.at_price_zero)))
         for one in made.routes
     ]  # fmt: skip
     title = "forecasts, not certificates: what each route would promise"
     assumed = (f"assumed: {said}" for said in made.assumed)
     shown = table(title, names, rows, numbers=names[2:])
-    return Answer(made.to_dict(), [shown, *assumed, made.recommendation()])
+    return Answer(made.to_dict(), [shown, *assumed, *made.refused, made.recommendation()])
 
 
 def _lacking(name: str, known: Known) -> str:

@@ -124,7 +124,7 @@ def _source(given: Foreign) -> DataFree | HeldOut | None:
         "prior_indices": lambda file: HeldOut(indices=indices_in(file)),
         "prior_is_data_free": lambda _: DataFree(),
     }
-    used = [name for name in made if getattr(given, name)]
+    used = [name for name in made if getattr(given, name) not in (None, False)]
     if len(used) > 1:
         flags = " and ".join(f"--{name.replace('_', '-')}" for name in used)
         raise ValueError(f"{flags} all say what the prior saw: give one of them")

@@ -216,6 +216,8 @@ def assess(
     chosen, share = settings.elsewhere, settings.share(failure_prob)
     looked_at = bool(test is not None and chosen is not None and chosen.shared_inputs(test.rows))
     source = None if start_rows is None else HeldOut(rows=start_rows)
+    if looked_at:  # which shares no rows with the sample all the same
+        evidence_of(source, data, test, replace(settings, elsewhere=None))
     evidence = evidence_of(source, data, None if looked_at else test, settings)
     common: dict[str, Any] = {"route": "compression", "failure_prob": share}
     common |= {"rows": summaries(data, test, start_rows), "choices": {"count": settings.count}}

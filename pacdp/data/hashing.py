@@ -43,7 +43,7 @@ def row_hashes(values: Any, *, key: bytes = b"", name: str = "values") -> UInt64
     rows = _matrix(values, name)
     places = slice(None)
     if rows.shape[1] == 1:  # labels and people are few values, many times
-        distinct, places = np.unique(rows[:, 0], return_inverse=True)
+        distinct, places = np.unique(rows[:, 0], return_inverse=True, equal_nan=False)
         rows = distinct[:, None]
     hashes = np.empty(len(rows), dtype=np.uint64)
     step = max(1, _CHUNK // rows.shape[1])

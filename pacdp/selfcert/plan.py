@@ -4,7 +4,7 @@ Every number is what a bound of :mod:`bounds` says when things go exactly as was
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -38,6 +38,7 @@ class PlannedRoute:
         bound: records that the bound rests on.
         expected_error: the error that is assumed of a predictor trained on so many.
         value: the bound on the error, rounded up.
+        at_price_zero: the same if divergence, kept records and noise cost nothing: no training makes it smaller.
     """
 
     route: str
@@ -46,6 +47,7 @@ class PlannedRoute:
     bound: int
     expected_error: float
     value: float
+    at_price_zero: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +60,7 @@ class RoutePlan:
         n: independent records in all: examples, or people.
         failure_prob: of each number by itself.
         routes: the smallest number first.
+        refused: why routes cannot beat a held-out count at this n and error, whatever is trained.
         assumed: sentences.
         target: the value that is wanted, or None.
         needed: the fewest records with which a held-out count at its best split reaches the target; None where there is
@@ -69,6 +72,7 @@ class RoutePlan:
     failure_prob: float
     routes: tuple[PlannedRoute, ...]
     assumed: tuple[str, ...]
+    refused: tuple[str, ...] = ()
     target: float | None = None
     needed: int | None = None
 
@@ -180,6 +184,7 @@ def plan_routes(
         expected_error=expected_error,
         failure_prob=failure_prob,
         routes=tuple(sorted(found, key=lambda one: one.value)),
+        refused=tuple(_without_hope(found)),
         assumed=(
             f"A predictor trained on all {n:,} records errs with probability {_percent(expected_error)}, and one "
             f"trained on m of them (n/m)^{exponent:g} times as often.",
@@ -199,6 +204,7 @@ def _planned(
 ) -> PlannedRoute:
     """One line of the plan, at the number of errors that is expected."""
     at: dict[str, Any] = {"n": bound, "failure_prob": failure_prob}
+    least: float | None = None
 
     def share(of: float) -> int:
         return min(bound, math.ceil(of * bound - 1e-9))
@@ -207,17 +213,33 @@ def _planned(
     if route == HELD_OUT:
         value = bounds.clopper_pearson_upper(errors, bound, failure_prob)
     elif route == COMPRESSION:
-        value = bounds.compression(k=share(how["kept"]), **at).value
+        value, least = (bounds.compression(k=k, **at).value for k in (share(how["kept"]), 0))
     else:
         price = bounds.Independent()
+        least = bounds.maurer(risk=errors / bound, kl_nats=0.0, **at).value
         if route == NOISY:
             price = bounds.RealisedSum(contributions=how["contributions"], records=bound)
         nats = how.get("kl_nats", 0.0)
         value = bounds.maurer(risk=errors / bound, kl_nats=nats, price=price, **at).value
     named = "all records" if route in (COMPRESSION, NOISY) else ""
     return PlannedRoute(
-        route=route, split=named, train=train, bound=bound, expected_error=error, value=float(value)
-    )
+        route=route, split=named, train=train, bound=bound, expected_error=error, value=float(value),
+        at_price_zero=float(value if least is None else least),
+    )  # fmt: skip
+
+
+def _without_hope(found: list[PlannedRoute]) -> Iterator[str]:
+    """A sentence on each route whose number at a price of nothing is no smaller than a held-out count's."""
+    least = {
+        route: min((one.at_price_zero for one in found if one.route == route), default=1.0)
+        for route in ROUTES
+    }
+    for route in ROUTES[1:]:
+        if least[route] >= least[HELD_OUT] < 1.0:
+            yield (
+                f"The route {route!r} cannot beat a held-out count here: if it cost nothing it would promise at most "
+                f"{_percent(least[route])}, and the count {_percent(least[HELD_OUT])}."
+            )
 
 
 def _at_splits(at: Callable[[int], PlannedRoute], n: int) -> list[PlannedRoute]:

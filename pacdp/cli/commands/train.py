@@ -53,6 +53,8 @@ class _Carried:
 
     def _asked(self, rest: list[str]) -> tuple[Any, Path]:
         """The run's configuration and where it goes."""
+        from pacdp.cli.chains import chain_folder
+        from pacdp.cli.compressing import Compression
         from pacdp.cli.kinds import config_in, recipe_of, recipes
         from pacdp.cli.overrides import overridden
 
@@ -64,8 +66,11 @@ class _Carried:
             return config, self.out or Path("runs") / named
         if self.resume and self.out is not None:
             no_more(rest)
-            first = sorted(self.out.glob("chain-*"))[:1]  # of several chains
-            return config_in(*first or [self.out]), self.out
+            several = isinstance(self, Train) and self.chains > 1
+            config = config_in(chain_folder(self.out, 0) if several else self.out)
+            if compressed and config.KIND != Compression.KIND:  # which no ledger would count
+                raise ValueError(f"{self.out} holds no compression: go on with it by pacdp train")
+            return config, self.out
         known = ", ".join(recipes(compressed=compressed))
         usage(f"give a recipe, or --resume with --out; recipes: {known}")
 

@@ -34,7 +34,7 @@ _OTHERWISE = {
 }  # fmt: skip
 """What a file holds that begins so, whatever its name says."""
 _WHOLES = {
-    "error": (1, "0 or 1"), "positive": (1, "0 or 1"), "position": (2**53, "a whole number of at least 0"),
+    "error": (1, "0 or 1"), "positive": (1, "0 or 1"), "position": (2**53 - 1, "a whole number of at least 0"),
 }  # fmt: skip
 """Columns of whole numbers: the largest of them, and what they are."""
 _CELLS = 1_000_000
@@ -105,8 +105,11 @@ def read_table(path: Path, ignore: Sequence[str] = ()) -> Table:
         if path.suffix.lower() == ".parquet":
             _require_room(path, lazy, rows * len(kept), named + numbers)
         frame = lazy.select(named + numbers).collect()
+        names_of = {name: _names(path, frame[name]) for name in named}
+        for name in {"model", "id"} & {*named}:  # by which rows are paired
+            coded(f"{name} of {path}", names_of[name])
         return Table(
-            path=path, rows=rows, named={name: _names(path, frame[name]) for name in named},
+            path=path, rows=rows, named=names_of,
             numbers={name: _numbers(path, frame[name]) for name in numbers}, soft=soft, lazy=lazy, remarks=passed,
         )  # fmt: skip
 

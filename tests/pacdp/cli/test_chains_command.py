@@ -55,6 +55,7 @@ def test_existing_chains_are_neither_overwritten_nor_continued_unasked(chains, r
     before, arguments = weights(chains), ("train", RECIPE, "--chains", 3, "--out", chains, *LONGER)
     for more in ((), ("--chains", 5), ("--resume", "--seed", 4)):
         refused(*arguments, *more)
+    assert "is missing" in refused(*RESUME, chains), "one run beside the chains is not what was asked"
     other = ("train", "sgd-mnist2", "--chains", 3, "--force", "--data-root", "nowhere", "--out", chains)
     assert "nowhere" in refused(*other), "old chains are kept until new ones can start"
     assert weights(chains) == before

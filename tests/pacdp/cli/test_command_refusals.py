@@ -18,6 +18,7 @@ LIMIT = " --delta 1e-5 --adjacency add-remove"
 REFUSED = (
     ("train sgd-digits2 --resume --out @/cut --epochs 3", "another configuration"),
     ("train sgd-digits2 --out @/cut", "--resume"),
+    ("compress --resume --out @/run", "holds no compression"),
     ("train sgld-digits2 --out @/new --chains 0", "chains >= 1"),
     ("train sgld-digits2 --out @/new --no-ledger", "has no clip norm"),
     ("train dp-sgd-mnist --out @/run", "finished run"),
@@ -41,6 +42,7 @@ REFUSED = (
     (OURS + "test_set --prior-indices @/seen.npy", "data.indices"),
     (OURS + "bound_set", "--prior-is-data-free"),
     (OURS + "bound_set --prior-indices @/seen.npy --prior-is-data-free", "--prior-indices"),
+    (OURS + "bound_set --prior-is-data-free --prior-data=", "all say what the prior saw"),
     (OURS + "bound_set --prior-indices @/seen.npy --device cuda:99", "--device cuda:99 is not to be had here"),
     (OURS + "float_labels --prior-is-data-free", "call .long() on whole numbers"),
     (OURS + "labels_beyond_the_classes --prior-is-data-free", "expected labels from 0 to 9"),

@@ -115,6 +115,7 @@ CONTENT = {
     "a missing number": (b"label,p0,p1\n0,0.5,0.5\n1,,0.5\n", "must have numbers in column 'p0', got None in row 1"),
     "another class": (b"label,prediction\ncat,Cat\ndog,dog\n", "predictions must name classes that the labels have"),
     "an id twice": (b"id,label,prediction\na,0,0\na,1,1\n", "ids must be different in every row, got 'a'"),
+    "no id to pair by": (b"model,id,label,prediction\na,,0,0\na,y,1,1\nb,,0,0\nb,y,1,1\n", "no gaps, got none"),
     "models of other labels": (b"model,label,prediction\na,0,0\nb,1,1\n",
         "must have the same label for every model's answer"),
     "a model's id twice": (b"model,id,label,prediction\na,x,0,0\na,x,0,0\nb,x,0,0\nb,y,0,0\n",

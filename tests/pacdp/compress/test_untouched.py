@@ -86,6 +86,8 @@ def test_rows_that_either_saw_are_refused(found, network):
     both = found.certify_other(network, FRESH, seen=DATA.rows()).certificates[0]
     assert both.hypothesis("neither network saw the unlabelled rows").standing == "proved"
     settings = Settings.chosen_on(FRESH)
+    with refusal("test set's rows and the bound's rows share 1", DataError):
+        pacdp.compress(LEARNERS["kernel"], DATA, groups=Groups(sizes=(4,)), settings=settings, test=planted)
     made = pacdp.compress(LEARNERS["kernel"], DATA, groups=Groups(sizes=(4,)), settings=settings)
     refused(made, network, FRESH, "500 of the unlabelled rows are among the rows that the settings were chosen")
     learner, other = LEARNERS["adam"], clouds(n=300, seed=2)

@@ -66,6 +66,8 @@ def test_where_a_row_stands_among_others_does_not_matter():
     for k in (0, 1, 2, 1310, 2999):
         assert hashes[k] == row_hashes(rows[k : k + 1])[0]
     assert hashes[1] == row_hashes(rows[1:2].astype(np.float32))[0]
+    for row in rows[:1, :2], np.array([[np.nan, -np.nan]], np.float32):  # NaNs of other bits
+        assert row_hashes(row[0]).tolist() == [int(row_hashes(one)[0]) for one in row.T]
     assert len(np.unique(hashes)) == 3000
     assert len({int(row_hashes(np.zeros((1, width)))[0]) for width in range(1, 60)}) == 59
 

@@ -43,6 +43,18 @@ def test_the_records_that_a_target_needs_reach_it_and_much_fewer_do_not():
     assert f"{plan.needed:,} records" in plan.recommendation()
 
 
+def test_a_route_that_could_not_win_for_nothing_is_refused_with_both_numbers():
+    plan = plan_routes(n=1_437, expected_error=0.0167, exponent=0.0)
+    least = plan.at(NOISY).at_price_zero
+    assert least == bounds.maurer(risk=36 / 1_437, kl_nats=0.0, n=1_437, failure_prob=0.05).value
+    count = plan.at(HELD_OUT)
+    assert [NOISY in said for said in plan.refused].count(True) == (least >= count.value)
+    assert count.at_price_zero == count.value
+    assert all(one.at_price_zero <= one.value for one in plan.routes)
+    assert not any(COMPRESSION in said for said in plan.refused)
+    assert plan_routes(n=1, expected_error=0.1).refused == ()
+
+
 def test_a_handful_of_records_makes_a_plan_and_not_an_error():
     assert all(plan_routes(n=n, expected_error=0.0).recommendation() for n in (1, 2, 3))
 

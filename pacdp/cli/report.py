@@ -1,4 +1,7 @@
-"""The page: what is known of a folder, put into the template, with everything that files say escaped."""
+"""One page about a folder: of a run, what is certified and at what cost; of a study, what became of its paper.
+
+The page is one HTML file that asks the network for nothing and needs no script. Everything that files say is escaped.
+"""
 
 import base64
 import io
@@ -16,11 +19,13 @@ from matplotlib.axes import Axes
 from bounds.hypotheses import UNITS
 from bounds.sentence import confidence, down, down_digits, headline, records, up, up_digits
 from pacdp.cli import reading
+from pacdp.cli.extensions import studies
 from pacdp.cli.figures import run, style
 from pacdp.cli.figures.names import bound, label, probability, vacuous
-from pacdp.cli.folder import PRIVATE, Folder, installed, read_json
+from pacdp.cli.folder import PRIVATE, Folder, as_written, installed, read_json
 from pacdp.cli.reading import FORMAT, Reading
 from pacdp.cli.serial import Values
+from pacdp.store.files import keep_beside, replacing, written
 
 RUNS = ("chain", "private", "compression")
 RESULTS = ("pacdp-result/1", "pacdp-private-result/1")
@@ -35,6 +40,31 @@ _FILTERS = {
     "measured": lambda value: "–" if value is None else f"{value:.4f}",
 }  # fmt: skip
 """Numbers as every surface shows them, none of which looks better than it is."""
+
+
+def write_report(path: Path, out: Path | None = None) -> Path:
+    """Write the page about the folder ``path`` to ``out``, by default its report.html; returns where.
+
+    Another file that stands there, in a folder without a list of what pacdp wrote, is kept under a further name.
+
+    Raises:
+        ValueError: the folder holds nothing known, or files that this version does not read.
+    """
+    with as_written(path):
+        known = studies(path)
+        page = (known and known.page(path)) or fill("report.html", context(path))
+    out = out or path / "report.html"
+    if out.is_dir():
+        raise ValueError(
+            f"{out} is a folder: give --out the name of a file, such as {out / 'report.html'}"
+        )
+    out.parent.mkdir(parents=True, exist_ok=True)
+    content = page.encode("utf-8", errors="replace")
+    if written(out.parent) is None and out.exists() and out.read_bytes() != content:
+        keep_beside(out)
+    with replacing(out) as file:
+        file.write(content)
+    return out
 
 
 def fill(template: str, values: Values, *, package: str = "pacdp.cli") -> str:
