@@ -45,6 +45,7 @@ LEAST_SCALE = 1e-60
 """Of τ/N: far below it squares of doubles are rounded to 0, and tilts with them."""
 _ENDS = 14.0
 """Nodes go so many standard deviations either way."""
+_MOST_NODES = 2**17
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -351,6 +352,11 @@ def _nodes(largest: float) -> tuple[float, Array, float]:
     width = min(2.5, 0.5 * math.pi / max(largest, 1e-6) * (1.0 - 1e-9))
     step = _rounded_down(2.0 * math.pi * width / _DEPTH)
     count = math.ceil(_ENDS / step)
+    if count > _MOST_NODES:
+        raise ValueError(
+            f"rows, tau and normaliser must give margins a deviation far below {largest:.3g}: the integral over it would "
+            "take hours. Scale the rows, or take a higher temperature."
+        )
     return step, step * np.arange(-count, count + 1, dtype=np.float64), width
 
 

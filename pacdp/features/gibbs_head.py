@@ -62,6 +62,11 @@ class GibbsHead:
     features: str
     """Where the features come from."""
 
+    def __init_subclass__(cls) -> None:
+        raise TypeError(
+            "what is proved of a law is proved of its own methods: it has no subclasses"
+        )
+
     def __post_init__(self) -> None:
         dim = self.anchor.shape[-1]
         if self.anchor.ndim != 2 or self.metric.shape != (dim, dim):

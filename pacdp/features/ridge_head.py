@@ -40,6 +40,11 @@ class RidgeHeads:
     features: str
     """Where the features come from."""
 
+    def __init_subclass__(cls) -> None:
+        raise TypeError(
+            "what is proved of a law is proved of its own methods: it has no subclasses"
+        )
+
     def rows(self, features: Float[Tensor, "n dim"]) -> Array:
         """z for each record, in double precision; where a record's coordinates are rounded, they are those."""
         if features.ndim != 2 or features.shape[1] != len(self.centre):
@@ -93,6 +98,11 @@ class UndrawnHeads:
     """One a head; they may depend on the records in any way."""
     exact_below: int = 2
     """K of ``bounds.gibbs_around``: above 2 the bound on the divergence looks at all pairs of records."""
+
+    def __init_subclass__(cls) -> None:
+        raise TypeError(
+            "what is proved of a law is proved of its own methods: it has no subclasses"
+        )
 
     def __post_init__(self) -> None:
         dim, heads = len(self.law.centre) + 1, 1 if self.law.classes == 2 else self.law.classes

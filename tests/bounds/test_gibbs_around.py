@@ -173,3 +173,7 @@ ROWS, HEAD = np.eye(2), Head(np.array([0.0, 1.0]), np.zeros(2), np.eye(2))
 )
 def test_refusals(told, words):
     refused(words, gibbs_around, **({"rows": ROWS, "heads": [HEAD], "tau": 1.0, "normaliser": 2} | told))
+
+
+def test_integrals_that_would_take_hours_are_refused():
+    refused("rows, tau and normaliser must", sigmoid_moments, Margins(np.zeros(1), np.full(1, 1e6), 0.0), 2)

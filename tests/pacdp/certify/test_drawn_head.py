@@ -4,6 +4,7 @@ import functools
 from dataclasses import replace
 
 import numpy as np
+import pytest
 import torch
 from numpy.random import default_rng
 from scipy.stats import binom, chi2, kstest
@@ -14,6 +15,7 @@ from pacdp import HeldOut, certify
 from pacdp.certify import BoundSet
 from pacdp.certify.drawn_head import DRAWN, draw_price
 from pacdp.features import GibbsHead, anchored_head
+from pacdp.features.ridge_head import RidgeHeads, UndrawnHeads
 from tests.marks import near, parametrize, refusal
 from tests.pacdp.draws import randn
 
@@ -120,3 +122,9 @@ def test_numbers_that_doubles_cannot_price_are_refused():
         replace(head(), tau=1e-165)
     with refusal("raise ridge"):
         replace(head(), metric=torch.tensor([1.0, 1.0, 1e-12]).double().diag()).draw(ROWS, LABELS)
+
+
+@parametrize("law", [GibbsHead, RidgeHeads, UndrawnHeads])
+def test_no_law_has_methods_of_a_strangers(law):
+    with pytest.raises(TypeError, match="no subclasses"):
+        type("Lucky", (law,), {})
