@@ -354,7 +354,7 @@ def _nodes(largest: float) -> tuple[float, Array, float]:
     count = math.ceil(_ENDS / step)
     if count > _MOST_NODES:
         raise ValueError(
-            f"rows, tau and normaliser must give margins a deviation far below {largest:.3g}: the integral over it would "
+            f"rows, tau and normaliser must give margins a deviation far below {largest:.3g}: the integral would "
             "take hours. Scale the rows, or take a higher temperature."
         )
     return step, step * np.arange(-count, count + 1, dtype=np.float64), width
