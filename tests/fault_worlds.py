@@ -103,7 +103,7 @@ class Tally:
 def given(words, place):
     """Give the command in this process, in which there is one study."""
     sys.modules["experiments.papers.tiny"] = tiny_study
-    registry.PAPERS, registry.OURS, page.TEN, page.HEADLINES = ("tiny",), (), (), ()
+    registry._MODULES, page.TEN, page.HEADLINES = ["papers.tiny"], (), ()
     registry.sections.cache_clear()
     registry.studies.cache_clear()
     main([word.replace("@", str(place)) for word in words])

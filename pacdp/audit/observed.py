@@ -25,6 +25,9 @@ from pacdp.step.mechanism import Mechanism
 from pacdp.step.noise import Randomness, SeededRandomness, SystemRandomness
 from pacdp.store.reservation import NoLedger, Reservation, Stretch
 
+_ALONE: dict[str, Any] = {"snapshots": 0, "pre_noise": 0.0}
+"""What is left out of an algorithm that is watched."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
@@ -56,7 +59,7 @@ class Subject:
     def lasting(self, steps: int) -> "Subject":
         """The same for so many steps, without a budget, snapshots or noise before clipping."""
         own = {one.name for one in fields(self.algorithm)}
-        changes = {name: 0 for name in ("snapshots", "pre_noise") if name in own}
+        changes = {name: value for name, value in _ALONE.items() if name in own}
         return replace(self, algorithm=replace(self.algorithm, **changes)).with_mechanism(
             steps=steps, budget=None
         )

@@ -223,7 +223,7 @@ def test_losses_that_are_not_convex_break_the_price_by_gradients():
         (RANGE, {"beta": math.nan}, "beta must"),
         (LOSSES, {"losses": [5.0]}, "largest must be at least"),
         (LOSSES, {"losses": [1.0], "normaliser": 5}, "orders must be below"),
-        (LOSSES, {"losses": [[1.0]]}, "one for each record"),
+        (LOSSES, {"losses": [[1.0]]}, "flatten it"),
         (LOSSES, {"losses": [math.nan]}, "finite numbers"),
         (CONVEX, {"squared_gradients": [-1.0]}, "squared_gradients must be numbers"),
         (CONVEX, {"strong_convexity": 0.0}, "strong_convexity must be positive"),

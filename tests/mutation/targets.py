@@ -25,6 +25,7 @@ TARGETS = {
     "divergence": "test_divergence.py test_triangular_gaussian.py test_catalogue.py",
     "exchangeability": "test_exchangeability.py",
     "gibbs": "test_gibbs_estimates.py test_gibbs_posterior.py",
+    "gibbs_around": "test_gibbs_around.py",
     "gibbs_draws": "test_gibbs_draws.py",
     "gibbs_posterior": f"test_gibbs_posterior.py {_COSTS}",
     "hypotheses": "test_certificate.py test_combine.py test_people.py test_faults_monte_carlo.py test_noisy_sums.py",

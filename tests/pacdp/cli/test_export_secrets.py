@@ -12,7 +12,7 @@ from report_pages import changed, write
 from tiny_runs import RUNTIME, counted_run, tiny_private
 
 from pacdp import load_checkpoint
-from pacdp.certify import networks, reading
+from pacdp.certify import reading
 from pacdp.cli.exporting import export_run
 from pacdp.cli.private.algorithms import Public, network, noise
 from pacdp.cli.private.certify import released
@@ -121,14 +121,14 @@ def test_that_search_finds_each_of_these_where_it_is(exported, tmp_path):
 
 def test_other_counts_behind_the_same_numbers_leave_the_same_folder(exported, tmp_path, monkeypatch):
     """The data enter through what was released alone: with other errors beneath it, every byte is the same."""
-    made, whole = Path(copytree(exported, tmp_path / "made")), networks.judged
+    made, whole = Path(copytree(exported, tmp_path / "made")), reading.Reading.judged
 
     def all_wrong(*arguments, **more):
         found = whole(*arguments, **more)["bound"]
         answers = replace(found.answers, predicted=np.full_like(found.answers.predicted, -1))
-        return {"bound": replace(found, answers=answers)}
+        return {"bound": replace(found, models={found.of: answers})}
 
-    monkeypatch.setattr(networks, "judged", all_wrong)
+    monkeypatch.setattr(reading.Reading, "judged", all_wrong)
     export_run(made / "run", made / "again", RUNTIME)
     assert exported_bytes(made / "again") == exported_bytes(made / "out")
 
