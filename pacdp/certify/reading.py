@@ -271,12 +271,13 @@ class Reading:
             if settled is None:  # made-up numbers first
                 shape = self._judged(_tried(batch.at(slice(1)), 1).at([-1])).shape[1:]
                 settled = Unwritten(network)
-            if batch.n > tried or given != forms:
-                size = max(MOST, batch.n)
+            new = batch.n > tried or given != forms
+            if new:  # layers that repeat themselves may still take a batch of one size for one example
+                size = MOST if repeats else max(MOST, batch.n)
                 require_own_outputs(rows_of(_tried(batch, size)), size=size, least=least)
-                tried, forms = size, given
+                tried, forms = max(MOST, batch.n), given
             found = self._judged(batch, shape)
-            if not repeats:
+            if new or not repeats:
                 require_alone(_real(found), rows_of(batch), least=least)
             yield batch, found.cpu()
         if settled is not None:
