@@ -321,8 +321,7 @@ def wrong_classes(laws: Sequence[Margins], labels: NDArray[np.int64]) -> float:
     own, wide = centres[labels, places], spreads[labels, places]
     ratios = np.sum((wide / spreads) ** 2, axis=0)  # that of the label is the 1 of the density
     width = math.sqrt(_DEPTH / (2.0 * min(float(ratios.max()), _MOST)))
-    step = _rounded_down(2.0 * math.pi * width / _DEPTH)
-    nodes = step * np.arange(-math.ceil(_ENDS / step), math.ceil(_ENDS / step) + 1)
+    step, nodes = _trapezoid(width)
     right = np.zeros(len(labels))
     for node in nodes:
         logs = np.zeros(len(labels))
@@ -350,18 +349,24 @@ def _hermite(nodes: Array, order: int) -> Array:
 def _nodes(largest: float) -> tuple[float, Array, float]:
     """Step and nodes of the trapezoid rule, and half the width of the strip, for spreads up to ``largest``."""
     width = min(2.5, 0.5 * math.pi / max(largest, 1e-6) * (1.0 - 1e-9))
-    step = _rounded_down(2.0 * math.pi * width / _DEPTH)
-    count = math.ceil(_ENDS / step)
-    if count > _MOST_NODES:
+    if _ENDS / _step(width) > _MOST_NODES:
         raise ValueError(
             f"rows, tau and normaliser must give margins a deviation far below {largest:.3g}: the integral would "
             "take hours. Scale the rows, or take a higher temperature."
         )
-    return step, step * np.arange(-count, count + 1, dtype=np.float64), width
+    return *_trapezoid(width), width
 
 
-def _rounded_down(step: float) -> float:
+def _trapezoid(width: float) -> tuple[float, Array]:
+    """Step and nodes for a strip of twice this width."""
+    step = _step(width)
+    count = math.ceil(_ENDS / step)
+    return step, step * np.arange(-count, count + 1, dtype=np.float64)
+
+
+def _step(width: float) -> float:
     """A step with few digits, of which whole multiples are exact."""
+    step = 2.0 * math.pi * width / _DEPTH
     scale = 2.0 ** (12 - math.frexp(step)[1])
     return math.floor(step * scale) / scale
 

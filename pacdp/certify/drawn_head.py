@@ -40,6 +40,24 @@ _KNOWN = (
 """What is known of a draw that was made here."""
 
 
+PRIOR = declared("prior saw none of these rows", "the caller")
+
+
+def require_examples(source: Source | None, data: BoundSet, classes: int, *, needs: str) -> None:
+    """Refuse what no head of a Gibbs law can be certified on; ``needs`` says which prior it takes.
+
+    Raises:
+        ValueError: another prior than rows that fixed the law, people, or labels that are no classes of the head.
+    """
+    if not isinstance(source, DataFree | HeldOut):
+        raise ValueError(needs)
+    if data.unit == "person":
+        raise ValueError(
+            "the Gibbs law has one potential for each example: give data without people"
+        )
+    require_labels(data.labels, classes)
+
+
 def draw_price(draw: HeadDraw, tau: float) -> GibbsGradients:
     """The price of a head that was drawn, by the gradients of all records where it lies."""
     return gibbs_gradients(
@@ -60,15 +78,10 @@ def assess(
     device: Device,
 ) -> Report:
     """The drawn head's certificate, and beside it the anchor's count on the same records, which are new to it."""
-    if not isinstance(source, DataFree | HeldOut):
-        raise ValueError(
-            "a GibbsHead needs prior=HeldOut(rows=...), the rows of its anchor, or DataFree for one made without any"
-        )
-    if data.unit == "person":
-        raise ValueError(
-            "a GibbsHead is drawn with one potential for each example: give data without people"
-        )
-    require_labels(data.labels, len(law.anchor))
+    require_examples(
+        source, data, len(law.anchor),
+        needs="a GibbsHead needs prior=HeldOut(rows=...), the rows of its anchor, or DataFree for one made without any",
+    )  # fmt: skip
     draw = law.draw(data.inputs, data.labels)
     price = draw_price(draw, law.tau)
     return Report.of(
@@ -102,7 +115,7 @@ def _findings(
     yield from (one.measured(on) for sets in (drawn, anchor) for on, one in sets.items())
     how: dict[str, Any] = {"of": DRAWN, "measures": data.risk(), "failure_prob": failure_prob}
     made = released_certificate(drawn["bound"].error, n=data.n, price=price, **how)
-    yield made.resting_on(declared("prior saw none of these rows", "the caller"))
+    yield made.resting_on(PRIOR)
     if test is not None:
         yield from fresh_certificates(drawn["test"], failure_prob=failure_prob)
     yield fresh_certificates(anchor["bound"], failure_prob=failure_prob, name="prior_mean")[0]

@@ -272,7 +272,9 @@ class Reading:
                 shape = self._judged(_tried(batch.at(slice(1)), 1).at([-1])).shape[1:]
                 settled = Unwritten(network)
             new = batch.n > tried or given != forms
-            if new:  # layers that repeat themselves may still take a batch of one size for one example
+            if (
+                new
+            ):  # layers that repeat themselves may still take a batch of one size for one example
                 size = MOST if repeats else max(MOST, batch.n)
                 require_own_outputs(rows_of(_tried(batch, size)), size=size, least=least)
                 tried, forms = max(MOST, batch.n), given

@@ -12,10 +12,10 @@ from torch import Tensor
 import bounds
 from bounds.gibbs_around import Head, gibbs_around, margins, wrong_classes, wrong_signs
 from bounds.hypotheses import declared, proved
-from pacdp.certify.drawn_head import digest
-from pacdp.certify.examples import BoundSet, Device, require_labels
+from pacdp.certify.drawn_head import PRIOR, digest, require_examples
+from pacdp.certify.examples import BoundSet, Device
 from pacdp.certify.networks import fresh_certificates
-from pacdp.certify.priors import DataFree, HeldOut, Source
+from pacdp.certify.priors import Source
 from pacdp.certify.reading import Network, Reading
 from pacdp.features.ridge_head import UndrawnHeads
 from pacdp.predictions.bounding import about
@@ -43,15 +43,10 @@ def assess(
 ) -> Report:
     """The certificate of fresh weights for every prediction, and beside it the network at the mean weights."""
     heads, of = law.law, "randomised"
-    if not isinstance(source, DataFree | HeldOut):
-        raise ValueError(
-            "heads around a Gibbs law need prior=HeldOut(rows=...), the rows that fixed the coordinates, or DataFree"
-        )
-    if data.unit == "person":
-        raise ValueError(
-            "the Gibbs law has one potential for each example: give data without people"
-        )
-    require_labels(data.labels, heads.classes)
+    require_examples(
+        source, data, heads.classes,
+        needs="heads around a Gibbs law need prior=HeldOut(rows=...), the rows that fixed the coordinates, or DataFree",
+    )  # fmt: skip
     rows, targets = heads.rows(data.inputs), heads.targets(data.labels)
     price = gibbs_around(
         rows=rows, heads=[Head(own, *one) for own, one in zip(targets, law.around, strict=True)], tau=heads.tau,
@@ -61,7 +56,7 @@ def assess(
     single = len(laws) == 1
     risk = wrong_signs(laws[0], targets[0]) if single else wrong_classes(laws, data.labels.numpy())
     made = bounds.maurer(risk=risk, kl_nats=0.0, n=data.n, failure_prob=failure_prob, price=price)
-    made = made.resting_on(declared("prior saw none of these rows", "the caller"))
+    made = made.resting_on(PRIOR)
     network = Network(network=_at_the_means(law), of="mean weights")
     sets = Reading(law=network, device=device).judged(data, test)
     measured = [

@@ -34,6 +34,18 @@ _MOST = 2.0**22
 """Of the trace of A + R over the least eigenvalue of R."""
 
 
+class Sealed:
+    """A law whose hypotheses are proved of its own methods, so that it has no subclasses."""
+
+    __slots__ = ()
+
+    def __init_subclass__(cls) -> None:
+        if cls.__bases__ != (Sealed,):
+            raise TypeError(
+                "what is proved of a law is proved of its own methods: it has no subclasses"
+            )
+
+
 class HeadDraw(NamedTuple):
     """What was drawn, and what each record pays for it."""
 
@@ -46,7 +58,7 @@ class HeadDraw(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GibbsHead:
+class GibbsHead(Sealed):
     """The law that a head is drawn from; no number here may depend on the records that it is drawn with."""
 
     anchor: Float64[Tensor, "classes dim"]
@@ -61,11 +73,6 @@ class GibbsHead:
     """Of the one draw. Trying several seeds is a choice that has to be paid for."""
     features: str
     """Where the features come from."""
-
-    def __init_subclass__(cls) -> None:
-        raise TypeError(
-            "what is proved of a law is proved of its own methods: it has no subclasses"
-        )
 
     def __post_init__(self) -> None:
         dim = self.anchor.shape[-1]

@@ -19,13 +19,14 @@ from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
 from bounds.gibbs_around import Array, margins, sigmoid_moments
+from pacdp.features.gibbs_head import Sealed
 
 _STEPS, _ROUNDS = 12, 3
 _SMALL = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RidgeHeads:
+class RidgeHeads(Sealed):
     """The law; no number here may depend on the records that it is conditioned on."""
 
     centre: Float64[Tensor, " dim"]
@@ -39,11 +40,6 @@ class RidgeHeads:
     """Two classes have one head, more have one each."""
     features: str
     """Where the features come from."""
-
-    def __init_subclass__(cls) -> None:
-        raise TypeError(
-            "what is proved of a law is proved of its own methods: it has no subclasses"
-        )
 
     def rows(self, features: Float[Tensor, "n dim"]) -> Array:
         """z for each record, in double precision; where a record's coordinates are rounded, they are those."""
@@ -90,7 +86,7 @@ class Normal(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class UndrawnHeads:
+class UndrawnHeads(Sealed):
     """Independent Gaussians over the weights of the heads, around the Gibbs law of the records."""
 
     law: RidgeHeads
@@ -98,11 +94,6 @@ class UndrawnHeads:
     """One a head; they may depend on the records in any way."""
     exact_below: int = 2
     """K of ``bounds.gibbs_around``: above 2 the bound on the divergence looks at all pairs of records."""
-
-    def __init_subclass__(cls) -> None:
-        raise TypeError(
-            "what is proved of a law is proved of its own methods: it has no subclasses"
-        )
 
     def __post_init__(self) -> None:
         dim, heads = len(self.law.centre) + 1, 1 if self.law.classes == 2 else self.law.classes
