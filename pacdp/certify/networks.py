@@ -5,7 +5,7 @@ By another network: R(f) ≤ R(h) + P(f ≠ h) ("Untouched networks" in docs/gua
 labelled record, h is the network that is certified on them, and examples that neither saw say how often they differ.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -21,13 +21,13 @@ from pacdp.certify.batches import bound_set
 from pacdp.certify.evidence import Settings, rows_of, summaries
 from pacdp.certify.examples import BoundSet, Device, Unit
 from pacdp.certify.outputs import classes_of, error_share
-from pacdp.certify.priors import Private
+from pacdp.certify.priors import Private, Source
 from pacdp.certify.reading import Function, Network, Reading, Seen
 from pacdp.certify.released_counts import ReleasedErrors, sum_of_rates
 from pacdp.data.errors import DataError
 from pacdp.data.row_checks import require_plain
 from pacdp.data.rows import Rows
-from pacdp.losses import in_error
+from pacdp.losses import Loss, in_error
 from pacdp.predictions.bounding import about, clopper_pearson
 from pacdp.predictions.report import Measured, Refusal, Report
 from pacdp.stochastic import MonteCarloRisk
@@ -44,39 +44,81 @@ Release = Callable[[float, int, Unit], ReleasedErrors]
 """Releases the errors (the sum of people's rates) and the number of records, with noise that a ledger counts."""
 
 
-def released(
-    law: Network,
-    source: Private,
-    release: Release | None,
-    *,
-    data: BoundSet,
-    test: BoundSet | None,
-    failure_prob: float,
-    device: Device,
-) -> Report:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Question:
+    """What is certified, on which examples: all that a route is told.
+
+    Attributes: the arguments of :func:`pacdp.certify` of the same names, and
+
+        law: what is certified.
+        data: the examples that the bound rests on.
+        test: those of the test set.
+        given: both as they were given; of a chain an Objective each.
+        source: where the prior, or the network, came from.
+        failure_prob: of each certificate, divided by the number of settings.
+    """
+
+    law: Any
+    data: BoundSet
+    test: BoundSet | None = None
+    given: tuple[Any, Any] = (None, None)
+    prior: Any = None
+    source: Source | None = None
+    network: Any = None
+    failure_prob: float = 0.05
+    monte_carlo: Any = None
+    gibbs: Any = None
+    losses: Sequence[Loss] = ()
+    formulas: Sequence[Callable[..., bounds.Certificate]] = ()
+    seed: int = 0
+    device: Device = "cpu"
+    progress: Callable[[int, int], None] | None = None
+    release: Release | None = None
+
+    def judged(self, network: Function, of: str) -> dict[str, Seen]:
+        """What a network did on the bound's examples, "bound", and, where there is one, on the test set, "test"."""
+        law = Network(network=network, of=of)
+        return Reading(law=law, device=self.device).judged(self.data, self.test)
+
+    def on_both(self, sets: Mapping[str, Seen]) -> Iterator[Finding]:
+        """The errors of a network on both sets, and what the test set certifies of it."""
+        yield from (one.measured(on) for on, one in sets.items())
+        if "test" in sets:
+            yield from fresh_certificates(sets["test"], failure_prob=self.failure_prob)
+
+    def report(self, route: str, findings: Iterable[Finding], **known: Any) -> Report:
+        """What was found, under the name of a route."""
+        told = {"route": route, "failure_prob": self.failure_prob, **known}
+        return Report.of(findings, self.data, **told)
+
+
+def released(asked: Question) -> Report:
     """Everything that applies to a network as it is, which was released privately.
 
     With ``release`` its certificate is made from counts that are released here, with noise.
     """
-    sets = Reading(law=law, device=device).judged(data, test)
+    source, data = asked.source, asked.data
+    if not isinstance(source, Private):
+        raise ValueError("a Network beside a promise of privacy needs prior=Private(...)")
+    sets = Reading(law=asked.law, device=asked.device).judged(data, asked.test)
     seen = sets["bound"]
-    how: dict[str, Any] = {"of": law.of, "measures": data.risk(), "failure_prob": failure_prob}
-    report: dict[str, Any] = {"route": "released", "failure_prob": failure_prob}
-    if release is not None:
-        counts = release(sum_of_rates(seen.wrong, data.people), data.units, data.unit)
+    how: dict[str, Any] = {
+        "of": asked.law.of,
+        "measures": data.risk(),
+        "failure_prob": asked.failure_prob,
+    }
+    if asked.release is not None:
+        counts = asked.release(sum_of_rates(seen.wrong, data.people), data.units, data.unit)
         made = noisy_certificate(counts, privacy=source.privacy, **how)
         n = 1 if isinstance(made, Refusal) else int(made.inputs["n"])
-        found = Report.of([made], data, **report)
+        found = asked.report("released", [made])
         return replace(found, n=n, examples=n if data.people is None else None)
     made = [
         released_certificate(seen.error, n=data.units, price=price, **how)
         for price in (source.sums, source.price)
         if price is not None
     ]
-    findings: list[Finding] = [one.measured(on) for on, one in sets.items()]
-    if test is not None:
-        made += fresh_certificates(sets["test"], failure_prob=failure_prob)
-    return Report.of([*findings, *made], data, **report)
+    return asked.report("released", [*made, *asked.on_both(sets)])
 
 
 def noisy_certificate(
