@@ -89,6 +89,8 @@ class Stop:
         return float(self.rounds[-1]) if self.rounds else float("inf")
 
 
+ANSWERS = ("decision_function", "predict_proba", "predict")
+"""What an estimator may answer by, the most telling first."""
 State = Any
 """What training leaves: tensors by name, or anything else, which a resumed run then makes again from the picks."""
 
@@ -243,11 +245,7 @@ class Estimator:
             found[:, state] = 0.0
             return found
         rows, places = viewed.numpy(), torch.from_numpy(np.asarray(state.classes_, dtype=np.int64))
-        said = next(
-            getattr(state, name)
-            for name in ("decision_function", "predict_proba", "predict")
-            if hasattr(state, name)
-        )
+        said = next(getattr(state, name) for name in ANSWERS if hasattr(state, name))
         values = np.asarray(said(rows), dtype=np.float64)
         if said.__name__ == "predict":
             values = (values[:, None] == state.classes_).astype(np.float64)
