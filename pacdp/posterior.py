@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import torch
@@ -11,9 +11,10 @@ from torch import Tensor, nn
 
 import bounds
 from bounds import _check
+from pacdp.store.record import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Point:
     """One network, used as it is."""
 
@@ -23,7 +24,7 @@ class Point:
         _require_vector(self.weights)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class LocalGibbs:
     """Q ∝ exp(-τ R̂(w')) N(w'; weights, (γτ)⁻¹ I): the Gibbs classifier of Entropy-SG(L)D.
 
@@ -44,7 +45,7 @@ class LocalGibbs:
         return (self.gamma * self.tau) ** -0.5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class GaussianPosterior:
     """Independent Gaussian weights: every number of parameter ``name`` is N(means[name], stds[name]²).
 

@@ -7,7 +7,7 @@ along a cosine; an exponential average of the weights (and of BatchNorm's statis
 import copy
 import math
 from collections.abc import Callable
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, field
 from functools import partial
 from typing import Literal, NamedTuple
 
@@ -19,12 +19,13 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from bounds import _check
 from pacdp.errors import Diverged
+from pacdp.store.record import record
 
 _CELLS = 4
 """Side of the coarse grid of displacements."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Augmentation:
     """How far images are distorted; the defaults leave them as they are. Uniform in ± the given range each."""
 
@@ -100,7 +101,7 @@ class Examples(NamedTuple):
         return n
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class FitSettings:
     """How the prior's mean is trained."""
 

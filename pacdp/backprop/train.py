@@ -18,7 +18,6 @@ are fixed: they have no coordinates.
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import torch
@@ -34,6 +33,7 @@ from pacdp.losses import Loss
 from pacdp.models import require_evaluation
 from pacdp.posterior import GaussianPosterior
 from pacdp.stochastic.law import require_law_of
+from pacdp.store.record import record
 
 _LEAST_RISK = 1e-9
 """Where the derivative of kl⁻¹ by the risk, infinite at 0, is taken instead."""
@@ -66,7 +66,7 @@ Spread = Literal["layer", "diagonal"]
 """Which weights share one ratio of standard deviations: those of a parameter, or none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Coordinates:
     """A posterior near ``prior``, as leaves for an optimiser."""
 
@@ -152,7 +152,7 @@ class Coordinates:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class PosteriorSettings:
     """How a posterior is trained."""
 

@@ -18,6 +18,7 @@ from pacdp.problem import Problem
 from pacdp.step.planned_steps import Plan, charged_steps
 from pacdp.store.canonical import described, digest
 from pacdp.store.checkpoint import Checkpoint, save_checkpoint
+from pacdp.store.record import Values
 
 _SETTINGS: dict[str, type[Settings]] = {kind.__name__: kind for kind in KINDS}
 
@@ -97,7 +98,7 @@ def require_data(path: Path | str, checkpoint: Checkpoint, train: Dataset, test:
             )
 
 
-def interval(loss: Loss) -> dict[str, Any]:
+def interval(loss: Loss) -> Values:
     """What a header says of the loss."""
     return {"name": loss.name, "low": loss.low, "high": loss.high, "oscillation": loss.oscillation}
 

@@ -19,7 +19,7 @@ This is the Gibbs distribution at inverse temperature n epsilon / 2 per unit of 
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +35,7 @@ from pacdp.certify.priors import Private
 from pacdp.certify.reading import Network, Reading
 from pacdp.predictions.bounding import about, clopper_pearson
 from pacdp.predictions.report import Measured, Report
+from pacdp.store.record import record
 
 Weights = Float64[np.ndarray, " networks"]
 Counts = Int64[np.ndarray, " networks"]
@@ -48,7 +49,7 @@ _CHOSEN = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Finite:
     """Finitely many networks, in eval mode, that saw none of the bound's examples.
 

@@ -8,7 +8,7 @@ import functools
 import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,7 @@ from pacdp.predictions.bounding import about, clopper_pearson
 from pacdp.predictions.report import Measured, Refusal, Report
 from pacdp.stochastic import MonteCarloRisk, mean_risks
 from pacdp.stochastic.law import require_law_of
+from pacdp.store.record import Values, record
 
 Formula = Callable[..., bounds.Certificate]
 MONTE_CARLO, PAC_STEP = "Monte Carlo", "PAC step"
@@ -41,7 +42,7 @@ _ONE_DRAW = 0x6F6E65  # key of the one draw among all uses of a seed
 _KNOWN = {"zero-one": ("randomised", "0-1 risk"), "brier": ("half_brier", "half the Brier risk")}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class MonteCarlo:
     """How the posterior's empirical risk is sampled.
 
@@ -97,7 +98,7 @@ def _network(
     return AtWeights(asked.network, {**law.buffers, **(weights or law.means)})
 
 
-def _bound_at(asked: Question) -> dict[str, Any]:
+def _bound_at(asked: Question) -> Values:
     """What every bound on the bound's examples takes."""
     return {"n": asked.data.units, "price": asked.prior.source.price}
 
@@ -196,7 +197,7 @@ def prior_mean(asked: Question) -> Iterator[Finding]:
     if not isinstance(asked.prior.source, Private | NoisySum) and not asked.prior.choice_nats:
         sets = asked.judged(_network(asked, asked.prior.law), "prior mean")
         yield from (one.measured(on) for on, one in sets.items())
-        how: dict[str, Any] = {"failure_prob": asked.failure_prob, "name": "prior_mean"}
+        how: Values = {"failure_prob": asked.failure_prob, "name": "prior_mean"}
         yield fresh_certificates(sets["bound"], **how)[0]
 
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 import bounds
-from bounds.hypotheses import Hypothesis, declared, proved
+from bounds.hypotheses import declared, proved
 from bounds.prices import Accounted, Price
 from pacdp.certify.batches import bound_set
 from pacdp.certify.evidence import Settings, rows_of, summaries
@@ -26,12 +26,12 @@ from pacdp.certify.reading import Function, Network, Reading, Seen
 from pacdp.certify.released_counts import ReleasedErrors, sum_of_rates
 from pacdp.data.errors import DataError
 from pacdp.data.row_checks import require_plain
-from pacdp.data.rows import Rows
 from pacdp.losses import Loss, in_error
 from pacdp.predictions.bounding import about, clopper_pearson
 from pacdp.predictions.report import Measured, Refusal, Report
 from pacdp.stochastic import MonteCarloRisk
 from pacdp.stochastic.risk import at_or_above
+from pacdp.store.record import Values, record
 from pacdp.trials.buffers import Holdings
 
 _FOR_PEOPLE = (bounds.new_person_betting, bounds.new_person_kl)
@@ -102,7 +102,7 @@ def released(asked: Question) -> Report:
         raise ValueError("a Network beside a promise of privacy needs prior=Private(...)")
     sets = Reading(law=asked.law, device=asked.device).judged(data, asked.test)
     seen = sets["bound"]
-    how: dict[str, Any] = {
+    how: Values = {
         "of": asked.law.of,
         "measures": data.risk(),
         "failure_prob": asked.failure_prob,
@@ -189,7 +189,7 @@ def released_certificate(
 
     Formal guarantee: as for :func:`bounds.kl_chernoff`, or :func:`bounds.maurer` at no divergence.
     """
-    at: dict[str, Any] = {"risk": risk, "n": n, "failure_prob": failure_prob, "price": price}
+    at: Values = {"risk": risk, "n": n, "failure_prob": failure_prob, "price": price}
     made = bounds.maurer(kl_nats=0.0, **at) if price.measured else bounds.kl_chernoff(**at)
     return about(made, of=of, measures=measures)
 
@@ -197,7 +197,7 @@ def released_certificate(
 SEEN = "neither network saw the unlabelled rows"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record(eq=False)
 class Surrogate:
     """A network with a certificate, by which another one is certified.
 
@@ -259,7 +259,17 @@ def disagreement(
         )
     saw = {name: rows_of(one, f"saw[{name!r}]") for name, one in surrogate.saw.items()}
     known = saw if seen is None else {**saw, "the network's rows": rows_of(seen, "seen")}
-    fresh = _unseen(found.rows, known, seen is not None)
+    require_plain(found.rows, name="the unlabelled rows")
+    for name, one in known.items():
+        if shared := found.rows.shared_inputs(one):
+            raise DataError(
+                f"{shared} of the unlabelled rows are among {name}: give rows that were set aside by their place, "
+                "because networks that learnt from a row agree there more often than on new ones."
+            )
+    by = f"row hashes show that they are not among {', '.join(known)}"
+    unseen = (
+        declared(SEEN, f"the caller, for the network; {by}") if seen is None else proved(SEEN, by)
+    )
     settings.standing(found)
     Holdings(law.network).require_none(
         found.inputs, hashes=found.rows.inputs, whose="the unlabelled"
@@ -268,28 +278,12 @@ def disagreement(
     outputs = (Reading(law=one, device=device).outputs(found.inputs) for one in (law, other))
     k = int(disagreements(*outputs).sum())
     made = bounds.disagreement(surrogate=surrogate.certificate, k=k, n=found.n, failure_prob=own)
-    made = replace(made, of=law.of).resting_on(fresh)
+    made = replace(made, of=law.of).resting_on(unseen)
     differ = Measured(of=law.of, on="bound", loss="differs from the surrogate", mean=error_share(k, found.n),
                       errors=k, n=found.n)  # fmt: skip
     details = {"surrogate_saw": {name: one.summary() for name, one in saw.items()}}
     return Report.of([made, differ], found, route="disagreement", failure_prob=made.failure_prob,
                      rows=summaries(found), details=details, choices={"count": settings.count})  # fmt: skip
-
-
-def _unseen(rows: Rows, known: Mapping[str, Rows], both: bool) -> Hypothesis:
-    """That none of these rows is among the known ones, whatever their labels; DataError where some are."""
-    require_plain(rows, name="the unlabelled rows")
-    for name, one in known.items():
-        if shared := rows.shared_inputs(one):
-            raise DataError(
-                f"{shared} of the unlabelled rows are among {name}: give rows that were set aside by their place, "
-                "because networks that learnt from a row agree there more often than on new ones."
-            )
-    listed = ", ".join(known)
-    if both:
-        return proved(SEEN, f"row hashes show that they are not among {listed}")
-    said = f"the caller, for the network; row hashes show that they are not among {listed}"
-    return declared(SEEN, said)
 
 
 def disagreements(one: Tensor, other: Tensor) -> Any:

@@ -37,6 +37,7 @@ from pacdp.predictions.certify import certified
 from pacdp.predictions.examples import described
 from pacdp.predictions.report import Report
 from pacdp.step.promise import NoPrivacy
+from pacdp.store.record import Values
 from pacdp.trials.buffers import Holdings
 
 Law = GaussianPosterior | LocalGibbs | Point | Network | Finite | GibbsHead | UndrawnHeads
@@ -280,7 +281,7 @@ def _source(prior: From, of_chain: bool) -> Source | None:
     if isinstance(prior, NoPrivacy) and not of_chain:
         raise ValueError(f"no certificate may rest on these examples: {prior.reason}")
     if isinstance(prior, bounds.PrivacyClaim):
-        own: dict[str, Any] = {"noise": NOISE_OF_THE_RUN} if of_chain else {}
+        own: Values = {"noise": NOISE_OF_THE_RUN} if of_chain else {}
         return Private(privacy=prior, **own)
     if isinstance(prior, NoPrivacy):
         return None

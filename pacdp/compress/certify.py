@@ -28,6 +28,7 @@ from pacdp.compress.view import padded
 from pacdp.data import Dataset
 from pacdp.data.rows import Rows
 from pacdp.predictions.report import Measured, Refusal, Report, Reported
+from pacdp.store.record import Values, record
 
 REPLAYED = (
     "whoever wrote the learner; the run on the records that it kept, and on no others, gave the same network, bit for "
@@ -117,7 +118,7 @@ class Ended:
     def report(self, failure_prob: float) -> Report:
         """What the run says of the network that it ended with."""
         data, test, best, rounds = self.data, self.test, self.trace.best, self.trace.rounds
-        common: dict[str, Any] = {
+        common: Values = {
             "route": "compression", "failure_prob": self.settings.share(failure_prob),
             "rows": summaries(data, test, self.start_rows), "choices": {"count": self.settings.count},
         }  # fmt: skip
@@ -147,7 +148,7 @@ class Ended:
         return Report.of(findings, data, details={"compression": told}, **common)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record(eq=False)
 class Compressed(Reported):
     """A learner that was run on records it picked, and what that says of its network.
 

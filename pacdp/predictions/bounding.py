@@ -27,6 +27,7 @@ from bounds.people import PeopleSample
 from pacdp.predictions.answers import Answers
 from pacdp.predictions.columns import Codes, Floats
 from pacdp.predictions.examples import Examples
+from pacdp.store.record import record
 
 BY = "whoever gave these predictions"
 NEW = "new_examples"
@@ -100,7 +101,7 @@ class Part:
         return replace(self, losses=rest, measures=self.otherwise)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Statement:
     """One row of a report: a quantity, what was measured, and what is certified of it.
 

@@ -3,7 +3,7 @@
 import math
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pacdp.predictions import columns
 from pacdp.predictions.answers import Answers, from_probabilities, table_of
 from pacdp.predictions.columns import Coded, Codes, Floats, Losses, Name, require_rows
+from pacdp.store.record import record
 
 _RARE = math.log(1e-6)
 
@@ -175,7 +176,7 @@ class Counted:
         return "" if self.people is None else f" of a new {self.record}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record(eq=False)
 class Examples(Counted):
     """What is certified: n examples and what each model said of them.
 

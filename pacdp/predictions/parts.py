@@ -17,6 +17,7 @@ from pacdp.predictions.answers import Answers
 from pacdp.predictions.bounding import Part
 from pacdp.predictions.columns import Name
 from pacdp.predictions.examples import Examples
+from pacdp.store.record import Values
 
 FAMILIES = ("error", "recall", "precision", "false-alarms", "groups", "differences", "brier", "calibration", "bins",
             "top-k", "losses")  # fmt: skip
@@ -84,7 +85,7 @@ def parts(examples: Examples, families: Sequence[str], sizes: Sequence[int]) -> 
     for family in families:
         for of, said in examples.models.items():
             for rows, part in _questions(examples, of, said, family, sizes):
-                columns: dict[str, Any] = {**about, "losses": part.losses}
+                columns: Values = {**about, "losses": part.losses}
                 if rows is not None:
                     columns = {
                         name: one if one is None else one[rows] for name, one in columns.items()

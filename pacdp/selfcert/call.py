@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -31,9 +31,10 @@ from pacdp.selfcert.plan import (
 )
 from pacdp.selfcert.predictors import Train, is_estimator
 from pacdp.selfcert.routes import CARRY_OUT, SelfCertifySettings, Task, Tried, reason_against
+from pacdp.store.record import Values, record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record(eq=False)
 class SelfCertified(Reported):
     """A predictor that comes with a certificate, the smallest of those that were tried.
 
@@ -236,7 +237,7 @@ def _tried(task: Task, job: str, route: str, *, failure_prob: float, alone: bool
     return replace(one, name=job, route=route, certificate=one.certificate.resting_on(_FIXED))
 
 
-def _models(model: Any, train: Train | None) -> dict[str, Any]:
+def _models(model: Any, train: Train | None) -> Values:
     """Models by name, each of a kind that can be trained."""
     if isinstance(model, Mapping):
         named = {str(name): one for name, one in model.items()}

@@ -1,7 +1,6 @@
 """The examples that a predictor is trained and certified on: split by places, without a look at any label."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,9 +10,10 @@ from pacdp.data import DataError, Dataset
 from pacdp.data.hashing import table_hashes
 from pacdp.predictions import columns
 from pacdp.predictions.examples import Counted
+from pacdp.store.record import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record(eq=False)
 class Given(Counted):
     """Examples, repeats among them.
 

@@ -41,13 +41,14 @@ from pacdp.selfcert.predictors import (
     tensor,
     trained,
 )
+from pacdp.store.record import Values, record
 from pacdp.trials import own_answers
 from pacdp.trials.buffers import Holdings
 
 _LEAST_STEPS = 2000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record(eq=False)
 class Tried:
     """What a route came to.
 
@@ -73,13 +74,13 @@ class Tried:
         """The records that the certificate rests on."""
         return int(self.certificate.inputs["n"]) if self.certificate else 0
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Values:
         """JSON values: everything but predictor and certificate."""
         names = ("name", "route", "error", "train", "bound", "reason")
         return {name: getattr(self, name) for name in names}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class SelfCertifySettings:
     """How networks are trained and routes carried out; whatever is here is fixed before any example is seen.
 
