@@ -145,7 +145,7 @@ def released_errors(
         raise ValueError(
             f"errors must be a multiple of 1/{_GRID}, got {errors}: take them from sum_of_rates"
         )
-    stds = {"std_errors": float(std_errors), "std_n": float(std_n)}
+    stds: Values = {"std_errors": float(std_errors), "std_n": float(std_n)}
     made = ReleasedErrors(errors=0.0, n=0.0, unit=unit, **stds)
     granted = ledger.reserve(
         Stretch(run=run, algorithm="counts", unit=unit, first=1, last=2, event=made.event, stream=stream, label=label,

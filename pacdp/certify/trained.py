@@ -313,10 +313,11 @@ def load_trained(
     state = chain_state(checkpoint, settings, objective.layout, device)
     return Trained(checkpoint=checkpoint, problem=problem, settings=settings, objective=objective, test=held_out,
                    weights=state.weights[0], state=state, keys=keys, plan=plan,
-                   records=_records(train, settings))  # fmt: skip
+                   records=records_of(train, settings))  # fmt: skip
 
 
-def _records(data: Dataset, settings: Settings) -> bounds.Hypothesis | None:
+def records_of(data: Dataset, settings: Settings) -> bounds.Hypothesis | None:
+    """That a chain which kept no norms of people counts their examples as if they were independent."""
     if data.people is None or settings.keep_norms:
         return None
     by = f"{data.name} says whose its examples are, and a chain's certificates count examples, not {data.unit}s"
