@@ -6,7 +6,7 @@ labelled record, h is the network that is certified on them, and examples that n
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -20,13 +20,13 @@ from bounds.prices import Accounted, Price
 from pacdp.certify.batches import bound_set
 from pacdp.certify.evidence import Settings, rows_of, summaries
 from pacdp.certify.examples import BoundSet, Device, Unit
-from pacdp.certify.outputs import classes_of, error_share
-from pacdp.certify.priors import Private, Source
+from pacdp.certify.outputs import answers_of, classes_of, error_share
+from pacdp.certify.priors import Source
 from pacdp.certify.reading import Function, Network, Reading, Seen
 from pacdp.certify.released_counts import ReleasedErrors, sum_of_rates
 from pacdp.data.errors import DataError
 from pacdp.data.row_checks import require_plain
-from pacdp.losses import Loss, in_error
+from pacdp.losses import Loss
 from pacdp.predictions.bounding import about, clopper_pearson
 from pacdp.predictions.report import Measured, Refusal, Report
 from pacdp.stochastic import MonteCarloRisk
@@ -44,7 +44,7 @@ Release = Callable[[float, int, Unit], ReleasedErrors]
 """Releases the errors (the sum of people's rates) and the number of records, with noise that a ledger counts."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@record(eq=False)
 class Question:
     """What is certified, on which examples: all that a route is told.
 
@@ -97,9 +97,8 @@ def released(asked: Question) -> Report:
 
     With ``release`` its certificate is made from counts that are released here, with noise.
     """
-    source, data = asked.source, asked.data
-    if not isinstance(source, Private):
-        raise ValueError("a Network beside a promise of privacy needs prior=Private(...)")
+    source: Any = asked.source  # Private, by which a network comes here
+    data = asked.data
     sets = Reading(law=asked.law, device=asked.device).judged(data, asked.test)
     seen = sets["bound"]
     how: Values = {
@@ -297,6 +296,6 @@ def disagreements(one: Tensor, other: Tensor) -> Any:
         raise ValueError(
             f"expected networks of the same classes, got {counts[0]} and {counts[1]} of the surrogate"
         )
-    flat = other.ndim == 1 or other.shape[1] == 1
-    answers = (other.reshape(-1) > 0).long() if flat else other.argmax(dim=1)
-    return (in_error(one, answers) | in_error(other, answers)).numpy()
+    labels = torch.zeros(len(one), dtype=torch.int64)
+    first, second = (answers_of(each, labels).predicted for each in (one, other))
+    return np.asarray((first != second) | (first == -1))
