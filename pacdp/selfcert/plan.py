@@ -204,27 +204,26 @@ def _planned(
 ) -> PlannedRoute:
     """One line of the plan, at the number of errors that is expected."""
     at: Values = {"n": bound, "failure_prob": failure_prob}
-    least: float | None = None
 
     def share(of: float) -> int:
         return min(bound, math.ceil(of * bound - 1e-9))
 
     errors = share(error)
     if route == HELD_OUT:
-        value = bounds.clopper_pearson_upper(errors, bound, failure_prob)
+        value = least = bounds.clopper_pearson_upper(errors, bound, failure_prob)
     elif route == COMPRESSION:
         value, least = (bounds.compression(k=k, **at).value for k in (share(how["kept"]), 0))
     else:
-        price = bounds.Independent()
-        least = bounds.maurer(risk=errors / bound, kl_nats=0.0, **at).value
+        price, risk = bounds.Independent(), errors / bound
+        least = bounds.maurer(risk=risk, kl_nats=0.0, **at).value
         if route == NOISY:
             price = bounds.RealisedSum(contributions=how["contributions"], records=bound)
         nats = how.get("kl_nats", 0.0)
-        value = bounds.maurer(risk=errors / bound, kl_nats=nats, price=price, **at).value
+        value = bounds.maurer(risk=risk, kl_nats=nats, price=price, **at).value
     named = "all records" if route in (COMPRESSION, NOISY) else ""
     return PlannedRoute(
         route=route, split=named, train=train, bound=bound, expected_error=error, value=float(value),
-        at_price_zero=float(value if least is None else least),
+        at_price_zero=float(least),
     )  # fmt: skip
 
 
