@@ -175,7 +175,9 @@ def plan_routes(
     found.append(_planned(COMPRESSION, n, n, expected_error, failure_prob, kept=kept))
     noisy = min(1.0, 1.5 * expected_error)
     found.append(_planned(NOISY, n, n, noisy, failure_prob, contributions=price_share * n))
-    needed = None if target is None else _fewest(lambda size: _reaches(count, size, target))
+    needed = None
+    if target is not None:
+        needed = _fewest(lambda n: any(count(m, n).value <= target for m in _sizes(n)[::5]))
     kl_said = (
         "0.001 n/m nats for each record of the bound" if kl_nats is None else f"{kl_nats:g} nats"
     )
@@ -268,10 +270,6 @@ def best_train_size(*, n: int, expected_error: float, failure_prob: float) -> in
         raise ValueError(f"n must be at least 2 to be split, got {n}: gather more")
     plan = plan_routes(n=n, expected_error=expected_error, failure_prob=failure_prob)
     return plan.at(HELD_OUT, "best split").train
-
-
-def _reaches(count: Callable[[int, int], PlannedRoute], n: int, target: float) -> bool:
-    return n >= 2 and any(count(train, n).value <= target for train in _sizes(n)[::5])
 
 
 def _fewest(enough: Callable[[int], bool]) -> int | None:
