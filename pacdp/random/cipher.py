@@ -13,8 +13,7 @@ pseudorandom function nor predict the operating system's generator.
 """
 
 import os
-from collections.abc import Callable
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -50,7 +49,7 @@ class Fresh:
 
     def on(self, device: torch.device, count: int) -> torch.Tensor:
         """The words of a key that is used once."""
-        return device_cipher.keystream(new_key(), bytes(12), first=0, count=count, device=device)
+        return Keystream(new_key(), bytes(12)).on(device, count)
 
 
 class Keystream:
@@ -65,7 +64,7 @@ class Keystream:
 
     def __init__(self, key: bytes, place: bytes) -> None:
         self._key, self._place, self._taken = key, place, 0
-        self._encrypt = _encryption(key, bytes(4) + place)
+        self._encryptor: Any = None
 
     def on(self, device: torch.device, count: int) -> torch.Tensor:
         """The next words, made on a device; an object gives its words in one way or the other."""
@@ -76,21 +75,19 @@ class Keystream:
 
     def fill(self, words: NDArray[np.int64]) -> None:
         """Overwrite ``words``, a contiguous vector, by the next words of the place."""
+        from cryptography.hazmat.primitives.ciphers import (
+            Cipher,
+            algorithms,
+        )  # chains with a seed do without
+
+        if self._encryptor is None:
+            nonce = bytes(4) + self._place
+            self._encryptor = Cipher(algorithms.ChaCha20(self._key, nonce), mode=None).encryptor()
         for begin in range(0, len(words), WORDS_PER_KEY):
             part = words[begin : begin + WORDS_PER_KEY].view(np.uint8)
-            self._encrypt(_ZEROS[: len(part)], part.data)
+            self._encryptor.update_into(_ZEROS[: len(part)], part.data)
 
 
 def new_key() -> bytes:
     """A key of 256 bits from the operating system."""
     return os.urandom(32)
-
-
-def _encryption(key: bytes, start: bytes) -> Callable[[memoryview, memoryview], int]:
-    """What writes the encryption of its first argument into its second, on from where the last call ended."""
-    from cryptography.hazmat.primitives.ciphers import (
-        Cipher,
-        algorithms,
-    )  # chains with a seed do without
-
-    return Cipher(algorithms.ChaCha20(key, start), mode=None).encryptor().update_into

@@ -99,21 +99,6 @@ def four_normals(counter, k0, k1, stream, low, high):
     return r * c, r * s, q * d, q * t
 
 
-@numba.njit(inline="always")
-@no_type_check
-def normal_page(page, first, stride, lanes, k0, k1, stream, low, high):
-    """Standard normal numbers into float32 ``page``: number i is word i // stride of block first + i mod stride.
-
-    Only the first ``lanes`` of each stride are made.
-    """
-    for lane in range(lanes):
-        four = four_normals(_u(first + _u(lane)), k0, k1, stream, low, high)
-        page[lane] = four[0]
-        page[stride + lane] = four[1]
-        page[2 * stride + lane] = four[2]
-        page[3 * stride + lane] = four[3]
-
-
 @kernel()
 @no_type_check
 def words(out, key, stream, tick):

@@ -7,11 +7,10 @@ import triton  # pyright: ignore[reportMissingImports]  # comes with torch for G
 import triton.language as tl  # pyright: ignore[reportMissingImports]
 from torch import Tensor
 
-from pacdp.random.device_cipher import CONSTANTS, TURNS
+from pacdp.random.device_cipher import TURNS
 from pacdp.random.devices import current
 
 _BLOCK = 128
-_C0, _C1, _C2, _C3 = (tl.constexpr(each) for each in CONSTANTS)
 _T0, _T1, _T2, _T3 = (tl.constexpr(each) for each in TURNS)
 
 
@@ -34,39 +33,41 @@ def _quarter(a, b, c, d):
 
 
 @triton.jit
-def _word(fixed, place, zeros):
-    return (zeros + tl.load(fixed + place).to(tl.uint32, bitcast=True)).to(tl.uint32)
+def _word(start, place, zeros):
+    return (zeros + tl.load(start + place).to(tl.uint32, bitcast=True)).to(tl.uint32)
 
 
 @triton.jit
-def _put(at, place, word, start, inside):
-    tl.store(at + place, (word + start).to(tl.int32, bitcast=True), mask=inside)
+def _put(at, place, word, before, inside):
+    tl.store(at + place, (word + before).to(tl.int32, bitcast=True), mask=inside)
 
 
 @triton.jit
-def _blocks(out, fixed, first, count, SIZE: tl.constexpr):
+def _blocks(out, start, first, count, SIZE: tl.constexpr):
     """SIZE blocks, one a lane."""
     lane = tl.program_id(0).to(tl.int64) * SIZE + tl.arange(0, SIZE)
     inside = lane < count
     zeros = tl.zeros([SIZE], tl.uint32)
     counter = ((first + lane) & 0xFFFFFFFF).to(tl.uint32)
-    s0 = tl.full([SIZE], _C0, tl.uint32)
-    s1 = tl.full([SIZE], _C1, tl.uint32)
-    s2 = tl.full([SIZE], _C2, tl.uint32)
-    s3 = tl.full([SIZE], _C3, tl.uint32)
+    s0, s1, s2, s3 = (
+        _word(start, 0, zeros),
+        _word(start, 1, zeros),
+        _word(start, 2, zeros),
+        _word(start, 3, zeros),
+    )
     s4, s5, s6, s7 = (
-        _word(fixed, 0, zeros),
-        _word(fixed, 1, zeros),
-        _word(fixed, 2, zeros),
-        _word(fixed, 3, zeros),
+        _word(start, 4, zeros),
+        _word(start, 5, zeros),
+        _word(start, 6, zeros),
+        _word(start, 7, zeros),
     )
     s8, s9, s10, s11 = (
-        _word(fixed, 4, zeros),
-        _word(fixed, 5, zeros),
-        _word(fixed, 6, zeros),
-        _word(fixed, 7, zeros),
+        _word(start, 8, zeros),
+        _word(start, 9, zeros),
+        _word(start, 10, zeros),
+        _word(start, 11, zeros),
     )
-    s13, s14, s15 = _word(fixed, 8, zeros), _word(fixed, 9, zeros), _word(fixed, 10, zeros)
+    s13, s14, s15 = _word(start, 13, zeros), _word(start, 14, zeros), _word(start, 15, zeros)
     x0, x1, x2, x3, x4, x5, x6, x7 = s0, s1, s2, s3, s4, s5, s6, s7
     x8, x9, x10, x11, x12, x13, x14, x15 = s8, s9, s10, s11, counter, s13, s14, s15
     for _ in range(10):
@@ -97,13 +98,13 @@ def _blocks(out, fixed, first, count, SIZE: tl.constexpr):
     _put(at, 15, x15, s15, inside)
 
 
-def blocks(fixed: Tensor, first: int, count: int) -> Tensor:
+def blocks(start: Tensor, first: int, count: int) -> Tensor:
     """As :func:`pacdp.random.device_cipher.blocks`."""
-    out = torch.empty((count, 16), dtype=torch.int32, device=fixed.device)
+    out = torch.empty((count, 16), dtype=torch.int32, device=start.device)
     kernel: Any = _blocks
     if count:
-        with current(fixed.device):
+        with current(start.device):
             kernel[(-(-count // _BLOCK),)](
-                out, fixed, first, count, SIZE=_BLOCK, enable_fp_fusion=False
+                out, start, first, count, SIZE=_BLOCK, enable_fp_fusion=False
             )
     return out

@@ -141,7 +141,8 @@ class ConvLayer:
 
     def collect(self, scale: Array, weight_gradient: Array, bias_gradient: Array) -> None:
         """Σ scale[i] times the gradient of example i, after one :meth:`propagate`, into the given arrays."""
-        clipped.scale_filters(self._backward.weight_grad, self._backward.bias_grad, scale)
+        self._backward.weight_grad[: len(scale)] *= scale[:, None, None]
+        self._backward.bias_grad[: len(scale)] *= scale[:, None]
         self._sum(weight_gradient, bias_gradient)
 
     def _sum(self, weight_gradient: Array, bias_gradient: Array) -> None:

@@ -37,8 +37,7 @@ def blocks_of_openssl(first, count):
 def test_blocks_are_those_of_another_implementation(form, first, count):
     if form == "Triton" and os.environ["TRITON_INTERPRET"] != "1":
         pytest.skip("tests/pacdp/test_cuda.py runs it")
-    fixed = torch.from_numpy(np.frombuffer(KEY + PLACE, "<i4").copy())
-    made = FORMS[form](fixed, first, count)
+    made = FORMS[form](device_cipher.state_of(KEY, PLACE), first, count)
     assert array_equal(made.contiguous().view(torch.int64).reshape(-1).numpy(), blocks_of_openssl(first, count))
 
 
