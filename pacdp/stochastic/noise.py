@@ -78,23 +78,16 @@ def gaussians(
     from 32-bit words, so |ξ| < 6.8; taking them for independent Gaussian numbers is the one idealisation.
     """
     mean, std = mean.reshape(-1), std.reshape(-1).to(mean)
-    if mean.device.type == "cpu" and mean.dtype in (torch.float32, torch.float64):
-        out = torch.empty((len(draws.ticks), dim), dtype=mean.dtype)
-        centre, spread = (value.detach().expand(dim).contiguous().numpy() for value in (mean, std))
-        ticks = draws.ticks.numpy().astype(np.uint64)
-        threads.each(
-            _gaussians,
-            len(ticks),
-            out.numpy(),
-            centre,
-            spread,
-            np.uint64(draws.key),
-            np.uint32(stream),
-            ticks,
-            operations=out.numel(),
-        )
-        return out
-    return torch.addcmul(mean, std, _standard(draws, stream, dim, mean.device).to(mean.dtype))
+    if mean.device.type != "cpu" or mean.dtype not in (torch.float32, torch.float64):
+        return torch.addcmul(mean, std, _standard(draws, stream, dim, mean.device).to(mean.dtype))
+    out = torch.empty((len(draws.ticks), dim), dtype=mean.dtype)
+    own = (value.detach().expand(dim).contiguous().numpy() for value in (mean, std))
+    ticks, key = draws.ticks.numpy().astype(np.uint64), np.uint64(draws.key)
+    threads.each(
+        _gaussians, len(ticks), out.numpy(), *own, key, np.uint32(stream), ticks,
+        operations=out.numel(),
+    )  # fmt: skip
+    return out
 
 
 def _standard(
