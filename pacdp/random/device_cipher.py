@@ -4,12 +4,11 @@ A GPU makes words at its own pace, and nothing but a key of 32 bytes crosses ove
 Triton is here, else as torch operations. Freed memory of the device is not scrubbed either.
 """
 
-from collections.abc import Callable
-from functools import cache
-
 import torch
 from jaxtyping import Int32, Int64
 from torch import Tensor
+
+from pacdp.random.devices import triton_form
 
 WORDS = 8
 """64-bit words of a block."""
@@ -39,8 +38,8 @@ def keystream(
         )
     start = state_of(key, place).to(device)
     begin, end = first // WORDS, -(-(first + count) // WORDS)
-    make = _kernel() if device.type == "cuda" else None
-    made = (make or blocks)(start, begin, end - begin)
+    kernel = triton_form("pacdp.random.triton_cipher", "blocks") if device.type == "cuda" else None
+    made = (kernel or blocks)(start, begin, end - begin)
     return made.view(torch.int64).reshape(-1)[first - begin * WORDS :][:count]
 
 
@@ -76,12 +75,3 @@ def _quarter(a: Tensor, b: Tensor, c: Tensor, d: Tensor) -> tuple[Tensor, ...]:
 def _turned(x: Tensor, by: int) -> Tensor:
     # the shift to the right carries the sign
     return (x << by) | ((x >> (32 - by)) & ((1 << by) - 1))
-
-
-@cache
-def _kernel() -> Callable[[Tensor, int, int], Tensor] | None:
-    try:
-        from pacdp.random.triton_cipher import blocks as made
-    except ImportError:
-        return None
-    return made

@@ -8,13 +8,14 @@ which no one sees cannot pass for the posterior mean.
 """
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
 
 from pacdp.layers.plain import call_with
 from pacdp.stochastic import attention, layers
@@ -65,16 +66,18 @@ class _Replacing(TorchFunctionMode):
         self.met: set[str] = set()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
+        kwargs, called = kwargs or {}, getattr(func, "__name__", func)
         touched = [
-            self._laws[id(leaf)][0] for leaf in _leaves((args, kwargs)) if id(leaf) in self._laws
+            self._laws[id(leaf)][0]
+            for leaf in tree_leaves((args, kwargs))
+            if id(leaf) in self._laws
         ]
         if not touched or func in _METADATA:
             return func(*args, **kwargs)
         layer = _LAYERS.get(func)
         if layer is None:
             raise NotByExample(
-                f"parameter {touched[0]} is used by {_name(func)}, which has no form by example"
+                f"parameter {touched[0]} is used by {called}, which has no form by example"
             )
         again = self.met.intersection(touched)
         if again or len(set(touched)) < len(touched):
@@ -88,7 +91,7 @@ class _Replacing(TorchFunctionMode):
                 bound.arguments[name] = self._law_of(value)
             elif id(value) in self._laws:
                 raise NotByExample(
-                    f"parameter {touched[0]} is the {name} of {_name(func)}, not its weight"
+                    f"parameter {touched[0]} is the {name} of {called}, not its weight"
                 )
         return layer(*bound.args, **bound.kwargs)
 
@@ -131,17 +134,3 @@ def by_example(
             "the network's output is no tensor whose first dimension is the examples"
         )
     return out
-
-
-def _leaves(value: Any) -> Iterator[Any]:
-    if isinstance(value, tuple | list):
-        for item in value:
-            yield from _leaves(item)
-    elif isinstance(value, dict):
-        yield from _leaves(tuple(value.values()))
-    else:
-        yield value
-
-
-def _name(func: Any) -> str:
-    return str(getattr(func, "__name__", func))

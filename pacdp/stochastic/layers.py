@@ -14,6 +14,9 @@ from pacdp.stochastic.columns import joint_is_cheaper, joint_noise
 from pacdp.stochastic.law import Law
 from pacdp.stochastic.noise import Draws, normals
 
+Sizes = int | tuple[int, ...]
+"""One for all directions, or one for each."""
+
 
 class NotByExample(ValueError):
     """The network cannot be taken apart into layers that are each used once an example."""
@@ -46,9 +49,9 @@ def conv2d(
     input: Tensor,
     weight: Law,
     bias: Law | None = None,
-    stride: int | tuple[int, ...] = 1,
-    padding: int | str | tuple[int, ...] = 0,
-    dilation: int | tuple[int, ...] = 1,
+    stride: Sizes = 1,
+    padding: Sizes | str = 0,
+    dilation: Sizes = 1,
     groups: int = 1,
 ) -> Tensor:
     """One kernel an example, the same at all of its positions."""
@@ -85,9 +88,9 @@ def conv1d(
     input: Tensor,
     weight: Law,
     bias: Law | None = None,
-    stride: int | tuple[int, ...] = 1,
-    padding: int | str | tuple[int, ...] = 0,
-    dilation: int | tuple[int, ...] = 1,
+    stride: Sizes = 1,
+    padding: Sizes | str = 0,
+    dilation: Sizes = 1,
     groups: int = 1,
 ) -> Tensor:
     """A convolution of images one pixel high."""
@@ -214,13 +217,11 @@ def require_batch(draws: Draws, input: Tensor, *, least: int) -> None:
         )
 
 
-def _pair(value: int | tuple[int, ...]) -> tuple[int, int]:
+def _pair(value: Sizes) -> tuple[int, int]:
     return (value, value) if isinstance(value, int) else (value[0], value[-1])
 
 
-def _sides(
-    padding: int | str | tuple[int, ...], kernel: list[int], dilation: tuple[int, int]
-) -> list[int]:
+def _sides(padding: Sizes | str, kernel: list[int], dilation: tuple[int, int]) -> list[int]:
     """Left, right, top, bottom, as ``F.pad`` takes them."""
     if padding == "valid":
         return [0, 0, 0, 0]
