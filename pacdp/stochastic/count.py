@@ -23,8 +23,10 @@ from pacdp.trials import MOST, pool, require_own_losses
 
 Progress = Callable[[int, int], None]
 """Told how many examples this process has passed, and how many it will."""
-_ON_A_CPU, _ON_A_GPU = 64, 1000
+_AT_ONCE = {"cpu": 256, "cuda": 1000}
 """Examples at a time; more are no quicker on a GPU (benchmarks/results/gpu.json)."""
+_OF_LARGE_INPUTS, _LARGE = 64, 4096
+"""How many are passed at a time where an input has more numbers than this, for the sake of memory."""
 _UNREAD = {"cpu": 1, "cuda": 32}
 """Batches whose sums are read together, which a GPU is waited for."""
 _ROWS = 5
@@ -59,7 +61,8 @@ def mean_risks(
         inputs: [n, ...].
         losses: maps of outputs and labels to values in the interval that each declares.
         passes: see :func:`pacdp.stochastic.passes_for`.
-        batch_size: examples at a time, which changes numbers by rounding alone. By default 64 on a CPU, 1,000 on a GPU.
+        batch_size: examples at a time, which changes numbers by rounding alone. By default 256 on a CPU and
+            1,000 on a GPU, or 64 of more than 4,096 numbers each.
         people: whose each example is; the mean is then over people of the means of their own losses. Given the data,
             an example of person p enters with weight 1/(people · passes · size of p), and 1/(largest weight) is the
             number of terms ("Averages of independent draws" in docs/guarantees.md).
@@ -71,7 +74,8 @@ def mean_risks(
     n = len(inputs)
     device = torch.device(device)
     if batch_size is None:
-        batch_size = _ON_A_CPU if device.type == "cpu" else _ON_A_GPU
+        large = inputs[:1].numel() > _LARGE
+        batch_size = _OF_LARGE_INPUTS if large else _AT_ONCE.get(device.type, 256)
     _require_countable(n, labels, losses, passes, batch_size)
     probe = inputs[: max(MOST, batch_size)].to(device)
     way = fresh_pass(module, posterior, probe)
