@@ -2,8 +2,10 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
+
+from bounds.record import record
 
 R_HAT_LIMIT = 1.01
 """Vehtari et al. 2021."""
@@ -15,7 +17,7 @@ FEWEST_STEPS = 100
 """Kept steps per chain below which nothing is judged."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class TraceDiagnosis:
     """What one recorded quantity says about its chains. None where too few effective draws allow no judgement."""
 
@@ -42,7 +44,7 @@ class TraceDiagnosis:
     """Two-sided, times the number of z from which it was chosen."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Diagnosis:
     """Every trace's numbers, and what is wrong in plain sentences.
 

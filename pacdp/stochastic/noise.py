@@ -4,7 +4,6 @@ Counter-based numbers (Philox, :mod:`pacdp.random.philox`): the key comes from t
 the parameter, and the tick holds the pass and the example. Batch sizes, ranks and interruptions change no draw.
 """
 
-from dataclasses import dataclass
 from functools import cache
 from typing import no_type_check
 
@@ -13,6 +12,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
+from bounds.record import record
 from pacdp.chains.native import threads
 from pacdp.random import philox
 from pacdp.random.kernels import kernel
@@ -26,7 +26,7 @@ LIMIT = 2**31
 """Examples, and passes, below which the counters of different draws differ."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Draws:
     """One independent draw of the weights for each example of a batch."""
 
