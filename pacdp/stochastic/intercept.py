@@ -25,9 +25,7 @@ from pacdp.stochastic.noise import Draws
 
 _LAYERS: dict[Any, Callable[..., Any]] = {
     F.linear: layers.linear,
-    F.conv1d: layers.conv1d,
     F.conv2d: layers.conv2d,
-    F.embedding: layers.embedding,
     F.group_norm: layers.group_norm,
     F.batch_norm: layers.batch_norm,
     F.layer_norm: layers.layer_norm,
@@ -112,7 +110,7 @@ def by_example(
 
     The joint law of one example's outputs is that of ``module(inputs[i])`` with a draw of the whole network; outputs of
     different examples are independent. Exact in real arithmetic, for networks whose parameters are each used once by
-    linear, conv1d, conv2d, embedding, group_norm, layer_norm, batch_norm (with running statistics) or multi-head
+    linear, conv2d, group_norm, layer_norm, batch_norm (with running statistics) or multi-head
     attention, or are added to every example or expanded to one token of each; evaluated in the module's precision.
 
     Raises:
