@@ -16,6 +16,7 @@ from pacdp.random import Words
 from pacdp.step.clip import Clip
 from pacdp.step.gradients import clipped_gradient, fully_connected, mean_over
 from pacdp.step.sample import most_of_poisson, poisson_rows
+from pacdp.step.units import Network
 
 _COPIES = 3
 """What a step holds at a time, in gradients of single examples: these, those that count, and what leads to them."""
@@ -80,9 +81,8 @@ class FixedSizeSums:
         def one(
             parameters: dict[str, Tensor], x: Tensor, y: Tensor, of: Tensor, sums: dict[str, Tensor]
         ) -> tuple[Tensor, Tensor]:
-            seen = clipped_gradient(
-                self._model, parameters, x, y, self._loss, clip, into=sums, member=of
-            )
+            network = Network(self._model, {}, self._loss)
+            seen = clipped_gradient(network, parameters, x, y, clip, into=sums, member=of)
             return seen.mean_loss, mean_over(in_error(seen.outputs, y).to(x.dtype), of)
 
         given = [self._inputs[drawn], own, member]

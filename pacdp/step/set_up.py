@@ -6,7 +6,6 @@ and for whatever a person contributes.
 
 import copy
 import math
-from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +14,7 @@ from torch.utils.data import TensorDataset
 from pacdp.chains.pixels import Pixels
 from pacdp.losses import Loss
 from pacdp.step.agreement import MakeSummer, chosen_mode
+from pacdp.step.clip import Weights
 from pacdp.step.gradients import require_true_sums
 from pacdp.step.mechanism import Mechanism
 from pacdp.step.sums import Reference, Summer, runs_at_once
@@ -125,7 +125,7 @@ def require_own_examples(
     labels: Tensor,
     largest: int,
     mixes: bool,
-    parameters: Mapping[str, Tensor] | None,
+    parameters: Weights | None,
 ) -> None:
     """Refuse a chain whose examples have no output and loss of their own, at the weights that the network came with.
 
@@ -158,7 +158,10 @@ def require_own_examples(
     settled.require()
     if parameters is not None:
         tried &= any(
-            [require_true_sums(model, parameters, x[:k], labels[:k], loss) for x in sources]
+            [
+                require_true_sums(Network(model, {}, loss), parameters, x[:k], labels[:k])
+                for x in sources
+            ]
         )
     if not tried:
         raise ValueError(

@@ -22,8 +22,8 @@ from torch.utils.data import Dataset, TensorDataset, default_collate
 
 from pacdp.layers.plain import call_with
 from pacdp.layers.random import forget_draws
+from pacdp.losses import PerExampleLoss
 from pacdp.step.clip import Weights
-from pacdp.step.gradients import PerExampleLoss
 from pacdp.store.reservation import Unit
 
 _NONE: Mapping[str, Any] = MappingProxyType({})
