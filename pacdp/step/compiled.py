@@ -12,6 +12,7 @@ the reference.
 
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import islice
 
 import numpy as np
@@ -72,15 +73,13 @@ class CompiledSums:
         def run(room: int, chains: Sequence[int]) -> None:
             drawn, group = draw(chains)
             for k, g in zip(chains, group, strict=True):
-                layers = self._rooms[room]
-                found[k] = self._chain(layers, weights[k], drawn[g], labels[k], clip, into[k])
+                own = self._network.pieces(weights[k].numpy())
+                part = partial(self._add, self._rooms[room], own, labels[k], clip)
+                means, squares = summed(part, drawn[g], into[k], self._most)
+                found[k] = means.to(weights) if bool(squares.isfinite().all()) else None
 
-        # a loss in Python may keep what it sees
-        parts = (
-            threads.shares(len(weights))
-            if self._loss.compiled is not None
-            else [range(len(weights))]
-        )
+        count = len(weights)  # a loss in Python may keep what it sees
+        parts = threads.shares(count) if self._loss.compiled is not None else [range(count)]
         while len(self._rooms) < len(parts):
             self._rooms.append(self._room())
         with full_precision(into.device):
@@ -100,37 +99,29 @@ class CompiledSums:
         assert blocks is not None
         return [PaddedDense(block) if isinstance(block, DenseLayer) else block for block in blocks]
 
-    def _chain(
-        self,
-        layers: list[PaddedDense | ConvLayer],
-        weights: Float[Tensor, " dim"],
-        examples: Int[Tensor, " batch"],
-        labels: Int[Tensor, " n"],
-        clip: Clip,
-        into: Float[Tensor, " dim"],
-    ) -> Float[Tensor, "2"] | None:
-        own = self._network.pieces(weights.numpy())
-
-        def part(some: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
-            pieces = self._network.pieces(gradient.numpy())
-            return self._add(layers, own, some, labels[some], clip, pieces)
-
-        means, squares = summed(part, examples, into, self._most)
-        return means.to(weights) if bool(squares.isfinite().all()) else None
-
     def _add(
         self,
         layers: list[PaddedDense | ConvLayer],
         own: list[Array],
-        examples: Int[Tensor, " batch"],
-        labels: Int[Tensor, " batch"],
+        labels: Int[Tensor, " n"],
         clip: Clip,
-        into: list[Array],
-    ) -> tuple[Float[Tensor, "2"], Float[Tensor, " batch"]]:
+        some: Int[Tensor, " part"],
+        gradient: Float[Tensor, " dim"],
+    ) -> tuple[Float[Tensor, "2"], Float[Tensor, " part"]]:
         """As a :data:`pacdp.step.one_by_one.Part`; a sum with a norm that is not finite means nothing."""
-        count = len(examples)
-        outputs = torch.from_numpy(self._forward(layers, own, examples)[:count])
-        loss, error, slope = judged(self._loss, outputs, labels)
+        count, rows, into = len(some), self._network.rows, self._network.pieces(gradient.numpy())
+        x = some.numpy() if rows is not None else self._network.inputs[some].numpy()
+        for place, layer in enumerate(layers):
+            weight, bias = own[2 * place], own[2 * place + 1]
+            if isinstance(layer, ConvLayer):
+                x = layer.forward(x, weight, bias, keep=True)
+            elif place == 0 and rows is not None:
+                x = layer.forward(x, rows.squares[x], weight, bias, rows)
+            else:
+                x = _fill(x.reshape(len(x), -1), padded(count))
+                x = layer.forward(x, row_squares(x[:count]), weight, bias)
+        outputs = torch.from_numpy(x[:count])
+        loss, error, slope = judged(self._loss, outputs, labels[some])
         squares = np.zeros(count)
         back = _fill(slope.mul_(count).numpy(), padded(count))
         for place in range(len(layers) - 1, -1, -1):
@@ -145,22 +136,6 @@ class CompiledSums:
         for place, layer in enumerate(layers):
             layer.collect(scale, into[2 * place], into[2 * place + 1])
         return outputs.new_tensor([loss, error]), torch.from_numpy(squares)
-
-    def _forward(
-        self, layers: list[PaddedDense | ConvLayer], own: list[Array], examples: Tensor
-    ) -> Array:
-        count, rows = len(examples), self._network.rows
-        x = examples.numpy() if rows is not None else self._network.inputs[examples].numpy()
-        for place, layer in enumerate(layers):
-            weight, bias = own[2 * place], own[2 * place + 1]
-            if isinstance(layer, ConvLayer):
-                x = layer.forward(x, weight, bias, keep=True)
-            elif place == 0 and rows is not None:
-                x = layer.forward(x, rows.squares[x], weight, bias, rows)
-            else:
-                x = _fill(x.reshape(len(x), -1), padded(count))
-                x = layer.forward(x, row_squares(x[:count]), weight, bias)
-        return x
 
 
 def agreeing(

@@ -111,21 +111,17 @@ class Reference(NamedTuple):
 
     def row(self, weights: Weights, inputs: Tensor, targets: Tensor) -> tuple[Weights, Tensor]:
         """The gradient of one example's loss, the mean over the draws, as one row, and that loss."""
-        leaves = {name: w.detach().requires_grad_() for name, w in weights.items()}
-        with torch.enable_grad():
-            losses = [self.network.losses(leaves, inputs, targets).sum() for _ in range(self.draws)]
-            mean_loss = torch.stack(losses).mean()
-            slopes = torch.autograd.grad(mean_loss, list(leaves.values()), allow_unused=True)
+
+        def loss(own: Weights) -> Tensor:
+            draws = [self.network.losses(own, inputs, targets).sum() for _ in range(self.draws)]
+            return torch.stack(draws).mean()
+
+        gradient, mean_loss = torch.func.grad_and_value(loss)(weights)
         forget_draws(self.network.module)
-        rows = {
-            name: torch.zeros_like(w)[None] if slope is None else slope[None]
-            for (name, w), slope in zip(leaves.items(), slopes, strict=True)
-        }
-        return rows, mean_loss.detach()
+        return {name: one[None] for name, one in gradient.items()}, mean_loss
 
     def _noise_like(self, row: Tensor) -> Tensor:
-        if self.generator is None:
-            raise ValueError(f"pre_noise {self.pre_noise} needs a generator of its own")
+        assert self.generator is not None
         drawn = torch.empty(row.shape, dtype=row.dtype, device=self.generator.device)
         return drawn.normal_(generator=self.generator).mul_(self.pre_noise).to(row.device)
 
@@ -139,12 +135,10 @@ def added_up(weights: Weights, sums: Iterable[Sum]) -> Sum:
     """The sum of a sample from the sums of its parts, one after the other."""
     found: Sum | None = None
     for one in sums:
-        if found is None:
-            found = one
-            continue
-        total = {name: found.total[name] + one.total[name] for name in weights}
-        nonfinite, loss = found.nonfinite + one.nonfinite, found.loss + one.loss
-        found = Sum(total, nonfinite, loss, found.within + one.within)
+        if found is not None:
+            total = {name: found.total[name] + one.total[name] for name in weights}
+            one = Sum(total, *(a + b for a, b in zip(found[1:], one[1:], strict=True)))
+        found = one
     return found or Sum({name: torch.zeros_like(w) for name, w in weights.items()}, 0, 0.0)
 
 
