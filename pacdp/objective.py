@@ -280,7 +280,7 @@ class Objective:
         self, weights: Float[Tensor, "chains dim"], norms: Tensor, people: People
     ) -> Tensor:
         """As :meth:`_clipped`, where all people are in every batch; norms in units of a sum over n examples."""
-        seen, each = list[Tensor](), self.n / people.count
+        seen, each = list[Tensor](), self.n / len(people.parts)
         for k, own in enumerate(weights):
             labels = self._labels_of(k)
             with _unwritten(own):

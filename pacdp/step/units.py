@@ -118,9 +118,7 @@ class Units:
                 f"people must hold a whole number for each of the {n} records, got shape {tuple(people.shape)} of "
                 f"{people.dtype}"
             )
-        _, inverse, counts = torch.unique(people.cpu(), return_inverse=True, return_counts=True)
-        order = torch.argsort(inverse, stable=True)
-        return cls(dataset, tuple(torch.split(order, counts.tolist())))
+        return cls(dataset, records_of(people.cpu()))
 
     @property
     def unit(self) -> Unit:
@@ -148,6 +146,12 @@ class Units:
         )
         real = inputs.dtype if inputs.is_floating_point() else torch.get_default_dtype()
         return inputs, targets, kept.to(device=device, dtype=real)
+
+
+def records_of(people: Tensor) -> tuple[Tensor, ...]:
+    """The places of each person's records, people in the order of their numbers."""
+    _, inverse, counts = torch.unique(people, return_inverse=True, return_counts=True)
+    return torch.argsort(inverse, stable=True).split(counts.tolist())
 
 
 def each_unit(
