@@ -86,8 +86,9 @@ class FixedSizeSums:
         if shared:  # by all chains
             axes = (None, None if alike else 0, None)
             given = [x if axis == 0 else x[0] for x, axis in zip(given, axes, strict=True)]
+        x, y, of = given
         every = torch.func.vmap(one, in_dims=(0, *axes, 0), chunk_size=self.at_once(weights.device))
-        found = every(self._layout.views(weights), *given, self._layout.views(into))
+        found = every(self._layout.views(weights), x, y, of, self._layout.views(into))
         # one record's loss must not decide whether the chain goes on
         kept = [
             part.masked_fill(~part.isfinite(), most)

@@ -171,7 +171,8 @@ def _by_layers(
 ) -> Seen:
     """A layer's gradients are outer products: of what it met, and of the slope of the loss by a number added to it."""
     own = {**network.fixed, **weights}
-    layers = network.module._modules.items()  # named_children() leaves out repeated layers
+    # named_children() leaves out repeated layers
+    layers = [(name, layer) for name, layer in network.module._modules.items() if layer is not None]
 
     def forward(added: Weights) -> tuple[Tensor, Weights]:
         x, met = inputs.detach(), dict[str, Tensor]()
@@ -188,9 +189,10 @@ def _by_layers(
     nothing = {
         name: inputs.new_zeros(len(inputs), layer.out_features)
         for name, layer in layers
-        if name in trained
+        if isinstance(layer, nn.Linear) and name in trained
     }
-    outputs, backward, met = torch.func.vjp(forward, nothing, has_aux=True)
+    passed: Any = torch.func.vjp(forward, nothing, has_aux=True)
+    outputs, backward, met = passed
     slope, mean = slopes_and_mean(network.loss, outputs, targets, member)
     (slopes,) = backward(slope)
     squares = torch.zeros(len(targets), dtype=torch.float64, device=outputs.device)

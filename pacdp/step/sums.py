@@ -137,7 +137,8 @@ def added_up(weights: Weights, sums: Iterable[Sum]) -> Sum:
     for one in sums:
         if found is not None:
             total = {name: found.total[name] + one.total[name] for name in weights}
-            one = Sum(total, *(a + b for a, b in zip(found[1:], one[1:], strict=True)))
+            nonfinite, loss = found.nonfinite + one.nonfinite, found.loss + one.loss
+            one = Sum(total, nonfinite, loss, found.within + one.within)
         found = one
     return found or Sum({name: torch.zeros_like(w) for name, w in weights.items()}, 0, 0.0)
 
