@@ -140,8 +140,8 @@ def clipped_sum(
     clipping = clip_factors(joint_norms([row_norms(r) for r in rows.values()]), clip, coarsest)
     keep = clipping.finite if member is None else clipping.finite & member
     scale = without_subnormals((clipping.scale * clipping.factors / clip.divisor).to(coarsest))
-    total = into or {k: torch.empty_like(r[0]) for k, r in rows.items()}
-    with full_precision(next((r.device for r in rows.values() if r.is_cuda), keep.device)):
+    total = into or {k: r.new_empty(r.shape[1:]) for k, r in rows.items()}
+    with full_precision(next((r.device for r in rows.values() if not r.is_cpu), keep.device)):
         for k, r in rows.items():
             kept = r if all_on_a_cpu(keep, member) else drop(r, keep.to(r.device))
             flat = kept.reshape(len(r), math.prod(r.shape[1:]))

@@ -181,8 +181,7 @@ def mean_loss(
 ) -> Tensor:
     """Mean loss of one unit's records; a :data:`UnitFunction`."""
     parts = zip(inputs.unbind(), targets.unbind(), kept.unbind(), strict=True)
-    total = sum(torch.where(k > 0.0, network.losses(weights, x, y), 0.0).sum() for x, y, k in parts)
-    return total / kept.sum()
+    return sum((k * network.losses(weights, x, y)).sum() for x, y, k in parts) / kept.sum()
 
 
 def summed_gradient(
@@ -194,11 +193,9 @@ def summed_gradient(
         return (k * network.losses(w, x, y)).sum()
 
     total = {name: torch.zeros_like(w) for name, w in weights.items()}
-    for x, y, k in zip(inputs.unbind(), targets.unbind(), kept.unbind(), strict=True):
-        gradient, live = grad(part)(weights, x, y, k), k.sum() > 0.0
-        total = {
-            name: torch.where(live, total[name] + gradient[name], total[name]) for name in weights
-        }
+    for own in zip(inputs.unbind(), targets.unbind(), kept.unbind(), strict=True):
+        gradient = grad(part)(weights, *own)
+        total = {name: one + gradient[name] for name, one in total.items()}
     return total
 
 

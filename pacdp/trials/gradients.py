@@ -126,8 +126,9 @@ class _Trial:
     @torch.no_grad()
     def reset(self) -> None:
         """Go back to where all passes begin."""
-        for name, one in _tensors(self.twin).items():
-            one.copy_(self.kept[name])
+        own = _tensors(self.twin)
+        for name, one in self.kept.items():
+            own[name].copy_(one)
         rewind(self.twin, self.state)
         self.twin.zero_grad(set_to_none=True)
 
@@ -194,12 +195,9 @@ class _Trial:
         ):  # else what is drawn depends on the batch
             fewer = self.seen(selected(rows, kept), selected(targets, which[kept]), None)
             _compare(plain, fewer, "when another example leaves the batch")
+        own = _tensors(self.twin)
         require_no_writes(
-            [
-                name
-                for name, one in _tensors(self.twin).items()
-                if not same_bits(one, self.kept[name])
-            ]
+            [name for name, one in self.kept.items() if not same_bits(own[name], one)]
         )
         return plain
 
