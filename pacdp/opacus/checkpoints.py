@@ -28,7 +28,7 @@ def save_loop(
     """Write the loop as it stands, and what ran so far."""
     state = _state(module, optimizer, randomness, accountant.adjacency)
     state.step, state.history = optimizer.logical_step, events.History(accountant.event)
-    save_run(path, state, together=optimizer.together)
+    save_run(path, state, together=optimizer.account.together)
 
 
 def load_loop(
@@ -44,8 +44,8 @@ def load_loop(
         CheckpointError: as for :func:`pacdp.resume.load_run`, or another noise schedule than the history records.
     """
     state = _state(module, optimizer, randomness, None)
-    check = partial(_require_schedule, path, optimizer.noise_schedule)
-    load_run(path, state, together=optimizer.together, check=check)
+    check = partial(_require_schedule, path, optimizer.account.schedule)
+    load_run(path, state, together=optimizer.account.together, check=check)
     optimizer.logical_step = state.step
     optimizer.guard.set_up = set_up(network(module))
     accountant.event = state.history.event

@@ -39,7 +39,7 @@ from pacdp.errors import CheckpointError, require_finite
 from pacdp.opacus.accountant import NAME, Account, EventAccountant
 from pacdp.opacus.arguments import (
     PUBLIC_SIZE,
-    Sampling,
+    SAMPLING,
     mode_of,
     require_accountant,
     require_rule,
@@ -185,24 +185,22 @@ class PrivateEngine(PrivacyEngine):
         require_words(loss_reduction, batches)
         require_finite(max_grad_norm=max_grad_norm)
         schedule, mode = cache(as_schedule(noise_multiplier)), mode_of(grad_sample_mode)
-        drawn = self._sampling(data_loader, dataset, sample_rate, expected_batch_size, steps)
+        drawn = sampling_of(data_loader, dataset, sample_rate, expected_batch_size, steps)
+        if drawn.public_size:
+            self.accountant.public_size = True
+            warnings.warn(PUBLIC_SIZE, stacklevel=2)
         module, several = unwrapped(module)
         require_ownership(module, optimizer)
         device, together = next(module.parameters()).device, Together(several=several)
         randomness = rank_randomness(self.randomness) if several else self.randomness
-        loader = PoissonLoader(
-            drawn.dataset,
-            sample_rate=drawn.sample_rate,
-            steps=drawn.steps,
-            randomness=randomness,
-            **drawn.loading,
-        )
+        loader = PoissonLoader(**drawn.loading, randomness=randomness)
         self._most_examples = max(self._most_examples, loader.poisson.num_samples)
+        numbers = {"max_grad_norm": max_grad_norm, "expected_batch_size": drawn.expected_batch_size}
         if several:
-            public = {"noise_multiplier": schedule(0), "max_grad_norm": max_grad_norm, "grad_sample_mode": mode,
-                      "sample_rate": drawn.sample_rate, "expected_batch_size": drawn.expected_batch_size,
-                      "steps": drawn.steps, "clipping": clipping}  # fmt: skip
-            require_one_run(public, drawn.dataset, rank_randomness(randomness), device)
+            own = {name: drawn.loading[name] for name in ("sample_rate", "steps")}
+            own |= {"noise_multiplier": schedule(0), "grad_sample_mode": mode, "clipping": clipping}
+            claims = numbers | own
+            require_one_run(claims, loader.dataset, rank_randomness(randomness), device)
         wrapped = private_module(
             module, loader, probe, Clip(max_grad_norm, rule=clipping), mode=mode
         )
@@ -215,8 +213,8 @@ class PrivateEngine(PrivacyEngine):
         account = Account(
             accountant=self.accountant,
             schedule=schedule,
-            sample_rate=drawn.sample_rate,
-            every=drawn.steps,
+            sample_rate=drawn.loading["sample_rate"],
+            every=drawn.loading["steps"],
             randomness=self.randomness,
             together=together,
             device=device,
@@ -224,37 +222,27 @@ class PrivateEngine(PrivacyEngine):
         private = PrivateOptimizer(
             optimizer.original_optimizer if isinstance(optimizer, DPOptimizer) else optimizer,
             guard=guard,
-            noise_schedule=schedule,
-            clip_norm=max_grad_norm,
-            expected_batch_size=drawn.expected_batch_size,
-            randomness=randomness,
             account=account,
-            together=together,
-            loss_reduction=loss_reduction,
+            randomness=randomness,
             data_free_gradient=data_free_gradient,
+            loss_reduction=loss_reduction,
+            **numbers,
         )
-        self._made = module, drawn.dataset
+        self._made = module, loader.dataset
         self._own_batches |= batches == "own"
         if criterion is not None:
             return wrapped, private, PrivateCriterion(criterion, loss_reduction), loader
         return wrapped, private, loader
 
     def make_private_with_epsilon(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self,
-        *,
-        target_epsilon: float,
-        target_delta: float,
-        epochs: int,
-        data_loader: DataLoader[Any] | None = None,
-        dataset: Dataset[Any] | None = None,
-        sample_rate: float | None = None,
-        expected_batch_size: float | None = None,
-        steps: int | None = None,
-        **others: Any,
+        self, *, target_epsilon: float, target_delta: float, epochs: int, **others: Any
     ) -> Any:
         """Call :meth:`make_private` with the least noise with which ``epochs`` passes of its loader keep to the target.
 
         Formal guarantee: ``get_epsilon(target_delta) <= target_epsilon`` after that many passes, or fewer.
+
+        Args:
+            others: all other arguments of :meth:`make_private`.
 
         Raises:
             ValueError: as for :meth:`make_private`; a target that no noise meets; an engine that has a history.
@@ -265,32 +253,17 @@ class PrivateEngine(PrivacyEngine):
                 "make_private the noise_multiplier that pacdp.private.calibrated finds for what is left"
             )
         _check.count(epochs=epochs)
-        drawn = self._sampling(data_loader, dataset, sample_rate, expected_batch_size, steps)
+        drawn = sampling_of(*map(others.get, SAMPLING))
+        self.accountant.public_size |= drawn.public_size
         noise = calibrated(
             1.0,
-            sample_rate=drawn.sample_rate,
-            steps=epochs * drawn.steps,
+            sample_rate=drawn.loading["sample_rate"],
+            steps=epochs * drawn.loading["steps"],
             target_epsilon=target_epsilon,
             delta=target_delta,
             adjacency=self.accountant.adjacency,
         )
-        return self.make_private(
-            noise_multiplier=noise,
-            data_loader=data_loader,
-            dataset=dataset,
-            sample_rate=drawn.sample_rate,
-            expected_batch_size=drawn.expected_batch_size,
-            steps=drawn.steps,
-            **others,
-        )
-
-    def _sampling(self, *given: Any) -> Sampling:
-        """How batches are drawn; a rate that tells the number of examples changes whom epsilon is for, and says so."""
-        drawn = sampling_of(*given)
-        if drawn.public_size:
-            self.accountant.public_size = True
-            warnings.warn(PUBLIC_SIZE, stacklevel=3)
-        return drawn
+        return self.make_private(noise_multiplier=noise, **others)
 
     def ledger(self, folder: Path | str) -> Ledger:
         """Count every step in the ledger of this folder before its noise is drawn, pass by pass, and return it.
