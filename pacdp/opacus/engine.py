@@ -20,7 +20,6 @@ its modules, optimizers, samplers and batch memory manager, through its own exte
 
 import warnings
 from functools import cache
-from pathlib import Path
 from typing import Any, Literal
 
 from opacus import PrivacyEngine
@@ -29,13 +28,12 @@ from torch import nn, optim
 from torch.utils.data import DataLoader, Dataset
 
 from bounds import _check
-from bounds.accounting import Event
 from bounds.privacy import Adjacency
 from pacdp.certify import Network as Predictor
 from pacdp.certify import Private, Report, Settings, certify
 from pacdp.certify.batches import bound_set
 from pacdp.certify.evidence import rows_of
-from pacdp.errors import CheckpointError, require_finite
+from pacdp.errors import require_finite
 from pacdp.opacus.accountant import NAME, Account, EventAccountant
 from pacdp.opacus.arguments import (
     PUBLIC_SIZE,
@@ -47,7 +45,7 @@ from pacdp.opacus.arguments import (
     require_words,
     sampling_of,
 )
-from pacdp.opacus.checkpoints import load_loop, publish, save_loop
+from pacdp.opacus.checkpoints import Files
 from pacdp.opacus.distributed import unwrapped
 from pacdp.opacus.guard import Guard
 from pacdp.opacus.loader import PoissonLoader
@@ -60,14 +58,13 @@ from pacdp.step.budget import calibrated
 from pacdp.step.clip import Clip, ClippingRule
 from pacdp.step.event import ADJACENCY
 from pacdp.step.noise import Randomness, SystemRandomness
-from pacdp.step.processes import Together, process_rank, rank_randomness, require_one_run
-from pacdp.store.ledger import Ledger
+from pacdp.step.processes import Together, rank_randomness, require_one_run
 
 _LOOP = "whoever wrote the loop, in which the private optimizer alone moves the weights"
 _BATCHES = "and who drew its batches, Poisson samples at the sample rate in each of which a row stands once"
 
 
-class PrivateEngine(PrivacyEngine):
+class PrivateEngine(Files, PrivacyEngine):
     """One engine keeps one account: several calls of ``make_private`` (several chains) on the same data compose.
 
     Formal guarantee: what the optimizers' steps release is the composition of the Poisson-sampled Gaussian mechanisms
@@ -97,12 +94,6 @@ class PrivateEngine(PrivacyEngine):
         self.accountant: EventAccountant = EventAccountant()
         self._most_examples = 0
         self._own_batches = False
-        self._made: tuple[nn.Module, Dataset[Any]] | None = None
-
-    @property
-    def event(self) -> Event | None:
-        """The mechanisms that ran; None before the first step."""
-        return self.accountant.event
 
     def get_epsilon(self, delta: float, *, adjacency: Adjacency | None = None) -> float:
         """See :func:`pacdp.private.epsilon`; :func:`pacdp.private.privacy_spent` of ``event`` has the lower end.
@@ -265,23 +256,6 @@ class PrivateEngine(PrivacyEngine):
         )
         return self.make_private(noise_multiplier=noise, **others)
 
-    def ledger(self, folder: Path | str) -> Ledger:
-        """Count every step in the ledger of this folder before its noise is drawn, pass by pass, and return it.
-
-        Steps that this engine has recorded before are entered at once: call it before them, and before
-        :meth:`load_checkpoint`, whose steps a ledger has.
-
-        Raises:
-            ValueError: the engine counts in a ledger already; the ledger is damaged or cannot be written.
-        """
-        if self.accountant.books is not None:
-            raise ValueError("this engine counts its steps in a ledger already: open no second one")
-        book = Ledger.open(folder)
-        if self.event is not None and process_rank() == 0:
-            book.correct(event=self.event, unit="example", label="steps before the engine's ledger")
-        self.accountant.books = book
-        return book
-
     def certify(
         self, data: Any = None, *, failure_prob: float = 0.05, settings: Settings | None = None
     ) -> Report:
@@ -297,7 +271,7 @@ class PrivateEngine(PrivacyEngine):
             ValueError: nothing was made private, or as for :func:`pacdp.certify`.
             DataError: examples that the promise does not cover.
         """
-        module, dataset = self._last_made()
+        module, dataset = self.last_made()
         claim = privacy_claim(self.event, adjacency=ADJACENCY)
         noise = f"{_LOOP}; {_BATCHES}" if self._own_batches else _LOOP
         source = Private(privacy=claim, rows=rows_of(dataset, "the loader's data"), noise=noise)
@@ -314,50 +288,3 @@ class PrivateEngine(PrivacyEngine):
             )
         finally:
             module.train(training)
-
-    def export(self, folder: Path | str) -> Path:
-        """Write the weights of the network that was made private last, with the event, into a new folder to publish.
-
-        Raises:
-            ValueError: nothing was released; noise from a seed, which can be subtracted; a folder that exists.
-            CheckpointError: it cannot be written.
-        """
-        module, _ = self._last_made()
-        if not isinstance(self.randomness, SystemRandomness):
-            raise ValueError(
-                "the noise came from a seed, and whoever knows it can subtract it: publish what PrivateEngine() trained"
-            )
-        if self.event is None:
-            raise ValueError("no step was made, so that there is nothing to publish: train first")
-        remark = PUBLIC_SIZE if self.accountant.public_size else ""
-        return publish(folder, module, self.accountant, remark)
-
-    def _last_made(self) -> tuple[nn.Module, Dataset[Any]]:
-        if self._made is None:
-            raise ValueError("nothing was made private by this engine: call make_private first")
-        return self._made
-
-    def save_checkpoint(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, *, path: Path | str, module: nn.Module, optimizer: PrivateOptimizer
-    ) -> None:
-        """Write weights, optimizer, event and generator states as safetensors; see :mod:`pacdp.resume`.
-
-        Of several processes the first writes; all must call this.
-        """
-        save_loop(path, module, optimizer, self.randomness, self.accountant)
-
-    def load_checkpoint(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, *, path: Path | str, module: nn.Module, optimizer: PrivateOptimizer
-    ) -> None:
-        """Read it back into ``module``, ``optimizer`` and this engine. No code runs on load.
-
-        Raises:
-            CheckpointError: no such file, another kind of file, another network, another noise schedule than the one
-                that the history records, or an engine that has a history of its own, which loading would forget.
-        """
-        if self.event is not None:
-            raise CheckpointError(
-                f"this engine has already recorded {len(self.accountant)} steps, which loading {path} would forget: "
-                "load into a new engine and join their events with pacdp.private.joined"
-            )
-        load_loop(path, module, optimizer, self.randomness, self.accountant)

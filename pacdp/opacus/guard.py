@@ -24,7 +24,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from pacdp.layers.random import random_state, same_state
 from pacdp.opacus.loader import PoissonSampler
-from pacdp.opacus.loss_by_example import Constants, LossByExample, Reduction, close
+from pacdp.opacus.loss_by_example import LossByExample, Reduction, close
 from pacdp.opacus.recorded import Record, Recorded, Tape, one_of_them
 from pacdp.step.sums import Sum
 from pacdp.step.units import rows_at
@@ -57,8 +57,7 @@ class Guard:
         self.set_up, self.weights = set_up(module), Unmoved(module, frozen=True)
         self.tried = MOST  # by pacdp.trials
         self.begun = self.goes_back = self.stepped = False
-        self.constants = Constants()
-        self.losses = LossByExample(loss_reduction, self.constants, sampler)
+        self.losses = LossByExample(loss_reduction, sampler)
         self.tape, self.examples = Tape(self.backward), 0
         self.handed_over: Sum | None = None
         self.left = list[Any]()
@@ -180,13 +179,13 @@ class Guard:
                 "the network's inputs require a gradient, which would leave without noise: put what computes them into "
                 "module, or detach them"
             )
-        is_row = [isinstance(x, Tensor) and x.dim() > 0 and len(x) == n for x in leaves]
+        rows = {id(x): x for x in tensors if x.dim() > 0 and len(x) == n}
         if self.sampler is not None:
-            self.sampler.require_rows([x for x, row in zip(leaves, is_row, strict=True) if row])
+            self.sampler.require_rows([*rows.values()])
         if n > 1:
-            rest = [x for x, row in zip(leaves, is_row, strict=True) if not row]
-            plain = [repr(x) for x in rest if not isinstance(x, Tensor)]
-            self.constants.require("inputs", plain, [x for x in rest if isinstance(x, Tensor)])
+            plain = [repr(x) for x in leaves if not isinstance(x, Tensor)]
+            rest = [x for x in tensors if id(x) not in rows]
+            self.losses.constants.require("inputs", plain, rest)
         return n
 
     def _require_alone(self, outputs: Any, inputs: Any, named: Any, n: int) -> None:

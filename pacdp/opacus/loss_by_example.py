@@ -57,10 +57,8 @@ class LossByExample:
         sampler: what drew the batches; None where the caller draws them.
     """
 
-    def __init__(
-        self, reduction: Reduction, constants: Constants, sampler: PoissonSampler | None
-    ) -> None:
-        self.reduction, self.constants, self.sampler = reduction, constants, sampler
+    def __init__(self, reduction: Reduction, sampler: PoissonSampler | None) -> None:
+        self.reduction, self.sampler, self.constants = reduction, sampler, Constants()
         self.cut: tuple[bool, ...] | None = None
         self.divides = False
 

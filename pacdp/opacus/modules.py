@@ -1,12 +1,12 @@
 """Private modules: what `make_private` wraps a network in, so that a loop of one's own has clipped sums.
 
 A private module's outputs lead a loop's backward pass to the :class:`~pacdp.opacus.guard.Guard`, which finds each
-example's gradients by its own outputs; the module makes of them the clipped sum of the gradients by the weights. Here
-by the reference; :mod:`pacdp.opacus.ghost` is the other way.
+example's gradients by its own outputs; one of two ways makes of them the clipped sum of the gradients by the weights:
+the reference, or :class:`pacdp.step.ghost.Ghost`.
 """
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 import torch
 from opacus.grad_sample.gsm_base import AbstractGradSampleModule
@@ -14,24 +14,25 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.data import TensorDataset
 
-from pacdp.layers.random import RandomState, random_state, rewind
+from pacdp.layers.random import random_state, rewind
 from pacdp.opacus.guard import Guard
 from pacdp.step.clip import Clip
-from pacdp.step.ghost import Ghost
 from pacdp.step.sums import Reference, Sum, runs_at_once
 from pacdp.step.units import ByPlace, Network, Units, rows_at, trained
 
 
-class Pass(NamedTuple):
-    """A forward pass in training, with all that it takes to run it again."""
+class Way(Protocol):
+    """A forward pass of a batch of examples, and then the clipped sum of their gradients."""
 
-    inputs: Sequence[Any]
-    named: dict[str, Any]
-    before: RandomState
-    """Where the generators stood."""
-    examples: int
-    leaves: list[Any]
-    """The tensors, and whatever else, that came out."""
+    hooks: Iterable[Any]
+
+    def __call__(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        """The outputs."""
+        ...
+
+    def sum(self, leaves: Sequence[Any], slopes: Sequence[Tensor | None]) -> Sum:
+        """Σ_i clip_C(g_i) by the names of the trained parameters, from all outputs and the slopes of those with any."""
+        ...
 
 
 class PrivateModule(AbstractGradSampleModule):
@@ -43,10 +44,9 @@ class PrivateModule(AbstractGradSampleModule):
     guard: Guard | None = None
     """What watches a loop of one's own."""
 
-    def __init__(self, module: nn.Module, clip: Clip) -> None:
+    def __init__(self, module: nn.Module, way: Way) -> None:
         super().__init__(module, loss_reduction="sum")
-        self.clip = clip
-        self.passed: Pass | None = None
+        self.way, self.leaves = way, list[Any]()
 
     def forward(self, *inputs: Any, **named: Any) -> Any:
         """The network's outputs; for an empty batch in training, empty outputs. Under a guard they are recorded."""
@@ -63,62 +63,34 @@ class PrivateModule(AbstractGradSampleModule):
             raise ValueError(
                 "a private module needs a tensor with a batch dimension among its inputs, got none"
             )
-        before, n = random_state(self._module), len(rows[0])
-        if n:
-            outputs = self.outputs_of(inputs, named)
-        else:
-            with torch.no_grad():
-                one, options = tree_map(_one_of_zeros, (inputs, named))
-                outputs = tree_map(lambda out: _leaf(out[:0]), self._module(*one, **options))
-        self.passed = Pass(inputs, named, before, n, tree_leaves(outputs))
-        return outputs
+        if len(rows[0]):
+            outputs = self.way(inputs, named)
+            self.leaves = tree_leaves(outputs)
+            return outputs
+        with torch.no_grad():
+            one, options = tree_map(_one_of_zeros, (inputs, named))
+            return tree_map(lambda out: _leaf(out[:0]), self._module(*one, **options))
 
     def clipped_sum(self, slopes: Sequence[Tensor | None]) -> Sum:
         """Σ_i clip_C(g_i) of the batch that passed last, by the names of the network's trained parameters.
 
         Args:
-            slopes: each example's gradient of its own loss by every output of that pass; None where it has none.
+            slopes: each example's gradient of its own loss by every output of that pass, None where it has none; empty
+                for an empty batch.
         """
-        passed, self.passed = self.passed, None
-        if passed is not None and passed.examples:
-            return self.sum_of(passed, slopes)
+        leaves, self.leaves = self.leaves, []
+        if slopes:
+            return self.way.sum(leaves, slopes)
         zeros = {name: torch.zeros_like(w) for name, w in trained(self._module).items()}
         return Sum(zeros, 0, 0.0)
 
-    def outputs_of(self, inputs: Sequence[Any], named: dict[str, Any]) -> Any:
-        """The outputs of a batch of examples."""
-        return self._module(*inputs, **named)
-
-    def sum_of(self, passed: Pass, slopes: Sequence[Tensor | None]) -> Sum:
-        """The clipped sum of a batch of examples."""
-        raise NotImplementedError
-
-    def remove_hooks(self) -> None:
-        """Nothing is hooked."""
-
-
-class GhostModule(PrivateModule):
-    """Clipped sums by ghost clipping (:class:`pacdp.step.ghost.Ghost`)."""
-
-    def __init__(self, module: nn.Module, clip: Clip) -> None:
-        super().__init__(module, clip)
-        self._ghost = Ghost(module, clip)
-
-    def outputs_of(self, inputs: Sequence[Any], named: dict[str, Any]) -> Any:
-        """The outputs of a batch of examples, in which each layer is watched."""
-        return self._ghost(inputs, named)
-
-    def sum_of(self, passed: Pass, slopes: Sequence[Tensor | None]) -> Sum:
-        """See :class:`pacdp.step.ghost.Ghost`."""
-        return self._ghost.sum(passed.leaves, slopes)
-
     def remove_hooks(self) -> None:
         """Take the layers' hooks away."""
-        for hook in self._ghost.hooks:
+        for hook in self.way.hooks:
             hook.remove()
 
 
-class ReferenceModule(PrivateModule):
+class ByReference:
     """Clipped sums by the reference (:class:`pacdp.step.sums.Reference`), for networks that ghost clipping cannot do.
 
     The forward pass has no graph. With s_i the gradient of example i's loss by its own outputs, the gradient of that
@@ -129,27 +101,29 @@ class ReferenceModule(PrivateModule):
         inputs: positional arguments of the network, of at least two examples, on which it is tried.
     """
 
+    hooks = ()
+
     def __init__(self, module: nn.Module, clip: Clip, *, inputs: Sequence[Any]) -> None:
-        super().__init__(module, clip)
-        places = torch.arange(2)
+        self.module, self.clip, places = module, clip, torch.arange(2)
         tried = Units.group(TensorDataset(places, places), None)
         reference = Reference(Network.of(ByPlace(module, inputs), smooth_loss), tried, clip)
         self._at_once = runs_at_once(reference, tried, trained(reference.network.module))
 
     @torch.no_grad()
-    def outputs_of(self, inputs: Sequence[Any], named: dict[str, Any]) -> Any:
+    def __call__(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> Any:
         """The outputs of a batch of examples, without a way back into the network."""
+        self._passed = inputs, named, random_state(self.module)
         if self._at_once:
-            return tree_map(_leaf, self._module(*inputs, **named))
-        n = len(next(leaf for leaf in tree_leaves((inputs, named)) if isinstance(leaf, Tensor)))
-        each = (rows_at(place, (inputs, named)) for place in torch.arange(n)[:, None])
-        passes = [self._module(*one, **options) for one, options in each]
+            return tree_map(_leaf, self.module(*inputs, **named))
+        each = (rows_at(place, (inputs, named)) for place in self._places().cpu()[:, None])
+        passes = [self.module(*one, **options) for one, options in each]
         return tree_map(
             lambda *rows: _leaf(torch.cat(rows) if _is_tensor(rows[0]) else rows[0]), *passes
         )
 
-    def sum_of(self, passed: Pass, slopes: Sequence[Tensor | None]) -> Sum:
+    def sum(self, leaves: Sequence[Any], slopes: Sequence[Tensor | None]) -> Sum:
         """The reference's sum of one batch, whose targets are the places of its examples."""
+        inputs, named, before = self._passed
 
         def along_the_slopes(found: Any, places: Tensor) -> Tensor:
             moving = zip(tree_leaves(found), slopes, strict=True)
@@ -157,19 +131,22 @@ class ReferenceModule(PrivateModule):
                 (own * s[places]).reshape(len(own), -1).sum(1) for own, s in moving if s is not None
             ]).sum(0)  # fmt: skip
 
-        first = next(filter(_is_tensor, tree_leaves((passed.inputs, passed.named))))
-        places = torch.arange(passed.examples, device=first.device)
-        rows, module = places, ByPlace(self._module, passed.inputs, passed.named)
-        if not passed.named and len(passed.inputs) == 1 and passed.inputs[0] is first:
-            rows, module = first.detach(), self._module
+        rows = places = self._places()
+        module: nn.Module = ByPlace(self.module, inputs, named)
+        if not named and len(inputs) == 1 and _is_tensor(inputs[0]):
+            rows, module = inputs[0].detach(), self.module
         units = Units.group(TensorDataset(rows, places), None)
         network = Network.of(module, along_the_slopes)
-        own, now = trained(module), random_state(self._module)
-        rewind(self._module, passed.before)
+        own, now = trained(module), random_state(self.module)
+        rewind(self.module, before)
         found = Reference(network, units, self.clip, vectorised=self._at_once)(places.cpu(), own)
-        rewind(self._module, now)
-        total = zip(trained(self._module), own, strict=True)
+        rewind(self.module, now)
+        total = zip(trained(self.module), own, strict=True)
         return found._replace(total={name: found.total[key] for name, key in total})
+
+    def _places(self) -> Tensor:
+        first = next(filter(_is_tensor, tree_leaves(self._passed[:2])))
+        return torch.arange(len(first), device=first.device)
 
 
 def network(module: nn.Module) -> nn.Module:

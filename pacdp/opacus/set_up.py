@@ -7,10 +7,10 @@ from opacus.validators.errors import UnsupportedModuleError
 from torch import Tensor, nn, optim
 
 from pacdp.opacus.loader import PoissonLoader
-from pacdp.opacus.modules import GhostModule, PrivateModule, ReferenceModule, smooth_loss
+from pacdp.opacus.modules import ByReference, PrivateModule, smooth_loss
 from pacdp.step.agreement import chosen_mode
 from pacdp.step.clip import Clip
-from pacdp.step.ghost import GhostSums
+from pacdp.step.ghost import Ghost, GhostSums
 from pacdp.step.mechanism import GradSampleMode
 from pacdp.step.units import Network
 from pacdp.trials import made_up_batch, require_independent_examples
@@ -48,9 +48,10 @@ def private_module(
         torch.zeros(1, device=device),
         clip_norm=clip.norm,
     )
-    if chosen == "ghost":
-        return GhostModule(module, clip)
-    return ReferenceModule(module, clip, inputs=inputs)
+    ghost = chosen == "ghost"
+    return PrivateModule(
+        module, Ghost(module, clip) if ghost else ByReference(module, clip, inputs=inputs)
+    )
 
 
 def _made_up_input(loader: PoissonLoader) -> Tensor:

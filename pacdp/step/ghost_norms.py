@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge
-from torch.func import functional_call, grad, vjp, vmap
+from torch.func import functional_call, vjp, vmap
 
 from pacdp.layers.bayes import BayesLinear, Draw
 from pacdp.step.clip import row_norms
@@ -47,25 +47,22 @@ class Use(NamedTuple):
     def rows(self, slopes: Tensor) -> ByParameter:
         """Each example's gradients."""
 
-        def along(weights: Any, slope: Tensor, *one: Tensor) -> Tensor:
-            return (self._run(weights, *(x[None] for x in one))[0] * slope).sum()
+        def of_one(slope: Tensor, *inputs: Tensor) -> dict[str, Tensor]:
+            return self._gradient(slope[None], *(x[None] for x in inputs))
 
-        each = vmap(grad(along), (None, *[0] * (1 + len(self.inputs))))
-        return self._by_parameter(each(self._weights, slopes, *self.inputs))
+        return self._by_parameter(vmap(of_one)(slopes, *self.inputs))
 
     def total(self, slopes: Tensor) -> ByParameter:
         """The sum of the gradients."""
-        if type(self.layer) is nn.Linear:
-            return self._by_parameter(linear_sum(self.inputs[0], slopes))
-        back = vjp(lambda weights: self._run(weights, *self.inputs), self._weights)[1]
-        return self._by_parameter(*back(slopes))
+        return self._by_parameter(self._gradient(slopes, *self.inputs))
 
-    @property
-    def _weights(self) -> dict[str, Tensor]:
-        return {name: p.detach() for name, p in self.own.items()}
-
-    def _run(self, weights: dict[str, Tensor], *inputs: Tensor) -> Tensor:
-        return functional_call(self.layer, weights, (*inputs, *self.draw))
+    def _gradient(self, slopes: Tensor, *inputs: Tensor) -> dict[str, Tensor]:
+        known = SUMS.get(type(self.layer))
+        if known is not None:
+            return known(self.layer, slopes, *inputs)
+        weights = {name: p.detach() for name, p in self.own.items()}
+        given = (*inputs, *self.draw)
+        return vjp(lambda own: functional_call(self.layer, own, given), weights)[1](slopes)[0]
 
     def _by_parameter(self, found: dict[str, Tensor]) -> ByParameter:
         return {p: found[name] for name, p in self.own.items()}
@@ -76,10 +73,20 @@ def own_weights(layer: nn.Module) -> dict[str, nn.Parameter]:
     return {name: p for name, p in layer.named_parameters(recurse=False) if p.requires_grad}
 
 
-def linear_sum(inputs: Tensor, slopes: Tensor) -> dict[str, Tensor]:
+def linear_sum(layer: nn.Linear, slopes: Tensor, inputs: Tensor) -> dict[str, Tensor]:
     """Σ_i,t b_it a_itᵀ and Σ_i,t b_it over examples i and places t, a layer's inputs a and output gradients b."""
+    del layer
     b, a = slopes.flatten(0, -2), inputs.flatten(0, -2)
     return {"weight": b.T @ a, "bias": b.sum(0)}
+
+
+def convolution_sum(layer: Any, slopes: Tensor, inputs: Tensor) -> dict[str, Tensor]:
+    """The same of a convolution, without a forward pass of it."""
+    back = torch.ops.aten.convolution_backward
+    geometry = layer.stride, layer.padding, layer.dilation, False, layer.output_padding
+    _, weight, bias = back(slopes, inputs, layer.weight.detach(), [layer.out_channels], *geometry, layer.groups,
+                           [False, True, True])  # fmt: skip
+    return {"weight": weight, "bias": bias}
 
 
 def linear_norms(layer: nn.Linear, inputs: Tensor, slopes: Tensor) -> ByParameter:
@@ -134,4 +141,8 @@ NORMS: dict[type, Any] = {
     nn.Linear: linear_norms,
     nn.Embedding: embedding_norms,
     BayesLinear: bayes_linear_norms,
+}
+SUMS: dict[type, Any] = {
+    nn.Linear: linear_sum,
+    **dict.fromkeys((nn.Conv1d, nn.Conv2d, nn.Conv3d), convolution_sum),
 }
