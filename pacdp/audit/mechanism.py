@@ -129,14 +129,13 @@ def made_up(
 ) -> tuple[TensorDataset, Tensor | None]:
     """Records that are nobody's: inputs uniform on [0, 1], random labels, one to four records a person."""
     draw = torch.Generator().manual_seed(seed)
-    owners = None
-    count = units
+    owners = torch.arange(units)
     if people:
-        lengths = torch.randint(1, 5, (units,), generator=draw)
-        owners, count = torch.repeat_interleave(torch.arange(units), lengths), int(lengths.sum())
-        owners = owners[torch.randperm(count, generator=draw)]
-    inputs = torch.rand(count, *shape, generator=draw)
-    return TensorDataset(inputs, torch.randint(classes, (count,), generator=draw)), owners
+        owners = owners.repeat_interleave(torch.randint(1, 5, (units,), generator=draw))
+        owners = owners[torch.randperm(len(owners), generator=draw)]
+    inputs = torch.rand(len(owners), *shape, generator=draw)
+    labels = torch.randint(classes, (len(owners),), generator=draw)
+    return TensorDataset(inputs, labels), owners if people else None
 
 
 def units_for(sample_rate: float) -> int:

@@ -12,9 +12,9 @@ from pacdp.audit import batch_laws, noise_laws
 from pacdp.audit.checks import Check, by_chance, cannot_be_checked, certain, none_of
 from pacdp.audit.observed import Observer, put
 from pacdp.audit.p_values import Found, bonferroni
-from pacdp.audit.recomputed import Evidence, reference_of, told_of
+from pacdp.audit.recomputed import Evidence, reference_of
 from pacdp.random.grid import GRID_LOG2
-from pacdp.step.event import combined
+from pacdp.step.event import combined, told_of
 from pacdp.step.units import trained
 
 
@@ -79,11 +79,10 @@ def of_batches(evidence: Evidence) -> Iterator[Check]:
     claim = "a person comes with all records or none"
     yield none_of("batches: whole units", claim, evidence.cut, "parts of a person")
     if evidence.undrawn is not None:
-        claim, said = (
-            "the units that are read were drawn",
-            f"of {len(evidence.batches)} steps read others",
+        said = f"of {len(evidence.batches)} steps read others"
+        yield none_of(
+            "batches: as drawn", "the units that are read were drawn", evidence.undrawn, said
         )
-        yield none_of("batches: as drawn", claim, evidence.undrawn, said)
 
 
 def of_accountant(observed: Observer) -> Iterator[Check]:

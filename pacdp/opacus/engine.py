@@ -64,7 +64,7 @@ _LOOP = "whoever wrote the loop, in which the private optimizer alone moves the 
 _BATCHES = "and who drew its batches, Poisson samples at the sample rate in each of which a row stands once"
 
 
-class PrivateEngine(Files, PrivacyEngine):
+class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatibleMethodOverride]
     """One engine keeps one account: several calls of ``make_private`` (several chains) on the same data compose.
 
     Formal guarantee: what the optimizers' steps release is the composition of the Poisson-sampled Gaussian mechanisms

@@ -73,7 +73,9 @@ class Guard:
             self.weights.keep()
             self.begun = True
         self._require_set_up()
-        inputs, named = tree_map(_copied, (inputs, named))
+        inputs, named = tree_map(
+            lambda x: x.clone() if isinstance(x, Tensor) else x, (inputs, named)
+        )
         n = self.examples = self._require_drawn(tree_leaves((inputs, named)))
         before = random_state(self.module) if n > self.tried else None
         outputs = run(*inputs, **named)
@@ -203,10 +205,6 @@ class Guard:
         self.tried = n
 
 
-def _copied(leaf: Any) -> Any:
-    return leaf.clone() if isinstance(leaf, Tensor) else leaf
-
-
 def _gradients(module: nn.Module) -> list[Any]:
     """Which gradients each parameter has, and how often they were written."""
     found = [getattr(p, name, None) for p in module.parameters() for name in _GRADIENTS]
@@ -215,8 +213,10 @@ def _gradients(module: nn.Module) -> list[Any]:
 
 def set_up(module: nn.Module) -> list[Any]:
     """All layers with their hooks, attributes and buffers, and which parameters are trained, hooked by what."""
-    layers = [(id(layer), *_own(layer)) for layer in module.modules()]
-    return [layers, [(_hooks(p, _OF_PARAMETERS), p.requires_grad) for p in module.parameters()]]
+    return [
+        [(id(layer), _hooks(layer, _HOOKS), *_own(layer)) for layer in module.modules()],
+        [(_hooks(p, _OF_PARAMETERS), p.requires_grad) for p in module.parameters()],
+    ]
 
 
 def _hooks(of: Any, kinds: tuple[str, ...]) -> list[tuple[int, ...]]:
@@ -224,11 +224,10 @@ def _hooks(of: Any, kinds: tuple[str, ...]) -> list[tuple[int, ...]]:
     return [tuple(getattr(of, kind, None) or ()) for kind in kinds]
 
 
-def _own(layer: nn.Module) -> list[Any]:
+def _own(layer: nn.Module) -> tuple[Any, ...]:
     kept = {
         name: x if isinstance(x, _VALUES) else id(x)
         for name, x in vars(layer).items()
         if name not in _OF_A_PASS and (isinstance(x, _VALUES) or name[0] != "_")
     }
-    buffers = [digest(x) for x in layer._buffers.values() if x is not None]
-    return [_hooks(layer, _HOOKS), kept, buffers]
+    return kept, [digest(x) for x in layer._buffers.values() if x is not None]

@@ -10,11 +10,10 @@ from itertools import chain, product
 from typing import Any, Literal
 
 import torch
-from torch import Tensor, nn
-from torch.nn import functional
+from torch import Tensor
 
 from pacdp.opacus.loader import PoissonSampler
-from pacdp.opacus.recorded import Call, Record, recorded
+from pacdp.opacus.recorded import Record, recorded
 from pacdp.step.slopes import slopes_of_each
 from pacdp.trials.writes import same_bits
 
@@ -130,10 +129,6 @@ def _of_single_examples(
     record: Record, moving: dict[int, Tensor], cut: tuple[bool, ...], divisor: int
 ) -> list[Tensor]:
     n = len(next(iter(moving.values())))
-    if len(record.calls) == len(record.outputs) == 1 and cut == (True,):
-        known = _of_cross_entropy(next(iter(record.calls.values())), *moving.values())
-        if known is not None:
-            return [known]
     fixed = {k: x for k, x in record.outputs.items() if k not in moving}
     rows = [x.reshape(n, -1, *x.shape[1:]) for x, c in zip(record.others, cut, strict=True) if c]
 
@@ -144,27 +139,6 @@ def _of_single_examples(
         return record.again(outputs, others, examples=divisor)
 
     return slopes_of_each(loss_of_one, list(moving.values()), [*fixed.values(), *rows])[0]
-
-
-def _of_cross_entropy(call: Call, logits: Tensor) -> Tensor | None:
-    """Softmax minus the indicator of its class, in a tenth of the time, of one example alone whatever the call was.
-
-    None for another function than cross-entropy or a private criterion of it, for class weights, smoothed or ignored
-    labels, and for targets that are no classes.
-    """
-    criterion = getattr(getattr(call.function, "__self__", None), "criterion", None)
-    held = type(criterion) is nn.CrossEntropyLoss
-    given = {**vars(criterion), "weight": criterion.weight} if held else call.named
-    if not (held or call.function is functional.cross_entropy) or len(call.args) != 2:
-        return None
-    targets = call.args[1]
-    if given.get("weight") is not None or given.get("label_smoothing") or logits.dim() != 2:
-        return None
-    if targets.dtype != torch.int64 or targets.shape != logits.shape[:1]:
-        return None
-    if (targets == given.get("ignore_index", -100)).any():
-        return None
-    return torch.softmax(logits.detach(), dim=1) - functional.one_hot(targets, logits.shape[1])
 
 
 def close(one: Tensor, other: Tensor) -> bool:

@@ -5,8 +5,8 @@ example's gradients by its own outputs; one of two ways makes of them the clippe
 the reference, or :class:`pacdp.step.ghost.Ghost`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from opacus.grad_sample.gsm_base import AbstractGradSampleModule
@@ -17,22 +17,9 @@ from torch.utils.data import TensorDataset
 from pacdp.layers.random import random_state, rewind
 from pacdp.opacus.guard import Guard
 from pacdp.step.clip import Clip
+from pacdp.step.ghost import Ghost
 from pacdp.step.sums import Reference, Sum, runs_at_once
 from pacdp.step.units import ByPlace, Network, Units, rows_at, trained
-
-
-class Way(Protocol):
-    """A forward pass of a batch of examples, and then the clipped sum of their gradients."""
-
-    hooks: Iterable[Any]
-
-    def __call__(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> Any:
-        """The outputs."""
-        ...
-
-    def sum(self, leaves: Sequence[Any], slopes: Sequence[Tensor | None]) -> Sum:
-        """Σ_i clip_C(g_i) by the names of the trained parameters, from all outputs and the slopes of those with any."""
-        ...
 
 
 class PrivateModule(AbstractGradSampleModule):
@@ -44,7 +31,7 @@ class PrivateModule(AbstractGradSampleModule):
     guard: Guard | None = None
     """What watches a loop of one's own."""
 
-    def __init__(self, module: nn.Module, way: Way) -> None:
+    def __init__(self, module: nn.Module, way: "Ghost | ByReference") -> None:
         super().__init__(module, loss_reduction="sum")
         self.way, self.leaves = way, list[Any]()
 

@@ -20,21 +20,29 @@ _ONE_A_CLASS = ("weight", "pos_weight")
 
 
 class Call(NamedTuple):
-    """A function that was called with recorded tensors; these are held as :class:`Made`."""
+    """A function that was called with recorded tensors."""
 
     function: Callable[..., Any]
-    args: Any
-    named: dict[str, Any]
+    leaves: list[Any]
+    """All arguments; recorded tensors are held as :class:`Made`."""
+    form: Any
+    """How they make positional and named arguments."""
+    per_class: set[int]
+    """The identities of those that are weights of the classes."""
 
     @property
     def name(self) -> str:
         """The function's name."""
         return getattr(self.function, "__name__", str(self.function))
 
-    @property
-    def leaves(self) -> list[Any]:
-        """All arguments."""
-        return tree_leaves((self.args, self.named))
+    def resized(self, examples: int) -> list[Any]:
+        """The arguments, a size or a divisor among them divided by so many examples."""
+        leaves = [*self.leaves]
+        if examples > 1 and self.name in _SIZES and len(leaves) > 1:
+            size = leaves[1]
+            if isinstance(size, int) and size > 0 and size % examples == 0:
+                leaves[1] = size // examples
+        return leaves
 
 
 class Tape:
@@ -101,13 +109,15 @@ def _backward(loss: Recorded, gradient: Tensor | None = None, **options: Any) ->
 def recorded(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
     """Call the function and note it down where arguments are recorded, as one call whatever it does inside."""
     with torch._C.DisableTorchFunctionSubclass():
-        held, named_so = tree_map(_held, (args, named))
-        tapes = {x.tape for x in tree_leaves((held, named_so)) if isinstance(x, Made)}
+        leaves, form = tree_flatten((args, named))
+        leaves = [_held(x) for x in leaves]
+        tapes = {x.tape for x in leaves if isinstance(x, Made)}
         found = function(*args, **named)
         if not tapes:
             return found
         tape = one_of_them(tapes)
-        tape.calls.append(Call(function, held, named_so))
+        weights = {id(named.get(name)) for name in _ONE_A_CLASS}
+        tape.calls.append(Call(function, leaves, form, weights))
         return tape.noted(found)
 
 
@@ -141,10 +151,9 @@ class Record:
         places = {one.place for one in met if one.number == 0}
         self.outputs: dict[int, Tensor] = {k: self.tape.outputs[k] for k in sorted(places)}
         for call in self.calls.values():
-            weights = [id(call.named.get(name)) for name in _ONE_A_CLASS]
             own = [leaf for leaf in call.leaves if isinstance(leaf, Tensor)]
             self.others += own
-            self.per_class += [id(leaf) in weights for leaf in own]
+            self.per_class += [id(leaf) in call.per_class for leaf in own]
 
     def again(
         self, outputs: Mapping[int, Tensor], others: Sequence[Tensor], *, examples: int
@@ -164,7 +173,8 @@ class Record:
             return next(rest) if isinstance(leaf, Tensor) else leaf
 
         for number, call in self.calls.items():
-            args, named = tree_map(value, _resized(call, examples))
+            leaves = [value(leaf) for leaf in call.resized(examples)]
+            args, named = tree_unflatten(leaves, call.form)
             known[number] = tree_leaves(call.function(*args, **named))
         return known[self.end.number][self.end.place].reshape(())
 
@@ -175,7 +185,7 @@ class Record:
 
     def text(self, examples: int) -> list[str]:
         """Name each call and its plain numbers, sizes and divisors divided by ``examples``."""
-        given = ((call.name, tree_leaves(_resized(call, examples))) for call in self.calls.values())
+        given = ((call.name, call.resized(examples)) for call in self.calls.values())
         return [f"{name}({', '.join(map(repr, filter(_is_plain, own)))})" for name, own in given]
 
 
@@ -192,12 +202,3 @@ def _held(leaf: Any) -> Any:
 
 def _is_plain(leaf: Any) -> bool:
     return not isinstance(leaf, Made | Tensor)
-
-
-def _resized(call: Call, examples: int) -> Any:
-    leaves, form = tree_flatten((call.args, call.named))
-    if examples > 1 and call.name in _SIZES and len(leaves) > 1:
-        size = leaves[1]
-        if isinstance(size, int) and size > 0 and size % examples == 0:
-            leaves[1] = size // examples
-    return tree_unflatten(leaves, form)
