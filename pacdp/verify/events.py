@@ -5,7 +5,6 @@ from math import fsum, inf
 from typing import Any, NamedTuple
 
 from flint import arb  # pyright: ignore[reportMissingImports]
-
 from pacdp.verify.arithmetic import ONE, ZERO, ball
 from pacdp.verify.claim import Unchecked, Wrong, require
 
@@ -28,7 +27,8 @@ class Step(NamedTuple):
             found = [
                 (added + epsilon, p * yes) for added, p in found
             ] + [
-                (added - epsilon, p * (1 - yes)) for added, p in found
+                (added - epsilon, p * (1 - yes))
+                for added, p in found
             ]
         return found
 
@@ -45,7 +45,9 @@ def steps_of(
     kind = event["event"]
     inner = event.get("inner")
     if kind == "PoissonSampled":
-        return steps_of(inner, replaced, rate * event["sample_rate"])
+        return steps_of(
+            inner, replaced, rate * event["sample_rate"]
+        )
     if kind == "NonPrivate":
         return [Step(rate, 0.0)]
     if kind == "SelfComposed" and rate == 1.0:
