@@ -12,6 +12,7 @@ from math import inf, isnan
 from typing import Any, NamedTuple
 
 from flint import arb  # pyright: ignore[reportMissingImports]
+
 from pacdp.verify.arithmetic import ZERO, Real, ball, total
 
 FOLLOWS = "follows"

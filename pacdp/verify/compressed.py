@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+
 from pacdp.verify.arithmetic import ball
 from pacdp.verify.claim import (
     Fields,

@@ -5,6 +5,7 @@ from math import fsum, inf
 from typing import Any, NamedTuple
 
 from flint import arb  # pyright: ignore[reportMissingImports]
+
 from pacdp.verify.arithmetic import ONE, ZERO, ball
 from pacdp.verify.claim import Unchecked, Wrong, require
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy import ndarray
+
 from pacdp.verify.claim import Fields, parsed, require
 
 CHECKPOINT = "pacdp-checkpoint/3"

@@ -1,7 +1,7 @@
 """A run's folder: header, configuration, steps, event and hashes, compared with each other and with the report.
 
-``_checks`` lists what is checked of a run, in its order, and ``_OF_A_REPORT`` in ``release`` what is of an exported folder.
-What the trajectory of a chain is paid for is asked in ``norms``.
+``_checks`` lists what is checked of a run, in its order, and ``_OF_A_REPORT`` in ``release`` the same of an exported
+folder. What the trajectory of a chain is paid for is asked in ``norms``.
 """
 
 from collections.abc import Callable, Iterable

@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy import ndarray
+
 from pacdp.verify.claim import Unchecked, Wrong
 from pacdp.verify.events import Step
 from pacdp.verify.loss_of_a_step import Atoms, atoms, spread

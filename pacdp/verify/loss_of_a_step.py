@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from flint import arb  # pyright: ignore[reportMissingImports]
 from numpy import ndarray
+
 from pacdp.verify.arithmetic import (
     ONE,
     ZERO,

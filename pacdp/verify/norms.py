@@ -7,6 +7,7 @@ V = Σ_i Σ_t ‖h_t(z_i; Y)‖² ("Noisy sums" in docs/guarantees.md). The pric
 from collections.abc import Iterable
 
 from flint import arb  # pyright: ignore[reportMissingImports]
+
 from pacdp.verify.arithmetic import ball, total
 from pacdp.verify.claim import Fields, exactly, require, same
 from pacdp.verify.files import Folder

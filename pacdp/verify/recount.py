@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+
 from pacdp.verify.claim import (
     CANNOT,
     Fields,

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from numpy import ndarray
+
 from pacdp.verify.claim import (
     CANNOT,
     Fields,

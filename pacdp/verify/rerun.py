@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy import ndarray
+
 from pacdp.verify.claim import Statement, Unchecked, judged, require
 from pacdp.verify.compressed import rounds_of
 from pacdp.verify.examples import Examples, margins

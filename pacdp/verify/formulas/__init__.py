@@ -7,6 +7,7 @@ the sum of its costs over n, c.n the number of independent records.
 from collections.abc import Callable
 
 from flint import arb  # pyright: ignore[reportMissingImports]
+
 from pacdp.verify.arithmetic import log_xi
 from pacdp.verify.claim import Claim
 from pacdp.verify.formulas import (

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from flint import arb  # pyright: ignore[reportMissingImports]
+
 from pacdp.verify.arithmetic import (
     ONE,
     ZERO,

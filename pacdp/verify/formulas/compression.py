@@ -1,6 +1,7 @@
 """What k of n records promise, from tails that are added up term by term."""
 
 from flint import arb  # pyright: ignore[reportMissingImports]
+
 from pacdp.verify.arithmetic import (
     ONE,
     ball,

@@ -1,6 +1,7 @@
-"""Bounds from counts and means of a fixed predictor, from draws, and from several certificates together."""
+"""Bounds from draws, on people and on counts with noise; those of plain counts are in ``risk``."""
 
 from flint import arb  # pyright: ignore[reportMissingImports]
+
 from pacdp.verify.arithmetic import (
     ONE,
     ZERO,

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from math import comb, floor
 
 from flint import arb  # pyright: ignore[reportMissingImports]
+
 from pacdp.verify.arithmetic import (
     INFINITE,
     ZERO,
@@ -52,7 +53,7 @@ def sharp(p: Price, epsilon: arb | None = None) -> arb:
 
 
 def accounted(p: Price) -> arb | None:
-    """That of pure privacy is sharp, at 2ε where a record is added or removed ("Prices"); others are in ``transfer``."""
+    """That of pure privacy, at 2ε where a record is added or removed, is sharp ("Prices"); others are in ``transfer``."""
     c = p.c
     notion = c.inputs.privacy_notion
     if notion == "approximate" and c.privacy_delta == 0:

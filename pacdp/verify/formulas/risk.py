@@ -1,6 +1,7 @@
 """Bounds on a risk: PAC-Bayes bounds, those of Gibbs posteriors, and counts; c.share is the sum of all costs over n."""
 
 from flint import arb  # pyright: ignore[reportMissingImports]
+
 from pacdp.verify.arithmetic import (
     ONE,
     ZERO,

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from flint import arb  # pyright: ignore[reportMissingImports]
 from numpy import ndarray
+
 from pacdp.verify import loss
 from pacdp.verify.arithmetic import (
     INFINITE,
