@@ -53,7 +53,7 @@ def sharp(p: Price, epsilon: arb | None = None) -> arb:
 
 
 def accounted(p: Price) -> arb | None:
-    """That of pure privacy, at 2ε where a record is added or removed, is sharp ("Prices"); others are in ``transfer``."""
+    """The price of privacy; pure privacy has a sharp one, at 2ε where a record is added or removed ("Prices")."""
     c = p.c
     notion = c.inputs.privacy_notion
     if notion == "approximate" and c.privacy_delta == 0:
