@@ -46,6 +46,7 @@ from pacdp.verify.needs import (
     needed,
     never_shown,
     require_named,
+    require_no_better,
     require_proofs,
     standings,
     units,
@@ -365,13 +366,7 @@ def _surrogate(c: Claim) -> None:
         ball(other.failure_prob),
         exactly(c.budget.surrogate),
     )
-    own = standings(c.record)
-    order = (None, *STANDINGS)
-    for name, standing in standings(other).items():
-        require(
-            order.index(own.get(name)) >= order.index(standing),
-            f"the hypothesis {name!r} of the other network is said to stand better, or not at all",
-        )
+    require_no_better(c.record, other)
     found = check_certificate(other)
     for error in (Wrong, Unchecked):
         for one in found:

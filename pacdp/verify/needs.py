@@ -186,6 +186,17 @@ def require_named(
         require(said in as_what, why)
 
 
+def require_no_better(record: Fields, other: Fields) -> None:
+    """Raise Wrong where a certificate keeps silent about what another one rests on, or says that it stands better."""
+    own = standings(record)
+    order = (None, *STANDINGS)
+    for name, standing in standings(other).items():
+        require(
+            order.index(own.get(name)) >= order.index(standing),
+            f"the hypothesis {name!r} of {other.name} is left out, or is said to stand better",
+        )
+
+
 def require_proofs(record: Fields, redone: Collection[str]) -> None:
     """Raise Wrong for proofs that cannot be, Unchecked for those that were not done again from the files."""
     left = list[str]()
