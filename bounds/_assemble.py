@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from bounds._rounding import inward, outward, total
 from bounds.certificate import Certificate, Cost, costs_of, total_of
@@ -10,6 +10,7 @@ from bounds.hypotheses import Hypothesis, declared, merged
 from bounds.kl import binary_kl_upper
 from bounds.needs import declared_by
 from bounds.prices import Inputs, Price
+from bounds.record import record
 
 # Names that papers and users know, in place of a price's prefix before the name of a formula.
 _NAMES = {
@@ -22,7 +23,7 @@ _NAMES = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Bill:
     """What a certificate takes from its price: everything but its value and what the formula adds.
 

@@ -15,7 +15,7 @@ every law the transfer asks
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -83,7 +83,7 @@ class TailLoss:
 
     mu: float
 
-    infinity_mass: ClassVar[float] = 0.0
+    infinity_mass = 0.0
 
     def divergence(self, alpha: float, level: float, margin: float = 0.0) -> float:
         """At least E (ζ(x) - level)^+."""

@@ -17,6 +17,7 @@ from bounds.certificate import Certificate
 from bounds.hypotheses import Hypothesis, merged
 from bounds.means import betting_upper, clopper_pearson_upper
 from bounds.needs import declared_by
+from bounds.record import record
 from bounds.sentence import headline
 
 THRESHOLDS = "thresholds"
@@ -26,7 +27,7 @@ REFERENCE = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ThresholdTest:
     """What the records say of one threshold; with groups, what they say of the worst of them.
 
@@ -45,7 +46,7 @@ class ThresholdTest:
     passed: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class RiskControl:
     """A threshold, and the certificate that the risk at it is at most a target; or that no threshold qualifies.
 

@@ -4,13 +4,14 @@
 import itertools
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, cast
 
 import numpy as np
 
 from bounds._losses import LossLaw
 from bounds._rounding import log_inverse, outward, total
+from bounds.record import record
 
 # Where the search starts: log odds of the share of the transfer, and ln(α - 1). It may leave this grid.
 _LOG_ODDS = (-6.0, -4.0, -2.0, 0.0, 3.0)
@@ -19,7 +20,7 @@ _LOG_EXCESSES = (-8.0, -6.0, -5.0, -4.0, -3.0, -2.0, -1.0, 0.5, 2.0, 5.0, 8.0)
 _MARGINS = (2.0, 0.25, 0.5, 1.0, 4.0, 8.0, 16.0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Charge:
     """What a price asks for n records at a failure probability.
 

@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar, cast
 
@@ -11,6 +11,7 @@ from bounds import _check
 from bounds._rounding import inward, outward, total
 from bounds.hypotheses import Hypothesis, merged
 from bounds.needs import OF_THE_INPUTS
+from bounds.record import record
 
 FORMAT = "pacdp-certificate/2"
 # A ledger's entries are decimal fractions of decimal totals: their sum may exceed the total by rounding alone.
@@ -20,7 +21,7 @@ Status = Literal["rigorous", "optimistic"]
 Named = TypeVar("Named", "Cost", Hypothesis)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Cost:
     """One of the costs that add up to what a certificate adds to the empirical risk.
 
@@ -41,7 +42,7 @@ class Cost:
         object.__setattr__(self, "per_example", float(self.per_example))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Certificate:
     """An upper bound on a risk in [0, 1], with its hypotheses, costs and failure probability.
 

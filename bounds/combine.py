@@ -6,7 +6,7 @@ Arguments out of range, and a union that was not paid for, raise ValueError.
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from bounds import _check
@@ -15,6 +15,7 @@ from bounds.budget import FailureBudget
 from bounds.certificate import ROUNDING, Certificate
 from bounds.hypotheses import together
 from bounds.monte_carlo import MONTE_CARLO
+from bounds.record import record
 
 PAC_STEP = "PAC step"
 OTHERS = "other certificates compared"
@@ -139,7 +140,7 @@ def _paid(word: str, made: Certificate, amount: float, entry: str) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class GridScale:
     """A prior scale on a grid, and what choosing it on the sample costs.
 

@@ -20,8 +20,7 @@ Rounding of every sum, of the trapezoid rule and of its ends is added ("Evaluati
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +32,7 @@ from bounds.gibbs_draws import DRAW_ORDERS, gibbs_gradients
 from bounds.hypotheses import Hypothesis
 from bounds.noisy import _Moments  # pyright: ignore[reportPrivateUsage]
 from bounds.prices import Inputs
+from bounds.record import record
 
 Array = NDArray[np.float64]
 _HALF_ULP = 2.0**-53
@@ -48,7 +48,7 @@ _ENDS = 14.0
 _MOST_NODES = 2**17
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class GibbsAround(_Moments):
     """The price of a Gaussian Q around a Gibbs law that nobody draws, M_j = α_j (E_Q Σ_i c_ij + divergence).
 
@@ -62,10 +62,10 @@ class GibbsAround(_Moments):
 
     divergence: float
 
-    called: ClassVar[str] = "around_log_moments"
-    prefix: ClassVar[str] = "gibbs_around_"
-    reference: ClassVar[str] = 'docs/guarantees.md, "Gibbs laws that nobody draws"'
-    pays_for_a_draw: ClassVar[bool] = False
+    called = "around_log_moments"
+    prefix = "gibbs_around_"
+    reference = 'docs/guarantees.md, "Gibbs laws that nobody draws"'
+    pays_for_a_draw = False
 
     def __post_init__(self) -> None:
         _check.nonnegative(divergence=self.divergence)

@@ -8,7 +8,7 @@ at any time. Proofs: docs/guarantees.md, "Limits at all times" and "An alarm". A
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 import json
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, fields, replace
 from typing import Any, cast
 
 import numpy as np
@@ -21,6 +21,7 @@ from bounds._wealth import first_alarm, p_value, played
 from bounds.certificate import Certificate
 from bounds.hypotheses import Hypothesis, declared, proved
 from bounds.needs import standing
+from bounds.record import record
 from bounds.running_mean import running_mean_lower, running_mean_upper
 from bounds.sentence import confidence, down, up
 
@@ -30,7 +31,7 @@ _ODDS = (1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0)
 _IN_ORDER = "each loss counts when the losses of all earlier examples are there, whenever its label comes"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Monitor:
     """What is known of the risk of a deployed predictor from its losses so far; ``Monitor.start`` makes the first one.
 
@@ -219,7 +220,7 @@ class Monitor:
     def from_json(cls, text: str) -> "Monitor":
         """The monitor in ``text``. Raises ValueError when it is not JSON or not a monitor."""
         record = _check.json_record(text)
-        known = isinstance(record, dict) and set(cast(Any, record)) == {"format", *cls.__slots__}
+        known = isinstance(record, dict) and set(cast(Any, record)) == {"format", *(one.name for one in fields(cls))}
         if not known or record["format"] != FORMAT:
             raise ValueError(f"text must be a monitor of format {FORMAT!r}; pass what to_json wrote.")
         values: dict[str, Any] = {**cast(dict[str, Any], record)}

@@ -13,9 +13,8 @@ docs/guarantees.md.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar, Self
+from typing import Self
 
 from bounds import _check
 from bounds._rounding import least, log_inverse, outward, total
@@ -25,6 +24,7 @@ from bounds.hypotheses import Hypothesis
 from bounds.needs import OF_PRICE
 from bounds.noisy_steps import checked_orders, flattened, record_cost
 from bounds.prices import Inputs, Price
+from bounds.record import record
 
 ORDERS = tuple(1.0 + 0.02 * 2.0 ** (k / 2) for k in range(17))
 """Orders α of a realised price, from 1.02 to 6.12: a grid that was fixed before any run."""
@@ -32,7 +32,7 @@ ORDERS = tuple(1.0 + 0.02 * 2.0 ** (k / 2) for k in range(17))
 _ULP = 2.0**-52
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class _Draw(Price):
     """A price that is proved by one exponential moment, so that one step pays for the prior and for one draw.
 
@@ -42,7 +42,7 @@ class _Draw(Price):
 
     hypotheses: tuple[Hypothesis, ...] = ()
 
-    pays_for_a_draw: ClassVar[bool] = True
+    pays_for_a_draw = True
 
     @property
     def known(self) -> tuple[Hypothesis, ...]:
@@ -59,7 +59,7 @@ class _Draw(Price):
         object.__setattr__(self, "hypotheses", known)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class WorstCaseSum(_Draw):
     """(√ln(1/failure_prob) + mu √(n/2))²: every record adds Σ_t ‖g_t(s)‖²/σ_t² ≤ mu² at most, whatever is released.
 
@@ -72,8 +72,8 @@ class WorstCaseSum(_Draw):
     mu: float
     event: str = ""
 
-    prefix: ClassVar[str] = "noisy_sum_"
-    reference: ClassVar[str] = 'docs/guarantees.md, "Noisy sums"'
+    prefix = "noisy_sum_"
+    reference = 'docs/guarantees.md, "Noisy sums"'
 
     def __post_init__(self) -> None:
         _check.nonnegative(mu=self.mu)
@@ -89,7 +89,7 @@ class WorstCaseSum(_Draw):
         return {"sum_mu": self.mu, **({"sum_event": self.event} if self.event else {})}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class GibbsRange(_Draw):
     """(√ln(1/failure_prob) + spread √(n/8))²: a draw with potentials that range over ``spread`` nats at each record.
 
@@ -101,8 +101,8 @@ class GibbsRange(_Draw):
 
     spread: float
 
-    prefix: ClassVar[str] = "gibbs_range_"
-    reference: ClassVar[str] = 'docs/guarantees.md, "Gibbs draws"'
+    prefix = "gibbs_range_"
+    reference = 'docs/guarantees.md, "Gibbs draws"'
 
     def __post_init__(self) -> None:
         _check.nonnegative(spread=self.spread)
@@ -117,7 +117,7 @@ class GibbsRange(_Draw):
         return {"draw_spread": self.spread}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class PoissonSum(_Draw):
     """min_α [n/(α-1) Σ_t ln m_α,t + α/(α-1) ln(1/failure_prob)] for secret Poisson batches of clipped contributions.
 
@@ -131,8 +131,8 @@ class PoissonSum(_Draw):
 
     event: Event
 
-    prefix: ClassVar[str] = "poisson_sum_"
-    reference: ClassVar[str] = 'docs/guarantees.md, "Noisy sums on secret batches"'
+    prefix = "poisson_sum_"
+    reference = 'docs/guarantees.md, "Noisy sums on secret batches"'
 
     def __post_init__(self) -> None:
         tuple(flattened(self.event))
@@ -165,7 +165,7 @@ def _least_poisson(event: Event, n: int, failure_prob: float) -> tuple[float, fl
     return min((cost(order), order) for order in (*near, order))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class _Realised(_Draw):
     """A price that was measured on the sample: Λ is the root of
 
@@ -184,7 +184,7 @@ class _Realised(_Draw):
     orders: tuple[float, ...] = ORDERS
     weights: tuple[float, ...] = ()
 
-    measured: ClassVar[bool] = True
+    measured = True
 
     def __post_init__(self) -> None:
         orders, weights = checked_orders(self.orders), _check.reals("weights", self.weights)
@@ -218,7 +218,7 @@ class _Realised(_Draw):
         return mixture_nats(self.orders, weights, self._moments(), failure_prob)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class RealisedSum(_Realised):
     """The price of what was realised: V = Σ_i Σ_t ‖g_t(s_i; Y)‖²/σ_t², M_j = α_j (α_j - 1) V/2, without clipping.
 
@@ -233,8 +233,8 @@ class RealisedSum(_Realised):
 
     contributions: float
 
-    prefix: ClassVar[str] = "realised_sum_"
-    reference: ClassVar[str] = 'docs/guarantees.md, "Noisy sums"'
+    prefix = "realised_sum_"
+    reference = 'docs/guarantees.md, "Noisy sums"'
 
     def __post_init__(self) -> None:
         _check.nonnegative(contributions=self.contributions)
@@ -250,7 +250,7 @@ class RealisedSum(_Realised):
         return tuple(outward(order * (order - 1.0) * (0.5 * whole)) for order in self.orders)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class _Moments(_Realised):
     """A realised price whose M_j were added up by the functions that know the tilts.
 
@@ -261,7 +261,7 @@ class _Moments(_Realised):
 
     log_moments: tuple[float, ...]
 
-    called: ClassVar[str] = "sum_log_moments"
+    called = "sum_log_moments"
 
     def __post_init__(self) -> None:
         _Realised.__post_init__(self)
@@ -311,26 +311,26 @@ class RealisedPoissonSum(_Moments):
     """
 
     __slots__ = ()
-    prefix: ClassVar[str] = "realised_poisson_"
-    reference: ClassVar[str] = 'docs/guarantees.md, "Noisy sums on secret batches"'
+    prefix = "realised_poisson_"
+    reference = 'docs/guarantees.md, "Noisy sums on secret batches"'
 
 
 class GibbsLosses(_Moments):
     """The price of a Gibbs draw by the losses that it reached, M_j = α_j Σ_i ψ_α_j(ℓ_i - m_i): see ``gibbs_losses``."""
 
     __slots__ = ()
-    called: ClassVar[str] = "losses_log_moments"
-    prefix: ClassVar[str] = "gibbs_losses_"
-    reference: ClassVar[str] = 'docs/guarantees.md, "Gibbs draws"'
+    called = "losses_log_moments"
+    prefix = "gibbs_losses_"
+    reference = 'docs/guarantees.md, "Gibbs draws"'
 
 
 class GibbsGradients(_Moments):
     """The price of a draw with convex potentials, by their gradients where it lies: see ``gibbs_gradients``."""
 
     __slots__ = ()
-    called: ClassVar[str] = "gradients_log_moments"
-    prefix: ClassVar[str] = "gibbs_gradients_"
-    reference: ClassVar[str] = 'docs/guarantees.md, "Gibbs draws"'
+    called = "gradients_log_moments"
+    prefix = "gibbs_gradients_"
+    reference = 'docs/guarantees.md, "Gibbs draws"'
 
 
 def squared_nats(mu: float, n: int, failure_prob: float) -> float:

@@ -12,7 +12,6 @@ range raise ValueError. Proofs: docs/guarantees.md, "Log partition function".
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
@@ -22,6 +21,7 @@ from bounds import _check
 from bounds._arrays import vector
 from bounds._rounding import log_inverse, outward
 from bounds.kl import binary_kl_lower, binary_kl_upper
+from bounds.record import record
 
 # Below this ln Ẑ its exponential loses digits; a Chernoff bound there would need e^600 draws to say anything.
 _SMALLEST_LOG = -600.0
@@ -51,7 +51,7 @@ def log_mean_exp(values: ArrayLike) -> float:
     return largest + log_mean - outward(2.0 * _ULP * (2.0 + abs(log_mean) + abs(largest)) - math.log1p(-lost))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class LogPartition:
     """A lower bound on ln Z that holds with probability 1 - ``failure_prob``, to be charged to who uses it.
 

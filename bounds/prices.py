@@ -8,7 +8,6 @@ docs/guarantees.md, "Prices".
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from bounds import _check
@@ -18,6 +17,7 @@ from bounds.hypotheses import Hypothesis
 from bounds.privacy import PrivacyClaim
 from bounds.privacy_loss import PrivacyLossDistribution
 from bounds.pure_transfer import max_information_nats, transfer_nats, transfer_nats_2018
+from bounds.record import record
 from bounds.transfer import checked, transfer_cost
 
 Inputs = Mapping[str, float | int | str]
@@ -39,8 +39,8 @@ class Price:
     __slots__ = ()
     prefix: ClassVar[str]
     reference: ClassVar[str]
-    measured: ClassVar[bool] = False
-    pays_for_a_draw: ClassVar[bool] = False
+    measured = False
+    pays_for_a_draw = False
 
     @property
     def known(self) -> tuple[Hypothesis, ...]:
@@ -66,19 +66,19 @@ class Price:
         raise NotImplementedError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Independent(Price):
     """ln(1/failure_prob): the prior was fixed before the sample was seen."""
 
-    prefix: ClassVar[str] = ""
-    reference: ClassVar[str] = ""
-    pays_for_a_draw: ClassVar[bool] = True
+    prefix = ""
+    reference = ""
+    pays_for_a_draw = True
 
     def _charge(self, n: int, failure_prob: float) -> Charge:
         return Charge(name="confidence", nats=log_inverse(failure_prob), budget={"bound": failure_prob})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class _Pure(Price):
     """A price for a prior that an epsilon-DP mechanism (replace-one adjacency) released."""
 
@@ -98,34 +98,34 @@ class _Pure(Price):
         return type(self).cost(epsilon=self.epsilon, n=n, failure_prob=failure_prob)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Sharp(_Pure):
     """(√ln(1/failure_prob) + epsilon √(n/8))²: the sharp transfer, ``transfer_nats``."""
 
-    prefix: ClassVar[str] = "dp_"
-    reference: ClassVar[str] = 'docs/guarantees.md, "Sharp pure-DP transfer"'
-    cost: ClassVar[Callable[..., float]] = transfer_nats
+    prefix = "dp_"
+    reference = 'docs/guarantees.md, "Sharp pure-DP transfer"'
+    cost = transfer_nats
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class MaxInformation(_Pure):
     """The transfer by max-information, ``max_information_nats`` (Dziugaite and Roy, NeurIPS 2018)."""
 
-    prefix: ClassVar[str] = "max_information_"
-    reference: ClassVar[str] = "Dziugaite and Roy, NeurIPS 2018, arXiv 1802.09583, Theorem 4.2"
-    cost: ClassVar[Callable[..., float]] = max_information_nats
+    prefix = "max_information_"
+    reference = "Dziugaite and Roy, NeurIPS 2018, arXiv 1802.09583, Theorem 4.2"
+    cost = max_information_nats
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Printed2018(_Pure):
     """2 max{ln(3/failure_prob), n epsilon²}, as the Entropy-SGLD paper prints it, ``transfer_nats_2018``."""
 
-    prefix: ClassVar[str] = "printed_2018_"
-    reference: ClassVar[str] = "Dziugaite and Roy, ICML 2018, arXiv 1712.09376, Theorem 4.3"
-    cost: ClassVar[Callable[..., float]] = transfer_nats_2018
+    prefix = "printed_2018_"
+    reference = "Dziugaite and Roy, ICML 2018, arXiv 1712.09376, Theorem 4.3"
+    cost = transfer_nats_2018
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Accounted(Price):
     """``transfer_cost`` of what an accounted mechanism promises about all that it released.
 
@@ -135,8 +135,8 @@ class Accounted(Price):
 
     privacy: PrivacyClaim
 
-    prefix: ClassVar[str] = "private_"
-    reference: ClassVar[str] = 'docs/guarantees.md, "General transfer"'
+    prefix = "private_"
+    reference = 'docs/guarantees.md, "General transfer"'
 
     def __post_init__(self) -> None:
         checked(self.privacy)

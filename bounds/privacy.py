@@ -10,13 +10,14 @@ and infinity promises nothing; parameters out of range and unknown words raise V
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, field, fields
 from fractions import Fraction
-from typing import Any, ClassVar, Literal, Self, get_args
+from typing import Any, Literal, Self, get_args
 
 from bounds import _check
 from bounds._rounding import outward
 from bounds.hypotheses import Hypothesis, unproved
+from bounds.record import record
 
 Adjacency = Literal["replace-one", "add-remove"]
 PrivacyStatus = Literal["exact mechanism", "accounted", "assumes stationarity", "approximate accountant"]
@@ -31,7 +32,7 @@ _UNPROVED = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class PrivacyClaim:
     """What every privacy record has: the neighbours it is about, and who vouches for it.
 
@@ -44,8 +45,8 @@ class PrivacyClaim:
             the promise; empty where there is none. It is not part of the promise: records that differ in it are equal.
     """
 
-    notion: ClassVar[str] = ""
-    described: ClassVar[str] = ""
+    notion = ""
+    described = ""
 
     adjacency: Adjacency
     status: PrivacyStatus
@@ -83,7 +84,7 @@ class PrivacyClaim:
         return cls(**{name: record[name] for name in names & set(record)})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class PureDP(PrivacyClaim):
     """(epsilon, 0)-differential privacy.
 
@@ -92,13 +93,13 @@ class PureDP(PrivacyClaim):
     for replace-one.
     """
 
-    notion: ClassVar[str] = "pure"
-    described: ClassVar[str] = "pure differential privacy"
+    notion = "pure"
+    described = "pure differential privacy"
 
     epsilon: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ApproxDP(PrivacyClaim):
     """(epsilon, delta)-differential privacy, in both directions.
 
@@ -106,14 +107,14 @@ class ApproxDP(PrivacyClaim):
     every event; delta is a probability of differential privacy, no failure probability of a bound.
     """
 
-    notion: ClassVar[str] = "approximate"
-    described: ClassVar[str] = "(epsilon, delta)-differential privacy"
+    notion = "approximate"
+    described = "(epsilon, delta)-differential privacy"
 
     epsilon: float
     delta: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class GaussianDP(PrivacyClaim):
     """mu-Gaussian differential privacy (Dong, Roth and Su 2022).
 
@@ -123,13 +124,13 @@ class GaussianDP(PrivacyClaim):
     record has the status "approximate accountant".
     """
 
-    notion: ClassVar[str] = "gaussian"
-    described: ClassVar[str] = "Gaussian differential privacy"
+    notion = "gaussian"
+    described = "Gaussian differential privacy"
 
     mu: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ZeroConcentratedDP(PrivacyClaim):
     """rho-zero-concentrated differential privacy (Bun and Steinke 2016).
 
@@ -137,13 +138,13 @@ class ZeroConcentratedDP(PrivacyClaim):
     is at most rho nats times the order. mu-GDP implies rho = mu²/2.
     """
 
-    notion: ClassVar[str] = "zero-concentrated"
-    described: ClassVar[str] = "zero-concentrated differential privacy"
+    notion = "zero-concentrated"
+    described = "zero-concentrated differential privacy"
 
     rho: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class PrivacyBound:
     """The promise (epsilon, delta) of an event; one of the two was given, the other lies in a bracket.
 

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -40,8 +40,8 @@ class PrivacyLossDistribution(PrivacyClaim):
     those of ``PrivacyClaim``.
     """
 
-    notion: ClassVar[str] = "privacy loss distribution"
-    described: ClassVar[str] = "a privacy loss distribution"
+    notion = "privacy loss distribution"
+    described = "a privacy loss distribution"
 
     spacing: float
     lowest: int

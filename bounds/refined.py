@@ -4,7 +4,7 @@ predecessor's, along a chain of posteriors each of which is the prior of the nex
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from bounds import _check
 from bounds._assemble import billed, kl_value
@@ -13,6 +13,7 @@ from bounds.certificate import Certificate
 from bounds.kl import binary_kl_upper
 from bounds.means import ETAS, GRID_NATS, eta_cost
 from bounds.prices import INDEPENDENT, Price
+from bounds.record import record
 from bounds.xi import log_xi
 
 
@@ -121,7 +122,7 @@ def bernstein_slack(second_moment: float, per_example: float) -> tuple[float, fl
     return min((total(eta_cost(eta) * second_moment, per_example / eta), eta) for eta in ETAS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ExcessStep:
     """What is measured of posterior π_t against its predecessor, on examples that the predecessor has not seen.
 

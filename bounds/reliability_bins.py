@@ -8,7 +8,6 @@ takes no part of the failure probability. Arguments out of range raise ValueErro
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,12 +18,13 @@ from bounds._rounding import log_inverse, outward, total
 from bounds.certificate import Certificate
 from bounds.means import clopper_pearson_lower, clopper_pearson_upper
 from bounds.needs import declared_by
+from bounds.record import record
 
 _SLACK = 2.0**-50  # more than the rounding of a few sums of numbers up to 2
 _REFERENCE = 'docs/guarantees.md, "Calibration bin by bin"'
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ConfidenceBin:
     """``count`` examples whose confidence lies between ``low`` and ``high``; ``correct`` were predicted correctly.
 
@@ -55,7 +55,7 @@ class ConfidenceBin:
         return abs(self.correct / self.count - self.mean_confidence) if self.count else 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class CalibrationSample:
     """What calibration bounds need to know of a sample of n examples, each mean rounded up.
 

@@ -7,15 +7,16 @@ knows, and is told the neighbouring relation at every call. Numbers out of range
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from itertools import groupby
 from typing import Any, cast, get_args
 
 from bounds import _check
 from bounds.privacy import Adjacency, one_of
+from bounds.record import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Gaussian:
     """A sum of clipped contributions of all records, released with Gaussian noise.
 
@@ -28,7 +29,7 @@ class Gaussian:
         _check.positive(noise_multiplier=self.noise_multiplier)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ExponentialMechanism:
     """A pure mechanism: its output's probability changes by at most a factor exp(epsilon) between neighbours.
 
@@ -45,12 +46,12 @@ class ExponentialMechanism:
         one_of(Adjacency, adjacency=self.adjacency)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class NonPrivate:
     """A release without any protection: every epsilon is infinite from then on."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class PoissonSampled:
     """A mechanism that sees each record independently with the same probability.
 
@@ -70,7 +71,7 @@ class PoissonSampled:
             )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Composed:
     """Mechanisms run one after another, at least one, each free to look at what those before it released."""
 
@@ -82,7 +83,7 @@ class Composed:
             raise ValueError("events must hold at least one event, got none; a schedule without steps has no privacy.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class SelfComposed:
     """The same mechanism, run ``count`` times, once at least."""
 

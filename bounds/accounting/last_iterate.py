@@ -13,7 +13,6 @@ release is mu-GDP for adding or removing a record,
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -22,12 +21,13 @@ from bounds import _check
 from bounds._arrays import Array
 from bounds._rounding import outward
 from bounds.privacy import Adjacency, GaussianDP, one_of
+from bounds.record import record
 
 _ULP = 2.0**-52
 _FORGOTTEN = 1e-100  # factors below it are those of steps whose shift is moved to later ones
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class LastIterate:
     """Noisy contractions of which the last iterate alone is released.
 

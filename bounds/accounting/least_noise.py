@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from bounds import _check
 from bounds.accounting.accountant import privacy_epsilon
@@ -18,13 +18,14 @@ from bounds.accounting.events import (
     unknown,
 )
 from bounds.privacy import Adjacency, PrivacyBound
+from bounds.record import record
 
 _LARGEST = 20.0  # of logarithms
 _ROUNDS = 40
 _COARSE = 0.2  # resolution of a first search
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Calibration:
     """A schedule that meets a target: ``event``, all noise multipliers times ``scale``.
 

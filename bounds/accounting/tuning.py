@@ -13,7 +13,6 @@ docs/accounting.md.
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 
 import numpy as np
@@ -24,11 +23,12 @@ from bounds.accounting.events import Event, delta_in_range
 from bounds.accounting.renyi import ORDERS, epsilon_of_divergences, renyi_divergences
 from bounds.accounting.tradeoff import privacy_profile
 from bounds.privacy import Adjacency, PrivacyBound
+from bounds.record import record
 
 _SLACK = 1.0 + 1e-9
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class NegativeBinomialRuns:
     """P[K = k] ∝ (1-γ)^k Π_(l<k) (l+η)/(l+1), k = 1, 2, ...: geometric for η = 1, logarithmic for η = 0."""
 
@@ -65,7 +65,7 @@ class NegativeBinomialRuns:
             probability, k = probability * (1 - gamma) * (k + eta) / (k + 1), k + 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class PoissonRuns:
     """P[K = k] = e^-μ μ^k/k!, k = 0, 1, ...: few surprises in the running time, and sometimes no run at all."""
 
