@@ -8,13 +8,14 @@ Every notion is about neighbouring data sets S, S' and the mechanism M's outputs
 and infinity promises nothing; parameters out of range and unknown words raise ValueError.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, field, fields
 from fractions import Fraction
+from math import inf, ulp
 from typing import Any, Literal, Self, get_args
 
 from bounds import _check
+from bounds._check import door, nonnegative, positive, probability
 from bounds._rounding import outward
 from bounds.hypotheses import Hypothesis, unproved
 from bounds.record import record
@@ -59,11 +60,7 @@ class PrivacyClaim:
 
     def _check_numbers(self) -> None:
         """Refuse parameters out of range."""
-        known = {one.name for one in fields(PrivacyClaim)}
-        for one in fields(self):
-            if one.name not in known:
-                check = _check.probability if one.name == "delta" else _check.nonnegative
-                check(**{one.name: getattr(self, one.name)})
+        _check.fields(self, delta=probability)
 
     @property
     def hypotheses(self) -> tuple[Hypothesis, ...]:
@@ -189,6 +186,7 @@ def one_of(kind: Any, **words: object) -> None:
             raise ValueError(f"{name} must be one of {', '.join(get_args(kind))}, got {word!r}.")
 
 
+@door(beta=nonnegative, tau=nonnegative, loss_range=positive)
 def exponential_mechanism_epsilon(*, beta: float, tau: float, loss_range: float, n: int) -> float:
     """The replace-one epsilon of one exact sample from density ∝ exp(beta · F(w; S)), rounded up.
 
@@ -208,13 +206,10 @@ def exponential_mechanism_epsilon(*, beta: float, tau: float, loss_range: float,
         loss_range: oscillation of the loss, its largest minus its smallest possible value.
         n: number of records.
     """
-    _check.nonnegative(beta=beta, tau=tau)
-    _check.positive(loss_range=loss_range)
-    _check.count(n=n)
     if beta == 0.0 or tau == 0.0:
         return 0.0
     try:
-        exact = 2 * Fraction(float(beta)) * Fraction(float(tau)) * Fraction(float(loss_range)) / int(n)
-        return outward(max(math.ulp(0.0), float(exact)))
+        exact = 2 * Fraction(beta) * Fraction(tau) * Fraction(loss_range) / n
+        return outward(max(ulp(0.0), float(exact)))
     except OverflowError:
-        return math.inf
+        return inf

@@ -12,6 +12,7 @@ from itertools import groupby
 from typing import Any, cast, get_args
 
 from bounds import _check
+from bounds._check import positive, real
 from bounds.privacy import Adjacency, one_of
 from bounds.record import record
 
@@ -26,7 +27,7 @@ class Gaussian:
     noise_multiplier: float
 
     def __post_init__(self) -> None:
-        _check.positive(noise_multiplier=self.noise_multiplier)
+        _check.fields(self)
 
 
 @record
@@ -42,7 +43,7 @@ class ExponentialMechanism:
     adjacency: Adjacency
 
     def __post_init__(self) -> None:
-        _check.positive(epsilon=self.epsilon)
+        _check.fields(self, epsilon=positive)
         one_of(Adjacency, adjacency=self.adjacency)
 
 
@@ -63,7 +64,7 @@ class PoissonSampled:
     event: "Event"
 
     def __post_init__(self) -> None:
-        _check.real(sample_rate=self.sample_rate)
+        _check.fields(self, sample_rate=real)
         if not 0.0 < self.sample_rate <= 1.0:
             raise ValueError(
                 f"sample_rate must lie in (0, 1], got {self.sample_rate!r}; pass the probability that a record takes "
@@ -91,12 +92,11 @@ class SelfComposed:
     count: int
 
     def __post_init__(self) -> None:
-        _check.count(count=self.count)
+        _check.fields(self, count=_check.count)
 
 
 Event = Gaussian | ExponentialMechanism | NonPrivate | PoissonSampled | Composed | SelfComposed
 _KINDS = {kind.__name__: kind for kind in get_args(Event)}
-_PLAIN: dict[str, Any] = {"adjacency": str, "count": int, "inner": dict}
 
 
 def sampled_gaussians(*, sample_rate: float, noise_multipliers: Iterable[float]) -> Event:
@@ -121,7 +121,7 @@ def event_to_dict(event: Event) -> dict[str, Any]:
     values: dict[str, Any] = {field.name: getattr(event, field.name) for field in fields(event)}
     if "event" in values:
         values["inner"] = event_to_dict(values.pop("event"))
-    return kind | {name: _PLAIN.get(name, float)(value) for name, value in values.items()}
+    return kind | values
 
 
 def event_from_dict(record: Mapping[str, Any]) -> Event:
@@ -151,14 +151,15 @@ def event_from_json(text: str) -> Event:
     return event_from_dict(_check.json_record(text))
 
 
-def delta_in_range(delta: float) -> None:
+def delta_in_range(**delta: float) -> float:
     """Refuse a delta that promises nothing."""
-    _check.real(delta=delta)
-    if not 0.0 < delta < 1.0:
+    value = real(**delta)
+    if not 0.0 < value < 1.0:
         raise ValueError(
-            f"delta must lie strictly between 0 and 1, got {delta!r}; pass a number well below one over the number of "
+            f"delta must lie strictly between 0 and 1, got {value!r}; pass a number well below one over the number of "
             f"records."
         )
+    return value
 
 
 def unknown(event: object) -> ValueError:
