@@ -71,6 +71,23 @@ class PoissonSampled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OnceAnEpoch:
+    """One epoch: a Gaussian sum of each of ``batches`` batches, of which each record is in exactly one.
+
+    Its batch is uniform, secret, and independent of other records, of other epochs and of everything else. ``event`` is
+    the ``Gaussian`` of one batch. No shuffled list does this: batches of a fixed size make records' places depend on
+    each other.
+    """
+
+    batches: int
+    event: Gaussian
+
+    def __post_init__(self) -> None:
+        _check.count(batches=self.batches)
+        _check.records("event", (self.event,), Gaussian)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Composed:
     """Mechanisms run one after another, at least one, each free to look at what those before it released."""
 
@@ -93,9 +110,9 @@ class SelfComposed:
         _check.count(count=self.count)
 
 
-Event = Gaussian | ExponentialMechanism | NonPrivate | PoissonSampled | Composed | SelfComposed
+Event = Gaussian | ExponentialMechanism | NonPrivate | PoissonSampled | OnceAnEpoch | Composed | SelfComposed
 _KINDS = {kind.__name__: kind for kind in get_args(Event)}
-_PLAIN: dict[str, Any] = {"adjacency": str, "count": int, "inner": dict}
+_PLAIN: dict[str, Any] = {"adjacency": str, "count": int, "batches": int, "inner": dict}
 
 
 def sampled_gaussians(*, sample_rate: float, noise_multipliers: Iterable[float]) -> Event:
