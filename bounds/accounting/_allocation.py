@@ -1,13 +1,13 @@
 """Batches of which each record is in exactly one an epoch: the likelihood ratio of an epoch, by a convex order.
 
-With T batches, noise multiplier 1/c and independent standard normal g_t, the ratio of the laws with and without a record
-is at most, in the convex order and under the law without it,
+With T batches, noise multiplier 1/c and independent standard normal g_t, the ratio of the laws with and without a
+record is at most, in the convex order and under the law without it,
 
     X̄ = (x_1 + ... + x_T)/T,      x_t = exp(c g_t - c²/2),
 
 whatever of earlier releases later contributions depend on ("Once an epoch" in docs/accounting.md). Both directions of a
 hockey-stick divergence are means of convex functions of the ratio. Here the law of X̄ is made by halves on geometric
-grids: from above by splitting each mass to the ends of its cell at equal means, from below by merging what is in a cell.
+grids: from above by splitting each mass to the ends of its cell at equal means, from below by merging what is in it.
 """
 
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
