@@ -1,28 +1,8 @@
 """The plain frozen records that travel between the rooms of pacdp, and values by their names."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, TypeVar, dataclass_transform, overload
+from typing import Any
 
-Kind = TypeVar("Kind")
+from bounds.record import record as record
+
 Values = dict[str, Any]
 """Values by their names: a JSON object, or what a function is called with."""
-
-
-@overload
-@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
-def record(kind: type[Kind], /) -> type[Kind]: ...
-
-
-@overload
-@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
-def record(*, eq: bool) -> Callable[[type[Kind]], type[Kind]]: ...
-
-
-def record(kind: Any = None, /, *, eq: bool = True) -> Any:
-    """A frozen dataclass whose fields are given by name: a configuration, a command, or what is known of something.
-
-    Without ``eq`` two of them are equal only where they are the same one, as suits a record of arrays.
-    """
-    made = dataclass(frozen=True, slots=True, kw_only=True, eq=eq)
-    return made if kind is None else made(kind)
