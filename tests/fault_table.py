@@ -15,24 +15,34 @@ from tests.fault_worlds import KINDS, WORLDS, put_to
 DOCS = Path(__file__).parents[1] / "docs"
 MARK = "## Faults of disks and processes\n"
 _HEAD = """
-A process counts what it does to files (opening for writing, writing, flushing to the disk, renaming, linking, removing,
-cutting, making folders) and meets a fault at the k-th: it is killed; a write arrives by half and it is killed; the disk
-is full from there on; or the operation fails once with an I/O error. `python -m tests.fault_table` writes this part and
-`docs/faults.json`. Lost would be: a file of the user's that is not what it was, a half-written file under its own name,
-more than a sentence on standard error, or a next try that does not end as if there had been no fault.
+Read this part if a run of yours was killed, or if your disk was full. In the test a process counts what it does to
+files (opening for writing, writing, flushing to the disk, renaming, linking, removing, cutting, making folders) and
+meets a fault at the k-th: it is killed; a write arrives by half and it is killed; the disk is full from there on; or
+the operation fails once with an I/O error. `python -m tests.fault_table` writes this part and `docs/faults.json`. Lost
+would be: a file of the user's that is not what it was, a half-written file under its own name, more than a sentence on
+standard error, or a next try that does not end as if there had been no fault.
 
-Every operation of every command, small runs:
+This is every operation of every command, in small runs:
 
-| command | killed | torn | disk full | I/O error | survived | lost |
-| --- | --- | --- | --- | --- | --- | --- |
+|command|killed|torn|disk full|I/O error|survived|lost|
+|---|---|---|---|---|---|---|
 """
 _ALGORITHMS = """
-Kills at random operations, whole or torn, over and over until a run has ended. Seeded runs must end with the weights,
-rows and numbers of an uninterrupted one, to the bit. Of private runs, every sum that leaves the mechanism is noted as
-it leaves, and the ledger must count all of them after every kill; with secret noise one that leaves again costs again.
+These are kills at random operations, whole or torn, over and over until a run has ended. Seeded runs must end with the
+weights, rows and numbers of an uninterrupted one, to the bit. Of private runs, every sum that leaves the mechanism is
+noted as it leaves, and the ledger must count all of them after every kill; with secret noise one that leaves again
+costs again.
 
-| algorithm | noise | kills | runs that ended in between | survived | lost |
-| --- | --- | --- | --- | --- | --- |
+|algorithm|noise|kills|runs that ended in between|survived|lost|
+|---|---|---|---|---|---|
+"""
+
+_END = """
+## What can go wrong
+
+A fault that is not in this list can still do harm: a disk that loses what it said it had flushed, a copy of a private
+run's folder that goes on beside the original, a clock or memory that is wrong. The noise of a private run that is drawn
+twice is paid for twice only where the [ledger](ledger.md) sees both.
 """
 
 
@@ -63,7 +73,7 @@ def rendered(record):
     rows = record["algorithms"]
     text += "".join(_line([one["name"], one["noise"], one["tried"]["kill"], one["runs"], *_fate(one)]) for one in rows)
     kills, runs = (sum(one["tried"]["kill"] for one in rows), sum(one["runs"] for one in rows))
-    return text + _line(["all", "", kills, runs, *_together(rows)])
+    return text + _line(["all", "", kills, runs, *_together(rows)]) + _END
 
 
 def _command(world, root, made_by):
@@ -105,7 +115,7 @@ def _together(rows):
 
 
 def _line(cells):
-    return f"| {' | '.join(map(str, cells))} |\n"
+    return f"|{'|'.join(map(str, cells))}|\n"
 
 
 if __name__ == "__main__":
