@@ -109,7 +109,7 @@ def block(name: str) -> str:
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    return [f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *rows)]
+    return [f"|{'|'.join(line)}|" for line in (head, ["---"] * len(head), *rows)]
 
 
 def _clocks(times: dict[str, float]) -> tuple[str, str]:
