@@ -20,8 +20,7 @@ statement it is known whether it is true. A world misses if anything is false th
 confidence. The p-value is that of "no world misses with a probability above {failure:g}", the least of all worlds' and
 of each habit's, paid for; below {level:.1g} a door is false. Honest worlds may not be refused. The last column counts
 the misses if limits were multiplied by a factor, which the same test must notice. Networks that cheat are of {cheats}
-kinds. `python -m tests.adversary --worlds {worlds}` writes this part; the suite plays 500 worlds, and attacks what
-private training releases.
+kinds. `python -m tests.adversary --worlds {worlds}` writes this part.
 
 |door|worlds|refused|missed|p-value|missed with smaller limits|
 |---|---|---|---|---|---|

@@ -23,20 +23,17 @@ HEAD = """# Coverage
 
 Read this page if you want to know whether the bounds of this package hold, before you publish one of them. It says how
 often each fails on data whose truth is known exactly: finite hypothesis classes, exact Gibbs posteriors, exactly
-private priors and weights (exponential and Gaussian mechanisms, randomised response, noise shared by all records),
-exact draws. The [proofs](guarantees.md) say that a bound holds; this table would show where code or proof is wrong.
+private priors and weights, exact draws. The [proofs](guarantees.md) say that a bound holds; this table would show where
+code or proof is wrong.
 
 Each bound allows itself failures of probability {nominal:g}, and is tried on {datasets:,} data sets in each of several
 worlds. `observed` is the share that failed in the world where the bound fails most often. `slack` is the mean distance
 to the truth in the world where that is smallest (for ln Z in nats). A bound passes if no binomial test at level
-{level:g} refutes its failure probability. A bound that says nothing would pass as well, and so would one that charges
-twice what it must. Each is therefore tried again at 2/3, 1/2, 1/3, 1/5 and 1/10 of its cost, all nats together:
-`fails at` is the largest of these at which the same test catches it, and `there` the share that fails then. Bounds
-marked * must also reach a stated share of their failure probability at full cost. In some worlds a divergence of 60
-nats is most of the cost; rows "no divergence" show the rest alone.
-
-`python -m tests.coverage.table` writes this page and [coverage.json](coverage.json), which holds every world by its
-name, its counts and the 99% interval of each share (seed {seed}). The test suite does the same on fewer data sets.
+{level:g} refutes its failure probability. A bound that says nothing would pass as well. Each is therefore tried again
+at 2/3, 1/2, 1/3, 1/5 and 1/10 of its cost: `fails at` is the largest of these at which the same test catches it, and
+`there` the share that fails then. Bounds marked * must also reach a stated share of their failure probability at full
+cost. Rows "no divergence" leave a divergence of 60 nats out. [coverage.json](coverage.json) holds every world, its
+counts and the 99% interval of each share (seed {seed}); `python -m tests.coverage.table` writes both.
 
 """
 PRICED_HEAD = """
@@ -55,10 +52,9 @@ EXACT_HEAD = """
 ## The prices of privacy, exactly
 
 This table says how often a price is not enough for the worst function of release and sample that was found, by exact
-binomial tails. *Randomised response* of n labels is epsilon-DP. *Shared noise*: g ~ N(mu, 1) is common to all records,
-|g| is released, and of every label a bit that is right with probability 1/(1 + e^(-2 mu |g|)): exactly mu-GDP for
-leaving out a record. *Coarse* shared noise releases only whether |g| is large, at the level that is worst for each
-column. The failure probability is {nominal:g} everywhere.
+binomial tails, at a failure probability of {nominal:g}. *Shared noise*: g ~ N(mu, 1) is common to all records, |g| is
+released, and of every label a bit that is right with probability 1/(1 + e^(-2 mu |g|)): exactly mu-GDP for leaving out
+a record. *Coarse* shared noise releases only whether |g| is large, at the level that is worst for each column.
 
 """
 PREDICTED_HEAD = """
@@ -66,8 +62,7 @@ PREDICTED_HEAD = """
 
 Labels and predictions are drawn {trials:,} times from laws whose rates are known. A report of `certify_predictions` at
 a failure probability of {nominal:g} is false when any of the rows in question is. Beside it stands a fault that is made
-in practice. A binomial test at 10⁻⁴ may not refute the report, and must refute the fault. Groups of rows fail less
-often than they may, since their failures coincide and since a count of errors is a whole number.
+in practice. A binomial test at 10⁻⁴ may not refute the report, and must refute the fault.
 
 """
 BROKEN_HEAD = """
