@@ -183,9 +183,9 @@ def _loose():
     """The bounds that give away much, by their reasons; of formulas at prices the formulas alone."""
     found = dict[str, list[str]]()
     for entry in (*ENTRIES, *PRICED):
-        names, name = found.setdefault(entry.why, []), entry.name.partition(" at ")[0]
-        names += [] if name in names else [name]
-    del found[""]
+        for why in filter(None, entry.why.split("; ")):
+            names, name = found.setdefault(why, []), entry.name.partition(" at ")[0]
+            names += [] if name in names else [name]
     return found
 
 
