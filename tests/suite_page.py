@@ -50,7 +50,7 @@ class Page:
         }
         lines = [_HEAD, "|||", "|---|---|", *(f"|{name}|{value}|" for name, value in rows.items())]
         lines += ["", "|slowest files|items|seconds|", "|---|---|---|"]
-        lines += [f"|{file}|{self.items[file]}|{own:.1f}|" for file, own in self.seconds.most_common(20)]
+        lines += [f"|{file}|{self.items[file]}|{own:.1f}|" for file, own in self.seconds.most_common(8)]
         lines += ["", "|skipped, because|items|", "|---|---|"]
         lines += [f"|{reason}|{count}|" for reason, count in sorted(self.skipped.items())]
         lines += ["", _END]
