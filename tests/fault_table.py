@@ -1,4 +1,4 @@
-"""Puts every command and every algorithm to every fault, and writes docs/faults.json and its part of docs/faults.md.
+"""Puts every command and every algorithm to every fault, and writes docs/faults.json and docs/faults.md.
 
 python -m tests.fault_table
 """
@@ -13,12 +13,12 @@ from pacdp.store.files import replacing
 from tests.fault_worlds import KINDS, WORLDS, put_to
 
 DOCS = Path(__file__).parents[1] / "docs"
-MARK = "## Faults of disks and processes\n"
+MARK = "## What was tried\n"
 _HEAD = """
-Read this part if a run of yours was killed, or if your disk was full. In the test a process counts what it does to
+Read this page if a run of yours was killed, or if your disk was full. In the test a process counts what it does to
 files (opening for writing, writing, flushing to the disk, renaming, linking, removing, cutting, making folders) and
 meets a fault at the k-th: it is killed; a write arrives by half and it is killed; the disk is full from there on; or
-the operation fails once with an I/O error. `python -m tests.fault_table` writes this part and `docs/faults.json`. Lost
+the operation fails once with an I/O error. `python -m tests.fault_table` writes this page and `docs/faults.json`. Lost
 would be: a file of the user's that is not what it was, a half-written file under its own name, more than a sentence on
 standard error, or a next try that does not end as if there had been no fault.
 
