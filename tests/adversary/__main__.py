@@ -13,14 +13,13 @@ from tests.adversary.harness import FAILURE, LEVEL, MARK, Tally, tally
 
 PAGE = Path(__file__).parents[2] / "docs" / "coverage.md"
 _HEAD = """
-Here every public door is put to laws that break habits: atoms, copies and near copies, labels that are coins, sorted
-rows, people who share inputs, huge ones and people of one record, groups and weights made from the errors, learners
-that memorise, networks that hold rows, count calls, mix batches or write. The laws are finite, so that of each printed
-statement it is known whether it is true. A world misses if anything is false that is printed to hold together with 80%
-confidence. The p-value is that of "no world misses with a probability above {failure:g}", the least of all worlds' and
-of each habit's, paid for; below {level:.1g} a door is false. Honest worlds may not be refused. The last column counts
-the misses if limits were multiplied by a factor, which the same test must notice. Networks that cheat are of {cheats}
-kinds. `python -m tests.adversary --worlds {worlds}` writes this part.
+Here every public door is put to finite laws that break habits: atoms, copies and near copies, labels that are coins,
+sorted rows, people who share inputs, huge ones and people of one record, groups and weights made from the errors,
+learners that memorise, networks that hold rows, count calls, mix batches or write (of {cheats} kinds). A world misses
+if anything is false that is printed to hold together with 80% confidence. The p-value is that of "no world misses with
+a probability above {failure:g}", paid for all habits; below {level:.1g} a door is false. Honest worlds may not be
+refused. The last column counts the misses if limits were multiplied by a factor, which the same test must notice.
+`python -m tests.adversary --worlds {worlds}` writes this part.
 
 |door|worlds|refused|missed|p-value|missed with smaller limits|
 |---|---|---|---|---|---|
