@@ -22,11 +22,10 @@ when a score is below the one committed here; `--write` writes this page and [mu
 The score is the share noticed of those that can be. *Equivalent* mutants change nothing that is promised; each stands
 with its reason in [equivalent.toml](../tests/mutation/equivalent.toml), and `--again` tries them again.
 
-The table was made at commit {commit}{dirty}, with Python {python}, NumPy {numpy} and Numba {numba}, in {minutes:.0f}
-minutes of one processor core.
-
-|file|mutants|tried|noticed|stopped|equivalent|survived|score|
-|---|---|---|---|---|---|---|---|
+At commit {commit}{dirty}, with Python {python}, NumPy {numpy} and Numba {numba}, in {minutes:.0f} minutes of one
+processor core, {tried:,} of {mutants:,} mutants of {files} files were tried: {killed} were noticed, {timeout} stopped,
+{equivalent} are equivalent and {survived} survived. That is a score of {score}%; those of single files stand in the
+record.
 """
 END = """
 ## What can go wrong
@@ -86,33 +85,21 @@ def write(record, *, minutes):
 
 def rendered(record):
     """The page."""
-    made_by = record["provenance"]
+    made_by, rows = record["provenance"], record["files"]
+    keys = ("mutants", "tried", "killed", "timeout", "equivalent")
+    survivors = [
+        f"- `{row['file']}`: `{one['before']}` becomes `{one['after']}`\n" for row in rows for one in row["survived"]
+    ]
     text = HEAD.format(
         each=record["each"] or "all",
         seed=record["seed"],
         commit=made_by["commit"],
         dirty=" with changes" if made_by["dirty"] else "",
         minutes=record["minutes"],
+        files=len(rows),
+        survived=len(survivors),
+        score=int(1000 * score(rows)) / 10,  # one that is not 1 is not printed as 1
+        **{key: sum(row[key] for row in rows) for key in keys},
         **{name: made_by["versions"][name] for name in ("python", "numpy", "numba")},
     )
-    text += "".join(map(_line, record["files"]))
-    keys = ("mutants", "tried", "killed", "timeout", "equivalent")
-    sums = {key: sum(row[key] for row in record["files"]) for key in keys}
-    left = [one for row in record["files"] for one in row["survived"]]
-    text += _line({"file": "all", **sums, "survived": left, "score": score(record["files"])})
-    text += "\n## Survivors\n\n" + (
-        "".join(
-            f"- `{row['file']}`: `{one['before']}` becomes `{one['after']}`\n"
-            for row in record["files"]
-            for one in row["survived"]
-        )
-        or "None.\n"
-    )
-    return text + END
-
-
-def _line(row):
-    numbers = [row[key] for key in ("mutants", "tried", "killed", "timeout", "equivalent")]
-    # A score that is not 1 is not printed as 1.
-    percent = int(1000 * row["score"]) / 10
-    return f"|{'|'.join(map(str, (row['file'], *numbers, len(row['survived']), f'{percent:.1f}%')))}|\n"
+    return text + "\n## Survivors\n\n" + ("".join(survivors) or "None.\n") + END
