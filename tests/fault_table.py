@@ -16,11 +16,11 @@ DOCS = Path(__file__).parents[1] / "docs"
 MARK = "## What was tried\n"
 _HEAD = """
 Read this page if a run of yours was killed, or if your disk was full. In the test a process counts what it does to
-files (opening for writing, writing, flushing to the disk, renaming, linking, removing, cutting, making folders) and
-meets a fault at the k-th: it is killed; a write arrives by half and it is killed; the disk is full from there on; or
-the operation fails once with an I/O error. `python -m tests.fault_table` writes this page and `docs/faults.json`. Lost
-would be: a file of the user's that is not what it was, a half-written file under its own name, more than a sentence on
-standard error, or a next try that does not end as if there had been no fault.
+files (opening for writing, writing, flushing, renaming, linking, removing, cutting, making folders) and meets a fault
+at the k-th: it is killed; a write arrives by half and it is killed; the disk is full from there on; or the operation
+fails once with an I/O error. Lost would be: a file of the user's that is not what it was, a half-written file under its
+own name, more than a sentence on standard error, or a next try that does not end as if there had been no fault.
+`python -m tests.fault_table` writes this page.
 
 This is every operation of every command, in small runs:
 
