@@ -4,9 +4,9 @@ Gaussians on all records compose into one: their squared inverse multipliers add
 3.3), also when each looks at the releases before it. Sampled Gaussians and exponential mechanisms are counted.
 """
 
-import math
 from collections import Counter
 from dataclasses import dataclass, field
+from math import fsum, inf, isinf, log1p, sqrt
 from typing import NamedTuple
 
 from bounds.accounting.events import (
@@ -60,9 +60,9 @@ class Schedule:
     def precision(self) -> float:
         """The sum of the squares, to the last digit however many there are; infinite where it passes all floats."""
         try:
-            return math.fsum(self.squares)
+            return fsum(self.squares)
         except OverflowError:
-            return math.inf
+            return inf
 
     @property
     def private(self) -> bool:
@@ -82,12 +82,7 @@ class Schedule:
     @property
     def mu(self) -> float:
         """The parameter of the Gaussians on all records: sensitivity over standard deviation."""
-        return (2.0 if self.adjacency == "replace-one" else 1.0) * math.sqrt(self.precision)
-
-    @property
-    def steps(self) -> int:
-        """The number of mechanisms that are composed numerically."""
-        return self.sampled.total() + self.pure.total() + (self.precision > 0.0)
+        return (2.0 if self.adjacency == "replace-one" else 1.0) * sqrt(self.precision)
 
 
 def schedule(event: Event, adjacency: Adjacency) -> Schedule:
@@ -95,7 +90,7 @@ def schedule(event: Event, adjacency: Adjacency) -> Schedule:
     one_of(Adjacency, adjacency=adjacency)
     made = Schedule(adjacency=adjacency)
     _add(made, event, 1)
-    if math.isinf(made.precision) or (made.beyond_grid and not made.exact):
+    if isinf(made.precision) or (made.beyond_grid and not made.exact):
         made.given_up = True
     return made
 
@@ -103,7 +98,7 @@ def schedule(event: Event, adjacency: Adjacency) -> Schedule:
 def _add(made: Schedule, event: Event, count: int) -> None:
     match event:
         case Gaussian():
-            inverse = 1.0 / min(float(event.noise_multiplier), _MOST_NOISE)
+            inverse = 1.0 / min(event.noise_multiplier, _MOST_NOISE)
             made.squares.append(count * (inverse * inverse))  # infinite where a power would raise
         case ExponentialMechanism():
             epsilon = _epsilon(event, made.adjacency)
@@ -119,7 +114,7 @@ def _add(made: Schedule, event: Event, count: int) -> None:
             for part in event.events:
                 _add(made, part, count)
         case SelfComposed():
-            _add(made, event.event, count * int(event.count))
+            _add(made, event.event, count * event.count)
         case _:
             raise unknown(event)
 
@@ -132,7 +127,7 @@ def _add_sampled(made: Schedule, event: PoissonSampled, count: int) -> None:
             f"drawn from another, multiply the two rates."
         )
     if not inner.private:
-        made.log_missed += count * math.log1p(-float(event.sample_rate))
+        made.log_missed += count * log1p(-event.sample_rate)
         return
     if not inner.precision:
         raise ValueError(
@@ -149,18 +144,18 @@ def _add_sampled(made: Schedule, event: PoissonSampled, count: int) -> None:
             f"PoissonSampled must hold at most {_MOST_CHOICES} exponential mechanisms, got {inner.pure.total()} in "
             f"{event!r}."
         )
-    noise = 1.0 / math.sqrt(inner.precision)
+    noise = 1.0 / sqrt(inner.precision)
     if noise < _LEAST_NOISE:
-        made.log_missed += count * math.log1p(-float(event.sample_rate))
+        made.log_missed += count * log1p(-event.sample_rate)
         return
-    made.sampled[Step(float(event.sample_rate), noise, tuple(sorted(inner.pure.elements())))] += count
+    made.sampled[Step(event.sample_rate, noise, tuple(sorted(inner.pure.elements())))] += count
 
 
 def _epsilon(event: ExponentialMechanism, adjacency: Adjacency) -> float:
     if event.adjacency == adjacency:
-        return float(event.epsilon)
+        return event.epsilon
     if adjacency == "replace-one":
-        return 2.0 * float(event.epsilon)
+        return 2.0 * event.epsilon
     raise ValueError(
         f"ExponentialMechanism is stated for {event.adjacency} neighbours, got adjacency={adjacency!r} for {event!r}; "
         f"state its epsilon for add-remove."
