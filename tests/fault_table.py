@@ -33,7 +33,7 @@ weights, rows and numbers of an uninterrupted one, to the bit. Of private runs, 
 noted as it leaves, and the ledger must count all of them after every kill; with secret noise one that leaves again
 costs again.
 
-|algorithm|noise|kills|runs that ended in between|survived|lost|
+|algorithms|noise|kills|runs that ended in between|survived|lost|
 |---|---|---|---|---|---|
 """
 
@@ -71,9 +71,14 @@ def rendered(record):
     sums = [sum(one["tried"].get(kind, 0) for one in rows) for kind in KINDS]
     text += _line(["all", *sums, *_together(rows)]) + _ALGORITHMS
     rows = record["algorithms"]
-    text += "".join(_line([one["name"], one["noise"], one["tried"]["kill"], one["runs"], *_fate(one)]) for one in rows)
-    kills, runs = (sum(one["tried"]["kill"] for one in rows), sum(one["runs"] for one in rows))
-    return text + _line(["all", "", kills, runs, *_together(rows)]) + _END
+    for noise in ("seeded", "secret"):
+        alike = [one for one in rows if one["noise"] == noise]
+        text += _line([", ".join(one["name"] for one in alike), noise, *_kills_and_runs(alike), *_together(alike)])
+    return text + _line(["all", "", *_kills_and_runs(rows), *_together(rows)]) + _END
+
+
+def _kills_and_runs(rows):
+    return [sum(one["tried"]["kill"] for one in rows), sum(one["runs"] for one in rows)]
 
 
 def _command(world, root, made_by):

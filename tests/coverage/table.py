@@ -41,20 +41,12 @@ PRICED_HEAD = """
 
 Here each formula is tried at each price, under the mechanisms that are worst for the price (randomised response, coarse
 shared noise, signs in Gaussian noise), with a prior that is a point. A cell holds the share observed, and the part of
-the cost at which the formula is caught.
+the cost at which the formula is caught. How often a price is not enough for the worst function of release and sample
+that was found, by exact binomial tails, stands under `prices` in [coverage.json](coverage.json).
 
 """
 LOOSE_HEAD = """
 Some bounds give away more than a third of their cost, for these reasons:
-
-"""
-EXACT_HEAD = """
-## The prices of privacy, exactly
-
-This table says how often a price is not enough for the worst function of release and sample that was found, by exact
-binomial tails, at a failure probability of {nominal:g}. *Shared noise*: g ~ N(mu, 1) is common to all records, |g| is
-released, and of every label a bit that is right with probability 1/(1 + e^(-2 mu |g|)): exactly mu-GDP for leaving out
-a record. *Coarse* shared noise releases only whether |g| is large, at the level that is worst for each column.
 
 """
 PREDICTED_HEAD = """
@@ -107,18 +99,13 @@ def main():
 
 def rendered(record):
     """The page, up to the part that ``python -m tests.adversary`` writes; what can go wrong stands below it."""
-    rows, reports, prices = ({row["bound"]: row for row in record["rows"]}, record["reports"], record["prices"])
+    rows, reports = {row["bound"]: row for row in record["rows"]}, record["reports"]
     loose = "".join(f"- {', '.join(names)}: {why}.\n" for why, names in _loose().items())
     return (
         HEAD.format(datasets=record["datasets_in_each_world"], seed=SEED, level=LEVEL, nominal=DELTA)
         + _table(["bound", "observed", "slack", "fails at", "there"], [_line(one, rows[one.name]) for one in ENTRIES])
         + PRICED_HEAD + _table(["", *PRICES], [_at_prices(formula, rows) for formula in TOLD])
-        + LOOSE_HEAD + loose + EXACT_HEAD.format(nominal=DELTA)
-        + _table(
-            ["price", "mechanism", "nats", *(f"at {share}" for share in prices[0]["failure"])],
-            [[row["price"], row["mechanism"], row["nats"], *row["failure"].values()] for row in prices],
-        )
-        + PREDICTED_HEAD.format(trials=reports[0]["trials"], nominal=predicted.FAILURE)
+        + LOOSE_HEAD + loose + PREDICTED_HEAD.format(trials=reports[0]["trials"], nominal=predicted.FAILURE)
         + _table(
             ["what is certified", "false", "fault", "false then"],
             [[row[key] for key in ("report", "false", "fault", "false_with_the_fault")] for row in reports],
