@@ -13,11 +13,11 @@ HEAD = """# Do the tests of `bounds` notice a change?
 
 Read this page before you change a formula, or if you wonder what the tests of `bounds` are worth.
 `python -m tests.mutation` changes one place of one file of `bounds` (a comparison, a sign, a constant, `outward` for
-`inward`, the upper inverse for the lower, `min` for `max`, a range one shorter, a check taken out), runs the tests that
-mirror the file (`tests/mutation/targets.py`) in a fresh process, and counts the changes that a test notices. A mutant
-that hangs is stopped at four times what its tests take and half a minute more, and counts as noticed. Of every file it
-tries {each} mutants, chosen by a hash of the changed line (seed {seed}); `--all` tries every one. The command fails
-when a score is below the one committed here; `--write` writes this page and [mutation.json](mutation.json).
+`inward`, `min` for `max`, a range one shorter, a check taken out), runs the tests that mirror the file
+(`tests/mutation/targets.py`), and counts the changes that a test notices; a mutant that hangs counts as noticed. Of
+every file it tries {each} mutants, chosen by a hash of the changed line (seed {seed}); `--all` tries every one. The
+command fails when a score is below the one committed here; `--write` writes this page and
+[mutation.json](mutation.json).
 
 The score is the share noticed of those that can be. *Equivalent* mutants change nothing that is promised; each stands
 with its reason in [equivalent.toml](../tests/mutation/equivalent.toml), and `--again` tries them again.
