@@ -29,10 +29,11 @@ code or proof is wrong.
 Each bound allows itself failures of probability {nominal:g}, and is tried on {datasets:,} data sets in each of several
 worlds. `observed` is the share that failed in the world where the bound fails most often. `slack` is the mean distance
 to the truth in the world where that is smallest (for ln Z in nats). A bound passes if no binomial test at level
-{level:g} refutes its failure probability. Each is then tried again at 2/3, 1/2, 1/3, 1/5 and 1/10 of its cost: `fails at` is the largest of these at which the same test catches it, and
-`there` the share that fails then. Bounds marked * must also reach a stated share of their failure probability at full
-cost. Rows "no divergence" leave a divergence of 60 nats out. [coverage.json](coverage.json) holds every world, its
-counts and the 99% interval of each share (seed {seed}); `python -m tests.coverage.table` writes both.
+{level:g} refutes its failure probability. Each is then tried again at 2/3, 1/2, 1/3, 1/5 and 1/10 of its cost: `fails
+at` is the largest of these at which the same test catches it, and `there` the share that fails then. Bounds marked *
+must also reach a stated share of their failure probability at full cost. Rows "no divergence" leave a divergence of 60
+nats out. [coverage.json](coverage.json) holds every world, its counts and the 99% interval of each share (seed {seed});
+`python -m tests.coverage.table` writes both.
 
 """
 PRICED_HEAD = """
