@@ -31,6 +31,7 @@ _PASSED_OVER = (
     "torch._functorch",
     "opacus.grad_sample",
     "pacdp.opacus",
+    "pacdp.step.ghost",
 )
 _CARRIERS = (Tensor, np.ndarray, list, tuple, dict)
 """What a class is searched for."""
