@@ -102,6 +102,11 @@ def row_squares(rows: Tensor) -> Float[Tensor, " batch"]:
     return torch.linalg.vector_norm(rows.flatten(1), dim=1, dtype=torch.float64).square()
 
 
+def drop(rows: Tensor, keep: Bool[Tensor, " batch"]) -> Tensor:
+    """``rows`` with the rows outside ``keep`` set to exact zeros; shape (batch, ...)."""
+    return rows.masked_fill(~keep.view(-1, *(1,) * (rows.dim() - 1)), 0.0)
+
+
 class ClippedSum(NamedTuple):
     """What a group of units adds up to."""
 
