@@ -142,9 +142,10 @@ def clipped_sum(
     scale = without_subnormals((clipping.scale * clipping.factors / clip.divisor).to(coarsest))
     total = into or {k: r.new_empty(r.shape[1:]) for k, r in rows.items()}
     with full_precision(next((r.device for r in rows.values() if not r.is_cpu), keep.device)):
+        gone, whole = ~keep[:, None], all_on_a_cpu(keep, member)
         for k, r in rows.items():
-            kept = r if all_on_a_cpu(keep, member) else drop(r, keep.to(r.device))
-            flat = kept.reshape(len(r), math.prod(r.shape[1:]))
+            flat = r.reshape(len(r), math.prod(r.shape[1:]))
+            flat = flat if whole else flat.masked_fill(gone.to(r.device), 0.0)
             total[k].copy_((scale.to(r) @ flat).view(r.shape[1:]))
     return ClippedSum(total, clipping)
 

@@ -12,6 +12,7 @@ used once; all other networks go through ``torch.func.vmap``.
 import math
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple, TypeGuard, cast
 
 import torch
@@ -28,7 +29,6 @@ from pacdp.step.clip import (
     all_on_a_cpu,
     clip_factors,
     clipped_sum,
-    drop,
     joint_norms,
     row_norms,
     row_squares,
@@ -169,47 +169,38 @@ def _by_layers(
     into: Weights,
     member: Tensor | None,
 ) -> Seen:
-    """A layer's gradients are outer products: of what it met, and of the slope of the loss by a number added to it."""
-    own = {**network.fixed, **weights}
-    # named_children() leaves out repeated layers
-    layers = [(name, layer) for name, layer in network.module._modules.items() if layer is not None]
-
-    def forward(added: Weights) -> tuple[Tensor, Weights]:
-        x, met = inputs.detach(), dict[str, Tensor]()
-        for name, layer in layers:
-            if isinstance(layer, nn.Linear):
-                met[name] = x
-                x = nn.functional.linear(x, own[f"{name}.weight"], own.get(f"{name}.bias"))
-                x = x + added[name] if name in added else x
-            else:  # a copy, or a layer in place would overwrite what the layer before was given
-                x = layer(x.clone() if getattr(layer, "inplace", False) else x)
-        return x, met
-
+    """The gradients of a layer are outer products of what it met and of the slopes by what it made of that."""
+    own, x = {**network.fixed, **weights}, inputs.detach()
+    passed = list[tuple[str, Tensor, Callable[[Tensor], Tensor]]]()
+    for name, layer in network.module._modules.items():  # named_children() leaves out repeated ones
+        if isinstance(layer, nn.Linear):
+            weight = own[f"{name}.weight"]
+            passed.append((name, x, partial(torch.matmul, other=weight)))
+            x = nn.functional.linear(x, weight, own.get(f"{name}.bias"))
+        else:
+            x, backward = _elementwise(cast(nn.Module, layer), x)
+            passed.append((name, x, backward))
+    slope, mean = slopes_and_mean(network.loss, x, targets, member)
     trained = {name.rpartition(".")[0] for name in weights}
-    nothing = {
-        name: inputs.new_zeros(len(inputs), layer.out_features)
-        for name, layer in layers
-        if isinstance(layer, nn.Linear) and name in trained
-    }
-    passed: Any = torch.func.vjp(forward, nothing, has_aux=True)
-    outputs, backward, met = passed
-    slope, mean = slopes_and_mean(network.loss, outputs, targets, member)
-    (slopes,) = backward(slope)
-    squares = torch.zeros(len(targets), dtype=torch.float64, device=outputs.device)
-    for name in reversed(nothing):
-        slope = slopes[name]
-        by_weight, by_bias = (float(f"{name}.{kind}" in weights) for kind in ("weight", "bias"))
-        squares = squares + row_squares(slope) * (row_squares(met[name]) * by_weight + by_bias)
-    clipping = clip_factors(squares.sqrt(), clip, outputs.dtype)
+    outer = dict[str, tuple[Tensor, Tensor]]()
+    squares = torch.zeros(len(targets), dtype=torch.float64, device=x.device)
+    for name, met, backward in reversed(passed):
+        if name in trained:
+            outer[name] = met, slope
+            by_weight, by_bias = (float(f"{name}.{kind}" in weights) for kind in ("weight", "bias"))
+            squares = squares + row_squares(slope) * (row_squares(met) * by_weight + by_bias)
+        if len(outer) == len(trained):
+            break
+        slope = backward(slope)
+    clipping = clip_factors(squares.sqrt(), clip, x.dtype)
     keep = clipping.finite if member is None else clipping.finite & member
-    scale = without_subnormals((clipping.factors / clip.divisor).to(outputs.dtype))[:, None]
-    whole = all_on_a_cpu(keep, member)
-    with full_precision(outputs.device):
-        for name in nothing:
-            slope = slopes[name]
-            scaled = without_subnormals((slope if whole else drop(slope, keep)) * scale)
+    scale = without_subnormals((clipping.factors / clip.divisor).to(x.dtype))[:, None]
+    gone, whole = ~keep[:, None], all_on_a_cpu(keep, member)
+    with full_precision(x.device):
+        for name, (met, slope) in outer.items():
+            scaled = without_subnormals((slope if whole else slope.masked_fill(gone, 0.0)) * scale)
             if f"{name}.weight" in weights:  # the views of weights lie input-major
-                kept = met[name] if whole else drop(met[name], keep)
+                kept = met if whole else met.masked_fill(gone, 0.0)
                 view = into[f"{name}.weight"].mT
                 direct = member is None and view.is_contiguous()
                 torch.mm(kept.mT, scaled, out=view) if direct else view.copy_(kept.mT @ scaled)
@@ -218,7 +209,14 @@ def _by_layers(
     if clipping.scale != 1.0:
         for view in into.values():
             view.mul_(clipping.scale)
-    return Seen(into, clipping, mean, outputs)
+    return Seen(into, clipping, mean, x)
+
+
+def _elementwise(layer: nn.Module, x: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+    """What a layer makes of ``x``, which it may not overwrite, and how slopes go back through it."""
+    in_place = getattr(layer, "inplace", False)
+    made: Any = torch.func.vjp(lambda given: layer(given.clone() if in_place else given), x)
+    return made[0], lambda slope: made[1](slope)[0]
 
 
 def judged(

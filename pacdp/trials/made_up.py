@@ -19,16 +19,14 @@ ALONE = 3
 """Examples that are tried as batches of one."""
 
 
-def pool(
-    inputs: Shaped[Tensor, "n ..."], *, size: int = MOST, others: int | None = None
-) -> Shaped[Tensor, "_ ..."]:
-    """``size`` examples, those of ``inputs`` in turn, then ``others`` that are made up, by default up to 33.
+def pool(inputs: Shaped[Tensor, "n ..."], *, size: int = MOST) -> Shaped[Tensor, "_ ..."]:
+    """``size`` examples, those of ``inputs`` in turn, then up to 33 that are made up.
 
     Made-up numbers differ from an example's by noise of deviation 1 to 1,000. Made-up integers are those of the
     examples in another order, so that they stay within any table.
     """
     real, generator = inputs[torch.arange(size) % len(inputs)], torch.Generator().manual_seed(0)
-    few = real.flip(0)[: MOST if others is None else others]
+    few = real.flip(0)[:MOST]
     if not inputs.is_floating_point():
         places = torch.randperm(few.numel(), generator=generator).to(inputs.device)
         return torch.cat([real, few.reshape(-1)[places].view_as(few)])
