@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,7 +24,7 @@ from torch import Tensor, nn
 from pacdp.chains.layout import Layout
 from pacdp.chains.native import threads
 from pacdp.chains.native.convolution import ConvLayer
-from pacdp.chains.native.dense import Array, DenseLayer, PaddedDense, padded, row_squares
+from pacdp.chains.native.dense import Array
 from pacdp.chains.native.network import NativeNetwork
 from pacdp.chains.native.parse import parse
 from pacdp.losses import Loss
@@ -86,22 +87,18 @@ class CompiledSums:
             threads.spread(run, parts)
         return found
 
-    def _room(self) -> list[PaddedDense | ConvLayer]:
+    def _room(self) -> list[Any]:
         """Layers with a workspace of their own, for one thread."""
-        inputs = self._network.inputs
-        blocks = parse(
-            self._model,
-            tuple(inputs.shape[1:]),
-            batch_size=self._most,
-            dtype=inputs.dtype,
-            each=True,
+        inputs, most = self._network.inputs, self._most
+        layers = parse(
+            self._model, tuple(inputs.shape[1:]), batch_size=most, dtype=inputs.dtype, each=True
         )
-        assert blocks is not None
-        return [PaddedDense(block) if isinstance(block, DenseLayer) else block for block in blocks]
+        assert layers is not None
+        return layers
 
     def _add(
         self,
-        layers: list[PaddedDense | ConvLayer],
+        layers: list[Any],
         own: list[Array],
         labels: Int[Tensor, " n"],
         clip: Clip,
@@ -109,27 +106,16 @@ class CompiledSums:
         gradient: Float[Tensor, " dim"],
     ) -> tuple[Float[Tensor, "2"], Float[Tensor, " part"]]:
         """As a :data:`pacdp.step.one_by_one.Part`; a sum with a norm that is not finite means nothing."""
-        count, rows, into = len(some), self._network.rows, self._network.pieces(gradient.numpy())
-        x = some.numpy() if rows is not None else self._network.inputs[some].numpy()
+        count, into = len(some), self._network.pieces(gradient.numpy())
+        x: Any = self._network.gather(some)
         for place, layer in enumerate(layers):
-            weight, bias = own[2 * place], own[2 * place + 1]
-            if isinstance(layer, ConvLayer):
-                x = layer.forward(x, weight, bias, keep=True)
-            elif place == 0 and rows is not None:
-                x = layer.forward(x, rows.squares[x], weight, bias, rows)
-            else:
-                x = _fill(x.reshape(len(x), -1), padded(count))
-                x = layer.forward(x, row_squares(x[:count]), weight, bias)
-        outputs = torch.from_numpy(x[:count])
+            how = () if isinstance(layer, ConvLayer) else (count,)
+            x = layer.forward(x, own[2 * place], own[2 * place + 1], *how)
+        outputs, squares = torch.from_numpy(x[:count]), np.zeros(count)
         loss, error, slope = judged(self._loss, outputs, labels[some])
-        squares = np.zeros(count)
-        back = _fill(slope.mul_(count).numpy(), padded(count))
-        for place in range(len(layers) - 1, -1, -1):
-            layer, weight = layers[place], own[2 * place]
-            if isinstance(layer, PaddedDense):
-                back = layer.propagate(back, weight, squares, further=place > 0)
-            else:
-                back = layer.propagate(back[:count], weight, squares)
+        back = slope.mul_(count).numpy()
+        for place in reversed(range(len(layers))):
+            back = layers[place].propagate(back, own[2 * place], squares)
         norms = torch.from_numpy(np.sqrt(squares))
         factors = clip_factors(norms, clip, outputs.dtype).factors
         scale = without_subnormals((factors / clip.divisor).to(outputs.dtype)).numpy()
@@ -207,12 +193,3 @@ def _disagreement(
 
 def _same_for_all(examples: Tensor) -> Draw:
     return lambda chains: ([examples], np.zeros(len(chains), np.int64))
-
-
-def _fill(rows: Array, count: int) -> Array:
-    """``rows`` with rows of zeros behind, ``count`` in all."""
-    if len(rows) == count:
-        return rows
-    whole = np.zeros((count, rows.shape[1]), rows.dtype)
-    whole[: len(rows)] = rows
-    return whole

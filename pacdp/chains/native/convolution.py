@@ -123,13 +123,16 @@ class ConvLayer:
         return grad_in
 
     def propagate(self, slope: Array, weight: Array, squares: Array) -> Array:
-        """As :meth:`backward`, with the gradients left in the workspace: with ``each`` every example's own."""
+        """As :meth:`backward`, with the gradients left in the workspace: with ``each`` every example's own.
+
+        Rows of ``slope`` behind those of the examples are not read.
+        """
         scratch, examples = self._backward, len(self._x)
         if not self.first:
             convolution_backward.pack(weight, scratch.rows)
         self._used = min(self._slots, -(-examples // self._chunk))
         origin, grad_in = self._origin[:examples], self._grad_in[:examples]
-        slope = np.ascontiguousarray(slope).reshape(origin.shape)
+        slope = np.ascontiguousarray(slope[:examples]).reshape(origin.shape)
         threads.each(
             convolution_backward.backward, self._used, self._used, self._x, slope, origin, self.geometry.size,
             scratch, grad_in, _NONE if self.each else squares, operations=examples * self._operations,

@@ -96,54 +96,42 @@ class PaddedDense:
     in inputs and in slopes, and add nothing to a gradient.
     """
 
-    def __init__(self, layer: DenseLayer) -> None:
-        self.relu = layer.relu
-        self._x = self._out = self._slope = np.empty((0, 0))
-        self._columns: sparse.Columns | None = None
+    def __init__(self, *, relu: bool, first: bool) -> None:
+        self.relu, self.first = relu, first
+        self._x: Any = None
+        self._out = self._slope = np.empty((0, 0))
         self._squares = np.empty(0)
 
-    def forward(
-        self,
-        x: Array,
-        squares: Array,
-        weight: Array,
-        bias: Array,
-        rows: sparse.Rows | None = None,
-    ) -> Array:
-        """Outputs [padded, outputs] of x [padded, inputs], or of the examples x [count] of the data set's ``rows``.
-
-        Args:
-            squares: float64 [count], the squared norms of the first rows of the input, those of examples.
-        """
-        count = len(squares)
-        if rows is not None:
-            out = np.empty((padded(count), len(bias)), weight.dtype)
-            sparse.forward(x, rows, weight, bias, out[:count])
-            self._columns = sparse.columns_of(x, rows, self._columns)
+    def forward(self, x: Array | sparse.Batch, weight: Array, bias: Array, count: int) -> Array:
+        """Outputs [padded, outputs] of the first ``count`` rows of x, or of so many examples of few non-zeros."""
+        if isinstance(x, sparse.Batch):
+            self._squares, out = x.squares, np.empty((padded(count), len(bias)), weight.dtype)
+            sparse.forward(x.examples, x.rows, weight, bias, out[:count])
         else:
+            x = filled(x.reshape(len(x), -1), padded(count))
+            self._squares = row_squares(x[:count])
             out = product(_tensor(x), _tensor(weight), bias=_tensor(bias)).numpy()
         if self.relu:
             torch.relu_(_tensor(out))
         out[count:] = 0
-        self._x, self._squares, self._out = x, squares, out
+        self._x, self._out = x, out
         return out
 
-    def propagate(self, slope: Array, weight: Array, squares: Array, *, further: bool) -> Array:
+    def propagate(self, slope: Array, weight: Array, squares: Array) -> Array:
         """``squares`` [count] gain the squared norms of this layer's gradients; returns the slope by its input.
 
         Args:
-            slope: by the outputs, [padded, outputs], which is overwritten.
-            further: False for the first layer, whose input needs no slope: ``slope`` itself is returned.
+            slope: by the outputs, which is overwritten; of the first layer, whose input needs none, it is returned.
         """
+        slope = self._slope = filled(slope, len(self._out))
         clipped.through_layer(slope, self._out, self.relu, self._squares, squares)
-        self._slope = slope
-        return product(_tensor(slope), _tensor(weight).mT).numpy() if further else slope
+        return slope if self.first else product(_tensor(slope), _tensor(weight).mT).numpy()
 
     def collect(self, scale: Array, weight_gradient: Array, bias_gradient: Array) -> None:
         """The sum over examples of ``scale`` [count] times their gradients. The slopes are spent."""
         clipped.scale_rows(self._slope, scale, bias_gradient, np.finfo(scale.dtype).tiny)
-        if self._columns is not None:  # the layer reads sparse rows
-            sparse.weight_gradient(self._columns, self._slope[: len(scale)], weight_gradient)
+        if isinstance(self._x, sparse.Batch):
+            sparse.weight_gradient(self._x.columns, self._slope[: len(scale)], weight_gradient)
         else:
             product(_tensor(self._x).mT, _tensor(self._slope), out=_tensor(weight_gradient))
 
@@ -155,6 +143,15 @@ _ROWS = 16
 def padded(count: int) -> int:
     """The number of rows that arrays of ``count`` examples have."""
     return -(-count // _ROWS) * _ROWS
+
+
+def filled(rows: Array, count: int) -> Array:
+    """``rows`` with rows of zeros behind, ``count`` in all."""
+    if len(rows) == count:
+        return rows
+    whole = np.zeros((count, rows.shape[1]), rows.dtype)
+    whole[: len(rows)] = rows
+    return whole
 
 
 _tensor = torch.from_numpy

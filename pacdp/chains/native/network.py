@@ -5,6 +5,7 @@ bit. Gradients are written straight into the flat vector.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,7 +37,8 @@ class NativeNetwork:
         blocks = parse(model, tuple(inputs.shape[1:]), batch_size=batch_size, dtype=inputs.dtype)
         if blocks is None:
             raise ValueError("these layers have no compiled form")
-        self.layout, self.blocks, self.inputs = Layout(model), blocks, inputs
+        self.layout, self.inputs = Layout(model), inputs
+        self.blocks: list[Any] = blocks
         self.rows: sparse.Rows | None = None
         self._few_by_batch = False
         if isinstance(blocks[0], DenseLayer):
@@ -105,10 +107,10 @@ class NativeNetwork:
         """Weight and bias of each layer in turn, views of one chain's vector."""
         return [flat[start:stop].reshape(shape) for start, stop, shape in self.layout.places]
 
-    def _forward(self, own: list[Array], x: Array | sparse.Batch, *, keep: bool) -> Array:
+    def _forward(self, own: list[Array], x: Any, *, keep: bool) -> Array:
         for i, block in enumerate(self.blocks):
-            x = block.forward(x, own[2 * i], own[2 * i + 1], keep=keep)  # pyright: ignore[reportArgumentType]
-        return x  # pyright: ignore[reportReturnType]
+            x = block.forward(x, own[2 * i], own[2 * i + 1], keep=keep)
+        return x
 
 
 def supports(model: nn.Module, inputs: Tensor | Pixels) -> bool:

@@ -13,10 +13,10 @@ from torch import nn
 
 from pacdp.chains.native.convolution import ConvLayer
 from pacdp.chains.native.convolution_forward import Geometry
-from pacdp.chains.native.dense import DenseLayer
+from pacdp.chains.native.dense import DenseLayer, PaddedDense
 from pacdp.layers.plain import Kind, is_plain, is_plain_linear
 
-Block = DenseLayer | ConvLayer
+Block = DenseLayer | PaddedDense | ConvLayer
 
 
 def parse(
@@ -30,19 +30,19 @@ def parse(
     """The layers of ``model`` on inputs of one example's ``shape``, or None where one of them has no compiled form.
 
     Args:
-        each: convolutions keep every example's own gradient.
+        each: for clipped sums: convolutions keep every example's own gradient, and fully connected layers are padded.
     """
     if not is_plain(model, nn.Sequential) or _shares(model):
         return None
     layers = [layer for layer in model if not is_plain(layer, nn.Identity)]
-    blocks: list[Block] = []
+    dense, blocks = PaddedDense if each else DenseLayer, list[Block]()
     while layers:
         layer = layers.pop(0)
         if is_plain(layer, nn.Flatten) and (layer.start_dim, layer.end_dim) == (1, -1):
             shape = (math.prod(shape),)
         elif is_plain_linear(layer) and layer.bias is not None and shape == (layer.in_features,):
             relu = _take(layers, nn.ReLU) is not None
-            blocks.append(DenseLayer(relu=relu, first=not blocks))
+            blocks.append(dense(relu=relu, first=not blocks))
             shape = (layer.out_features,)
         elif _plain_convolution(layer) and len(shape) == 3 and shape[0] == layer.in_channels:
             relu, pool = _take(layers, nn.ReLU), _take(layers, nn.MaxPool2d)

@@ -51,7 +51,10 @@ class Batch:
     @cached_property
     def columns(self) -> Columns:
         """The same numbers by input."""
-        return columns_of(self.examples, self.rows)
+        count, shape = np.empty(self.rows.inputs, np.int64), (self.rows.inputs, len(self))
+        found = Columns(count, np.empty(shape, np.int32), np.empty(shape, self.rows.value.dtype))
+        _fill_columns(self.examples, *self.rows[:3], *found)
+        return found
 
 
 def rows(inputs: np.ndarray) -> Rows:
@@ -62,19 +65,6 @@ def rows(inputs: np.ndarray) -> Rows:
     value = np.ascontiguousarray(inputs[row, column])
     squares = np.bincount(row, weights=value.astype(np.float64) ** 2, minlength=len(inputs))
     return Rows(start, column.astype(np.int32), value, squares, inputs.shape[1])
-
-
-def columns_of(examples: np.ndarray, rows: Rows, room: Columns | None = None) -> Columns:
-    """The non-zeros of these examples by input, in the memory of ``room`` where that is large enough."""
-    if room is None or room.row.shape[1] < len(examples):
-        shape = (rows.inputs, len(examples))
-        room = Columns(
-            np.empty(rows.inputs, np.int64),
-            np.empty(shape, np.int32),
-            np.empty(shape, rows.value.dtype),
-        )
-    _fill_columns(examples, *rows[:3], *room)
-    return room
 
 
 @kernel()

@@ -125,7 +125,7 @@ def a_padded_row(patch):
         true(slope, out, relu, inputs, squares)
         slope[len(squares) :] = 1.0
 
-    patch.setattr(compiled, "_fill", ones)
+    patch.setattr(dense, "filled", ones)
     patch.setattr(dense.clipped, "through_layer", leaking)
 
 

@@ -204,10 +204,10 @@ def test_a_keystream_that_begins_anew_at_each_step_would_be_seen(monkeypatch, ca
     assert lags(drawn(SystemRandomness(), calls, size)) < 1e-9
 
 
-def test_one_key_for_all_words_of_a_step_would_be_seen(monkeypatch):
+def test_a_key_that_begins_anew_within_a_step_would_be_seen(monkeypatch):
     fix_keys(monkeypatch)
-    fresh, kept = cipher.new_key, {}
-    monkeypatch.setattr(cipher, "new_key", lambda: kept.setdefault("key", fresh()))
+    key, fill = cipher.new_key(), cipher.Keystream.fill
+    monkeypatch.setattr(cipher.Keystream, "fill", lambda self, words: fill(cipher.Keystream(key, bytes(12)), words))
     assert lags(drawn(SystemRandomness(), 1, 200_000)) < 1e-9
 
 
