@@ -7,7 +7,6 @@ from math import expm1, sqrt
 from bounds._rounding import inward, outward, total
 from bounds.certificate import Certificate, costs_of
 from bounds.hypotheses import declared, merged
-from bounds.kl import binary_kl_upper
 from bounds.needs import declared_by
 from bounds.prices import Inputs, Price
 
@@ -89,11 +88,6 @@ def check_price(price: object) -> None:
     """Refuse what is no price."""
     if not isinstance(price, Price):
         raise ValueError(f"price must be one of bounds.prices, such as Independent(), got {price!r}.")
-
-
-def kl_value(risk: float, per_example: float) -> float:
-    """kl⁻¹(risk, per_example), rounded up."""
-    return float(binary_kl_upper(risk, per_example))
 
 
 def catoni_value(risk: float, inverse_temperature: float, per_example: float, n: int) -> float:

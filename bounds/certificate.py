@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeVar, cast
 
 from bounds import _check
-from bounds._check import above_minus_infinity, nonnegative, open_probability
+from bounds._check import above_minus_infinity, door, nonnegative
 from bounds._rounding import inward, outward, total
 from bounds.hypotheses import Hypothesis, merged
 from bounds.needs import OF_THE_INPUTS
@@ -160,6 +160,7 @@ class Certificate:
             )
         return replace(self, hypotheses=merged(self.hypotheses, given))
 
+    @door()
     def charged(self, name: str, failure_prob: float, **terms: float) -> "Certificate":
         """The same bound when its inputs hold only with probability 1 - ``failure_prob``, paid under ``name``.
 
@@ -168,8 +169,6 @@ class Certificate:
 
         Raises ValueError when the name is already in the budget, a term exists, or the total reaches 1.
         """
-        _check.text(name=name)
-        open_probability(failure_prob=failure_prob)
         if name in self.budget:
             raise ValueError(f"name must be new to the budget, {name!r} is in it already; choose another.")
         if taken := sorted(terms.keys() & self.terms.keys()):

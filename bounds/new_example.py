@@ -13,7 +13,7 @@ Arguments out of range raise ValueError. Proofs: docs/people.md.
 from dataclasses import replace
 from math import log1p
 
-from bounds._assemble import billed, kl_value, of_people, settled
+from bounds._assemble import billed, of_people, settled
 from bounds._check import door
 from bounds._rounding import inward, least, outward, total
 from bounds.certificate import Certificate
@@ -110,7 +110,7 @@ def new_example_pac_bayes(
     costs = tuple(replace(cost, per_example=outward(cost.nats / people)) for cost in bill.costs)
     return settled(
         replace(bill, costs=costs),
-        kl_value(risk, total(*(cost.per_example for cost in costs))),
+        binary_kl_upper(risk, total(*(cost.per_example for cost in costs))),
         measures=NEW_EXAMPLE,
         terms={"empirical_risk": risk, "effective_people": examples / most_examples},
         inputs={"risk": risk, "kl_nats": kl_nats},
@@ -146,7 +146,7 @@ def _kl_ratio_upper(risk: float, n: int, effective_people: float, nats: float) -
 
     def refuted(q: float) -> float | None:
         """r(q), rounded up, if the sample refutes it."""
-        high = float(binary_kl_upper(q, per_person))
+        high = binary_kl_upper(q, per_person)
         low = max(q, high * (1.0 - 2.0**-46))
         if high >= 1.0 or (q == 0.0 and wrong > 0.0):
             return None

@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import fsum, inf, log, nextafter
 
 from bounds import _check
-from bounds._assemble import billed, kl_value, of_posterior, settled, within
+from bounds._assemble import billed, of_posterior, settled, within
 from bounds._check import door, open_probability, probability, real
 from bounds._rounding import outward, total
 from bounds.certificate import Certificate
@@ -21,7 +21,7 @@ from bounds.xi import log_xi
 def split_value(levels: Sequence[float], shares: Sequence[float], per_example: float) -> float:
     """b_0 + Σ_j (b_j - b_(j-1)) kl⁻¹(share_j, per_example), rounded up; the levels b may be negative."""
     parts = [
-        outward(outward(high - low) * float(binary_kl_upper(share, per_example)))
+        outward(outward(high - low) * binary_kl_upper(share, per_example))
         for (low, high), share in zip(itertools.pairwise(levels), shares, strict=True)
     ]
     return nextafter(fsum((levels[0], *parts)), inf)
@@ -183,7 +183,7 @@ def recursive(
             f"failure_prob must be enough for {len(steps) + 1} statements, got {whole!r}; pass a larger one."
         )
     bill = billed("recursive", price, n, each, kl=kl_nats, log_xi=log_xi(n))
-    bound = kl_value(risk, bill.total_per_example)
+    bound = binary_kl_upper(risk, bill.total_per_example)
     terms: dict[str, float] = {"empirical_risk": risk, "bound_1": bound, **bill.terms}
     inputs: dict[str, float | int | str] = {"risk": risk, "kl_nats": kl_nats, "gamma": gamma}
     union, earlier = outward(log(3.0)), n
