@@ -14,13 +14,12 @@ from dataclasses import field, fields, is_dataclass
 from types import NoneType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
-from bounds.record import record as record
 from pacdp.store.canonical import JOINED_LATER as JOINED_LATER
 from pacdp.store.canonical import left_out
+from pacdp.store.record import Values as Values
+from pacdp.store.record import record as record
 
 Config = TypeVar("Config")
-Values = dict[str, Any]
-"""Values by their names: a JSON object, or what a function is called with."""
 
 
 def later(default: Any) -> Any:

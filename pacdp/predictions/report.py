@@ -4,7 +4,7 @@ import html
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from dataclasses import asdict, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,14 @@ import bounds
 from bounds.sentence import confidence, down, first_sentence, headline, up
 from pacdp.predictions.bounding import Statement
 from pacdp.store.files import replacing
+from pacdp.store.record import Values, record
 
 FORMAT = "pacdp-certificates/2"
 FILE = "certificates.json"
 COLUMNS = ("quantity", "of", "measured", "at least", "at most", "records")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Refusal:
     """A certificate that does not apply, and why."""
 
@@ -26,7 +27,7 @@ class Refusal:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Measured:
     """A mean loss of one predictor on the bound's examples or on the test set.
 
@@ -47,7 +48,7 @@ class Measured:
     n: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Report:
     """All that is known of a predictor or of a law over predictors, as one record and one JSON object.
 
@@ -79,14 +80,14 @@ class Report:
     certificates: tuple[bounds.Certificate, ...]
     refusals: tuple[Refusal, ...] = ()
     measured: tuple[Measured, ...] = ()
-    monte_carlo: tuple[dict[str, Any], ...] = ()
-    prior: dict[str, Any] | None = None
-    privacy: dict[str, Any] | None = None
-    rows: dict[str, Any] | None = None
-    choices: dict[str, Any] | None = None
-    gibbs: dict[str, Any] | None = None
-    diagnosis: dict[str, Any] | None = None
-    details: dict[str, Any] = field(default_factory=dict[str, Any])
+    monte_carlo: tuple[Values, ...] = ()
+    prior: Values | None = None
+    privacy: Values | None = None
+    rows: Values | None = None
+    choices: Values | None = None
+    gibbs: Values | None = None
+    diagnosis: Values | None = None
+    details: Values = field(default_factory=Values)
     statements: tuple[Statement, ...] = ()
     budget: bounds.FailureBudget | None = None
     remarks: tuple[str, ...] = ()
@@ -96,7 +97,7 @@ class Report:
         """What a route found on examples that are counted; ``known`` are the attributes that are no findings."""
         kinds = {"certificates": bounds.Certificate, "refusals": Refusal, "measured": Measured}
         found = tuple(findings)
-        own: dict[str, Any] = {
+        own: Values = {
             name: tuple(one for one in found if isinstance(one, kind))
             for name, kind in kinds.items()
         }
@@ -280,9 +281,7 @@ class Report:
                 "have other rows: keep them apart"
             )
         once = ("certificates", "refusals", "measured")
-        both: dict[str, Any] = {
-            name: _once((*getattr(self, name), *getattr(other, name))) for name in once
-        }
+        both: Values = {name: _once((*getattr(self, name), *getattr(other, name))) for name in once}
         return replace(
             self,
             **both,
@@ -294,7 +293,7 @@ class Report:
 
     def to_dict(
         self, *, subject: Mapping[str, Any] | None = None, provenance: Any = None
-    ) -> dict[str, Any]:
+    ) -> Values:
         """JSON values in the form ``pacdp-certificates/2``, which docs/certificates.schema.json describes.
 
         An infinite number is written as the string "inf".
@@ -305,13 +304,12 @@ class Report:
             for one in fields(self)
             if one.name not in beside
         }
-        records = [made.to_dict() for made in self.certificates]
-        shared = (self.privacy or {}).get("event")  # which then stands once
-        said = json.dumps(shared, allow_nan=False)
-        for record in records if shared is not None else ():
-            if record["inputs"].get("privacy_event") == said:
-                del record["inputs"]["privacy_event"]
-        own["certificates"] = records
+        own["certificates"] = made = [one.to_dict() for one in self.certificates]
+        if (shared := (self.privacy or {}).get("event")) is not None:  # which then stands once
+            said = json.dumps(shared, allow_nan=False)
+            for inputs in (one["inputs"] for one in made):
+                if inputs.get("privacy_event") == said:
+                    del inputs["privacy_event"]
         if self.budget is not None:
             held = {"budget": self.budget.to_dict(), "statements": list(self.statements)}
             own["details"] = {**self.details, **held, "remarks": list(self.remarks)}
@@ -319,7 +317,7 @@ class Report:
         return _written({**head, **own, "provenance": provenance})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record(eq=False)
 class Reported:
     """What holds a report: it prints itself and is saved as that report."""
 
@@ -333,7 +331,7 @@ class Reported:
         """What was measured and certified, a line each, as text."""
         return self.report.table()
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Values:
         """JSON values, in the form of every report."""
         return self.report.to_dict()
 
