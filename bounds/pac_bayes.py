@@ -15,9 +15,8 @@ of what the price's mechanism released, R(Q) ≤ value for all posteriors Q simu
 from collections.abc import Callable, Sequence
 from math import log, sqrt
 
-from bounds import _check
 from bounds._assemble import billed, catoni_value, of_posterior, pinsker_value, quadratic_value, settled
-from bounds._check import door, positive
+from bounds._check import door, positive, reals
 from bounds._rounding import inward, outward, total
 from bounds.certificate import Certificate
 from bounds.kl import binary_kl_upper
@@ -164,7 +163,7 @@ def catoni_grid(
     Formal guarantee: as for ``maurer``, provided that the list, all numbers different, was fixed before the sample was
     seen; which of its members is used may depend on the sample.
     """
-    grid = _check.reals("inverse_temperatures", inverse_temperatures, positive)
+    grid = reals("inverse_temperatures", inverse_temperatures, positive)
     if not grid or len(set(grid)) < len(grid):
         raise ValueError(f"inverse_temperatures must be different numbers, at least one, got {grid!r}.")
     bill = billed("catoni_grid", price, n, failure_prob, kl=kl_nats, grid=outward(log(len(grid))))

@@ -202,12 +202,12 @@ def new_person_betting(*, sample: PeopleSample, failure_prob: float) -> Certific
     return _new_person("betting", value, sample, failure_prob, "Waudby-Smith and Ramdas 2024")
 
 
+@door(certificate=Certificate)
 def for_a_new_person(certificate: Certificate) -> Certificate:
     """The certificate of a formula that was given ``person_risk`` and counted people as n, with its true name of risk.
 
     Formal guarantee: that of the formula, whose records are people, for the risk for a new person.
     """
-    (certificate,) = _check.records("certificate", (certificate,), Certificate)
     return of_people(replace(certificate, measures=NEW_PERSON))
 
 

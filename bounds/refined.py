@@ -8,7 +8,7 @@ from math import fsum, inf, log, nextafter
 
 from bounds import _check
 from bounds._assemble import billed, of_posterior, settled, within
-from bounds._check import door, open_probability, probability, real
+from bounds._check import door, open_probability, probability, real, reals
 from bounds._rounding import outward, total
 from bounds.certificate import Certificate
 from bounds.kl import binary_kl_upper
@@ -52,7 +52,7 @@ def split_kl(
         levels: b_0 < ... < b_K within [0, 1].
         shares: K numbers in [0, 1], never increasing; the others as for ``maurer``.
     """
-    levels = _check.reals("levels", levels, probability)
+    levels = reals("levels", levels, probability)
     if len(levels) < 2 or any(low >= high for low, high in itertools.pairwise(levels)):
         raise ValueError(f"levels must be two or more increasing numbers, got {levels!r}; sort them.")
     shares = checked_shares(shares, len(levels) - 1)
@@ -75,7 +75,7 @@ def split_kl(
 
 def checked_shares(shares: Sequence[float], count: int) -> tuple[float, ...]:
     """``shares`` as a tuple, if they are ``count`` numbers in [0, 1], none above the one before."""
-    shares = _check.reals("shares", shares, probability)
+    shares = reals("shares", shares, probability)
     if len(shares) != count or any(later > earlier for earlier, later in itertools.pairwise(shares)):
         raise ValueError(
             f"shares must be {count} numbers that never increase, got {shares!r}; "
