@@ -82,7 +82,7 @@ def text(**values: Any) -> str:
 _USUAL: dict[str, Rule] = {
     **dict.fromkeys(("n", "draws", "passes", "normaliser", "most_examples", "examples", "min_count", "starts"), count),
     **dict.fromkeys(("failure_prob", "false_alarm_prob"), open_probability),
-    **dict.fromkeys(("risk", "target", "calibration_error", "mean_squared_gap"), probability),
+    **dict.fromkeys(("risk", "target", "calibration_error", "mean_squared_gap", "delta"), probability),
     **dict.fromkeys(("tau", "lam", "inverse_temperature", "noise_multiplier"), positive),
     **dict.fromkeys(("epsilon", "mu", "rho", "largest"), nonnegative),
     **dict.fromkeys(("kl_nats", "renyi_nats"), divergence),
