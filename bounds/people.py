@@ -19,6 +19,7 @@ from bounds._assemble import billed, of_people, settled
 from bounds._check import door
 from bounds._rounding import outward
 from bounds.certificate import Certificate
+from bounds.hypotheses import declared
 from bounds.means import (
     GRID_NATS,
     betting_upper,
@@ -208,7 +209,8 @@ def for_a_new_person(certificate: Certificate) -> Certificate:
 
     Formal guarantee: that of the formula, whose records are people, for the risk for a new person.
     """
-    return of_people(replace(certificate, measures=NEW_PERSON))
+    known = declared("records independent", f"the caller of bounds.{certificate.name}", "person")
+    return replace(certificate, measures=NEW_PERSON).resting_on(known)
 
 
 @door()

@@ -200,7 +200,7 @@ def recursive(
         inputs |= {f"share_{t}_{j}": share for j, share in enumerate(step.shares, start=1)}
         inputs |= {f"kl_nats_{t}": step.kl_nats, f"n_{t}": step.n}
     return settled(
-        replace(within(bill, whole, bound=whole), terms={}),
+        within(bill, whole, bound=whole)._replace(terms={}),
         bound,
         terms=terms,
         inputs=inputs,

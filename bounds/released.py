@@ -7,7 +7,6 @@ range raise ValueError. Proofs: docs/guarantees.md, "Private weights".
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from math import log, sqrt
 
 from bounds._assemble import billed, pinsker_value, quadratic_value, settled
@@ -99,7 +98,7 @@ def _printed(
     bar = max(epsilon, outward(sqrt(total(log(3.0), log_inverse(failure_prob)) / n)))
     known = declared_by(f"the caller of bounds.{name}", name)
     return settled(
-        replace(bill, name=name, costs=(), reference="", hypotheses=known),
+        bill._replace(name=name, costs=(), reference="", hypotheses=known),
         value(risk, bar, outward(1.0 / sqrt(n))),
         of="released weights",
         terms={"empirical_risk": risk, "epsilon_bar": bar},
