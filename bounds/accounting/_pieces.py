@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from bounds._arrays import Array, Integers
+from bounds.accounting._allocation import Ratios, ratios
 from bounds.accounting._cells import add_cells, gather, spread
 from bounds.accounting._schedule import Schedule, Step
 
@@ -163,7 +164,47 @@ class Response(NamedTuple):
         return Masses(part.indices, with_record, _reversed(with_record, x), _silent(x), 0.0, 0.0)
 
 
-Mechanism = Noise | Response
+class Allocation(NamedTuple):
+    """An epoch of which each record is in one batch, against the same without the record."""
+
+    batches: int
+    sigma: float
+
+    def law(self, reach: float, above: bool) -> Ratios:
+        """The likelihood ratio under Q, where what is left out is as rare as noise beyond ``reach``."""
+        return ratios(self.batches, self.sigma, float(ndtr(-reach)) / self.batches, above)
+
+    def points(self, reach: float) -> tuple[Array, Array]:
+        """Losses, and logarithms of P's masses."""
+        law = self.law(reach, True)
+        return np.log(law.values[1:]), np.log(law.masses[1:] * law.values[1:] + 1e-300)
+
+    def range(self, reach: float) -> tuple[float, float]:
+        """The smallest and the largest loss that is kept."""
+        losses, _ = self.points(reach)
+        return float(losses[0]), float(losses[-1])
+
+    def masses(self, grid: Grid, reach: float) -> Masses:
+        """On the grid."""
+        part, law = grid.part(*self.range(reach)), self.law(reach, True)
+        with_record = spread(*_in_cells(law, part.losses), _SLACK)
+        lower = gather(*_in_cells(self.law(reach, False), part.losses), part.losses, _SLACK)
+        zero = law.lost + float(law.masses[0])
+        return Masses(part.indices, with_record, _reversed(with_record, part.losses), lower, law.lost_with, zero)
+
+
+def _in_cells(law: Ratios, losses: Array) -> tuple[Array, Array, Array]:
+    """P's masses in the cells between losses, what of each belongs to its right end, and what rounding may move."""
+    x, mass = np.log(law.values[1:]), law.masses[1:] * law.values[1:]
+    k = np.clip(np.searchsorted(losses, x, "right") - 1, 0, losses.size - 2)
+    width = losses[k + 1] - losses[k]
+    right = mass * np.expm1(losses[k] - x) / np.expm1(-width)
+    doubt = mass * 2.0**-50 * (np.abs(x) + 1.0) / width
+    made: Array = np.array([np.bincount(k, one, losses.size - 1) for one in (mass, right, doubt)], dtype=np.float64)
+    return made[0], made[1], made[2]
+
+
+Mechanism = Noise | Response | Allocation
 
 
 def _reversed(with_record: Array, losses: Array) -> Array:
@@ -185,6 +226,7 @@ def mechanisms(made: Schedule) -> list[tuple[Mechanism, int]]:
         found.append((_noise(Step(1.0, 1.0 / sqrt(made.precision)), replace), 1))
     for step, count in sorted(made.sampled.items()):
         found.append((_noise(step, replace), count))
+    found += [(Allocation(*epoch), count) for epoch, count in sorted(made.epochs.items())]
     found += [(Response(max(epsilon, _LEAST_EPSILON)), count) for epsilon, count in sorted(made.pure.items())]
     return found
 

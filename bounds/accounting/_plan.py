@@ -16,7 +16,7 @@ from scipy.special import ndtri
 
 from bounds._arrays import Array
 from bounds.accounting._fourier import Window
-from bounds.accounting._pieces import Mechanism, Noise
+from bounds.accounting._pieces import Allocation, Mechanism, Noise
 
 _NODES = 129
 _MOST_GROUPS = 64
@@ -117,6 +117,11 @@ def losses(parts: list[tuple[Mechanism, int]], reach: float) -> tuple[Losses, Lo
 
 
 def _points(part: Mechanism, reach: float) -> tuple[Array, Array]:
+    if isinstance(part, Allocation):
+        x, logs = part.points(reach)
+        at = np.linspace(0, x.size - 1, _NODES).round().astype(int)
+        first = np.append(0, at[:-1] + 1)
+        return x[at], np.logaddexp.reduceat(logs, first)
     if not isinstance(part, Noise):
         x = np.linspace(-part.epsilon, part.epsilon, _NODES)
         logs = np.full(_NODES, -1e4)

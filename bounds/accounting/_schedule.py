@@ -15,6 +15,7 @@ from bounds.accounting.events import (
     ExponentialMechanism,
     Gaussian,
     NonPrivate,
+    OnceAnEpoch,
     PoissonSampled,
     SelfComposed,
     unknown,
@@ -24,6 +25,7 @@ from bounds.privacy import Adjacency, one_of
 _MOST_CHOICES = 12
 # A sampled step with less noise has a privacy loss of hundreds of nats; it is counted as no protection at all.
 _LEAST_NOISE = 0.05
+_LEAST_IN_EPOCH = 0.2
 # So is noise on all records together, where other steps keep it from being composed in closed form.
 _LEAST_TOGETHER = 0.1
 _MOST_NOISE = 1e150  # more noise counts as this much, whose square is a number still
@@ -39,6 +41,13 @@ class Step(NamedTuple):
     epsilons: tuple[float, ...] = ()
 
 
+class Epoch(NamedTuple):
+    """Gaussian sums of batches of which each record is in exactly one."""
+
+    batches: int
+    noise_multiplier: float
+
+
 @dataclass(slots=True)
 class Schedule:
     """The normal form. ``squares`` are the squared inverse multipliers of Gaussians on all records.
@@ -51,6 +60,7 @@ class Schedule:
     adjacency: Adjacency
     squares: list[float] = field(default_factory=list[float])
     sampled: Counter[Step] = field(default_factory=Counter[Step])
+    epochs: Counter[Epoch] = field(default_factory=Counter[Epoch])
     pure: Counter[float] = field(default_factory=Counter[float])
     log_missed: float = 0.0
     revealed: bool = False
@@ -77,7 +87,7 @@ class Schedule:
     @property
     def exact(self) -> bool:
         """Whether everything is one Gaussian mechanism."""
-        return self.private and not self.sampled and not self.pure
+        return self.private and not self.sampled and not self.epochs and not self.pure
 
     @property
     def mu(self) -> float:
@@ -110,6 +120,18 @@ def _add(made: Schedule, event: Event, count: int) -> None:
             _add(made, event.event, count)
         case PoissonSampled():
             _add_sampled(made, event, count)
+        case OnceAnEpoch(batches=1):
+            _add(made, event.event, count)
+        case OnceAnEpoch():
+            if made.adjacency == "replace-one":
+                raise ValueError(
+                    f"OnceAnEpoch is accounted for add-remove neighbours only, got replace-one for {event!r}; a record "
+                    f"replaced is one removed and one added: (epsilon, delta) for each is (2 epsilon, (1 + e^epsilon) "
+                    f"delta) for both."
+                )
+            noise = float(event.event.noise_multiplier)
+            made.given_up |= noise < _LEAST_IN_EPOCH
+            made.epochs[Epoch(int(event.batches), noise)] += count
         case Composed():
             for part in event.events:
                 _add(made, part, count)
@@ -121,9 +143,9 @@ def _add(made: Schedule, event: Event, count: int) -> None:
 
 def _add_sampled(made: Schedule, event: PoissonSampled, count: int) -> None:
     inner = schedule(event.event, made.adjacency)
-    if inner.sampled:
+    if inner.sampled or inner.epochs:
         raise ValueError(
-            f"PoissonSampled must not hold another PoissonSampled, got one inside {event.event!r}; for one sample "
+            f"PoissonSampled must not hold another sample, got one inside {event.event!r}; for one Poisson sample "
             f"drawn from another, multiply the two rates."
         )
     if not inner.private:

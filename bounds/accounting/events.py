@@ -73,6 +73,23 @@ class PoissonSampled:
 
 
 @record
+class OnceAnEpoch:
+    """One epoch: a Gaussian sum of each of ``batches`` batches, of which each record is in exactly one.
+
+    Its batch is uniform, secret, and independent of other records, of other epochs and of everything else. ``event`` is
+    the ``Gaussian`` of one batch. No shuffled list does this: batches of a fixed size make records' places depend on
+    each other.
+    """
+
+    batches: int
+    event: Gaussian
+
+    def __post_init__(self) -> None:
+        _check.fields(self, batches=_check.count)
+        _check.records("event", (self.event,), Gaussian)
+
+
+@record
 class Composed:
     """Mechanisms run one after another, at least one, each free to look at what those before it released."""
 
@@ -95,7 +112,7 @@ class SelfComposed:
         _check.fields(self, count=_check.count)
 
 
-Event = Gaussian | ExponentialMechanism | NonPrivate | PoissonSampled | Composed | SelfComposed
+Event = Gaussian | ExponentialMechanism | NonPrivate | PoissonSampled | OnceAnEpoch | Composed | SelfComposed
 _KINDS = {kind.__name__: kind for kind in get_args(Event)}
 
 

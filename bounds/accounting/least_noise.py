@@ -12,6 +12,7 @@ from bounds.accounting.events import (
     ExponentialMechanism,
     Gaussian,
     NonPrivate,
+    OnceAnEpoch,
     PoissonSampled,
     SelfComposed,
     delta_in_range,
@@ -46,7 +47,7 @@ def scaled(event: Event, scale: float) -> Event:
     match event:
         case Gaussian():
             return Gaussian(noise_multiplier=event.noise_multiplier * scale)
-        case PoissonSampled() | SelfComposed():
+        case PoissonSampled() | OnceAnEpoch() | SelfComposed():
             return replace(event, event=scaled(event.event, scale))
         case Composed():
             return Composed(events=tuple(scaled(part, scale) for part in event.events))

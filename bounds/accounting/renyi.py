@@ -16,7 +16,7 @@ from bounds._arrays import Array
 from bounds._check import door, positive, reals
 from bounds._elementwise import jit
 from bounds.accounting._levels import grouped
-from bounds.accounting._pieces import Mechanism, Noise, mechanisms
+from bounds.accounting._pieces import Allocation, Mechanism, Noise, mechanisms
 from bounds.accounting._schedule import schedule
 from bounds.accounting.events import Event, delta_in_range
 from bounds.privacy import Adjacency, PrivacyBound
@@ -116,6 +116,8 @@ def _divergences(part: Mechanism, orders: tuple[float, ...]) -> Array:
 
 
 def _divergence(part: Mechanism, order: float) -> float:
+    if isinstance(part, Allocation):
+        return inf  # its likelihood ratio is bounded from above alone
     if not isinstance(part, Noise):
         x = part.epsilon
         weights = -np.logaddexp(0.0, np.array([-x, x])) + (order - 1.0) * np.array([x, -x])

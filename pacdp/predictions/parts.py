@@ -22,6 +22,7 @@ from pacdp.store.record import Values
 FAMILIES = ("error", "recall", "precision", "false-alarms", "groups", "differences", "brier", "calibration", "bins",
             "top-k", "losses")  # fmt: skip
 """What can be asked, by the entries of the ledger that pay for it."""
+_OTHER = "more than two classes, as of two it is the error on the other one"
 _TOP = re.compile(r"top-([1-9]\d{0,8})")
 
 
@@ -71,7 +72,8 @@ def _possible(examples: Examples) -> dict[str, str | None]:
     alike = len({main_loss(examples, said)[0] for said in answers}) == 1
     further = any(len(said.losses) > (said.predicted is None) for said in answers)
     return {
-        "error": None, "recall": labels, "precision": labels, "false-alarms": labels, "brier": soft, "top-k": soft,
+        "error": None, "recall": labels, "precision": labels, "brier": soft, "top-k": soft,
+        "false-alarms": labels or (None if len(examples.classes) > 2 else _OTHER),
         "groups": None if examples.groups is not None else "groups",
         "differences": None if len(answers) > 1 and alike else "the same of two models, by their names",
         "calibration": counted, "bins": counted or (None if examples.people is None else "examples, not people"),
@@ -126,7 +128,7 @@ def _questions(
         case "groups" if examples.groups is not None:
             names = examples.groups.names
             for place, name in enumerate(names):
-                where = f"in group {_shown(name)}"
+                where = f"in group {shown(name)}"
                 yield examples.groups.codes == place, Part(
                     family=family, of=of, losses=wrong, both=len(names) > 1, measures=f"{called} {where}",
                     otherwise=f"{otherwise} {where}", empty="nobody is in it", given=given,
@@ -166,17 +168,18 @@ def _by_class(
 ) -> Iterator[tuple[NDArray[np.bool_], Part]]:
     """A rate of errors for each class: of the examples of it, of those predicted to be it, or of all others."""
     for place, name in enumerate(examples.classes):
-        shown, is_it, said_so = _shown(name), examples.labels == place, said.predicted == place
+        label, is_it, said_so = shown(name), examples.labels == place, said.predicted == place
         rows, wrong, measures, otherwise, empty = {
-            "recall": (is_it, ~said_so, "error on", "recall of", f"no example has the label {shown}"),
+            "recall": (is_it, ~said_so, "error on", "recall of", f"no example has the label {label}"),
             "precision": (said_so, ~is_it, "share of errors among predictions of", "precision of",
-                          f"no example is predicted to be {shown}"),
+                          f"no example is predicted to be {label}"),
             "false-alarms": (~is_it, said_so, "false-alarm rate of", "specificity of",
-                             f"every example has the label {shown}")
+                             f"every example has the label {label}")
         }[family]  # fmt: skip
-        yield rows, Part(family=family, of=of, losses=wrong, measures=f"{measures} class {shown}",
-                         otherwise=f"{otherwise} class {shown}", empty=empty)  # fmt: skip
+        yield rows, Part(family=family, of=of, losses=wrong, measures=f"{measures} class {label}",
+                         otherwise=f"{otherwise} class {label}", empty=empty)  # fmt: skip
 
 
-def _shown(name: Name) -> str:
+def shown(name: Name) -> str:
+    """A class or a group as rows write it."""
     return repr(name) if isinstance(name, str) else str(name)

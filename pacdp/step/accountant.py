@@ -11,6 +11,7 @@ from bounds.accounting import (
     Composed,
     Event,
     ExponentialMechanism,
+    OnceAnEpoch,
     PoissonSampled,
     PrivacyBound,
     SelfComposed,
@@ -40,7 +41,7 @@ def privacy_spent(event: Event | None, *, delta: float, adjacency: Adjacency) ->
     Raises:
         ValueError: delta or adjacency out of range.
     """
-    if event is not None and adjacency == "replace-one" and _chooses(event):
+    if event is not None and adjacency == "replace-one" and _of_presence(event):
         return _by_two_steps(event, delta=delta)
     if event is not None:
         return privacy_epsilon(event=event, delta=delta, adjacency=adjacency)
@@ -59,17 +60,19 @@ def privacy_spent(event: Event | None, *, delta: float, adjacency: Adjacency) ->
     )
 
 
-def _chooses(event: Event, *, sampled: bool = False) -> bool:
-    """Whether an exponential mechanism runs on a sample, for which the accountant knows add-remove neighbours alone."""
+def _of_presence(event: Event, *, sampled: bool = False) -> bool:
+    """Whether the accountant knows add-remove neighbours alone: choices on a sample, and records once an epoch."""
     match event:
         case ExponentialMechanism():
             return sampled
+        case OnceAnEpoch():
+            return event.batches > 1
         case PoissonSampled():
-            return _chooses(event.event, sampled=True)
+            return _of_presence(event.event, sampled=True)
         case SelfComposed():
-            return _chooses(event.event, sampled=sampled)
+            return _of_presence(event.event, sampled=sampled)
         case Composed():
-            return any(_chooses(one, sampled=sampled) for one in event.events)
+            return any(_of_presence(one, sampled=sampled) for one in event.events)
         case _:
             return False
 
