@@ -25,7 +25,8 @@ def epochs_cost(event: Event, order: float) -> float:
 
     Raises ValueError where the event holds something else than epochs.
     """
-    return total(*(outward(count * epoch_log_moment(order, *epoch)) for *epoch, count in _epochs(event, 1)))
+    epochs = _epochs(event, 1)
+    return total(*(outward(count * epoch_log_moment(order, batches, x)) for batches, x, count in epochs))
 
 
 def _epochs(event: Event, count: int) -> Iterator[tuple[int, float, int]]:
