@@ -1,13 +1,12 @@
 """From a price and the costs of a formula to a Certificate: the step that every bound shares."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from math import expm1, sqrt
+from typing import NamedTuple
 
 from bounds._rounding import inward, outward, total
-from bounds.certificate import Certificate, costs_of
-from bounds.hypotheses import declared, merged
-from bounds.kl import binary_kl_upper
+from bounds.certificate import Certificate, Cost, costs_of, total_of
+from bounds.hypotheses import Hypothesis, declared, merged
 from bounds.needs import declared_by
 from bounds.prices import Inputs, Price
 
@@ -22,18 +21,40 @@ _NAMES = {
 }
 
 
+class Bill(NamedTuple):
+    """What a certificate takes from its formula's costs and its price: everything but its value, and what it names."""
+
+    name: str
+    failure_prob: float
+    hypotheses: tuple[Hypothesis, ...]
+    costs: tuple[Cost, ...]
+    terms: Mapping[str, float]
+    budget: Mapping[str, float]
+    reference: str
+    inputs: Inputs
+
+    @property
+    def total_nats(self) -> float:
+        """The costs added up, rounded up."""
+        return total_of(cost.nats for cost in self.costs)
+
+    @property
+    def total_per_example(self) -> float:
+        """The costs for each independent record added up, rounded up."""
+        return total_of(cost.per_example for cost in self.costs)
+
+
 def called(formula: str, prefix: str) -> str:
     """The name of the certificates of a formula at the price of this prefix."""
     return _NAMES.get(prefix + formula, prefix + formula)
 
 
-def billed(formula: str, price: Price, n: int, failure_prob: float, **nats: float) -> Certificate:
-    """What ``formula`` at ``price`` says before it has a value: its own costs in ``nats`` by name, and the price's."""
+def billed(formula: str, price: Price, n: int, failure_prob: float, **nats: float) -> Bill:
+    """The bill of ``formula`` at ``price``: its own costs in ``nats`` by name, and the price's."""
     check_price(price)
     charge, name = price.charge(n=n, failure_prob=failure_prob), called(formula, price.prefix)
-    return Certificate(
+    return Bill(
         name=name,
-        value=1.0,
         failure_prob=failure_prob,
         hypotheses=merged(declared_by(f"the caller of bounds.{name}", formula, price.prefix), price.known),
         costs=costs_of({**nats, charge.name: charge.nats}, n),
@@ -45,7 +66,7 @@ def billed(formula: str, price: Price, n: int, failure_prob: float, **nats: floa
 
 
 def settled(
-    bill: Certificate,
+    bill: Bill,
     value: float,
     *,
     terms: Mapping[str, float],
@@ -55,45 +76,33 @@ def settled(
     measures: str = "risk",
 ) -> Certificate:
     """The certificate of this value, with the formula's own terms, inputs and reference; 1 where none is left."""
-    return replace(
-        bill,
-        value=value if value == value else 1.0,
-        of=of,
-        measures=measures,
-        terms={**terms, **bill.terms},
-        reference="; ".join(part for part in (reference, bill.reference) if part),
-        inputs={**inputs, **bill.inputs},
-    )
+    reference = "; ".join(part for part in (reference, bill.reference) if part)
+    whole = bill._replace(terms={**terms, **bill.terms}, inputs={**inputs, **bill.inputs}, reference=reference)
+    return Certificate(value=value if value == value else 1.0, of=of, measures=measures, **whole._asdict())
 
 
-def of_posterior(
-    bill: Certificate, value: float, risk: float, kl_nats: float, reference: str, **known: float
-) -> Certificate:
+def of_posterior(bill: Bill, value: float, risk: float, kl_nats: float, reference: str, **known: float) -> Certificate:
     """The certificate of a risk and a divergence, with ``known`` among both terms and inputs."""
     terms, inputs = {"empirical_risk": risk, **known}, {"risk": risk, "kl_nats": kl_nats, **known}
     return settled(bill, value, terms=terms, inputs=inputs, reference=reference)
 
 
-def of_people(bill: Certificate) -> Certificate:
-    """The certificate of a formula whose records are people."""
-    return bill.resting_on(declared("records independent", f"the caller of bounds.{bill.name}", "person"))
+def of_people(bill: Bill) -> Bill:
+    """The bill of a formula whose records are people."""
+    known = declared("records independent", f"the caller of bounds.{bill.name}", "person")
+    return bill._replace(hypotheses=merged(bill.hypotheses, (known,)))
 
 
-def within(bill: Certificate, failure_prob: float, **budget: float) -> Certificate:
+def within(bill: Bill, failure_prob: float, **budget: float) -> Bill:
     """The bill as part of a statement that fails with ``failure_prob``, of which ``budget`` names the parts."""
     inputs = {**bill.inputs, "failure_prob": failure_prob}
-    return replace(bill, failure_prob=failure_prob, budget=budget, inputs=inputs)
+    return bill._replace(failure_prob=failure_prob, budget=budget, inputs=inputs)
 
 
 def check_price(price: object) -> None:
     """Refuse what is no price."""
     if not isinstance(price, Price):
         raise ValueError(f"price must be one of bounds.prices, such as Independent(), got {price!r}.")
-
-
-def kl_value(risk: float, per_example: float) -> float:
-    """kl⁻¹(risk, per_example), rounded up."""
-    return float(binary_kl_upper(risk, per_example))
 
 
 def catoni_value(risk: float, inverse_temperature: float, per_example: float, n: int) -> float:

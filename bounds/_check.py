@@ -1,6 +1,6 @@
 """Refusals, one sentence each: the argument, its value, what to pass instead. NaN fails every check."""
 
-# pyright: reportUnknownArgumentType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
 import functools
 import inspect
 import json
@@ -82,7 +82,7 @@ def text(**values: Any) -> str:
 _USUAL: dict[str, Rule] = {
     **dict.fromkeys(("n", "draws", "passes", "normaliser", "most_examples", "examples", "min_count", "starts"), count),
     **dict.fromkeys(("failure_prob", "false_alarm_prob"), open_probability),
-    **dict.fromkeys(("risk", "target", "calibration_error", "mean_squared_gap"), probability),
+    **dict.fromkeys(("risk", "target", "calibration_error", "mean_squared_gap", "delta"), probability),
     **dict.fromkeys(("tau", "lam", "inverse_temperature", "noise_multiplier"), positive),
     **dict.fromkeys(("epsilon", "mu", "rho", "largest"), nonnegative),
     **dict.fromkeys(("kl_nats", "renyi_nats"), divergence),
@@ -94,11 +94,11 @@ _USUAL: dict[str, Rule] = {
 """The rule for each name that means the same wherever it is an argument."""
 
 
-def door(**rules: Rule) -> Callable[[Function], Function]:
+def door(**rules: Rule | type) -> Callable[[Function], Function]:
     """Makes a function public: arguments out of range are refused, others handed over as Python's own numbers.
 
-    Arguments are known by their names: of ``rules`` here, or else of the usual ones. None stands where it is the
-    default.
+    Arguments are known by their names: of ``rules`` here, or else of the usual ones. A rule may be the type that a
+    record must have. None stands where it is the default.
     """
 
     def made(function: Function) -> Function:
@@ -106,10 +106,10 @@ def door(**rules: Rule) -> Callable[[Function], Function]:
         own = {name: rules.get(name, _USUAL.get(name)) for name in parameters}
 
         def plain(name: str, value: Any) -> Any:
-            rule = own.get(name)
+            rule: Any = own.get(name)
             if rule is None or (value is None and parameters[name].default is None):
                 return value
-            return rule(**{name: value})
+            return records(name, (value,), rule)[0] if isinstance(rule, type) else rule(**{name: value})
 
         @functools.wraps(function)
         def call(*given: Any, **named: Any) -> Any:
@@ -123,9 +123,16 @@ def door(**rules: Rule) -> Callable[[Function], Function]:
 
 def fields(made: Any, **rules: Rule) -> None:
     """Refuse a record whose fields are out of range, by the same rules as arguments; keep Python's own numbers."""
-    for name in made.__dataclass_fields__:
-        if rule := rules.get(name, _USUAL.get(name)):
-            object.__setattr__(made, name, rule(**{name: getattr(made, name)}))
+    for name, rule in {**_ruled(type(made)), **rules}.items():
+        value = getattr(made, name)
+        if (plain := rule(**{name: value})) is not value:
+            object.__setattr__(made, name, plain)
+
+
+@functools.cache
+def _ruled(kind: Any) -> dict[str, Rule]:
+    """The usual rules of a record's fields."""
+    return {name: _USUAL[name] for name in kind.__dataclass_fields__ if name in _USUAL}
 
 
 def records(name: str, values: Any, kind: type[Record]) -> tuple[Record, ...]:

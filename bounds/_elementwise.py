@@ -30,7 +30,8 @@ def cached(compiled: Callable[[bool], Compiled]) -> Compiled:
 
 
 def elementwise(function: Callable[..., float]) -> Callable[..., Any]:
-    """``function`` of float64 numbers, lists and arrays, broadcast against each other as by a NumPy ufunc.
+    """``function`` of float64 numbers, lists and arrays, broadcast against each other as by a NumPy ufunc; of numbers
+    alone a float.
 
     The ufunc is built when first called: loading Numba's machinery takes longer than all other imports. It releases
     the interpreter's lock.
@@ -47,7 +48,8 @@ def elementwise(function: Callable[..., float]) -> Callable[..., Any]:
         if named:
             arguments = inspect.signature(function).bind(*arguments, **named).args
         try:
-            return ufunc()(*arguments)
+            found = ufunc()(*arguments)
+            return found if isinstance(found, np.ndarray) else float(found)
         except (TypeError, OverflowError):
             raise ValueError(f"{function.__name__} takes real numbers, got {arguments!r}; pass floats.") from None
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bounds import _check
 from bounds._arrays import Array, as_given, doubles, names, rates
+from bounds._check import reals
 from bounds._rounding import outward
 from bounds.budget import FailureBudget
 from bounds.certificate import Certificate
@@ -226,7 +226,7 @@ def descending(thresholds: Any) -> tuple[float, ...]:
 
 def finite(thresholds: Any) -> tuple[float, ...]:
     """``thresholds`` as floats, if they are finite and at least one."""
-    listed = _check.reals(THRESHOLDS, thresholds)
+    listed = reals(THRESHOLDS, thresholds)
     if not listed or not all(map(isfinite, listed)):
         raise ValueError(f"thresholds must be one or more finite numbers, got {len(listed)}; fix some beforehand.")
     return listed

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeVar, cast
 
 from bounds import _check
-from bounds._check import above_minus_infinity, nonnegative, open_probability
+from bounds._check import above_minus_infinity, door, json_record, nonnegative
 from bounds._rounding import inward, outward, total
 from bounds.hypotheses import Hypothesis, merged
 from bounds.needs import OF_THE_INPUTS
@@ -160,6 +160,7 @@ class Certificate:
             )
         return replace(self, hypotheses=merged(self.hypotheses, given))
 
+    @door()
     def charged(self, name: str, failure_prob: float, **terms: float) -> "Certificate":
         """The same bound when its inputs hold only with probability 1 - ``failure_prob``, paid under ``name``.
 
@@ -168,8 +169,6 @@ class Certificate:
 
         Raises ValueError when the name is already in the budget, a term exists, or the total reaches 1.
         """
-        _check.text(name=name)
-        open_probability(failure_prob=failure_prob)
         if name in self.budget:
             raise ValueError(f"name must be new to the budget, {name!r} is in it already; choose another.")
         if taken := sorted(terms.keys() & self.terms.keys()):
@@ -213,7 +212,7 @@ class Certificate:
     @classmethod
     def from_json(cls, text: str) -> "Certificate":
         """The certificate in ``text``. Raises ValueError when it is not JSON or not a certificate."""
-        return cls.from_dict(_check.json_record(text))
+        return cls.from_dict(json_record(text))
 
 
 def costs_of(nats: Mapping[str, float], n: int) -> tuple[Cost, ...]:
@@ -240,8 +239,11 @@ def _mapping(what: str, values: Any) -> Mapping[str, Any]:
 
 
 def _numbers(what: str, values: Any, rule: _check.Rule) -> Mapping[str, Any]:
-    entries = _mapping(what, values)
-    return MappingProxyType({name: rule(**{f"{what}[{name!r}]": value}) for name, value in entries.items()})
+    found = dict(_mapping(what, values))
+    for name, value in found.items():
+        if type(value) is not float or not value >= 0.0:  # which every rule allows
+            found[name] = rule(**{f"{what}[{name!r}]": value})
+    return MappingProxyType(found)
 
 
 def _different(what: str, values: Any, kind: type[Named]) -> tuple[Named, ...]:

@@ -76,6 +76,7 @@ def _compared(made: Certificate) -> list[list[Any]]:
     return [[made.name, made.of, made.value, made.failure_prob]]
 
 
+@door(risk=Certificate, budget=FailureBudget)
 def overall_certificate(*, risk: Certificate, bound: Callable[..., Certificate], budget: FailureBudget) -> Certificate:
     """A risk certificate for a randomised predictor whose empirical risk was itself sampled: kl⁻¹ within kl⁻¹.
 
@@ -100,8 +101,6 @@ def overall_certificate(*, risk: Certificate, bound: Callable[..., Certificate],
             at which the bound is evaluated. Other entries ("log partition", "prior grid") must already be in what
             ``bound`` was given, and are charged.
     """
-    (risk,) = _check.records("risk", (risk,), Certificate)
-    (budget,) = _check.records("budget", (budget,), FailureBudget)
     if risk.name not in _OF_EMPIRICAL_RISK:
         raise ValueError(f"risk must come from one of {', '.join(_OF_EMPIRICAL_RISK)}, got {risk.name!r}.")
     spent = dict(budget.spent)

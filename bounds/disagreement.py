@@ -7,7 +7,6 @@ ValueError.
 
 import json
 
-from bounds import _check
 from bounds._check import door
 from bounds._rounding import total
 from bounds.certificate import Certificate
@@ -20,7 +19,7 @@ SURROGATE = "surrogate"
 """The entry of the budget that pays for the other network's certificate."""
 
 
-@door()
+@door(surrogate=Certificate)
 def disagreement(*, surrogate: Certificate, k: int, n: int, failure_prob: float) -> Certificate:
     """R(f) ≤ R(h) + P(f ≠ h), the first by the certificate of h, the second by Clopper and Pearson's bound.
 
@@ -38,7 +37,6 @@ def disagreement(*, surrogate: Certificate, k: int, n: int, failure_prob: float)
         n: examples, without labels.
         failure_prob: probability that the bound on P(f ≠ h) fails.
     """
-    (surrogate,) = _check.records("surrogate", (surrogate,), Certificate)
     if surrogate.measures != ZERO_ONE:
         raise ValueError(
             f"surrogate must bound the {ZERO_ONE}, got {surrogate.measures!r}; other risks are no such sum."

@@ -18,6 +18,7 @@ Rounding of every sum, of the trapezoid rule and of its ends is added ("Evaluati
 """
 
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false
 from collections.abc import Sequence
 from dataclasses import fields
 from math import ceil, comb, exp, expm1, floor, frexp, fsum, inf, pi, sqrt
@@ -342,7 +343,7 @@ def _trapezoid(width: float) -> tuple[float, Array]:
     """Step and nodes for a strip of twice this width."""
     step = _step(width)
     count = ceil(_ENDS / step)
-    return step, step * np.arange(-count, count + 1)
+    return step, step * np.arange(-count, count + 1.0)
 
 
 def _step(width: float) -> float:

@@ -7,18 +7,17 @@ ln Z above -tau·loss_low, raise ValueError. Proofs: docs/guarantees.md.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from math import expm1, fsum, inf
 
 import numpy as np
 
 from bounds._arrays import Array
-from bounds._assemble import billed, settled
+from bounds._assemble import Bill, billed, settled
 from bounds._check import door, probability, real
 from bounds._rounding import inward, outward
 from bounds.certificate import Certificate
 from bounds.gibbs import gibbs_kl_upper, magnitude
-from bounds.hypotheses import declared
+from bounds.hypotheses import declared, merged
 from bounds.kl import binary_kl_upper
 from bounds.prices import INDEPENDENT, Price
 from bounds.xi import log_xi
@@ -167,11 +166,12 @@ def _maximum(bound: Callable[[Array, Array], Array], low: float, high: float) ->
 
 def _billed(
     formula: str, price: Price, n: int, failure_prob: float, log_partition_failure_prob: float, **nats: float
-) -> Certificate:
+) -> Bill:
     """The bill with what the bound on ln Z may fail with; its draws are a hypothesis where it can."""
     bill = billed(formula, price, n, failure_prob, **nats)
     if log_partition_failure_prob > 0.0:
-        bill = bill.resting_on(declared("draws independent", f"the caller of bounds.{bill.name}"))
+        known = declared("draws independent", f"the caller of bounds.{bill.name}")
+        bill = bill._replace(hypotheses=merged(bill.hypotheses, (known,)))
     whole = fsum((failure_prob, log_partition_failure_prob))
     if not whole < 1.0:
         raise ValueError(
@@ -180,7 +180,7 @@ def _billed(
         )
     budget = {**bill.budget, LOG_PARTITION: log_partition_failure_prob}
     inputs = {**bill.inputs, "log_partition_failure_prob": log_partition_failure_prob}
-    return replace(bill, failure_prob=whole, budget=budget, inputs=inputs)
+    return bill._replace(failure_prob=whole, budget=budget, inputs=inputs)
 
 
 def _inputs(known: tuple[float, ...]) -> dict[str, float]:

@@ -45,7 +45,7 @@ def clopper_pearson_upper(k: int, n: int, failure_prob: float) -> float:
         return min(1.0, outward(-expm1(-outward(log_inverse(failure_prob) / n))))
     a, b = float(k) + 1.0, float(n - k)
     p = float(betainccinv(a, b, failure_prob))
-    chernoff = float(binary_kl_upper(min(1.0, outward(k / n)), outward(log_inverse(failure_prob) / n)))
+    chernoff = binary_kl_upper(min(1.0, outward(k / n)), outward(log_inverse(failure_prob) / n))
     if not p < chernoff:
         return chernoff
     step = 2.0**-50
@@ -71,7 +71,7 @@ def clopper_pearson_lower(k: int, n: int, failure_prob: float) -> float:
         return inward(exp(-outward(log_inverse(failure_prob) / n)))
     a, b = float(k), float(n - k) + 1.0
     p = float(betaincinv(a, b, failure_prob))
-    chernoff = float(binary_kl_lower(inward(k / n), outward(log_inverse(failure_prob) / n)))
+    chernoff = binary_kl_lower(inward(k / n), outward(log_inverse(failure_prob) / n))
     if not p > chernoff:
         return chernoff
     step = 2.0**-50
@@ -91,7 +91,7 @@ def kl_chernoff_upper(mean: float, n: int, failure_prob: float) -> float:
     gives E mean ≤ value with probability at least 1 - failure_prob. So n counts every independent term: draws of
     the weights times mini-batches when each mini-batch has fresh weights.
     """
-    return float(binary_kl_upper(mean, outward(log_inverse(failure_prob) / n)))
+    return binary_kl_upper(mean, outward(log_inverse(failure_prob) / n))
 
 
 @door(mean=probability)
@@ -106,7 +106,7 @@ def hoeffding_upper(mean: float, n: int, failure_prob: float) -> float:
 @lru_cache(maxsize=len(ETAS))
 def eta_cost(eta: float) -> float:
     """(-eta - ln(1 - eta))/eta, what the mean of squares is multiplied by; rounded up."""
-    return outward(outward(float(poisson_kl(1.0, 1.0 - eta, -eta))) / eta)
+    return outward(outward(poisson_kl(1.0, 1.0 - eta, -eta)) / eta)
 
 
 @door()

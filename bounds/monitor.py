@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from bounds import _check
 from bounds._arrays import Array, rates
-from bounds._check import count, nonnegative, open_probability, probability, whole
+from bounds._check import count, json_record, nonnegative, open_probability, probability, reals, whole
 from bounds._elementwise import jit
 from bounds._wealth import first_alarm, p_value, played
 from bounds.certificate import Certificate
@@ -75,7 +75,7 @@ class Monitor:
     def __post_init__(self) -> None:
         sums = dict.fromkeys(("loss_sum", "spread", "evidence", "peak"), nonnegative)
         _check.fields(self, promised=open_probability, promise_failure_prob=probability, n=_check.whole, **sums)
-        wealth, waiting = _check.reals("wealth", self.wealth, nonnegative), _pairs(self.waiting)
+        wealth, waiting = reals("wealth", self.wealth, nonnegative), _pairs(self.waiting)
         fits = self.loss_sum <= self.n and self.spread <= self.n and self.evidence <= self.peak < inf
         if not fits or len(wealth) != len(_ODDS) or max(wealth) == inf:
             raise ValueError("wealth and sums must fit each other: take what observe returns, or start anew.")
@@ -207,7 +207,7 @@ class Monitor:
     @classmethod
     def from_json(cls, text: str) -> "Monitor":
         """The monitor in ``text``. Raises ValueError when it is not JSON or not a monitor."""
-        record = _check.json_record(text)
+        record = json_record(text)
         names = {"format", *(one.name for one in fields(cls))}
         if not isinstance(record, dict) or set(cast(Any, record)) != names or record["format"] != FORMAT:
             raise ValueError(f"text must be a monitor of format {FORMAT!r}; pass what to_json wrote.")

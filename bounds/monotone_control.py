@@ -6,6 +6,7 @@ confidence limit is enough. Proof: docs/guarantees.md, "Thresholds that control 
 ValueError.
 """
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from functools import partial
 from math import inf
@@ -103,14 +104,7 @@ def control_miscoverage(
 
 def allowed_misses(n: int, target: float, failure_prob: float) -> int:
     """The largest k for which the exact upper limit of k in n is at most ``target``; -1 when there is none."""
-    low, high = -1, n  # the limit of n in n is 1
-    if target >= 1.0:
-        return n
-    while high - low > 1:
-        middle = (low + high) // 2
-        fits = clopper_pearson_upper(middle, n, failure_prob) <= target
-        low, high = (middle, high) if fits else (low, middle)
-    return low
+    return bisect_right(range(n + 1), target, key=lambda k: clopper_pearson_upper(k, n, failure_prob)) - 1
 
 
 def _control(what: Controlled, scores: Array, counted: NDArray[np.bool_], groups: ArrayLike | None) -> RiskControl:

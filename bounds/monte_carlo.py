@@ -128,7 +128,7 @@ def _certificate(name: str, mean: float, worth: float, failure_prob: float, **in
     per_draw = outward(confidence / worth)
     return Certificate(
         name=name,
-        value=float(binary_kl_upper(mean, per_draw)),
+        value=binary_kl_upper(mean, per_draw),
         failure_prob=failure_prob,
         of="randomised",
         measures="empirical risk",

@@ -13,7 +13,7 @@ Arguments out of range raise ValueError. Proofs: docs/people.md.
 from dataclasses import replace
 from math import log1p
 
-from bounds._assemble import billed, kl_value, of_people, settled
+from bounds._assemble import Bill, billed, of_people, settled
 from bounds._check import door
 from bounds._rounding import inward, least, outward, total
 from bounds.certificate import Certificate
@@ -109,8 +109,8 @@ def new_example_pac_bayes(
     )
     costs = tuple(replace(cost, per_example=outward(cost.nats / people)) for cost in bill.costs)
     return settled(
-        replace(bill, costs=costs),
-        kl_value(risk, total(*(cost.per_example for cost in costs))),
+        bill._replace(costs=costs),
+        binary_kl_upper(risk, total(*(cost.per_example for cost in costs))),
         measures=NEW_EXAMPLE,
         terms={"empirical_risk": risk, "effective_people": examples / most_examples},
         inputs={"risk": risk, "kl_nats": kl_nats},
@@ -120,7 +120,7 @@ def new_example_pac_bayes(
 
 def _billed(
     formula: str, price: Price, n: int, examples: int, most_examples: int, failure_prob: float, **nats: float
-) -> Certificate:
+) -> Bill:
     """The bill of n people, if they can have so many examples."""
     if not n <= examples <= n * most_examples:
         raise ValueError(
@@ -128,7 +128,7 @@ def _billed(
             f"count people in n and all their examples in examples."
         )
     bill = billed(formula, price, n, failure_prob, **nats)
-    return of_people(replace(bill, inputs={**bill.inputs, "examples": examples, "most_examples": most_examples}))
+    return of_people(bill._replace(inputs={**bill.inputs, "examples": examples, "most_examples": most_examples}))
 
 
 def _kl_ratio_upper(risk: float, n: int, effective_people: float, nats: float) -> float:
@@ -146,7 +146,7 @@ def _kl_ratio_upper(risk: float, n: int, effective_people: float, nats: float) -
 
     def refuted(q: float) -> float | None:
         """r(q), rounded up, if the sample refutes it."""
-        high = float(binary_kl_upper(q, per_person))
+        high = binary_kl_upper(q, per_person)
         low = max(q, high * (1.0 - 2.0**-46))
         if high >= 1.0 or (q == 0.0 and wrong > 0.0):
             return None

@@ -17,7 +17,7 @@ from math import exp, fsum, inf, log
 from typing import Any, Self, TypedDict
 
 from bounds import _check
-from bounds._check import count, nonnegative, positive, text
+from bounds._check import count, nonnegative, positive, reals, text
 from bounds._rounding import least, log_inverse, outward, total
 from bounds._transfer_search import Charge, range_nats
 from bounds.accounting.events import Event, event_to_json
@@ -215,7 +215,7 @@ class _Realised(_Draw):
     measured = True
 
     def __post_init__(self) -> None:
-        orders, weights = checked_orders(self.orders), _check.reals("weights", self.weights, positive)
+        orders, weights = checked_orders(self.orders), reals("weights", self.weights, positive)
         if weights and (len(weights) != len(orders) or fsum(weights) > 1.0):
             raise ValueError(
                 f"weights must be {len(orders)} numbers that sum to at most 1, one for each order, got {weights!r}; "
@@ -290,7 +290,7 @@ class _Moments(_Realised):
 
     def __post_init__(self) -> None:
         _Realised.__post_init__(self)
-        moments = _check.reals("log_moments", self.log_moments, nonnegative)
+        moments = reals("log_moments", self.log_moments, nonnegative)
         if len(moments) != len(self.orders):
             raise ValueError(
                 f"log_moments must be {len(self.orders)} numbers, one for each order, got {len(moments)}; pass the "

@@ -8,10 +8,10 @@ epoch at order α ("Once an epoch" in docs/guarantees.md):
     any α between             ln m_α linear between whole orders
 """
 
-import math
 from collections.abc import Iterator
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
 from functools import lru_cache
+from math import expm1, factorial, floor, log1p
 
 from bounds._rounding import outward, total
 from bounds.accounting.events import Composed, Event, OnceAnEpoch, SelfComposed
@@ -25,7 +25,8 @@ def epochs_cost(event: Event, order: float) -> float:
 
     Raises ValueError where the event holds something else than epochs.
     """
-    return total(*(outward(count * epoch_log_moment(order, *epoch)) for *epoch, count in _epochs(event, 1)))
+    epochs = _epochs(event, 1)
+    return total(*(outward(count * epoch_log_moment(order, batches, x)) for batches, x, count in epochs))
 
 
 def _epochs(event: Event, count: int) -> Iterator[tuple[int, float, int]]:
@@ -46,8 +47,8 @@ def _epochs(event: Event, count: int) -> Iterator[tuple[int, float, int]]:
 def epoch_log_moment(order: float, batches: int, squared: float) -> float:
     """ln m_α at c² = ``squared``, rounded up."""
     if order <= 2.0:
-        return outward(math.log1p((order - 1.0) * math.expm1(squared) / batches) * (1.0 + 16 * _ULP))
-    low = math.floor(order)
+        return outward(log1p((order - 1.0) * expm1(squared) / batches) * (1.0 + 16 * _ULP))
+    low = floor(order)
     share = order - low  # exact
     upper = share * _whole(low + 1, batches, squared) if share else 0.0
     return outward((1.0 - share) * _whole(low, batches, squared) + upper)
@@ -58,13 +59,13 @@ def _whole(order: int, batches: int, squared: float) -> float:
     """ln m_α of a whole order, with 60 digits."""
     with localcontext(Context(prec=60, Emax=MAX_EMAX, Emin=MIN_EMIN)):
         c2 = Decimal(squared)
-        terms = [(c2 * j * (j - 1) / 2).exp() / math.factorial(j) for j in range(order + 1)]
+        terms = [(c2 * j * (j - 1) / 2).exp() / factorial(j) for j in range(order + 1)]
         power, square, left = [Decimal(1), *[Decimal(0)] * order], terms, batches
         while left:
             if left & 1:
                 power = _product(power, square)
             square, left = _product(square, square), left >> 1
-        return outward(float((power[order] * math.factorial(order) / Decimal(batches) ** order).ln()))
+        return outward(float((power[order] * factorial(order) / Decimal(batches) ** order).ln()))
 
 
 def _product(first: list[Decimal], second: list[Decimal]) -> list[Decimal]:

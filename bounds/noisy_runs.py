@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from math import sqrt, ulp
 from typing import Any, Unpack
 
-from bounds import _check
-from bounds._check import count, door, nonnegative
+from bounds._check import count, door, nonnegative, reals
 from bounds._rounding import outward, total
 from bounds.accounting.events import Event, event_to_json
 from bounds.hypotheses import Hypothesis
@@ -96,7 +95,7 @@ def poisson_sum_realised(
 
 
 def _norms(values: Sequence[float]) -> tuple[float, ...]:
-    return _check.reals("squared_norms", values, nonnegative)
+    return reals("squared_norms", values, nonnegative)
 
 
 def _product(first: float, second: float) -> float:

@@ -17,8 +17,8 @@ from math import comb, expm1, floor, inf, log, log1p, ulp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bounds import _check
 from bounds._arrays import Array, as_given, vector
+from bounds._check import reals
 from bounds._rounding import outward, total
 from bounds.accounting.events import Composed, Event, Gaussian, PoissonSampled, SelfComposed
 
@@ -59,7 +59,7 @@ def of_records(name: str, values: ArrayLike) -> Array:
 
 def checked_orders(orders: Sequence[float]) -> tuple[float, ...]:
     """``orders`` as a tuple, if they are different numbers above 1."""
-    given = _check.reals("orders", orders)
+    given = reals("orders", orders)
     if not given or len(set(given)) < len(given) or not all(1.0 < order <= _LARGEST_ORDER for order in given):
         raise ValueError(
             f"orders must be different numbers above 1 and at most {_LARGEST_ORDER:g}, got {given!r}; pass "

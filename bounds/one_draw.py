@@ -8,10 +8,11 @@ themselves (s = 0 in the first form), or have s = 1/2 fixed (in the second). "On
 
 from math import inf, nextafter, ulp
 
-from bounds._assemble import billed, check_price, kl_value, settled, within
+from bounds._assemble import billed, check_price, settled, within
 from bounds._check import above_minus_infinity, door
 from bounds._rounding import log_inverse, total
 from bounds.certificate import Certificate
+from bounds.kl import binary_kl_upper
 from bounds.prices import INDEPENDENT, Price
 from bounds.xi import log_xi
 
@@ -89,7 +90,7 @@ def _one_draw(
         terms["draw_prob"] = part
     return settled(
         bill,
-        kl_value(risk, bill.total_per_example),
+        binary_kl_upper(risk, bill.total_per_example),
         of="one draw",
         terms=terms,
         inputs={"risk": risk, **given},

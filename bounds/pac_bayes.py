@@ -15,11 +15,11 @@ of what the price's mechanism released, R(Q) ≤ value for all posteriors Q simu
 from collections.abc import Callable, Sequence
 from math import log, sqrt
 
-from bounds import _check
-from bounds._assemble import billed, catoni_value, kl_value, of_posterior, pinsker_value, quadratic_value, settled
-from bounds._check import door, positive
+from bounds._assemble import billed, catoni_value, of_posterior, pinsker_value, quadratic_value, settled
+from bounds._check import door, positive, reals
 from bounds._rounding import inward, outward, total
 from bounds.certificate import Certificate
+from bounds.kl import binary_kl_upper
 from bounds.prices import INDEPENDENT, Price
 from bounds.xi import log_two_sqrt, log_xi
 
@@ -36,7 +36,7 @@ def maurer(*, risk: float, kl_nats: float, n: int, failure_prob: float, price: P
     fixed before the sample was seen, or released by the price's mechanism (over sample and mechanism).
     """
     reference = "Maurer 2004, arXiv cs/0411099, Theorem 5, with the exact xi(n)"
-    return _of_kl("maurer", kl_value, reference, risk, kl_nats, n, failure_prob, price)
+    return _of_kl("maurer", binary_kl_upper, reference, risk, kl_nats, n, failure_prob, price)
 
 
 @door()
@@ -51,7 +51,7 @@ def langford_seeger(
     """
     bill = billed("langford_seeger", price, n, failure_prob, kl=kl_nats, log_two_sqrt_n=log_two_sqrt(n))
     reference = "Langford and Seeger 2001; Maurer 2004, arXiv cs/0411099, Theorem 5"
-    return of_posterior(bill, kl_value(risk, bill.total_per_example), risk, kl_nats, reference)
+    return of_posterior(bill, binary_kl_upper(risk, bill.total_per_example), risk, kl_nats, reference)
 
 
 @door()
@@ -163,7 +163,7 @@ def catoni_grid(
     Formal guarantee: as for ``maurer``, provided that the list, all numbers different, was fixed before the sample was
     seen; which of its members is used may depend on the sample.
     """
-    grid = _check.reals("inverse_temperatures", inverse_temperatures, positive)
+    grid = reals("inverse_temperatures", inverse_temperatures, positive)
     if not grid or len(set(grid)) < len(grid):
         raise ValueError(f"inverse_temperatures must be different numbers, at least one, got {grid!r}.")
     bill = billed("catoni_grid", price, n, failure_prob, kl=kl_nats, grid=outward(log(len(grid))))

@@ -92,7 +92,7 @@ def log_partition_chernoff(*, log_mean_exp: float, draws: int, failure_prob: flo
     if log_mean_exp < _SMALLEST_LOG:
         return -inf
     below = exp(log_mean_exp) * (1.0 - 2.0**-50)
-    rate = float(binary_kl_lower(below, outward(log_inverse(failure_prob) / draws)))
+    rate = binary_kl_lower(below, outward(log_inverse(failure_prob) / draws))
     return _lowered(log(rate), abs(log(rate))) if rate > 0.0 else -inf
 
 
@@ -112,7 +112,7 @@ def log_partition_jensen(
         raise ValueError(f"mean_loss must lie in [{loss_low!r}, {loss_high!r}], got {mean_loss!r}; check the interval.")
     spread = outward(loss_high - loss_low)
     rate = min(1.0, outward((mean_loss - loss_low) / (loss_high - loss_low)))
-    upper = loss_low + spread * float(binary_kl_upper(rate, outward(log_inverse(failure_prob) / draws)))
+    upper = loss_low + spread * binary_kl_upper(rate, outward(log_inverse(failure_prob) / draws))
     return max(_lowered(-tau * upper, tau * (abs(loss_low) + spread)), _floor(tau, loss_low, loss_high))
 
 

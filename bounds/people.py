@@ -19,6 +19,7 @@ from bounds._assemble import billed, of_people, settled
 from bounds._check import door
 from bounds._rounding import outward
 from bounds.certificate import Certificate
+from bounds.hypotheses import declared
 from bounds.means import (
     GRID_NATS,
     betting_upper,
@@ -202,13 +203,14 @@ def new_person_betting(*, sample: PeopleSample, failure_prob: float) -> Certific
     return _new_person("betting", value, sample, failure_prob, "Waudby-Smith and Ramdas 2024")
 
 
+@door(certificate=Certificate)
 def for_a_new_person(certificate: Certificate) -> Certificate:
     """The certificate of a formula that was given ``person_risk`` and counted people as n, with its true name of risk.
 
     Formal guarantee: that of the formula, whose records are people, for the risk for a new person.
     """
-    (certificate,) = _check.records("certificate", (certificate,), Certificate)
-    return of_people(replace(certificate, measures=NEW_PERSON))
+    known = declared("records independent", f"the caller of bounds.{certificate.name}", "person")
+    return replace(certificate, measures=NEW_PERSON).resting_on(known)
 
 
 @door()

@@ -15,7 +15,7 @@ from math import inf, ulp
 from typing import Any, Literal, Self, get_args
 
 from bounds import _check
-from bounds._check import door, nonnegative, positive, probability
+from bounds._check import door, nonnegative, positive
 from bounds._rounding import outward
 from bounds.hypotheses import Hypothesis, unproved
 from bounds.record import record
@@ -60,7 +60,7 @@ class PrivacyClaim:
 
     def _check_numbers(self) -> None:
         """Refuse parameters out of range."""
-        _check.fields(self, delta=probability)
+        _check.fields(self)
 
     @property
     def hypotheses(self) -> tuple[Hypothesis, ...]:

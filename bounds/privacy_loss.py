@@ -83,7 +83,7 @@ class PrivacyLossDistribution(PrivacyClaim):
     @property
     def losses(self) -> Array:
         """The privacy losses of the grid, in nats."""
-        return self.spacing * (np.arange(self.with_record.size) + self.lowest)
+        return self.spacing * (np.arange(0.0, self.with_record.size) + self.lowest)
 
     @property
     def digest(self) -> str:

@@ -7,8 +7,8 @@ from dataclasses import replace
 from math import fsum, inf, log, nextafter
 
 from bounds import _check
-from bounds._assemble import billed, kl_value, of_posterior, settled, within
-from bounds._check import door, open_probability, probability, real
+from bounds._assemble import billed, of_posterior, settled, within
+from bounds._check import door, open_probability, probability, real, reals
 from bounds._rounding import outward, total
 from bounds.certificate import Certificate
 from bounds.kl import binary_kl_upper
@@ -21,7 +21,7 @@ from bounds.xi import log_xi
 def split_value(levels: Sequence[float], shares: Sequence[float], per_example: float) -> float:
     """b_0 + Σ_j (b_j - b_(j-1)) kl⁻¹(share_j, per_example), rounded up; the levels b may be negative."""
     parts = [
-        outward(outward(high - low) * float(binary_kl_upper(share, per_example)))
+        outward(outward(high - low) * binary_kl_upper(share, per_example))
         for (low, high), share in zip(itertools.pairwise(levels), shares, strict=True)
     ]
     return nextafter(fsum((levels[0], *parts)), inf)
@@ -52,7 +52,7 @@ def split_kl(
         levels: b_0 < ... < b_K within [0, 1].
         shares: K numbers in [0, 1], never increasing; the others as for ``maurer``.
     """
-    levels = _check.reals("levels", levels, probability)
+    levels = reals("levels", levels, probability)
     if len(levels) < 2 or any(low >= high for low, high in itertools.pairwise(levels)):
         raise ValueError(f"levels must be two or more increasing numbers, got {levels!r}; sort them.")
     shares = checked_shares(shares, len(levels) - 1)
@@ -75,7 +75,7 @@ def split_kl(
 
 def checked_shares(shares: Sequence[float], count: int) -> tuple[float, ...]:
     """``shares`` as a tuple, if they are ``count`` numbers in [0, 1], none above the one before."""
-    shares = _check.reals("shares", shares, probability)
+    shares = reals("shares", shares, probability)
     if len(shares) != count or any(later > earlier for earlier, later in itertools.pairwise(shares)):
         raise ValueError(
             f"shares must be {count} numbers that never increase, got {shares!r}; "
@@ -183,7 +183,7 @@ def recursive(
             f"failure_prob must be enough for {len(steps) + 1} statements, got {whole!r}; pass a larger one."
         )
     bill = billed("recursive", price, n, each, kl=kl_nats, log_xi=log_xi(n))
-    bound = kl_value(risk, bill.total_per_example)
+    bound = binary_kl_upper(risk, bill.total_per_example)
     terms: dict[str, float] = {"empirical_risk": risk, "bound_1": bound, **bill.terms}
     inputs: dict[str, float | int | str] = {"risk": risk, "kl_nats": kl_nats, "gamma": gamma}
     union, earlier = outward(log(3.0)), n
@@ -200,7 +200,7 @@ def recursive(
         inputs |= {f"share_{t}_{j}": share for j, share in enumerate(step.shares, start=1)}
         inputs |= {f"kl_nats_{t}": step.kl_nats, f"n_{t}": step.n}
     return settled(
-        replace(within(bill, whole, bound=whole), terms={}),
+        within(bill, whole, bound=whole)._replace(terms={}),
         bound,
         terms=terms,
         inputs=inputs,

@@ -7,13 +7,13 @@ range raise ValueError. Proofs: docs/guarantees.md, "Private weights".
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from math import log, sqrt
 
-from bounds._assemble import billed, kl_value, pinsker_value, quadratic_value, settled
+from bounds._assemble import billed, pinsker_value, quadratic_value, settled
 from bounds._check import door
 from bounds._rounding import log_inverse, outward, total
 from bounds.certificate import Certificate
+from bounds.kl import binary_kl_upper
 from bounds.needs import declared_by
 from bounds.prices import INDEPENDENT, Independent, Price, Printed2018, of_weights
 
@@ -27,7 +27,7 @@ def kl_chernoff(*, risk: float, n: int, failure_prob: float, price: Price = INDE
     Formal guarantee: if w saw none of the n examples, or is a function of what the price's mechanism released about
     them, R(w) ≤ value with probability at least 1 - failure_prob over sample and mechanism, for the one w there is.
     """
-    return _priced("kl_chernoff", kl_value, risk, n, failure_prob, price)
+    return _priced("kl_chernoff", binary_kl_upper, risk, n, failure_prob, price)
 
 
 @door()
@@ -98,7 +98,7 @@ def _printed(
     bar = max(epsilon, outward(sqrt(total(log(3.0), log_inverse(failure_prob)) / n)))
     known = declared_by(f"the caller of bounds.{name}", name)
     return settled(
-        replace(bill, name=name, costs=(), reference="", hypotheses=known),
+        bill._replace(name=name, costs=(), reference="", hypotheses=known),
         value(risk, bar, outward(1.0 / sqrt(n))),
         of="released weights",
         terms={"empirical_risk": risk, "epsilon_bar": bar},

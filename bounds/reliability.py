@@ -13,7 +13,7 @@ ValueError. Proofs: docs/guarantees.md.
 
 from math import sqrt
 
-from bounds._assemble import billed, settled
+from bounds._assemble import Bill, billed, settled
 from bounds._check import door
 from bounds._rounding import total
 from bounds.certificate import Certificate
@@ -90,7 +90,7 @@ def ece_pac_bayes(
 
 
 def _second_moment(
-    bill: Certificate, calibration_error: float, mean_squared_gap: float, inputs: Inputs, reference: str, of: str
+    bill: Bill, calibration_error: float, mean_squared_gap: float, inputs: Inputs, reference: str, of: str
 ) -> Certificate:
     """The un-expected Bernstein inequality at the best η of the grid, which costs ln 20 nats once."""
     if mean_squared_gap < calibration_error * calibration_error * (1.0 - 1e-9):

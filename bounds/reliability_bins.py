@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from bounds import _check
 from bounds._arrays import doubles, rates, vector
-from bounds._check import door, probability
+from bounds._check import door, probability, reals, whole
 from bounds._rounding import log_inverse, outward, total
 from bounds.certificate import Certificate
 from bounds.means import clopper_pearson_lower, clopper_pearson_upper
@@ -42,7 +42,7 @@ class ConfidenceBin:
 
     def __post_init__(self) -> None:
         shares = dict.fromkeys(("low", "high", "mean_confidence"), probability)
-        _check.fields(self, count=_check.whole, correct=_check.whole, **shares)
+        _check.fields(self, count=whole, correct=whole, **shares)
         if self.correct > self.count:
             raise ValueError(f"correct must not exceed count = {self.count}, got {self.correct}; count both anew.")
         if not self.low <= self.mean_confidence <= self.high:
@@ -80,7 +80,7 @@ def calibration_sample(*, confidence: ArrayLike, correct: ArrayLike, edges: Sequ
     f, c = vector("confidence", rates("confidence", confidence)), doubles("correct", correct)
     if c.shape != f.shape or not ((c == 0.0) | (c == 1.0)).all():
         raise ValueError("correct must hold one 0 or 1 for every confidence; pass whether each prediction was right.")
-    ends = _check.reals("edges", edges)
+    ends = reals("edges", edges)
     if len(ends) < 2 or (ends[0], ends[-1]) != (0.0, 1.0) or any(a >= b for a, b in itertools.pairwise(ends)):
         raise ValueError(f"edges must increase from 0 to 1, got {ends!r}; numpy.linspace(0, 1, 16) makes 15 bins.")
     slot = np.minimum(np.searchsorted(np.asarray(ends), f, side="right") - 1, len(ends) - 2)

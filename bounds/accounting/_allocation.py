@@ -11,8 +11,8 @@ grids: from above by splitting each mass to the ends of its cell at equal means,
 """
 
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-import math
 from functools import lru_cache
+from math import ceil, exp, expm1, inf, log, log1p, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -49,30 +49,30 @@ def ratios(batches: int, noise_multiplier: float, tail: float, above: bool) -> R
     share = half / batches
     low, high = (share * first.values[k] + (1.0 - share) * second.values[k] for k in (1, -1))
     edges = _edges(low, high, batches, noise_multiplier)
-    sums = np.zeros((2, len(edges)))
-    _add_means(share, first.values, first.masses, second.values, second.masses, edges, *sums)
+    mass, moment = np.zeros((2, len(edges)))
+    _add_means(share, first.values, first.masses, second.values, second.masses, edges, mass, moment)
     doubt = first.values.size * second.values.size * _ULP
     lost = first.lost + second.lost
     crossed = share * second.lost + (1.0 - share) * first.lost
     lost_with = share * first.lost_with + (1.0 - share) * second.lost_with + crossed
-    made = _laid(*sums, edges, doubt, above)
+    made = _laid(mass, moment, edges, doubt, above)
     return _trimmed(made._replace(lost=lost, lost_with=lost_with), tail, above)
 
 
 def _edges(low: float, high: float, batches: int, noise_multiplier: float) -> Array:
     """0, and a geometric grid around [low, high] whose cells are a small part of the deviation of ln X̄."""
-    spread = math.sqrt(math.log1p(math.expm1(noise_multiplier**-2) / batches))
+    spread = sqrt(log1p(expm1(noise_multiplier**-2) / batches))
     step = _FINENESS * spread
-    count = math.ceil(math.log(high / low) / step) + 2
+    count = ceil(log(high / low) / step) + 2
     return np.concatenate([[0.0], low * np.exp(step * (np.arange(count + 1) - 0.5))])
 
 
 def _one(noise_multiplier: float, above: bool) -> Ratios:
     """x of one batch."""
     c = 1.0 / noise_multiplier
-    edges = _edges(math.exp(-_REACH * c - 0.5 * c * c), math.exp(_REACH * c + 1.5 * c * c), 1, noise_multiplier)
+    edges = _edges(exp(-_REACH * c - 0.5 * c * c), exp(_REACH * c + 1.5 * c * c), 1, noise_multiplier)
     with np.errstate(divide="ignore"):
-        z = np.append(np.log(edges) / c + 0.5 * c, math.inf)
+        z = np.append(np.log(edges) / c + 0.5 * c, inf)
     return _laid(_between(z), _between(z - c), edges, 2.0**-30, above)
 
 

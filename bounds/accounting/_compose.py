@@ -9,7 +9,7 @@ Chernoff's bound on the tail.
 """
 
 from math import exp, expm1, inf, log
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -54,8 +54,8 @@ class Curve:
         self._edges = np.asarray((start + np.arange(size + 1)) * law.spacing)
         self._weight = exp(tilt * log(tilt / (1.0 + tilt))) / (1.0 + tilt) if tilt > 0.0 else 1.0
 
-    def delta(self, epsilon: Array) -> Array:
-        """delta at each epsilon."""
+    def delta(self, epsilon: Any) -> Any:
+        """delta at each epsilon, or at one."""
         at = epsilon - self._sign * 2.0**-50 * np.abs(epsilon)
         last = self._edges.size - 1
         slot = np.clip(np.ceil(at / self._law.spacing) - self._law.window.start, 0, last).astype(np.int64)
@@ -71,7 +71,7 @@ class Curve:
 
     def at(self, epsilon: float) -> float:
         """delta at one epsilon."""
-        return float(self.delta(np.array([epsilon]))[0])
+        return float(self.delta(epsilon))
 
     @property
     def end(self) -> float:
@@ -91,7 +91,7 @@ class Curve:
             low, high = (low, middle) if self.at(middle) <= delta else (middle, high)
         return max(0.0, high if self._sign > 0 else low)
 
-    def _scale(self, at: Array) -> Array:
+    def _scale(self, at: Any) -> Any:
         return np.exp(np.clip(self._law.log_scale - self._law.window.tilt * at, -745.0, _LOG_HUGE))
 
 

@@ -8,7 +8,7 @@ tail to minus infinity, the other two tails to the last grid point.
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 import itertools
 from math import exp, expm1, fsum, inf, log, log1p, prod, sqrt
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
@@ -39,8 +39,7 @@ class Grid(NamedTuple):
         """The part around [low, top], with a point to spare on either side."""
         first = max(0, int(np.searchsorted(self.losses, low, "right")) - 2)
         last = min(self.losses.size, int(np.searchsorted(self.losses, top, "left")) + 2)
-        kept = slice(first, last)
-        return Grid(self.indices[kept], self.losses[kept], self.growth[kept], self.ratios[kept])
+        return Grid._make(one[first:last] for one in self)
 
 
 def grid(spacing: float, coarseness: float, low: float, top: float) -> Grid:
@@ -92,7 +91,7 @@ class Noise(NamedTuple):
         top = 1.0 + self.sigma * reach
         return (-top if self.replace else -self.sigma * reach), top
 
-    def loss(self, z: Array, shift: float = 0.0) -> Array:
+    def loss(self, z: Any, shift: float = 0.0) -> Any:
         """ln(P/Q) at z, where pure mechanisms have the loss ``shift``."""
         stay = log1p(-self.rate) if self.rate < 1.0 else -inf
         scale = 1.0 / (2.0 * self.sigma**2)
@@ -101,9 +100,8 @@ class Noise(NamedTuple):
 
     def range(self, reach: float) -> tuple[float, float]:
         """The smallest and the largest loss that is looked at."""
-        ends = np.array(self.ends(reach))
-        shifts = [shift for _, shift in self.choices()]
-        return float(self.loss(ends, min(shifts))[0]), float(self.loss(ends, max(shifts))[1])
+        (low, top), shifts = self.ends(reach), [shift for _, shift in self.choices()]
+        return float(self.loss(low, min(shifts))), float(self.loss(top, max(shifts)))
 
     def masses(self, grid: Grid, reach: float) -> Masses:
         """On the grid."""
@@ -120,8 +118,7 @@ class Noise(NamedTuple):
             lower = gather(*cells, part.losses, _SLACK)
         # beyond the ends, at the nearest grid point on the larger side of every loss that may lie there
         shifts = [shift for _, shift in choices]
-        most_below = float(self.loss(np.array([z_low]), max(shifts))[0])
-        least_above = float(self.loss(np.array([z_top]), min(shifts))[0])
+        most_below, least_above = self.loss(z_low, max(shifts)), self.loss(z_top, min(shifts))
         (p_below, q_below), (p_above, q_above) = self._beyond(z_low, 1), self._beyond(z_top, -1)
         with_record[np.searchsorted(part.losses, most_below)] += p_below
         without_record[np.searchsorted(part.losses, least_above, "right") - 1] += q_above

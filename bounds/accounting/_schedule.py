@@ -129,9 +129,9 @@ def _add(made: Schedule, event: Event, count: int) -> None:
                     f"replaced is one removed and one added: (epsilon, delta) for each is (2 epsilon, (1 + e^epsilon) "
                     f"delta) for both."
                 )
-            noise = float(event.event.noise_multiplier)
+            noise = event.event.noise_multiplier
             made.given_up |= noise < _LEAST_IN_EPOCH
-            made.epochs[Epoch(int(event.batches), noise)] += count
+            made.epochs[Epoch(event.batches, noise)] += count
         case Composed():
             for part in event.events:
                 _add(made, part, count)

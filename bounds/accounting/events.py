@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import Any, cast, get_args
 
 from bounds import _check
-from bounds._check import positive, real
+from bounds._check import json_record, positive, real, reals
 from bounds.privacy import Adjacency, one_of
 from bounds.record import record
 
@@ -123,7 +123,7 @@ def sampled_gaussians(*, sample_rate: float, noise_multipliers: Iterable[float])
     """
     runs = [
         (PoissonSampled(sample_rate=sample_rate, event=Gaussian(noise_multiplier=value)), len(list(group)))
-        for value, group in groupby(_check.reals("noise_multipliers", noise_multipliers))
+        for value, group in groupby(reals("noise_multipliers", noise_multipliers))
     ]
     return Composed(events=tuple(step if count == 1 else SelfComposed(event=step, count=count) for step, count in runs))
 
@@ -165,7 +165,7 @@ def event_to_json(event: Event) -> str:
 
 def event_from_json(text: str) -> Event:
     """The event that ``event_to_json`` wrote. Raises ValueError when it describes something else."""
-    return event_from_dict(_check.json_record(text))
+    return event_from_dict(json_record(text))
 
 
 def delta_in_range(**delta: float) -> float:

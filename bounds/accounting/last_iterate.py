@@ -17,9 +17,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from bounds import _check
 from bounds._arrays import Array
-from bounds._check import count, door, nonnegative, positive
+from bounds._check import count, door, nonnegative, positive, reals
 from bounds._rounding import outward
 from bounds.privacy import Adjacency, GaussianDP, one_of
 from bounds.record import record
@@ -49,7 +48,7 @@ class LastIterate:
     def __post_init__(self) -> None:
         for name in ("contractions", "sensitivities", "noises"):
             rule = positive if name == "noises" else nonnegative
-            object.__setattr__(self, name, _check.reals(name, getattr(self, name), rule))
+            object.__setattr__(self, name, reals(name, getattr(self, name), rule))
         if not len(self.contractions) == len(self.sensitivities) == len(self.noises) > 0:
             raise ValueError(
                 f"contractions, sensitivities and noises must hold one number for each step, got "
@@ -109,7 +108,7 @@ def ridge_head(
     Raises:
         ValueError: a step is so long that it does not contract, or a number is out of range.
     """
-    sizes = _check.reals("step_sizes", step_sizes, positive)
+    sizes = reals("step_sizes", step_sizes, positive)
     curvature = ridge + (0.25 if classes == 1 else 0.5) * row_norm**2
     slope = row_norm * (1.0 if classes == 1 else sqrt(2.0))
     if not max(sizes, default=0.0) * curvature < 2.0:
@@ -120,5 +119,5 @@ def ridge_head(
     return LastIterate(
         contractions=tuple(max(abs(1.0 - size * ridge), abs(1.0 - size * curvature)) + 8 * _ULP for size in sizes),
         sensitivities=tuple(outward(size * slope / n) for size in sizes),
-        noises=_check.reals("noises", noises),
+        noises=reals("noises", noises),
     )

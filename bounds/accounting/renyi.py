@@ -12,9 +12,8 @@ from math import ceil, exp, inf, log, log1p, pi, sqrt
 
 import numpy as np
 
-from bounds import _check
 from bounds._arrays import Array
-from bounds._check import door, positive
+from bounds._check import door, positive, reals
 from bounds._elementwise import jit
 from bounds.accounting._levels import grouped
 from bounds.accounting._pieces import Allocation, Mechanism, Noise, mechanisms
@@ -64,7 +63,7 @@ def renyi_divergences(*, event: Event, adjacency: Adjacency, orders: Sequence[fl
 
     Raises ValueError when an order is not above 1, or the event holds a nesting that no theorem here covers.
     """
-    orders = _check.reals("orders", orders, positive)
+    orders = reals("orders", orders, positive)
     if not min(orders, default=2.0) > 1.0:
         raise ValueError(f"orders must be above 1, got {min(orders)!r}; 1 + 1e-6 is as good as 1.")
     made = schedule(event, adjacency)

@@ -12,9 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bounds import _check
 from bounds._arrays import Array, rates
-from bounds._check import door, probability
+from bounds._check import door, probability, reals
 from bounds.accounting._compose import compose
 from bounds.accounting._pieces import mechanisms
 from bounds.accounting._schedule import schedule
@@ -44,7 +43,7 @@ def privacy_profile(*, event: Event, adjacency: Adjacency, epsilons: Sequence[fl
     """
     made = schedule(event, adjacency)
     if epsilons is not None:
-        epsilons = _check.reals("epsilons", epsilons)
+        epsilons = reals("epsilons", epsilons)
         if not all(abs(value) <= _LARGEST for value in epsilons):
             raise ValueError(f"epsilons must lie between -1e6 and 1e6, got {epsilons!r}; beyond, delta is 1 or 0.")
     asked = None if epsilons is None else np.array(epsilons)

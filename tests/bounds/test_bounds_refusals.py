@@ -271,7 +271,6 @@ TABLE = [
         },
     ),
     (mce_hoeffding, {"min_count": 1, "failure_prob": 0.05}, {"bins": [[]]}),
-    (MaxInformation, {}, {"epsilon": [-0.1]}),
     (Sharp(epsilon=0.1).charge, AT, {"n": [0], "failure_prob": [0.0]}),
     (
         control_set_size,

@@ -34,6 +34,7 @@ def test_rounding_of_sums_is_tolerated_and_nothing_more():
     thirds = FailureBudget(0.1).spend("a", 0.1 / 3).spend("b", 0.1 / 3).spend("c", 0.1 / 3)
     assert thirds.left < 1e-16
     refused("wants", FailureBudget(0.05).spend, "a", 0.05 * (1 + 1e-14))
+    assert FailureBudget(0.05).spend("a", 0.05 * (1 + 3 * 2.0**-52)).left == 0.0
 
 
 @given(total=floats(1e-12, 0.999), weights=lists(floats(1e-6, 1e6), min_size=1, max_size=8))

@@ -32,9 +32,6 @@ from bounds.printed import (
     dp_hoeffding,
     dp_hoeffding_2018,
     dp_kl_chernoff,
-    dp_pac_bayes,
-    dp_pac_bayes_2018,
-    dp_pac_bayes_max_information,
 )
 
 RISKS = sampled_from([0.0, 1.0]) | floats(0, 1) | floats(-12, 0).map(lambda x: 10.0**x)
@@ -113,12 +110,11 @@ def test_kl_chernoff_is_never_above_its_relaxations_nor_the_printed_forms_of_201
 
 @given(risk=RISKS, kl_nats=NATS, n=COUNTS, epsilon=EPSILONS, failure_prob=LEVELS)
 def test_the_sharp_transfer_and_prior_are_never_above_the_older_ones(risk, kl_nats, epsilon, **at):
-    sharp, middle, old = (one(epsilon=epsilon).charge(**at).nats for one in (Sharp, MaxInformation, Printed2018))
-    assert sharp <= min(middle, old * SLACK)
-    at["epsilon"] = epsilon
-    tight = dp_pac_bayes(risk=risk, kl_nats=kl_nats, **at).value
-    for older in (dp_pac_bayes_max_information, dp_pac_bayes_2018):
-        assert tight <= older(risk=risk, kl_nats=kl_nats, **at).value
+    sharp, *older = (kind(epsilon=epsilon) for kind in (Sharp, MaxInformation, Printed2018))
+    tight = maurer(risk=risk, kl_nats=kl_nats, price=sharp, **at).value
+    for price in older:
+        assert sharp.charge(**at).nats <= price.charge(**at).nats * SLACK
+        assert tight <= langford_seeger(risk=risk, kl_nats=kl_nats, price=price, **at).value
 
 
 @given(k=integers(0, 400), n=integers(1, 400), failure_prob=LEVELS)

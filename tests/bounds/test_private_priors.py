@@ -7,7 +7,7 @@ import pytest
 from cells import within_rounding
 
 from bounds import MaxInformation, Sharp
-from bounds.printed import Printed2018, dp_pac_bayes
+from bounds.printed import Printed2018, dp_chernoff_2018, dp_pac_bayes
 
 N = 60_000
 EPSILON = 8 / sqrt(N)
@@ -17,6 +17,7 @@ def test_check_values_at_the_papers_setting():
     for price, nats in ((Sharp, 20.78671959628), (MaxInformation, 47.53053695252), (Printed2018, 128)):
         assert price(epsilon=EPSILON).charge(n=N, failure_prob=0.05).nats == within_rounding(nats)
     assert Sharp(epsilon=0.1).charge(n=10_000, failure_prob=0.01).nats == within_rounding(32.27944147984)
+    assert dp_chernoff_2018(risk=0.0, n=10**6, epsilon=0.01, failure_prob=0.05).value == within_rounding(6.06e-4)
     with pytest.raises(TypeError, match="missing the keyword argument 'epsilon'"):
         dp_pac_bayes(risk=0.1, kl_nats=1.0, n=100, failure_prob=0.05)
 

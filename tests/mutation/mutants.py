@@ -20,7 +20,7 @@ TWINS = (
     ("outward", "inward"), ("binary_kl_upper", "binary_kl_lower"), ("_up", "_down"), ("min", "max"), ("any", "all"),
     ("minimum", "maximum"), ("floor", "ceil"),
 )  # fmt: skip
-SWAPPED = {**dict(TWINS), **{b: a for a, b in TWINS}}
+SWAPPED = {**dict(TWINS), **{b: a for a, b in TWINS}, "inf": "-inf"}
 _OUT_OF_SIGHT = (ast.Raise, ast.Assert, ast.JoinedStr, ast.Import, ast.ImportFrom)
 
 
@@ -90,7 +90,7 @@ class _Sites(ast.NodeVisitor):
 
     def visit_FunctionDef(self, node):
         for one in node.decorator_list:
-            if isinstance(one, ast.Call) and ast.unparse(one.func) == "door":
+            if ast.unparse(one).startswith("door("):
                 self._replace(one, "(lambda function: function)")
         self._inside(node, [*node.args.defaults, *filter(None, node.args.kw_defaults), *node.body])
 
@@ -153,14 +153,12 @@ class _Sites(ast.NodeVisitor):
     def visit_Name(self, node):
         if node.id in SWAPPED and isinstance(node.ctx, ast.Load):
             self._replace(node, SWAPPED[node.id])
-        elif node.id == "inf":
-            self._put(self._at(node), self._at(node), "-")
 
     def visit_Attribute(self, node):
-        if node.attr in SWAPPED:
-            self._put(self._end(node) - len(node.attr), self._end(node), SWAPPED[node.attr])
-        elif node.attr == "inf":
+        if node.attr == "inf":
             self._put(self._at(node), self._at(node), "-")
+        elif node.attr in SWAPPED:
+            self._put(self._end(node) - len(node.attr), self._end(node), SWAPPED[node.attr])
         self.generic_visit(node)
 
     def _inside(self, node, parts):

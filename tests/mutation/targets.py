@@ -37,7 +37,7 @@ TARGETS = {
     "new_example": f"test_new_example.py {_COSTS}",
     "noisy": f"test_noisy_sums.py test_gibbs_draws.py {_COSTS}",
     "noisy_runs": "test_noisy_sums.py",
-    "noisy_epochs": "test_noisy_sums.py",
+    "noisy_epochs": "test_once_sums.py",
     "noisy_steps": "test_noisy_sums.py",
     "objectives": "test_objectives.py test_kl_gradient.py test_faults_of_others.py",
     "one_draw": f"test_catalogue.py test_noisy_sums.py {_LAWS}",

@@ -201,7 +201,7 @@ def test_people_cover_their_examples_and_not_the_other_way(book):
 
 def test_events_without_a_theorem(book):
     twice = PoissonSampled(sample_rate=0.5, event=PoissonSampled(sample_rate=0.5, event=Gaussian(noise_multiplier=1.0)))
-    with refusal("must not hold another PoissonSampled"):
+    with refusal("must not hold another sample"):
         book.reserve(stretch(1, 1, event=twice))
     assert book.entries == ()
     book.reserve(stretch(1, 1, event=ExponentialMechanism(epsilon=0.1, adjacency="replace-one")))
