@@ -7,7 +7,6 @@ tail to minus infinity, the other two tails to the last grid point.
 
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 import itertools
-from dataclasses import dataclass
 from math import exp, expm1, fsum, inf, log, log1p, prod, sqrt
 from typing import NamedTuple
 
