@@ -121,6 +121,10 @@ def _named(name: str, c: Claim) -> tuple[str, str, str]:
             p for p, own in OWN_INPUT.items() if own in c.inputs
         ]
         prefix = ["", *owns][-1]
+        # sums on secret batches and once an epoch differ by what ran
+        event = str(c.inputs["sum_event"])
+        if prefix == "once_sum_" and "OnceAnEpoch" not in event:
+            prefix = "poisson_sum_"
         formula = "ece_pac_bayes"
     elif head == "one_draw" and NEEDED[formula] != "drawn":
         raise Unchecked(

@@ -249,6 +249,7 @@ def _nothing_else(f: Folder) -> None:
 
 def _nothing_beside(f: Folder) -> None:
     """Of weights alone: nothing else is there, and no other remark than there may be."""
+    same(f"{SETTINGS} beside weights alone", f.settings, None)
     _nothing_else(f)
     remark = f.header["remark"]
     told = f.header.adjacency, remark

@@ -132,19 +132,18 @@ def test_words_are_judged_too():
 
 
 class _Small(int):
-    """A number that says of itself that it is smaller than any other above one."""
+    """A number that says of itself that it is smaller than any other."""
 
     def __lt__(self, other):
-        return other > 1
+        return True
 
 
 @pytest.mark.parametrize("sizes", [(3000, 1500), (5000,), (3000, 3000), (1500, 3000)])
 @pytest.mark.every_case
-def test_a_recursion_over_subsamples_that_do_not_shrink_is_noticed(sizes):
+def test_a_recursion_over_subsamples_that_do_not_shrink_is_noticed(sizes, monkeypatch):
     """Even if every number follows from their sizes."""
-    steps = [ExcessStep(shares=(0.98, 0.06, 0.01), kl_nats=20.0, n=size) for size in sizes]
-    for step in steps:
-        object.__setattr__(step, "n", _Small(step.n))
+    monkeypatch.setattr("bounds._check._integers", lambda least, values: [*values.values()][-1])
+    steps = [ExcessStep(shares=(0.98, 0.06, 0.01), kl_nats=20.0, n=_Small(size)) for size in sizes]
     record = json.loads(_standard(recursive, gamma=0.5, steps=steps).to_json())
     assert (DOES_NOT in judged(record)) == (sizes != (3000, 1500))
 

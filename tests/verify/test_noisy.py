@@ -16,7 +16,7 @@ from pacdp.verify.formulas.prices import log_moment, serves
 from pacdp.verify.norms import realised_contributions
 from tests.edits import judged, leaves, moved
 
-KINDS = ("noisy sum", "realised sum", "poisson sum", "realised poisson")
+KINDS = ("noisy sum", "realised sum", "poisson sum", "epochs", "realised poisson")
 
 
 def _record(kind):

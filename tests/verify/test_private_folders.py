@@ -184,6 +184,9 @@ def test_weights_without_a_report_are_told_what_their_event_costs(exported, tmp_
     assert float(said) == pytest.approx(most.upper, rel=2e-3)
     export(path, **told, remark="the third record is a 7")
     assert DOES_NOT in verdicts(check_path(folder), "nothing else")
+    export(path, **told)
+    written(folder / "settings.json", {"remarks": ["the third record is a 7"]})
+    assert DOES_NOT in verdicts(check_path(folder), "nothing else")
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     assert DOES_NOT in verdicts(check_path(folder), "weights")
 
