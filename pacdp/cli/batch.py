@@ -1,7 +1,7 @@
 """Some runs as one batch of chains in this process, each with its own folder."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import bounds
-from pacdp.algorithms import Sampler, build, chain_of, copied, selected
+from pacdp.algorithms import Sampler, chain_of, copied
 from pacdp.certify import NoPrivacy
 from pacdp.certify.chain import (
     gibbs_certificates,
@@ -28,14 +28,10 @@ from pacdp.cli.serial import Values, to_dict
 from pacdp.data import Dataset
 from pacdp.errors import Diverged
 from pacdp.objective import Objective, Risks
-from pacdp.posterior import LocalGibbs, Point
+from pacdp.posterior import LocalGibbs
 from pacdp.step.paid import Paid
 from pacdp.store.checkpoint import Checkpoint
 from pacdp.store.reservation import NoLedger
-
-
-class _NotGranted(Exception):
-    """Chains of a batch whose steps the ledger did not count, with its refusals: nothing of the steps was drawn."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -109,30 +105,27 @@ class Batch:
             return key
         return {**key, "ledger": {"run": paid.run, "receipt": paid.receipt and dict(paid.receipt)}}
 
-    def go(self) -> dict[Path, Values | Exception]:
-        """Train to the end, recording on the way; by folder, the result or what ended the run."""
+    def go(self) -> dict[Path, Values]:
+        """Train to the end, recording on the way; by folder, the result.
+
+        Raises:
+            Diverged: some chains met a loss or a weight that is not finite; it names them.
+            ValueError: the ledger does not count the steps of a chain, or a chain has no Gibbs classifier.
+        """
         first, n = self.members[0].run, self.objective.n
         steps, started = first.steps(n), time.monotonic()
-        outcomes: dict[Path, Values | Exception] = {}
         for mark in first.marks(n):
             if mark <= self.state.step:
                 continue
-            rows: list[Values] = []
-            while self.members and not rows:
-                try:
-                    self._advance(mark, steps)
-                    rows = self._measure()
-                except Diverged as error:
-                    outcomes |= self._drop(dict.fromkeys(error.chains, error))
-                except _NotGranted as error:
-                    outcomes |= self._drop(error.args[0])
+            self._advance(mark, steps)
+            rows = self._measure()
             for i, row in enumerate(rows):
                 row["seconds"] = round(time.monotonic() - started, 3)
                 # before the checkpoint: a crash between the two repeats the row
                 self.members[i].folder.append_row(row)
                 self.save(i)
-            if rows:
-                self.how.report(self.state.step, steps, rows[0])
+            self.how.report(self.state.step, steps, rows[0])
+        results: dict[Path, Values] = {}
         for one in self.members:
             final = one.folder.rows()[-1]
             result = {"format": "pacdp-result/1", "steps": steps, "n": n, "final": final}
@@ -140,8 +133,8 @@ class Batch:
                 result["private"] = PRIVATE
             if one.ensemble:
                 result["ensemble"] = one.ensemble.summary()
-            outcomes[one.folder.path] = one.folder.finish(result)
-        return outcomes
+            results[one.folder.path] = one.folder.finish(result)
+        return results
 
     def _advance(self, mark: int, steps: int) -> None:
         # large batches make long steps: a checkpoint waits for the end of a chunk
@@ -157,7 +150,9 @@ class Batch:
             ensembles = [one.ensemble for one in self.members if one.ensemble]
             snapshots = (each.next_after(step) or mark for each in ensembles)
             stop = min(mark, (step // chunk + 1) * chunk, *snapshots)
-            self._reserve(step + 1, stop)
+            for paid in (one.paid for one in self.members if one.paid):
+                for number in range(step + 1, stop + 1):
+                    paid.before(number)
             (part,) = run_chains(
                 sampler, self.state, self.keys, until=stop, chunk=chunk, loss=self.objective.loss
             )
@@ -173,83 +168,44 @@ class Batch:
                     self.save(i)
                 saved = time.monotonic()
 
-    def _reserve(self, first: int, last: int) -> None:
-        """Ask for leave to draw the noise of these steps, run by run."""
-        refused: dict[int, Exception] = {}
-        for i, one in enumerate(self.members):
-            try:
-                for step in range(first, last + 1):
-                    if one.paid is not None:
-                        one.paid.before(step)
-            except ValueError as error:
-                refused[i] = error
-        if refused:
-            raise _NotGranted(refused)
-
-    def _drop(self, errors: Mapping[int, Exception]) -> dict[Path, Exception]:
-        """Go on without the chains that had these errors, from where all were well."""
-        kept = [i for i in range(len(self.members)) if i not in errors]
-        ended = {self.members[i].folder.path: error for i, error in errors.items()}
-        self.members = [self.members[i] for i in kept]
-        for one in self.members:
-            if one.paid is not None:
-                one.paid.again()
-        if kept:
-            self.objective, self.test = self.objective.select(kept), self.test.select(kept)
-            self.state, self.keys = selected(self.state, kept), self.keys.select(kept)
-            self.trace = self.trace.select(kept)
-            self.sampler = build([one.run.sampler for one in self.members], self.objective)
-            self.replayed = None
-        return ended
-
     def _measure(self) -> list[Values]:
         """A row a run: risks of the weights, of the Gibbs classifier, and the bounds."""
         runs = [one.run for one in self.members]
-        everyone = range(len(runs))
-        risks = [(self._risks(self.objective, k), self._risks(self.test, k)) for k in everyone]
+        risks = [
+            [self._risks(of, k) for of in (self.objective, self.test)] for k in range(len(runs))
+        ]
+        laws = [
+            one.run.sampler.posterior(w)
+            for one, w in zip(self.members, self.state.weights, strict=True)
+        ]
+        local = [law for law in laws if isinstance(law, LocalGibbs)]
         gibbs: Sequence[GibbsEstimate | None] = [None] * len(runs)
-        if all(isinstance(self._law(k), LocalGibbs) for k in everyone):
+        if len(local) == len(runs):
+            # its randomness is its own, not the chains'
+            seeds = [derived_seed(run.seed, 1, self.state.step) for run in runs]
+            keys = Keys.derive(seeds, [run.chain for run in runs])
             try:
-                gibbs = self._gibbs(everyone)
+                train = self.objective.unclipped()
+                gibbs = estimate_gibbs(local, train, self.test, runs[0].track, keys)
             except (ValueError, Diverged) as error:
-                gibbs = [self._gibbs_of_one(k) for k in everyone]
-                lost = tuple(k for k in everyone if gibbs[k] is None)
-                # a private chain goes on: no record may end it
-                if not all(run.promising for run in runs):
-                    if isinstance(error, Diverged) or not lost:
-                        raise
+                lost = not runs[0].promising  # a private chain goes on: no record may end it
+                if lost and isinstance(error, Diverged):
+                    raise
+                if len(runs) > 1:  # whose it is shows when each goes on by itself
+                    raise ValueError(str(error)) from error
+                if lost:
                     what = f"the Gibbs classifier ({error}); it"
-                    raise Diverged(self.state.step, what, chains=lost) from error
+                    raise Diverged(self.state.step, what) from error
         return [
             self._row(run, *pair, own) for run, pair, own in zip(runs, risks, gibbs, strict=True)
         ]
-
-    def _gibbs(self, chains: Sequence[int]) -> list[GibbsEstimate]:
-        """What is recorded of the Gibbs classifiers, whose randomness is their own, not the chains'."""
-        runs = [self.members[k].run for k in chains]
-        seeds = [derived_seed(run.seed, 1, self.state.step) for run in runs]
-        keys = Keys.derive(seeds, [run.chain for run in runs])
-        laws = [law for law in map(self._law, chains) if isinstance(law, LocalGibbs)]
-        train, test = self.objective.select(chains).unclipped(), self.test.select(chains)
-        return estimate_gibbs(laws, train, test, runs[0].track, keys)
-
-    def _law(self, chain: int) -> LocalGibbs | Point:
-        return self.members[chain].run.sampler.posterior(self.state.weights[chain])
-
-    def _gibbs_of_one(self, chain: int) -> GibbsEstimate | None:
-        """None where there is none, whatever the reason."""
-        try:
-            return self._gibbs([chain])[0]
-        except (ValueError, Diverged):
-            return None
 
     def _risks(self, objective: Objective, chain: int) -> Risks:
         try:
             return objective.select([chain]).risks(self.state.weights[chain : chain + 1])[0]
         except ValueError as error:
-            raise Diverged(
-                self.state.step, f"the training run ({error}); it", chains=(chain,)
-            ) from error
+            what = f"the training run ({error}); it"
+            raise Diverged(self.state.step, what, chains=(chain,)) from error
 
     def _row(self, run: Run, train: Risks, test: Risks, gibbs: GibbsEstimate | None) -> Values:
         objective = self.objective
