@@ -71,15 +71,15 @@ def certify_foreign(path: Path, given: Foreign, runtime: Runtime, how: Certifyin
             )
         examples = examples_of(given.data, "data")
         test = None if given.test is None else examples_of(given.test, "test")
-        prior_std = given.std if given.prior_std is None else given.prior_std
-        posterior = law_of(module, path, std=given.std)
+        prior_std = how.std if given.prior_std is None else given.prior_std
+        posterior = law_of(module, path, std=how.std)
         law = law_of(module, given.prior, std=prior_std)
         found = certify(
             posterior, examples, prior=Prior(law=law, source=source), network=module, test=test,
             monte_carlo=MonteCarlo(passes=given.passes), seed=how.seed, progress=how.progress,
             failure_prob=common["failure_prob"], **more,
         )  # fmt: skip
-        stds = {"std": given.std, "prior_std": prior_std, "prior_checkpoint": str(given.prior)}
+        stds = {"std": how.std, "prior_std": prior_std, "prior_checkpoint": str(given.prior)}
         found = replace(found, details={**found.details, **stds})
     prior = {} if given.prior is None else {"prior_hash": file_hash(given.prior)}
     subject = {"checkpoint": str(path), "content_hash": file_hash(path), **prior}

@@ -6,6 +6,7 @@ error and every epsilon. A report on predictions is in ``predicted``, that of ``
 """
 
 import json
+import sys
 from argparse import ArgumentParser
 from collections.abc import (
     Callable,
@@ -264,7 +265,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             )
     except _UNREADABLE as error:
         print(
-            f"pacdp verify: cannot read {args.path}: {type(error).__name__}: {error}"
+            f"pacdp verify: cannot read {args.path}: {type(error).__name__}: {error}",
+            file=sys.stderr,
         )
         return UNREADABLE
     if args.json:

@@ -1,10 +1,11 @@
 """The command that certifies a checkpoint, a run or a stranger's weights: certify."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import tyro
 
-from pacdp.cli.parsing import no_more, require_failure_prob
+from pacdp.cli.parsing import require_failure_prob
 from pacdp.cli.runtime import Certifying, Runtime
 from pacdp.cli.serial import record
 from pacdp.cli.terminal import answer
@@ -38,8 +39,6 @@ class Foreign:
     """Which examples of the data set they are: a .npy or JSON list; the bound's are then needed too."""
     prior_is_data_free: bool = False
     """The prior was fixed before any of the data were looked at; you say so."""
-    std: float = 0.01
-    """Standard deviation of every weight, in posterior and prior, fixed before looking at the bound's examples."""
     prior_std: float | None = None
     """Standard deviation in the prior, if it is another one."""
     passes: int = 5
@@ -74,44 +73,20 @@ class Certify:
     kept as NAME.1, NAME.2, ...; another file is not overwritten."""
     json: bool = False
     """Print the report as JSON instead of a table."""
-    failure_prob: float | None = None
-    """The probability with which each certificate may fail, before it is divided by --tried; by default the run's, or
-    0.05."""
-    tried: int = 1
-    """How many settings were tried on the examples that the bound counts before these were chosen: certificates pay for
-    each. Nothing is to be paid for settings that were chosen on other examples."""
-    epochs: float | None = None
-    """Length of the SGLD run on the Gibbs posterior, in passes over the data."""
-    alpha: float | None = None
-    """Weight of the newest draw in its averages; 0 weighs all alike."""
-    burn_in: float | None = None
-    """Share of that run thrown away."""
-    prior_draws: int | None = None
-    seed: int = 0
+    how: tyro.conf.OmitArgPrefixes[Certifying] = Certifying()
     foreign: tyro.conf.OmitArgPrefixes[Foreign] = Foreign()
     runtime: tyro.conf.OmitArgPrefixes[Runtime] = Runtime()
 
-    def __call__(self, rest: list[str]) -> None:
+    def __call__(self) -> None:
         """Certify the run, or a network of a stranger's, and write the report."""
         from pacdp.cli.console import progress, told
         from pacdp.cli.replacing import require_replaceable, write_report
 
-        no_more(rest)
-        require_failure_prob(self.failure_prob)
+        require_failure_prob(self.how.failure_prob)
         out = self.out or _beside(self.path)
         require_replaceable(out)
-        given = {
-            name: getattr(self, name) for name in ("epochs", "alpha", "burn_in", "prior_draws")
-        }
         with progress("certifying", 1000) as advance:
-            how = Certifying(
-                failure_prob=self.failure_prob,
-                tried=self.tried,
-                seed=self.seed,
-                std=self.foreign.std,
-                effort={name: value for name, value in given.items() if value is not None},
-                progress=lambda done, total: advance(1000 * done // total),
-            )
+            how = replace(self.how, progress=lambda done, total: advance(1000 * done // total))
             if self.foreign.given:
                 from pacdp.cli.foreign import certify_foreign
 

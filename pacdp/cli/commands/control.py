@@ -5,7 +5,6 @@ from typing import Annotated, Literal
 
 import tyro
 
-from pacdp.cli.parsing import no_more
 from pacdp.cli.serial import Values, record
 from pacdp.cli.terminal import answer, refusing
 
@@ -38,9 +37,8 @@ class Control:
     json: bool = False
     """Print JSON."""
 
-    def __call__(self, rest: list[str]) -> None:
+    def __call__(self) -> None:
         """Choose the thresholds and print what is certified of them."""
-        no_more(rest)
         import bounds
         from pacdp.cli.predicting.tables import read_columns
 
@@ -103,9 +101,8 @@ class Watch:
     json: bool = False
     """Print JSON."""
 
-    def __call__(self, rest: list[str]) -> None:
+    def __call__(self) -> None:
         """Bring the watch up to date with the losses and print its limits and any alarm."""
-        no_more(rest)
         import bounds
         from pacdp.cli.predicting.tables import read_columns
         from pacdp.store.files import replacing

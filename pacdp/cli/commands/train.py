@@ -2,11 +2,10 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import tyro
 
-from pacdp.cli.parsing import no_more
 from pacdp.cli.runtime import Runtime, Scale, Training
 from pacdp.cli.serial import Values, record
 from pacdp.cli.sweep.workers import Workers
@@ -36,6 +35,7 @@ class _Carried:
     fields: bool = False
     """List the fields of the recipe's run that can be set, with their values, and carry out nothing."""
     runtime: tyro.conf.OmitArgPrefixes[Runtime] = Runtime()
+    FIELDS: ClassVar[bool] = True
 
     def __call__(self, rest: list[str]) -> None:
         """Carry out the recipe's run, or go on with the one in --out."""
@@ -51,28 +51,26 @@ class _Carried:
         if self.json:
             print(json.dumps(result, allow_nan=False))
 
-    def _asked(self, rest: list[str]) -> tuple[Any, Path]:
+    def _asked(self, words: list[str]) -> tuple[Any, Path]:
         """The run's configuration and where it goes."""
         from pacdp.cli.chains import chain_folder
-        from pacdp.cli.compressing import Compression
         from pacdp.cli.kinds import config_in, recipe_of, recipes
-        from pacdp.cli.overrides import overridden
+        from pacdp.cli.parsing import overridden
 
         compressed = isinstance(self, Compress)
         if self.recipe is not None:
-            made = recipe_of(self.recipe, compressed=compressed, scale=self.scale, seed=self.seed)
-            named = f"{'compress-' if compressed else ''}{self.recipe}-{self.scale}"
-            config = overridden(made, ["--help"] if self.fields else rest)
-            return config, self.out or Path("runs") / named
-        if self.resume and self.out is not None:
-            no_more(rest)
-            several = isinstance(self, Train) and self.chains > 1
-            config = config_in(chain_folder(self.out, 0) if several else self.out)
-            if compressed and config.KIND != Compression.KIND:  # which no ledger would count
-                raise ValueError(f"{self.out} holds no compression: go on with it by pacdp train")
-            return config, self.out
-        known = ", ".join(recipes(compressed=compressed))
-        usage(f"give a recipe, or --resume with --out; recipes: {known}")
+            config = recipe_of(self.recipe, compressed=compressed, scale=self.scale, seed=self.seed)
+            named = f"{'compress-' * compressed}{self.recipe}-{self.scale}"
+            out = self.out or Path("runs") / named
+        elif self.resume and self.out is not None:
+            out, several = self.out, isinstance(self, Train) and self.chains > 1
+            config = config_in(chain_folder(out, 0) if several else out)
+            if compressed and config.KIND != "compression":  # which no ledger would count
+                raise ValueError(f"{out} holds no compression: go on with it by pacdp train")
+        else:
+            known = ", ".join(recipes(compressed=compressed))
+            usage(f"give a recipe, or --resume with --out; recipes: {known}")
+        return overridden(config, ["--help"] if self.fields else words), out
 
     def carried(self, config: Any, out: Path, **more: Any) -> Values:
         """Carry out one run and show how it goes."""
