@@ -20,8 +20,9 @@ from pacdp.certify.chain_files import save_trained
 from pacdp.certify.gibbs import GibbsEstimate, estimate_gibbs
 from pacdp.certify.trained import privacy_of
 from pacdp.chains import Keys, Replayed, SecretKeys, Trace, run_chains
+from pacdp.chains.snapshots import Snapshots
 from pacdp.cli.config import Run
-from pacdp.cli.ensemble import Ensemble
+from pacdp.cli.ensemble import summary, taken
 from pacdp.cli.folder import PRIVATE, Folder
 from pacdp.cli.runtime import Training
 from pacdp.cli.serial import Values, to_dict
@@ -46,8 +47,8 @@ class Member:
     """The one that it goes on from."""
     paid: Paid | None = None
     """Leave to draw its steps' noise; None where it promises nothing."""
-    ensemble: Ensemble | None = None
-    """Where it takes snapshots."""
+    snapshots: Snapshots | None = None
+    """Those that it takes."""
 
     @property
     def step(self) -> int:
@@ -73,44 +74,35 @@ class Batch:
     def prepare(self) -> None:
         """Write the first files of fresh runs; drop from the others what lies beyond their checkpoints."""
         n, step = self.objective.n, self.state.step
-        snapshots = self.members[0].run.snapshot_steps(n)
-        for i, one in enumerate(self.members):
+        for one in self.members:
             if one.checkpoint is None:
                 size = 20 * self.objective.dim + 1_000_000
                 one.folder.begin(one.run, self.how, bytes_needed=size)
             else:
                 made = [mark for mark in one.run.marks(n) if mark <= step]
                 one.folder.keep_rows(up_to_step=step, expected=made)
-            if snapshots:
-                test = self.test.select([i])
-                one.ensemble = Ensemble(one.folder.snapshots, snapshots, test, step=step)
-            if one.checkpoint is None:
-                self.save(i)
+            if steps := one.run.snapshot_steps(n):
+                one.snapshots = taken(one.folder.snapshots, steps, self.test, step=step)
+        if step == 0:
+            self.save()
 
-    def save(self, chain: int) -> None:
-        """Write one run's checkpoint."""
-        one = self.members[chain]
-        save_trained(
-            one.folder.checkpoint, problem=one.run.problem, settings=one.run.sampler, objective=self.objective,
-            hashes={"train": one.train.hash, "test": one.test.hash}, state=chain_of(self.state, chain),
-            seed=one.run.seed, chain=one.run.chain, run=to_dict(one.run), trace=self.trace.tensors(chain),
-            runtime=self.how.recorded(), plan=one.run.plan(self.objective.n), private=self._kept(chain),
-        )  # fmt: skip
-
-    def _kept(self, chain: int) -> Values:
-        """What a private run keeps for itself: the key of its noise, and where its steps are counted."""
-        paid, keys = self.members[chain].paid, self.keys.select([chain])
-        key = {"noise_key": keys.secrets[0].hex()} if isinstance(keys, SecretKeys) else {}
-        if paid is None or isinstance(paid.books, NoLedger):
-            return key
-        return {**key, "ledger": {"run": paid.run, "receipt": paid.receipt and dict(paid.receipt)}}
+    def save(self) -> None:
+        """Write every run's checkpoint."""
+        for i, one in enumerate(self.members):
+            save_trained(
+                one.folder.checkpoint, problem=one.run.problem, settings=one.run.sampler, objective=self.objective,
+                hashes={"train": one.train.hash, "test": one.test.hash}, state=chain_of(self.state, i),
+                seed=one.run.seed, chain=one.run.chain, run=to_dict(one.run), trace=self.trace.tensors(i),
+                runtime=self.how.recorded(), plan=one.run.plan(self.objective.n),
+                private=_kept(one.paid, self.keys.select([i])),
+            )  # fmt: skip
 
     def go(self) -> dict[Path, Values]:
         """Train to the end, recording on the way; by folder, the result.
 
         Raises:
             Diverged: some chains met a loss or a weight that is not finite; it names them.
-            ValueError: the ledger does not count the steps of a chain, or a chain has no Gibbs classifier.
+            ValueError: the ledger does not count the steps of a chain, or something of one of several is not finite.
         """
         first, n = self.members[0].run, self.objective.n
         steps, started = first.steps(n), time.monotonic()
@@ -119,93 +111,91 @@ class Batch:
                 continue
             self._advance(mark, steps)
             rows = self._measure()
-            for i, row in enumerate(rows):
+            for one, row in zip(self.members, rows, strict=True):
                 row["seconds"] = round(time.monotonic() - started, 3)
-                # before the checkpoint: a crash between the two repeats the row
-                self.members[i].folder.append_row(row)
-                self.save(i)
+                one.folder.append_row(row)
+            self.save()  # after the rows: a crash between the two repeats them
             self.how.report(self.state.step, steps, rows[0])
         results: dict[Path, Values] = {}
-        for one in self.members:
+        for i, one in enumerate(self.members):
             final = one.folder.rows()[-1]
             result = {"format": "pacdp-result/1", "steps": steps, "n": n, "final": final}
             if not one.run.reproducible:
                 result["private"] = PRIVATE
-            if one.ensemble:
-                result["ensemble"] = one.ensemble.summary()
+            if one.snapshots is not None:
+                result["ensemble"] = summary(one.snapshots, self.test.select([i]))
             results[one.folder.path] = one.folder.finish(result)
         return results
 
     def _advance(self, mark: int, steps: int) -> None:
         # large batches make long steps: a checkpoint waits for the end of a chunk
-        own = self.members[0].run.sampler
+        first = self.members[0].run
+        own, snapshots = first.sampler, first.snapshot_steps(self.objective.n)
         chunk = max(1, 500 // (own.gradients_per_step * max(1, own.batch_size // 1000)))
         replay = self.objective.device.type == "cuda" and self.objective.has_fixed_shapes(self.keys)
         if replay and self.replayed is None:
             self.replayed = Replayed(self.sampler, self.keys)
-        sampler = self.replayed or self.sampler
         saved = time.monotonic()
-        while self.state.step < mark:
-            step = self.state.step
-            ensembles = [one.ensemble for one in self.members if one.ensemble]
-            snapshots = (each.next_after(step) or mark for each in ensembles)
-            stop = min(mark, (step // chunk + 1) * chunk, *snapshots)
-            for paid in (one.paid for one in self.members if one.paid):
-                for number in range(step + 1, stop + 1):
-                    paid.before(number)
+        while (step := self.state.step) < mark:
+            coming = (one for one in snapshots if one > step)
+            stop = min(mark, (step // chunk + 1) * chunk, *coming)
+            self._reserve(step + 1, stop)
             (part,) = run_chains(
-                sampler, self.state, self.keys, until=stop, chunk=chunk, loss=self.objective.loss
-            )
+                self.replayed or self.sampler, self.state, self.keys, until=stop, chunk=chunk, loss=self.objective.loss
+            )  # fmt: skip
             # a replayed step overwrites its state, which must stand where this chunk ends
             self.state = copied(part.state) if replay else part.state
             self.trace = self.trace.extended(part)
-            for ensemble, weights in zip(ensembles, self.state.weights, strict=False):
-                ensemble.see(self.state.step, weights)
-            self.how.report(self.state.step, steps, None)
-            late = time.monotonic() - saved > self.how.checkpoint_seconds
-            if late and self.state.step < mark:
-                for i in range(len(self.members)):
-                    self.save(i)
+            for one, weights in zip(self.members, self.state.weights, strict=True):
+                if one.snapshots is not None and stop in snapshots:
+                    one.snapshots.append(stop, self.objective.layout.views(weights.cpu()))
+            self.how.report(stop, steps, None)
+            if stop < mark and time.monotonic() - saved > self.how.checkpoint_seconds:
+                self.save()
                 saved = time.monotonic()
+
+    def _reserve(self, first: int, last: int) -> None:
+        """Ask for leave to draw the noise of these steps."""
+        for paid in (one.paid for one in self.members if one.paid):
+            for step in range(first, last + 1):
+                paid.before(step)
 
     def _measure(self) -> list[Values]:
         """A row a run: risks of the weights, of the Gibbs classifier, and the bounds."""
-        runs = [one.run for one in self.members]
-        risks = [
-            [self._risks(of, k) for of in (self.objective, self.test)] for k in range(len(runs))
-        ]
-        laws = [
-            one.run.sampler.posterior(w)
-            for one, w in zip(self.members, self.state.weights, strict=True)
-        ]
+        runs, weights = [one.run for one in self.members], self.state.weights
+        try:
+            risks = [
+                [of.select([k]).risks(weights[k : k + 1])[0] for of in (self.objective, self.test)]
+                for k in range(len(runs))
+            ]
+        except ValueError as error:
+            raise self._ended("the training run", error) from error
+        laws = [run.sampler.posterior(own) for run, own in zip(runs, weights, strict=True)]
         local = [law for law in laws if isinstance(law, LocalGibbs)]
         gibbs: Sequence[GibbsEstimate | None] = [None] * len(runs)
-        if len(local) == len(runs):
+        if local:
             # its randomness is its own, not the chains'
             seeds = [derived_seed(run.seed, 1, self.state.step) for run in runs]
-            keys = Keys.derive(seeds, [run.chain for run in runs])
+            keys, train = (
+                Keys.derive(seeds, [run.chain for run in runs]),
+                self.objective.unclipped(),
+            )
             try:
-                train = self.objective.unclipped()
                 gibbs = estimate_gibbs(local, train, self.test, runs[0].track, keys)
             except (ValueError, Diverged) as error:
-                lost = not runs[0].promising  # a private chain goes on: no record may end it
-                if lost and isinstance(error, Diverged):
+                promising = runs[0].promising
+                if isinstance(error, Diverged) and not promising:
                     raise
-                if len(runs) > 1:  # whose it is shows when each goes on by itself
-                    raise ValueError(str(error)) from error
-                if lost:
-                    what = f"the Gibbs classifier ({error}); it"
-                    raise Diverged(self.state.step, what) from error
+                if runs[1:] or not promising:  # a private chain goes on: no record may end it
+                    raise self._ended("the Gibbs classifier", error) from error
         return [
             self._row(run, *pair, own) for run, pair, own in zip(runs, risks, gibbs, strict=True)
         ]
 
-    def _risks(self, objective: Objective, chain: int) -> Risks:
-        try:
-            return objective.select([chain]).risks(self.state.weights[chain : chain + 1])[0]
-        except ValueError as error:
-            what = f"the training run ({error}); it"
-            raise Diverged(self.state.step, what, chains=(chain,)) from error
+    def _ended(self, what: str, error: Exception) -> Exception:
+        """What ends a chain of which this is not finite; of several, whose it is shows when each goes on by itself."""
+        alone = Diverged(self.state.step, f"{what} ({error}); it")
+        return ValueError(str(error)) if self.members[1:] else alone
 
     def _row(self, run: Run, train: Risks, test: Risks, gibbs: GibbsEstimate | None) -> Values:
         objective = self.objective
@@ -231,6 +221,14 @@ class Batch:
             one = released_weights_certificate(train, privacy=privacy, failure_prob=share)
             row |= {"bounds": {one.name: one.value}}
         return row
+
+
+def _kept(paid: Paid | None, keys: Keys) -> Values:
+    """What a private run keeps for itself: the key of its noise, and where its steps are counted."""
+    kept: Values = {"noise_key": keys.secrets[0].hex()} if isinstance(keys, SecretKeys) else {}
+    if paid is not None and not isinstance(paid.books, NoLedger):
+        kept["ledger"] = {"run": paid.run, "receipt": paid.receipt and dict(paid.receipt)}
+    return kept
 
 
 def derived_seed(*numbers: int) -> int:

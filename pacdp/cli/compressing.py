@@ -3,19 +3,18 @@
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import torch
-from torch import Tensor
 
 from pacdp import compress, load_checkpoint
 from pacdp.certify.evidence import Settings
 from pacdp.certify.examples import BoundSet
-from pacdp.cli.folder import Folder, provenance
+from pacdp.cli.folder import Folder, reported
 from pacdp.cli.runtime import Certifying, Runtime, Training
 from pacdp.cli.serial import Values, from_dict, later, record, to_dict
 from pacdp.compress import Adam, Chained, Groups, KernelRidge, Stop
-from pacdp.compress.certify import assess, outputs_of, rows_behind
+from pacdp.compress.certify import Compressed, known_of
 from pacdp.compress.learner import State
 from pacdp.compress.run import Records, Round, Trace, require_counted
 from pacdp.data import Dataset, make_splits
@@ -102,14 +101,16 @@ class Compression:
         inputs, labels = torch.tensor(rows.inputs), torch.tensor(rows.labels)
         return learner.train(None, inputs, labels, round=1, seed=self.seed + 1), rows.rows()
 
-    def settings(self, test: BoundSet, tried: int = 1) -> Settings:
-        """Who fixed them, and how many were tried on the sample."""
+    def judged(self, test: BoundSet, tried: int = 1) -> Values:
+        """How the run ends and is certified; ``tried`` settings were tried on the sample."""
+        settings = Settings.tried(tried, "whoever wrote the recipe or gave its fields")
         if self.chosen_on_test:
             if tried != 1:
                 raise ValueError("--tried is of settings tried on the sample, and these were chosen on the test set: "
                                  "leave it out")  # fmt: skip
-            return Settings.chosen_on(test.rows, "rows of the test set")
-        return Settings.tried(tried, "whoever wrote the recipe or gave its fields")
+            settings = Settings.chosen_on(test.rows, "rows of the test set")
+        own = ("stop", "expected", "failure_prob", "tolerance")
+        return {"settings": settings, **{name: getattr(self, name) for name in own}}
 
 
 def run(config: Compression, out: Path, how: Training) -> Values:
@@ -153,11 +154,9 @@ def _found(config: Compression, how: Training, folder: Folder) -> Report:
         how.report(most - line.errors, most, row)
 
     return compress(
-        config.learner, data, test=test, groups=config.groups, stop=config.stop, expected=config.expected,
-        failure_prob=config.failure_prob, tolerance=config.tolerance, seed=config.seed, settings=config.settings(test),
-        start=start, start_rows=start_rows,
+        config.learner, data, test=test, groups=config.groups, seed=config.seed, start=start, start_rows=start_rows,
         file=folder.checkpoint, about={"kind": KIND, "run": own, "problem": own["problem"], "seed": config.seed},
-        every=how.checkpoint_seconds, progress=told,
+        every=how.checkpoint_seconds, progress=told, **config.judged(test),
     ).report  # fmt: skip
 
 
@@ -168,42 +167,19 @@ def compute(config: Compression, how: Training, out: Path) -> Values:
 
 def _told(found: Report, out: Path, runtime: Runtime, config: Compression) -> Values:
     checkpoint = load_checkpoint(out)
-    step, content = checkpoint.header["step"], checkpoint.content_hash
-    subject = {"checkpoint": str(out), "content_hash": content, "step": step}
-    made_by = provenance(device=runtime.device, seed=config.seed)
-    return found.to_dict(subject=subject, provenance=made_by)
+    return reported(
+        found, device=runtime.device, seed=config.seed, checkpoint=str(out), content_hash=checkpoint.content_hash,
+        step=checkpoint.header["step"],
+    )  # fmt: skip
 
 
-class Finished(NamedTuple):
-    """A finished run as its folder has it, its errors counted again."""
+def finished(
+    path: Path, runtime: Runtime, *, failure_prob: float | None = None, tried: int = 1
+) -> tuple[Compression, Compressed]:
+    """The finished run of a folder, its errors counted again, and what it says of its network.
 
-    config: Compression
-    trace: Trace
-    data: BoundSet
-    test: BoundSet
-    start_rows: Rows | None
-
-    def assess(self, failure_prob: float | None = None, *, tried: int = 1) -> Report:
-        """What it says of its network, of which ``tried`` settings were tried on the sample."""
-        config = self.config
-        return assess(
-            config.learner, self.trace, self.data, self.test, stop=config.stop, expected=config.expected,
-            failure_prob=config.failure_prob if failure_prob is None else failure_prob, tolerance=config.tolerance,
-            settings=config.settings(self.test, tried), start_rows=self.start_rows,
-        )  # fmt: skip
-
-    @property
-    def saw(self) -> dict[str, Rows]:
-        """The rows that the network depends on, by what to call them."""
-        return rows_behind(self.data, self.start_rows, self.config.settings(self.test))
-
-    def __call__(self, inputs: Tensor) -> Tensor:
-        """The network's outputs."""
-        return outputs_of(self.config.learner, self.trace.best_state, inputs)
-
-
-def finished(path: Path, runtime: Runtime) -> Finished:
-    """The finished run of a folder.
+    Args:
+        tried: how many settings were tried on the sample.
 
     Raises:
         CheckpointError: the run is not finished, is on other data, or errs on other records than it says.
@@ -215,9 +191,8 @@ def finished(path: Path, runtime: Runtime) -> Finished:
             f"{folder.path} holds a compression that is not finished: go on with --resume"
         )
     checkpoint = load_checkpoint(folder.checkpoint)
-    config = folder.config_of(Compression)
+    config, header = folder.config_of(Compression), checkpoint.header
     data, test, before = config.parts(runtime)
-    header = checkpoint.header
     if from_dict(Compression, header["run"]) != config or header["rows"] != data.rows.digest:
         raise CheckpointError(
             f"{folder.checkpoint} is of another run or of other data than {folder.config} says, or an earlier version "
@@ -228,7 +203,11 @@ def finished(path: Path, runtime: Runtime) -> Finished:
         data.inputs, data.labels, data.people, seed=config.seed, tolerance=config.tolerance
     )
     require_counted(config.learner, trace, records, folder.checkpoint)
-    return Finished(config, trace, data, test, None if before is None else before.rows())
+    how = config.judged(test, tried) | (
+        {} if failure_prob is None else {"failure_prob": failure_prob}
+    )
+    start_rows = None if before is None else before.rows()
+    return config, known_of(config.learner, trace, data, test, start_rows=start_rows, **how)
 
 
 def certified(path: Path, runtime: Runtime, how: Certifying) -> Values:
@@ -237,5 +216,5 @@ def certified(path: Path, runtime: Runtime, how: Certifying) -> Values:
     Raises:
         CheckpointError: as :func:`finished`.
     """
-    found, folder = finished(path, runtime), path if path.is_dir() else path.parent
-    return _told(found.assess(how.failure_prob, tried=how.tried), folder, runtime, found.config)
+    config, found = finished(path, runtime, failure_prob=how.failure_prob, tried=how.tried)
+    return _told(found.report, path if path.is_dir() else path.parent, runtime, config)

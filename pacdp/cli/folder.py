@@ -306,6 +306,11 @@ def provenance(*, device: str, seed: int) -> Values:
     }
 
 
+def reported(found: Any, *, device: str, seed: int, **subject: Any) -> Values:
+    """A report of certificates as JSON values: on what, and made by what."""
+    return found.to_dict(subject=subject, provenance=provenance(device=device, seed=seed))
+
+
 def installed(package: str) -> str:
     """The version of a package, in words where there is none."""
     try:

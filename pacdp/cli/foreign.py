@@ -15,13 +15,12 @@ from pacdp.certify import (
     Prior,
     Report,
     Settings,
-    Surrogate,
     certify,
 )
 from pacdp.certify.foreign import file_hash, law_of, load_into, read_weights
 from pacdp.cli.commands.certify import Foreign
 from pacdp.cli.compressing import finished
-from pacdp.cli.folder import provenance
+from pacdp.cli.folder import reported
 from pacdp.cli.foreign_inputs import called, examples_of, indices_in, loss_of, rows_in
 from pacdp.cli.runtime import Certifying, Runtime
 from pacdp.cli.serial import Values
@@ -51,48 +50,48 @@ def certify_foreign(path: Path, given: Foreign, runtime: Runtime, how: Certifyin
         )
     if given.loss is not None and (given.prior or given.surrogate):
         raise ValueError("--loss goes without --prior and --surrogate: these bound the 0-1 error")
-    common: Values = {"failure_prob": how.failure_prob or 0.05, "seen": source}
-    more = {"settings": Settings.tried(how.tried, how.by), "device": runtime.device}
+    failure_prob = how.failure_prob or 0.05
+    common: Values = {
+        "failure_prob": failure_prob, "settings": Settings.tried(how.tried, how.by), "device": runtime.device
+    }  # fmt: skip
+    details: Values = {}
+    test = given.test
     if given.surrogate is not None:
-        found = _beside(module, path, given.surrogate, examples_of(given.data, "data"), common)
+        found = _beside(
+            module, path, given.surrogate, examples_of(given.data, "data"), source, failure_prob
+        )
     elif given.prior is None:
         network = load_into(module, read_weights(path), source=str(path)).to(runtime.device)
-        data = called(given.data, "data")
-        test = None if given.test is None else called(given.test, "test")
-        loss = None if given.loss is None else loss_of(given.loss)
         found = certify(
-            network, data, test=test, loss=loss, ask=given.ask or None, **common, **more
-        )
+            network, called(given.data, "data"), test=test and called(test, "test"), seen=source,
+            loss=loss_of(given.loss), ask=given.ask or None, **common,
+        )  # fmt: skip
     else:
         if source is None:
             raise ValueError(
                 "say where the prior came from: --prior-data or --prior-rows give the examples that it saw, "
                 "--prior-indices lists them, --prior-is-data-free says that it saw none"
             )
-        examples = examples_of(given.data, "data")
-        test = None if given.test is None else examples_of(given.test, "test")
+        examples, fresh = examples_of(given.data, "data"), test and examples_of(test, "test")
         prior_std = how.std if given.prior_std is None else given.prior_std
-        posterior = law_of(module, path, std=how.std)
         law = law_of(module, given.prior, std=prior_std)
         found = certify(
-            posterior, examples, prior=Prior(law=law, source=source), network=module, test=test,
-            monte_carlo=MonteCarlo(passes=given.passes), seed=how.seed, progress=how.progress,
-            failure_prob=common["failure_prob"], **more,
+            law_of(module, path, std=how.std), examples, prior=Prior(law=law, source=source), network=module,
+            test=fresh, monte_carlo=MonteCarlo(passes=given.passes), seed=how.seed, progress=how.progress, **common,
         )  # fmt: skip
-        stds = {"std": how.std, "prior_std": prior_std, "prior_checkpoint": str(given.prior)}
-        found = replace(found, details={**found.details, **stds})
+        details = {"std": how.std, "prior_std": prior_std, "prior_checkpoint": str(given.prior)}
     prior = {} if given.prior is None else {"prior_hash": file_hash(given.prior)}
-    subject = {"checkpoint": str(path), "content_hash": file_hash(path), **prior}
-    return found.to_dict(
-        subject=subject, provenance=provenance(device=runtime.device, seed=how.seed)
-    )
+    return reported(
+        replace(found, details={**found.details, **details}), device=runtime.device, seed=how.seed,
+        checkpoint=str(path), content_hash=file_hash(path), **prior,
+    )  # fmt: skip
 
 
 def _beside(
-    module: nn.Module, path: Path, folder: Path, examples: BoundSet, common: Values
-) -> Report:
+    module: nn.Module, path: Path, folder: Path, examples: BoundSet, source: DataFree | HeldOut | None,
+    failure_prob: float,
+) -> Report:  # fmt: skip
     """By a network that was compressed: half of the failure probability for its certificate, half for the count."""
-    source = common["seen"]
     if examples.people is not None:
         raise ValueError(
             "--data must be independent examples with --surrogate, not people's: leave out the people"
@@ -101,19 +100,11 @@ def _beside(
         raise ValueError(
             "give the rows that --model saw by --prior-data or --prior-rows with --surrogate, or none"
         )
-    other = finished(folder, Runtime())
-    certificates = other.assess(0.5 * common["failure_prob"]).certificates
-    made = [one for one in certificates if one.name == "compression"]
-    if not made:
-        raise ValueError(
-            f"the sample of {folder} ran out, so that nothing is certified: compress with smaller groups"
-        )
+    _, other = finished(folder, Runtime())
     network = load_into(module, read_weights(path), source=str(path))
-    own = Surrogate(network=other, certificate=made[0], saw=other.saw)
-    return certify(
-        network, examples.inputs, surrogate=own, seen=source and source.rows,
-        failure_prob=common["failure_prob"],
-    )  # fmt: skip
+    return other.certify_other(
+        network, examples.inputs, seen=source and source.rows, failure_prob=failure_prob
+    )
 
 
 def _source(given: Foreign) -> DataFree | HeldOut | None:

@@ -62,12 +62,14 @@ def examples_of(name: str, option: str) -> BoundSet:
         return bound_set(found)
 
 
-def loss_of(text: str) -> LossOf | ClippedError:
+def loss_of(text: str | None) -> LossOf | ClippedError | None:
     """What --loss names: "absolute:2" and "squared:2", an error of regression clipped at 2, or a user's own function.
 
     Raises:
         ValueError: no such function, or a clip that is no positive number.
     """
+    if text is None:
+        return None
     kind, _, rest = text.partition(":")
     if kind not in ("absolute", "squared"):
         return imported(text, "loss")

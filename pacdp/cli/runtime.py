@@ -99,8 +99,8 @@ class Certifying:
     prior_draws: int | None = None
     seed: int = 0
     std: float = 0.01
-    """Standard deviation of every weight of a Gaussian around the weights, in posterior and prior, fixed before looking at
-    the bound's examples."""
+    """Standard deviation of every weight of a Gaussian around the weights, in posterior and prior, fixed before looking
+    at the bound's examples."""
     by: tyro.conf.Suppress[str] = "whoever chose the settings"
     """Who says how many settings were tried."""
     progress: tyro.conf.Suppress[Callable[[int, int], None] | None] = None

@@ -181,13 +181,21 @@ def compress(
     trace = carry_out(rule, records, about=header, every=every, file=None if file is None else Path(file),
                       progress=progress)  # fmt: skip
     require_replayed(rule, records, trace)
-    found = assess(own, trace, bound, fresh, stop=stop, failure_prob=failure_prob, expected=expected, settings=settings,
-                   tolerance=tolerance, start_rows=start_rows)  # fmt: skip
-    saw = rows_behind(bound, start_rows, settings)
+    return known_of(own, trace, bound, fresh, stop=stop, failure_prob=failure_prob, expected=expected,
+                    settings=settings, tolerance=tolerance, start_rows=start_rows)  # fmt: skip
+
+
+def known_of(
+    learner: Learner, trace: Trace, data: BoundSet, test: BoundSet | None, *, stop: Stop, failure_prob: float,
+    expected: Sequence[int], settings: Settings, tolerance: float = 0.0, start_rows: Rows | None = None
+) -> Compressed:  # fmt: skip
+    """A run that was carried out, and what it says of its network."""
+    found = assess(learner, trace, data, test, stop=stop, failure_prob=failure_prob, expected=expected,
+                   settings=settings, tolerance=tolerance, start_rows=start_rows)  # fmt: skip
 
     def again(prob: float) -> bounds.Certificate:
         assert trace.best is not None
-        made = certificate(k=trace.best.kept, n=bound.units, failure_prob=settings.share(prob), ends=stop.ends,
+        made = certificate(k=trace.best.kept, n=data.units, failure_prob=settings.share(prob), ends=stop.ends,
                            expected=expected)  # fmt: skip
         return replace(
             made,
@@ -195,7 +203,8 @@ def compress(
             hypotheses=found.certificates[0].hypotheses,
         )
 
-    return Compressed(report=found, trace=trace, learner=own, saw=saw, again=again)
+    saw = rows_behind(data, start_rows, settings)
+    return Compressed(report=found, trace=trace, learner=learner, saw=saw, again=again)
 
 
 def rows_behind(data: BoundSet, start_rows: Rows | None, settings: Settings) -> dict[str, Rows]:

@@ -47,12 +47,6 @@ class Foreign:
     """A finished folder of pacdp compress, whose network certifies this one: R(f) <= R(h) + P(f != h). --data are then
     examples that neither saw, whose labels are not looked at, --prior-data or --prior-rows what this one saw."""
 
-    @property
-    def given(self) -> bool:
-        """Whether the command is about foreign weights."""
-        return any((self.model, self.data, self.test, self.loss, self.prior, self.prior_data, self.prior_rows,
-                    self.prior_indices, self.prior_is_data_free, self.surrogate))  # fmt: skip
-
 
 @record
 class Certify:
@@ -87,7 +81,7 @@ class Certify:
         require_replaceable(out)
         with progress("certifying", 1000) as advance:
             how = replace(self.how, progress=lambda done, total: advance(1000 * done // total))
-            if self.foreign.given:
+            if self.foreign != Foreign():
                 from pacdp.cli.foreign import certify_foreign
 
                 report = certify_foreign(self.path, self.foreign, self.runtime, how)

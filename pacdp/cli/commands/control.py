@@ -10,6 +10,7 @@ from pacdp.cli.terminal import answer, refusing
 
 _CHOICES = ("promised", "promise_failure_prob", "failure_prob", "false_alarm_prob")
 _USUAL: Values = {"failure_prob": 0.05, "false_alarm_prob": 0.01}
+_ARGUMENTS = {"error": "losses", "loss": "losses", "score": "scores", "positive": "positives"}
 _GRID = tuple(k / 20 for k in range(20))
 
 
@@ -52,18 +53,17 @@ class Control:
                 "groups, or one for each"
             )
         settings: Values = {"target": self.target, "failure_prob": self.failure_prob}
-        match sorted(columns):
-            case ["confidence", "error" | "loss" as loss]:
+        records = {_ARGUMENTS.get(name, name): column for name, column in columns.items()}
+        match sorted(records):
+            case ["confidence", "losses"]:
                 control = bounds.control_selective_risk
-                records = {"confidence": columns["confidence"], "losses": columns[loss]}
                 settings |= {"thresholds": self.thresholds, "starts": self.starts}
-            case ["positive", "score"]:
+            case ["positives", "scores"]:
                 control = bounds.control_false_negatives
-                records = {"scores": columns["score"], "positives": columns["positive"]}
-            case found:
+            case _:
                 raise ValueError(
                     f"{self.file} must have the columns confidence and error or loss, or score and positive, got "
-                    f"{', '.join(found)}: name the columns so"
+                    f"{', '.join(sorted(columns))}: name the columns so"
                 )
         if self.groups == "apart":
             made = bounds.control_groups(control, groups=named, records=records, **settings)

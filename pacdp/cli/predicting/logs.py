@@ -102,7 +102,7 @@ def read_logs(path: Path, metric: str | None = None, within: Range | None = None
         *chosen.remarks,
     )  # fmt: skip
     columns = {name: coded(name, column) for name, column in named.items()}
-    return Table(path=path, rows=len(found), named=columns, numbers=dict(chosen.losses), remarks=remarks,
+    return Table(rows=len(found), named=columns, numbers=dict(chosen.losses), remarks=remarks,
                  record="document", range_by=chosen.by)  # fmt: skip
 
 
