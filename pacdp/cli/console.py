@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.markup import escape
-from rich.progress import Progress, TaskID
+from rich.progress import Progress
 from rich.table import Table
 
 from bounds.sentence import confidence, counted, down, up, up_digits
@@ -20,14 +20,10 @@ _TRACES = {"r_hat": "R-hat", "effective_draws": "effective draws", "ks_p_value":
            "geweke_z": "Geweke z"}  # fmt: skip
 
 
-def _bar() -> Progress:
-    return Progress(console=messages, disable=not messages.is_terminal, transient=True)
-
-
 @contextmanager
 def progress(description: str, total: int) -> Iterator[Callable[..., None]]:
     """Yields advance(done, line=None): moves the bar to ``done`` and prints ``line`` above it."""
-    with _bar() as bar:
+    with Progress(console=messages, disable=not messages.is_terminal, transient=True) as bar:
         task = bar.add_task(escape(description), total=total)
 
         def advance(done: int, line: str | None = None) -> None:
@@ -47,33 +43,24 @@ def showing(description: str) -> Iterator[Report]:
         )
 
 
-class DownloadBar:
-    """A download as the data package drives it: a bar on a terminal, one line elsewhere; nothing if nothing comes."""
+class Downloads:
+    """Says of each file that the data package downloads that it does; nothing if nothing comes."""
 
-    def __init__(self) -> None:
-        self.total: float | None = None
-        self._bar: Progress | None = None
+    total: float | None = None
+    _said = False
 
     def update(self, n: int, /) -> None:
         """Another ``n`` bytes have arrived."""
-        if self._bar is None:
-            self._bar = _bar()
-            self._bar.start()
-            self._bar.add_task("downloading", total=self.total)
-            if not messages.is_terminal:
-                messages.print(f"downloading {(self.total or 0.0) / 1e6:.1f} MB")
-        self._bar.advance(TaskID(0), n)
+        if not self._said:
+            messages.print(f"downloading {(self.total or 0.0) / 1e6:.1f} MB")
+        self._said = True
 
     def reset(self) -> None:
-        """Start again from zero."""
-        if self._bar is not None:
-            self._bar.reset(TaskID(0))
+        """Nothing starts again."""
 
     def close(self) -> None:
-        """The file is there, or the mirror gave up; the next file starts a new bar."""
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
+        """The file is there, or the mirror gave up."""
+        self._said = False
 
 
 def row_line(row: Values, steps: int) -> str:

@@ -6,9 +6,7 @@ The page is one HTML file that asks the network for nothing and needs no script.
 import base64
 import io
 import json
-import shlex
 from pathlib import Path, PurePath
-from typing import Any
 
 import matplotlib as mpl
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, UndefinedError
@@ -27,14 +25,14 @@ from pacdp.store.files import keep_beside, replacing, written
 RUNS = ("chain", "private", "compression")
 RESULTS = ("pacdp-result/1", "pacdp-private-result/1")
 _MOST_ROWS = 50
-_ENTRIES = {"dirty": "uncommitted changes", "argv": "command"}
-_FILTERS = {
-    "bound": bound, "vacuous": vacuous, "probability": probability, "label": label, "headline": headline,
-    "records": records, "up": up, "down": down, "up_digits": up_digits, "down_digits": down_digits,
-    "cost_name": reading.cost_name, "cost_names": reading.cost_names, "nats": reading.nats,
-    "paid_for": reading.paid_for, "confidence": confidence,
+_SHOWN = (
+    bound, vacuous, probability, label, headline, records, up, down, up_digits, down_digits, confidence,
+    reading.cost_name, reading.cost_names, reading.nats, reading.paid_for,
+)  # fmt: skip
+_FILTERS: Values = {one.__name__: one for one in _SHOWN} | {
     "measured": lambda value: "–" if value is None else f"{value:.4f}",
-}  # fmt: skip
+    "json": lambda values: json.dumps(values, indent=2, ensure_ascii=False),
+}
 """Numbers as every surface shows them, none of which looks better than it is."""
 
 
@@ -117,10 +115,7 @@ def context(path: Path) -> Values:
     named = PurePath(str(subject.get("checkpoint") or subject.get("predictions") or "")).name
     secret = kind == "private" or config.get("reproducible") is False  # finished or not
     about = {name: report[name] for name in ("prior", "rows", "choices") if report.get(name)}
-    made = (
-        ("the run", provenance),
-        ("the certificates", (report.get("provenance") or {}) | subject | about),
-    )
+    certified = (report.get("provenance") or {}) | subject | about
     return {
         "units": UNITS, "folder": str(path),
         "title": str(config.get("title") or "Certificates" + f" of {named}" * bool(named)),
@@ -128,22 +123,10 @@ def context(path: Path) -> Values:
         "found": Reading(report) if report else None,
         "warning": PRIVATE if secret else details.get("private") or result.get("private"),
         "figure": _png(rows, report, result), "count": len(rows), "rows": run.thinned(rows, _MOST_ROWS),
-        "provenance": [{"of": whose, "entries": made_by(one)} for whose, one in made if one],
-        "configuration": json.dumps(config, indent=2, ensure_ascii=False),
+        "provenance": {
+            "What made the run": provenance, "What made the certificates": certified, "Configuration": config
+        },
     }  # fmt: skip
-
-
-def made_by(made: Values) -> list[tuple[str, str]]:
-    """What a provenance.json says, by name."""
-    return [(_ENTRIES.get(name, str(name)), _text(value)) for name, value in made.items()]
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, list):
-        return shlex.join(map(str, value))
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {_text(one)}" for name, one in value.items())
-    return {"True": "yes", "False": "no", "None": "unknown"}.get(str(value), str(value))
 
 
 def _png(rows: list[Values], report: Values, result: Values) -> str:

@@ -54,7 +54,7 @@ class Control:
             )
         settings: Values = {"target": self.target, "failure_prob": self.failure_prob}
         records = {_ARGUMENTS.get(name, name): column for name, column in columns.items()}
-        match sorted(records):
+        match sorted(_ARGUMENTS.get(name, name) for name in columns):
             case ["confidence", "losses"]:
                 control = bounds.control_selective_risk
                 settings |= {"thresholds": self.thresholds, "starts": self.starts}

@@ -18,12 +18,12 @@ class Data:
 
     def __call__(self) -> None:
         """Load the data sets and print what they are."""
-        from pacdp.cli.console import DownloadBar
+        from pacdp.cli.console import Downloads
         from pacdp.data import NAMES, load
 
         found: list[Values] = []
         for name in self.names or NAMES:
-            both = load(name, root=self.root, progressbar=DownloadBar())
+            both = load(name, root=self.root, progressbar=Downloads())
             for role, data in zip(("train", "test"), both, strict=True):
                 shape = "x".join(map(str, data.inputs.shape[1:]))
                 found.append({"name": name, "role": role, "n": data.n, "shape": shape, "classes": data.classes,

@@ -74,12 +74,12 @@ class _Carried:
 
     def carried(self, config: Any, out: Path, **more: Any) -> Values:
         """Carry out one run and show how it goes."""
-        from pacdp.cli.console import DownloadBar, showing
+        from pacdp.cli.console import Downloads, showing
         from pacdp.cli.kinds import carried_out
 
         with showing(config.title) as report:
             return carried_out(
-                config, out, self.how(report=report, progressbar=DownloadBar(), **more)
+                config, out, self.how(report=report, progressbar=Downloads(), **more)
             )
 
     def how(self, **more: Any) -> Training:
@@ -105,7 +105,7 @@ class Train(_Carried):
         """Train the recipe's run, or as many of them as there are chains."""
         from pacdp.cli.chains import chain_folder, train_chains
         from pacdp.cli.config import Run
-        from pacdp.cli.console import DownloadBar, diagnosed, private
+        from pacdp.cli.console import Downloads, diagnosed, private
 
         ledger = self._counted_in(config, out)
         if self.chains == 1 and self.workers.here:
@@ -115,7 +115,7 @@ class Train(_Carried):
                 usage(
                     "--limit goes with --chains: one run is stopped by Ctrl-C, and goes on with --resume"
                 )
-            how = self.how(ledger=ledger, progressbar=DownloadBar(), **more)
+            how = self.how(ledger=ledger, progressbar=Downloads(), **more)
             result = train_chains(config, out, how, self.chains, self.workers)
             out = chain_folder(out, 0)
             if result["diagnosis"] and not self.json:

@@ -9,7 +9,6 @@ import numpy as np
 from pacdp.cli.predicting.tables import Table
 from pacdp.cli.terminal import refusing
 from pacdp.predictions.certify import examples
-from pacdp.predictions.columns import Coded
 from pacdp.predictions.examples import MODEL, Examples
 
 
@@ -21,29 +20,31 @@ def examples_of(path: Path, table: Table, classes: Sequence[str] = ()) -> Exampl
     """
     rows = _rows_by_model(path, table)
     first = next(iter(rows.values()))
-    own = {name: _part(column, first) for name, column in table.named.items()}
-    label, predicted, soft = own.get("label"), table.named.get("prediction"), table.soft
+    own = {name: column[first] for name, column in (table.named | table.numbers).items()}
     known: Sequence[str | int] | None = list(classes) or None
-    if known and label is not None and label.kind == "whole numbers":  # of the labels' type
-        if all(one.lstrip("-").isdigit() for one in classes):
+    if "label" in own and own["label"].dtype.kind in "iu":  # of the labels' type
+        if known and all(one.lstrip("-").isdigit() for one in classes):
             known = [int(one) for one in classes]
-    weight, losses = table.numbers.get("weight"), {**table.numbers}
-    losses.pop("weight", None)
+    predicted, soft = table.named.get("prediction"), table.soft
+    losses = {name: one for name, one in table.numbers.items() if name != "weight"}
     with refusing(f"{path} cannot be certified", ValueError):
         found = examples(
-            label,
-            predicted and {model: _part(predicted, of) for model, of in rows.items()},
+            own.get("label"),
+            None if predicted is None else {model: predicted[of] for model, of in rows.items()},
             None if soft is None else {model: soft[of] for model, of in rows.items()},
-            losses={
-                model: {name: one[of] for name, one in losses.items()} for model, of in rows.items()
-            }
-            if losses
-            else None,
+            losses=(
+                losses
+                and {
+                    model: {name: one[of] for name, one in losses.items()}
+                    for model, of in rows.items()
+                }
+            )
+            or None,
             classes=known,
             groups=own.get("group"),
             people=own.get("person"),
             ids=own.get("id"),
-            weights=None if weight is None else weight[first],
+            weights=own.get("weight"),
         )
     remarks = (*table.remarks, *found.remarks)
     return replace(found, record=table.record, range_by=table.range_by, remarks=remarks)
@@ -55,17 +56,16 @@ def _rows_by_model(path: Path, table: Table) -> dict[str, np.ndarray]:
     Raises:
         ValueError: as far as the columns tell, it is not.
     """
-    model, names = table.named.get("model"), table.named.get("id")
-    if model is None:
+    columns = table.named | table.numbers
+    if "model" not in columns:
         return {MODEL: np.arange(table.rows)}
-    appearing = np.unique(model.codes, return_index=True)[1].argsort()
-    rows = {str(model.names[code]): np.flatnonzero(model.codes == code) for code in appearing}
+    names = columns["model"].astype(str)
+    rows = {str(one): np.flatnonzero(names == one) for one in dict.fromkeys(names.tolist())}
     if len(rows) == 1:
         return {one if one.strip() else MODEL: own for one, own in rows.items()}
-    if names is not None:
-        rows = {one: own[names.codes[own].argsort(kind="stable")] for one, own in rows.items()}
+    if "id" in columns:
+        rows = {one: own[columns["id"][own].argsort(kind="stable")] for one, own in rows.items()}
     first, reference = next(iter(rows.items()))
-    columns = {name: column.codes for name, column in table.named.items()} | table.numbers
     for one, own in rows.items():
         if len(own) != len(reference):
             raise ValueError(
@@ -81,9 +81,3 @@ def _rows_by_model(path: Path, table: Table) -> dict[str, np.ndarray]:
                     "examples that all of them answered"
                 )
     return rows
-
-
-def _part(column: Coded, rows: np.ndarray) -> Coded:
-    """Some rows of a column, with the names that are left."""
-    kept, codes = np.unique(column.codes[rows], return_inverse=True)
-    return Coded(tuple(column.names[code] for code in kept), codes.ravel().astype(np.int64))

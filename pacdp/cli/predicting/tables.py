@@ -18,7 +18,7 @@ import polars as pl
 from pacdp.cli.terminal import word
 from pacdp.data.arrays import read_npz
 from pacdp.data.unpacking import require_room
-from pacdp.predictions.columns import LEFT_OUT, Coded, coded
+from pacdp.predictions.columns import LEFT_OUT, coded
 
 NAMED = ("label", "prediction", "group", "person", "model", "id")
 """Columns of names; each at most once."""
@@ -52,7 +52,7 @@ class Table:
     """
 
     rows: int
-    named: dict[str, Coded]
+    named: dict[str, np.ndarray]
     numbers: dict[str, np.ndarray]
     soft: np.ndarray | None = None
     remarks: tuple[str, ...] = ()
@@ -113,7 +113,7 @@ def read_columns(path: Path, known: Sequence[str]) -> dict[str, np.ndarray]:
     for name in names:
         if name == "group":
             group = coded(f"group of {path}", _names(path, frame[name]))
-            found[name] = np.array([str(one) for one in group.names])[group.codes]
+            found[name] = np.array([*map(str, group.names)])[group.codes]
             continue
         found[name] = column = _numbers(path, frame[name])
         if most := _WHOLES.get(name):
@@ -259,33 +259,24 @@ def _sorted(path: Path, names: list[str]) -> tuple[list[str], list[str], list[st
     return named, numbers, soft
 
 
-def _names(path: Path, column: pl.Series) -> Coded:
-    """A column of names: whole numbers where all are written as such, else texts; a gap is the empty text."""
-    if column.dtype.is_float():
-        column = column.fill_nan(None)
-    if column.null_count():
-        column = column.cast(pl.String).fill_null("")
-    if column.dtype == pl.String and column.str.contains(_WHOLE).all():
-        column = column.cast(pl.Int64)
-    decimals = column.dtype.is_float()
-    if column.dtype == pl.String and column.name in ("label", "prediction"):
-        # texts of numbers, one of them with a decimal point; codes such as 00 or 1e2 have none
-        numbers = column.cast(pl.Float64, strict=False).is_finite().fill_null(value=False)
-        decimals = column.str.contains(".", literal=True).any() and numbers.all()
-    if decimals:
-        written = column.cast(pl.String)
-        row = int(written.str.contains(".", literal=True).arg_max() or 0)
-        raise ValueError(
-            f"{path} must have whole numbers or text in column {column.name!r}, got {written[row]} in row {row}: "
-            "nothing is truncated here; write class numbers without a decimal point"
-        )
-    if column.dtype.is_integer():
-        column = column.cast(pl.Int64)
-    elif column.dtype != pl.Boolean:
+def _names(path: Path, column: pl.Series) -> np.ndarray:
+    """A column of names: whole numbers where all are written as such, else texts or what the file has."""
+    kind = column.dtype
+    if not (kind.is_numeric() or kind == pl.Boolean):
         column = column.cast(pl.String)
-    names = column.unique().sort()
-    codes = column.rank("dense").cast(pl.Int64).to_numpy() - 1
-    return Coded(tuple(names.to_list()), np.ascontiguousarray(codes))
+        if not column.null_count() and column.str.contains(_WHOLE).all():
+            column = column.cast(pl.Int64)
+        elif column.name in ("label", "prediction"):
+            # texts of numbers, one of them with a decimal point; codes such as 00 or 1e2 have none
+            numbers = column.cast(pl.Float64, strict=False).is_finite().fill_null(value=False)
+            decimals = column.str.contains(".", literal=True)
+            if decimals.any() and numbers.all():
+                row = int(decimals.arg_max() or 0)
+                raise ValueError(
+                    f"{path} must have whole numbers or text in column {column.name!r}, got {column[row]} in row "
+                    f"{row}: nothing is truncated here; write class numbers without a decimal point"
+                )
+    return column.to_numpy()
 
 
 def _numbers(path: Path, column: pl.Series) -> np.ndarray:
