@@ -31,6 +31,7 @@ class Compression:
     """One compression: everything that determines its numbers."""
 
     KIND: ClassVar[str] = "compression"
+    promising: ClassVar[bool] = False
     problem: Problem = Problem()
     """Data and labels; its network and loss are the learner's."""
     learner: Chained | Adam | KernelRidge

@@ -1,9 +1,7 @@
 """`pacdp certify` for weights that pacdp did not train: the user's own network and data, by `module:callable`."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from torch import nn
 
@@ -21,7 +19,7 @@ from pacdp.certify.foreign import file_hash, law_of, load_into, read_weights
 from pacdp.cli.commands.certify import Foreign
 from pacdp.cli.compressing import finished
 from pacdp.cli.folder import reported
-from pacdp.cli.foreign_inputs import called, examples_of, indices_in, loss_of, rows_in
+from pacdp.cli.foreign_inputs import called, examples_of, loss_of, seen
 from pacdp.cli.runtime import Certifying, Runtime
 from pacdp.cli.serial import Values
 
@@ -38,7 +36,7 @@ def certify_foreign(path: Path, given: Foreign, runtime: Runtime, how: Certifyin
             "weights that pacdp did not train need --model and --data: the network, and the examples that the bound "
             "rests on; --prior adds weights near these that did not see the examples"
         )
-    source = _source(given)
+    source = None if given.seen is None else seen(given.seen)
     if given.surrogate is not None and (given.prior or given.test or how.tried != 1):
         raise ValueError(
             "--surrogate goes without --prior, --test and --tried: its folder says what is known"
@@ -69,8 +67,7 @@ def certify_foreign(path: Path, given: Foreign, runtime: Runtime, how: Certifyin
     else:
         if source is None:
             raise ValueError(
-                "say where the prior came from: --prior-data or --prior-rows give the examples that it saw, "
-                "--prior-indices lists them, --prior-is-data-free says that it saw none"
+                "say what the prior saw: --seen names its examples, their hashes or their indices, or nothing"
             )
         examples, fresh = examples_of(given.data, "data"), test and examples_of(test, "test")
         prior_std = how.std if given.prior_std is None else given.prior_std
@@ -98,25 +95,10 @@ def _beside(
         )
     if source is not None and (isinstance(source, DataFree) or source.rows is None):
         raise ValueError(
-            "give the rows that --model saw by --prior-data or --prior-rows with --surrogate, or none"
+            "give the rows that --model saw by --seen with --surrogate, or leave it out"
         )
     _, other = finished(folder, Runtime())
     network = load_into(module, read_weights(path), source=str(path))
     return other.certify_other(
         network, examples.inputs, seen=source and source.rows, failure_prob=failure_prob
     )
-
-
-def _source(given: Foreign) -> DataFree | HeldOut | None:
-    """What the prior saw, or the network where there is none."""
-    made: dict[str, Callable[[Any], DataFree | HeldOut]] = {
-        "prior_data": lambda name: HeldOut(rows=examples_of(name, "prior-data").rows),
-        "prior_rows": lambda file: HeldOut(rows=rows_in(file)),
-        "prior_indices": lambda file: HeldOut(indices=indices_in(file)),
-        "prior_is_data_free": lambda _: DataFree(),
-    }
-    used = [name for name in made if getattr(given, name) not in (None, False)]
-    if len(used) > 1:
-        flags = " and ".join(f"--{name.replace('_', '-')}" for name in used)
-        raise ValueError(f"{flags} all say what the prior saw: give one of them")
-    return made[used[0]](getattr(given, used[0])) if used else None

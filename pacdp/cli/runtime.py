@@ -120,14 +120,14 @@ class Training(Runtime):
     """How runs are trained: on what, from where they stand in their folders, and who counts and hears of it."""
 
     resume: bool = False
-    """Go on with the run that a folder holds, where its last checkpoint stands."""
+    """Go on with the run that --out holds, where its last checkpoint stands."""
     force: bool = False
-    """Overwrite what a folder holds, as soon as the new run can start."""
+    """Overwrite the run in --out, as soon as the new one can start."""
     ledger: Path | None = None
-    """The folder of the data set's ledger, where the steps of a run that promises privacy are counted before their
-    noise is drawn; without one, nothing is."""
-    report: Report = silent
-    progressbar: Any = False
+    """The privacy ledger that counts the steps of a run that promises privacy, before their noise is drawn; by default
+    the folder ledger beside --out. Data sets that share rows share a ledger."""
+    report: tyro.conf.Suppress[Report] = silent
+    progressbar: tyro.conf.Suppress[Any] = False
     """Whether a download is shown, should the data need one, or what shows it (:class:`pacdp.data.Progress`)."""
 
     @classmethod
