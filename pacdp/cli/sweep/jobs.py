@@ -52,8 +52,15 @@ def single(compute: Callable[[Any, Training, Path], Values]) -> Kind:
 
 def _each(
     configs: Sequence[Any], outs: Sequence[Path], how: Training, *, carry_out: Callable[..., Any]
-) -> list[Any]:
-    return [carry_out(config, out, how) for config, out in zip(configs, outs, strict=True)]
+) -> list[Exception | None]:
+    found: list[Exception | None] = []
+    for config, out in zip(configs, outs, strict=True):
+        try:
+            carry_out(config, out, how)
+            found.append(None)
+        except (ValueError, RuntimeError, OSError) as error:
+            found.append(error)
+    return found
 
 
 def _one(config: Any, out: Path, how: Training, *, compute: Callable[..., Values]) -> None:
