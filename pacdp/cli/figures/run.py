@@ -51,7 +51,9 @@ def draw(
         panels.append((draw_reliability, curve))
     if not panels:
         return None
-    drawn, grid = figure(len(panels), 1, width=7.0, height=4.2)
+    # room for a label of three lines beside every bar
+    height = max(4.2, 1.4 + 0.45 * len(report.get("certificates", ())))
+    drawn, grid = figure(len(panels), 1, width=7.0, height=height)
     for (axes,), (panel, values) in zip(grid, panels, strict=True):
         panel(axes, values)
     return drawn
@@ -118,10 +120,6 @@ def draw_certificates(axes: Axes, report: Mapping[str, Any]) -> None:
         xlabel=f"{', '.join(kinds) or 'risk'} (bar: certificate, tick: test error){starred * assumed}",
         title=f"certificates, each failing with\nprobability at most {report['failure_prob']:g} by itself",
     )
-    drawn = axes.get_figure(root=True)
-    assert drawn is not None
-    lines = sum(one.count("\n") + 1 for one in labels)
-    drawn.set_figheight(drawn.get_figheight() + max(0.0, 0.17 * lines - 2.8))
 
 
 def draw_reliability(axes: Axes, curve: Mapping[str, Any]) -> None:
