@@ -65,7 +65,6 @@ REFUSED = (
     ("ledger limit @/new --epsilon nan" + LIMIT, "epsilon"),
     ("audit sgld-digits2", "promises nothing"),
     ("compress kernel-digits --out @/compressed", "finished run"),
-    ("compress adam-digits --out @/new --start-size 437", "start_size and start_steps go together"),
 )
 
 

@@ -19,6 +19,7 @@ BY_TYRO = [
     (("train", "sgd-digits2", "--epochs", "abc"), ("--epochs: could not convert string to float: 'abc'",)),
     (("train", "sgd-digits2", "--scale", "huge"), ("invalid choice 'huge' for argument '--scale'",)),
     (("train", "sgd-digits2", "--workers", "0"), ("expected workers >= 1 and retries >= 0, got 0 and 2",)),
+    (("compress", "adam-digits", "--start-size", "437"), ("start_size and start_steps go together",)),
     ((*BOUND, "--n", "10.5"), ("--n", "['10.5']")),
     (("privacy", "--steps", "1"), ("Missing from pacdp privacy", "--adjacency", "--delta FLOAT")),
 ]
