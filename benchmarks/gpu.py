@@ -209,7 +209,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     said = "every part on the CPU, at a size that shows it works"
     parser.add_argument("--dry-run", action="store_true", help=said)
-    there = torch.cuda.is_available() and not parser.parse_args().dry_run
+    dry = parser.parse_args().dry_run
+    there = torch.cuda.is_available() and not dry
     Runtime(device="cuda" if there else "cpu").apply()  # 23 bits, as the command has them
     if there:
         found: dict[str, Any] = {"command": COMMAND}

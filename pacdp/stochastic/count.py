@@ -24,7 +24,9 @@ from pacdp.trials import MOST, pool, require_own_losses
 
 Progress = Callable[[int, int], None]
 """Told how many examples this process has passed, and how many it will."""
-_ON_A_CPU, _ON_A_GPU = 64, 1000
+_ON_A_CPU, _OF_LARGE_INPUTS, _ON_A_GPU = 256, 64, 1000
+_LARGE = 4096
+"""Numbers of an input above which fewer examples are passed at a time, for the sake of memory."""
 _TRIED = (64, 250, 1000, 4000)
 """Batch sizes, of which the quickest is taken on a GPU."""
 _UNREAD = 32
@@ -61,8 +63,9 @@ def mean_risks(
         inputs: [n, ...].
         losses: maps of outputs and labels to values in the interval that each declares.
         passes: see :func:`pacdp.stochastic.passes_for`.
-        batch_size: examples at a time, which changes numbers by rounding alone. By default 64 on a CPU; on a GPU what a
-            trial finds quickest, or 1,000 where several ranks need the same.
+        batch_size: examples at a time, which changes numbers by rounding alone. By default 256 on a CPU, or 64
+            of more than 4,096 numbers each; on a GPU what a trial finds quickest, or 1,000 where several ranks need
+            the same.
         people: whose each example is; the mean is then over people of the means of their own losses. Given the data,
             an example of person p enters with weight 1/(people · passes · size of p), and 1/(largest weight) is the
             number of terms ("Averages of independent draws" in docs/guarantees.md).
@@ -72,9 +75,10 @@ def mean_risks(
             interval or dependent on the rest of a batch, or what :func:`pacdp.stochastic.fresh_pass` refuses.
     """
     n = len(inputs)
-    _require_countable(n, labels, losses, passes, _ON_A_CPU if batch_size is None else batch_size)
+    _require_countable(n, labels, losses, passes, 1 if batch_size is None else batch_size)
     device = torch.device(device)
-    probe = inputs[: max(MOST, batch_size or _usual(device))].to(device)
+    usual = _usual(inputs, device)
+    probe = inputs[: max(MOST, batch_size or usual)].to(device)
     way = fresh_pass(module, posterior, probe)
     outputs = way.outputs(pool(probe[:_ROWS], size=_ROWS), seed=_SEED, number=0)
     for loss in losses:
@@ -82,7 +86,7 @@ def mean_risks(
     rank, world = _ranks()
     if batch_size is None:
         tried = world == 1 and device.type != "cpu"
-        batch_size = _quickest(way, inputs, device) if tried else _usual(device)
+        batch_size = _quickest(way, inputs, device) if tried else usual
         if batch_size > len(probe):
             fresh_pass(module, posterior, inputs[:batch_size].to(device))
     weights, whole, known = _weights(people, n)
@@ -118,8 +122,10 @@ def mean_risks(
     )
 
 
-def _usual(device: torch.device) -> int:
-    return _ON_A_CPU if device.type == "cpu" else _ON_A_GPU
+def _usual(inputs: Tensor, device: torch.device) -> int:
+    if device.type != "cpu":
+        return _ON_A_GPU
+    return _OF_LARGE_INPUTS if inputs[0].numel() > _LARGE else _ON_A_CPU
 
 
 def _quickest(way: FreshPass, inputs: Tensor, device: torch.device) -> int:
