@@ -1,6 +1,4 @@
 """What the papers add to the command `pacdp`: two commands, and the folders of studies' results."""
 
-from experiments.commands import Experiment, Results
-
-COMMANDS = {"experiment": Experiment, "results": Results}
+COMMANDS = {"experiment": "experiments.commands:Experiment", "results": "experiments.commands:Results"}
 FOLDERS = "experiments.folders"

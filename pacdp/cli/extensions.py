@@ -16,7 +16,7 @@ from typing import Any
 def extension() -> Any:
     """The module in the checkout that this package lies in, if ``import experiments`` finds the folder in it, or None.
 
-    Its ``COMMANDS`` are classes by the words that call them.
+    Its ``COMMANDS`` say where classes stand, by the words that call them.
     """
     own = Path(__file__).parents[2] / "experiments"
     spec = importlib.util.find_spec("experiments")

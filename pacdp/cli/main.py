@@ -1,9 +1,10 @@
 """The command `pacdp`: finds the command that its first word names, runs it, turns errors into one sentence.
 
-The modules of the commands import what they need when they are called, since torch takes seconds to import: help and
-the questions to `bounds` alone do without. Command lines are read, and refused, by tyro.
+A command's module is imported when the command is called, and imports what it needs when it runs, since torch takes
+seconds to import: help and the questions to `bounds` alone do without. Command lines are read, and refused, by tyro.
 """
 
+import importlib
 import os
 import sys
 from importlib.metadata import version
@@ -11,40 +12,31 @@ from typing import Any
 
 import tyro
 
-from pacdp.cli.commands.audit import Audit
-from pacdp.cli.commands.bounds import Bound, Privacy
-from pacdp.cli.commands.certify import Certify
-from pacdp.cli.commands.control import Control, Watch
-from pacdp.cli.commands.data import Data
-from pacdp.cli.commands.demo import Demo
-from pacdp.cli.commands.export import Export
-from pacdp.cli.commands.ledger import Ledger
-from pacdp.cli.commands.pages import Plot, Report
-from pacdp.cli.commands.predictions import CertifyPredictions
-from pacdp.cli.commands.train import Compress, Train
-from pacdp.cli.commands.verify import Verify
 from pacdp.cli.extensions import extension
 from pacdp.cli.parsing import nearest
 from pacdp.cli.terminal import messages, output, table, usage
 
-COMMANDS: dict[str, Any] = {
-    "demo": Demo,
-    "train": Train,
-    "compress": Compress,
-    "ledger": Ledger,
-    "certify": Certify,
-    "export": Export,
-    "verify": Verify,
-    "audit": Audit,
-    "bound": Bound,
-    "control": Control,
-    "monitor": Watch,
-    "privacy": Privacy,
-    "plot": Plot,
-    "report": Report,
-    "data": Data,
+PREDICTIONS = "pacdp.cli.commands.predictions:CertifyPredictions"
+"""What `certify --predictions` calls, which starts without torch."""
+COMMANDS: dict[str, str] = {
+    "demo": "pacdp.cli.commands.demo:Demo",
+    "train": "pacdp.cli.commands.train:Train",
+    "compress": "pacdp.cli.commands.train:Compress",
+    "ledger": "pacdp.cli.commands.ledger:Ledger",
+    "certify": "pacdp.cli.commands.certify:Certify",
+    "export": "pacdp.cli.commands.export:Export",
+    "verify": "pacdp.cli.commands.verify:Verify",
+    "audit": "pacdp.cli.commands.audit:Audit",
+    "bound": "pacdp.cli.commands.bounds:Bound",
+    "control": "pacdp.cli.commands.control:Control",
+    "monitor": "pacdp.cli.commands.control:Watch",
+    "privacy": "pacdp.cli.commands.bounds:Privacy",
+    "plot": "pacdp.cli.commands.pages:Plot",
+    "report": "pacdp.cli.commands.pages:Report",
+    "data": "pacdp.cli.commands.data:Data",
 } | (extension().COMMANDS if extension() else {})
-"""Every command by the word that calls it, in the order of the help; those of extensions come last."""
+"""Where every command's class stands, by the word that calls it, in the order of the help; those of extensions come
+last."""
 _ABOUT = "Risk certificates for trained networks, and what their training reveals."
 
 
@@ -69,6 +61,12 @@ def _sentence(error: Exception) -> str:
     return " ".join(str(error).split("\n")) or type(error).__name__
 
 
+def _loaded(where: str) -> Any:
+    """The class of a command."""
+    module, _, name = where.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
 def _run(words: list[str]) -> None:
     """Run the command that the words call."""
     name, *given = words or [""]
@@ -77,15 +75,16 @@ def _run(words: list[str]) -> None:
     if name == "--version":
         print(f"pacdp {version('pacdp')}")
     elif name in ("--help", "-h"):
-        lines = ((word, kind.__doc__.partition("\n")[0]) for word, kind in COMMANDS.items())
+        lines = ((word, _loaded(at).__doc__.partition("\n")[0]) for word, at in COMMANDS.items())
         output().print(table(_ABOUT, ("pacdp COMMAND --help", "what it does"), lines))
     elif name not in COMMANDS:
         asked = f"there is no command {name!r}: {nearest(name, COMMANDS)}"
         usage(asked if name else f"give a command: one of {', '.join(COMMANDS)}")
     else:
-        kind, prog = COMMANDS[name], f"pacdp {name}"
-        if kind is Certify and any(word.split("=")[0] == "--predictions" for word in given):
-            kind, prog = CertifyPredictions, f"{prog} --predictions"
+        where, prog = COMMANDS[name], f"pacdp {name}"
+        if name == "certify" and any(word.split("=")[0] == "--predictions" for word in given):
+            where, prog = PREDICTIONS, f"{prog} --predictions"
+        kind = _loaded(where)
         fields = getattr(kind, "FIELDS", False)
         how: dict[str, Any] = {"prog": prog, "config": (tyro.conf.FlagCreatePairsOff,)}
         made: Any = tyro.cli(kind, args=given, return_unknown_args=fields, **how)
