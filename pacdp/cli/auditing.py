@@ -14,7 +14,7 @@ from pacdp.cli.compressing import Compression
 from pacdp.cli.config import Run
 from pacdp.cli.folder import Folder
 from pacdp.cli.kinds import config_in, recipe_of
-from pacdp.cli.parsing import overridden
+from pacdp.cli.overrides import overridden
 from pacdp.cli.private.algorithms import Public, mechanism, network
 from pacdp.cli.private.config import PrivateConfig
 from pacdp.cli.runtime import Scale

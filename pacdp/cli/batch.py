@@ -188,9 +188,8 @@ class Batch:
                     raise
                 if runs[1:] or not promising:  # a private chain goes on: no record may end it
                     raise self._ended("the Gibbs classifier", error) from error
-        return [
-            self._row(run, *pair, own) for run, pair, own in zip(runs, risks, gibbs, strict=True)
-        ]
+        found = zip(runs, risks, gibbs, strict=True)
+        return [self._row(run, train, test, own) for run, (train, test), own in found]
 
     def _ended(self, what: str, error: Exception) -> Exception:
         """What ends a chain of which this is not finite; of several, whose it is shows when each goes on by itself."""

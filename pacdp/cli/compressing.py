@@ -204,7 +204,7 @@ def finished(
         data.inputs, data.labels, data.people, seed=config.seed, tolerance=config.tolerance
     )
     require_counted(config.learner, trace, records, folder.checkpoint)
-    how = config.judged(test, tried) | (
+    how: Values = config.judged(test, tried) | (
         {} if failure_prob is None else {"failure_prob": failure_prob}
     )
     start_rows = None if before is None else before.rows()

@@ -56,7 +56,7 @@ class _Carried:
         """The run's configuration and where it goes."""
         from pacdp.cli.chains import chain_folder
         from pacdp.cli.kinds import config_in, recipe_of, recipes
-        from pacdp.cli.parsing import overridden
+        from pacdp.cli.overrides import overridden
 
         compressed = isinstance(self, Compress)
         if self.recipe is not None:
