@@ -27,7 +27,8 @@ from pacdp.layers.random import forget_draws, generators
 from pacdp.losses import PerExampleLoss
 from pacdp.resume import RunState, found, load_run, require_place, save_run
 from pacdp.step import event as events
-from pacdp.step.clip import Clip, Weights
+from pacdp.step.clip import Weights
+from pacdp.step.ghost import GhostSums
 from pacdp.step.identity import contents
 from pacdp.step.mechanism import GradSampleMode, Mechanism
 from pacdp.step.noise import Randomness, SystemRandomness
@@ -381,11 +382,7 @@ def _summer(
         generator=generator,
     )
 
-    def ghost(network: Network, units: Units, clip: Clip) -> Summer:
-        from pacdp.opacus.ghost import GhostSums
-
-        return GhostSums(network.module, units, network.loss, clip, most=at_once(mechanism))
-
+    ghost = partial(GhostSums, most=at_once(mechanism))
     return summer_of(reference, ghost, mechanism, template)
 
 

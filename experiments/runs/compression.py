@@ -54,7 +54,7 @@ def _counted(config: Counted, runtime: Runtime, folder: Path) -> Row:
     rest = data.subset(parts["rest"]) if config.held_out else None
     tests = BoundSet.part(test)
     found = compress(made.learner, data.subset(parts["sample"]), test=rest, groups=made.groups, stop=made.stop,
-                     seed=seed, failure_prob=made.failure_prob, settings=made.judged(tests)["settings"],
+                     seed=seed, failure_prob=made.failure_prob, settings=made.settings(tests),
                      file=Folder(folder).checkpoint, every=runtime.checkpoint_seconds)  # fmt: skip
     errors = None if found.trace.best is None else error_count(found(tests.inputs), tests.labels)
     report = found.report.to_dict(provenance=provenance(device=runtime.device, seed=seed))

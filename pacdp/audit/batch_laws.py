@@ -5,13 +5,12 @@ independent Bernoulli(q).
 """
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 from jaxtyping import Bool
 from scipy import stats
 
-from pacdp.audit.p_values import Found, binomial, bonferroni, largest_of, least, sidak
+from pacdp.audit.p_values import Found, binomial, bonferroni, largest_of, least
 
 Batches = Bool[np.ndarray, "steps units"]
 _LAGS = 8
@@ -34,17 +33,15 @@ def empty_batches(x: Batches, q: float) -> Found:
 
 def pairs_of_units(x: Batches, q: float) -> Found:
     """Two units come together at rate q²."""
-    return _counts(_in_common(x.T), len(x), q * q, joint=bonferroni)
+    return _counts(_in_common(x.T), len(x), q * q)
 
 
-def _counts(
-    counts: np.ndarray, trials: int, q: float, *, joint: Callable[[float, int], float] = sidak
-) -> Found:
-    """Each count is Binomial(trials, q); ``joint`` gives the p-value of all from the smallest and their number."""
+def _counts(counts: np.ndarray, trials: int, q: float) -> Found:
+    """Each count is Binomial(trials, q)."""
     if not counts.size:
         return Found(1.0, "one unit only")
     seen = f"between {counts.min():.0f} and {counts.max():.0f} times, {q * trials:.2f} expected"
-    return Found(joint(float(binomial(counts, trials, q).min()), counts.size), seen)
+    return Found(bonferroni(float(binomial(counts, trials, q).min()), counts.size), seen)
 
 
 def sizes_of_batches(x: Batches, q: float) -> Found:

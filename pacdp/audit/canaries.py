@@ -36,13 +36,12 @@ from bounds import _check, clopper_pearson_lower, clopper_pearson_upper
 from bounds.accounting import Event, trade_off
 from pacdp.algorithms.algorithm import Algorithm
 from pacdp.audit.observed import Planned, Subject
-from pacdp.audit.recomputed import told_of
 from pacdp.audit.scores import AuditResult, audit_scores, contradicts
 from pacdp.loop import PrivateRun, train
 from pacdp.losses import PerExampleLoss
 from pacdp.step.accountant import epsilon
 from pacdp.step.clip import Weights
-from pacdp.step.event import ADJACENCY
+from pacdp.step.event import ADJACENCY, told_of
 from pacdp.step.mechanism import Mechanism
 from pacdp.step.noise import Randomness
 from pacdp.step.units import size, take

@@ -24,12 +24,13 @@ from pacdp.audit.mechanism import made_up
 from pacdp.audit.observed import Subject, flat, norm
 from pacdp.audit.one_run import of_batches, of_noise
 from pacdp.audit.other_runs import of_one_unit, with_hurtful
-from pacdp.audit.recomputed import Evidence, contributions, told_of
+from pacdp.audit.recomputed import Evidence, contributions
 from pacdp.chains import Keys, SecretKeys
 from pacdp.data import Dataset
 from pacdp.losses import Loss
 from pacdp.objective import Estimate, Objective
 from pacdp.step.clip import Clip
+from pacdp.step.event import told_of
 from pacdp.step.mechanism import Mechanism
 from pacdp.step.sums import Reference
 from pacdp.step.units import Network, Units

@@ -21,7 +21,6 @@ from pacdp.audit.checks import Check, MechanismAudit, certain
 from pacdp.audit.observed import Subject, observe
 from pacdp.audit.one_run import of_accountant, of_batches, of_choices, of_grid, of_noise
 from pacdp.audit.other_runs import of_few_units, of_noise_alone, of_resuming, of_sensitivity
-from pacdp.audit.processes import observe_together
 from pacdp.audit.recomputed import evidence_of
 from pacdp.audit.updates import of_weights
 from pacdp.step.gradients import PerExampleLoss
@@ -48,7 +47,6 @@ def audit_mechanism(
     steps: int | None = None,
     failure_prob: float = 0.01,
     canaries: int = 0,
-    processes: int = 1,
     generator: np.random.Generator | None = None,
 ) -> MechanismAudit:
     """Run the algorithm on ``dataset`` and put what it claims to the test.
@@ -67,23 +65,19 @@ def audit_mechanism(
         loss: per-record losses of (outputs, targets), shape (batch,).
         people: the person's number for each record, where people are the units.
         randomness: makes the source of randomness, once a run; the operating system's by default.
-        steps: of each run, by default as many as make some million released numbers, between 20 and 150, and 40 of
-            several processes.
+        steps: of each run, by default as many as make some million released numbers, between 20 and 150.
         failure_prob: probability that a mechanism that is what it says is refuted.
         canaries: of a run with so many units that the auditor knows how to find (:mod:`pacdp.audit.canaries`), which
             takes half of ``failure_prob``; 0 for none.
-        processes: several share one run, which is asked for noise, grid, batches and weights; being new, they
-            must be able to import the loss and ``randomness``.
         generator: decides where runs are killed, and which canaries are in the data.
 
     Raises:
         ValueError: what ``train`` refuses, or a number out of range.
     """
     _check.open_probability(failure_prob=failure_prob)
-    _check.count(processes=processes)
     if steps is None:
         dim = sum(p.numel() for p in module.parameters() if p.requires_grad)
-        steps = 40 if processes > 1 else max(20, min(150, _NUMBERS // dim))
+        steps = max(20, min(150, _NUMBERS // dim))
     if steps < 2:
         raise ValueError(f"steps must be at least 2, got {steps}")
     whole = Subject(
@@ -100,25 +94,20 @@ def audit_mechanism(
     subject = whole.first(units - 1)
 
     def checks() -> Iterator[Check]:
-        if processes > 1:
-            observed, same = observe_together(subject, randomness, processes)
-            yield same
-        else:
-            observed = observe(subject, randomness())
+        observed = observe(subject, randomness())
         evidence = evidence_of(observed)
         yield from of_noise(evidence, module)
         yield of_grid(observed)
         yield from of_batches(evidence)
         yield of_weights(observed)
-        if processes == 1:
-            yield from of_accountant(observed)
-            yield from of_choices(observed, evidence)
-            more = observe(whole.lasting(_ONE_MORE), randomness())
-            yield of_weights(more, name="weights: one unit more")
-            yield from of_few_units(subject, randomness())
-            yield from of_noise_alone(subject, randomness())
-            yield from of_sensitivity(subject)
-            yield from of_resuming(subject, randomness, generator)
+        yield from of_accountant(observed)
+        yield from of_choices(observed, evidence)
+        more = observe(whole.lasting(_ONE_MORE), randomness())
+        yield of_weights(more, name="weights: one unit more")
+        yield from of_few_units(subject, randomness())
+        yield from of_noise_alone(subject, randomness())
+        yield from of_sensitivity(subject)
+        yield from of_resuming(subject, randomness, generator)
         if canaries:
             yield of_canaries(subject.lasting(min(steps, _CANARY_STEPS)))
 
@@ -132,13 +121,7 @@ def audit_mechanism(
         claim = "no test of canaries is better than the accountant allows"
         return certain("canaries", claim, found.contradicted, seen, share=share)
 
-    threads = torch.get_num_threads()
-    if processes > 1:
-        torch.set_num_threads(1)  # as they have: rounding depends on where vectors are cut
-    try:
-        return MechanismAudit(checks=tuple(checks()), failure_prob=failure_prob)
-    finally:
-        torch.set_num_threads(threads)
+    return MechanismAudit(checks=tuple(checks()), failure_prob=failure_prob)
 
 
 def made_up(
@@ -146,14 +129,13 @@ def made_up(
 ) -> tuple[TensorDataset, Tensor | None]:
     """Records that are nobody's: inputs uniform on [0, 1], random labels, one to four records a person."""
     draw = torch.Generator().manual_seed(seed)
-    owners = None
-    count = units
+    owners = torch.arange(units)
     if people:
-        lengths = torch.randint(1, 5, (units,), generator=draw)
-        owners, count = torch.repeat_interleave(torch.arange(units), lengths), int(lengths.sum())
-        owners = owners[torch.randperm(count, generator=draw)]
-    inputs = torch.rand(count, *shape, generator=draw)
-    return TensorDataset(inputs, torch.randint(classes, (count,), generator=draw)), owners
+        owners = owners.repeat_interleave(torch.randint(1, 5, (units,), generator=draw))
+        owners = owners[torch.randperm(len(owners), generator=draw)]
+    inputs = torch.rand(len(owners), *shape, generator=draw)
+    labels = torch.randint(classes, (len(owners),), generator=draw)
+    return TensorDataset(inputs, labels), owners if people else None
 
 
 def units_for(sample_rate: float) -> int:

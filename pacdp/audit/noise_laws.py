@@ -11,7 +11,7 @@ direction at all.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,6 @@ from pacdp.audit.p_values import (
     least,
     normal,
     random_signs,
-    sidak,
 )
 
 Noise = Float[np.ndarray, "releases dim"]
@@ -44,7 +43,7 @@ def mean_of_coordinates(z: Noise) -> Found:
     """Every coordinate's mean is 0."""
     means = z.sum(0, dtype=np.float64) / math.sqrt(len(z))
     seen = f"largest mean {float(np.abs(means).max()):.2f} standard errors"
-    return Found(sidak(float(normal(means).min()), z.shape[1]), seen)
+    return Found(bonferroni(float(normal(means).min()), z.shape[1]), seen)
 
 
 def variance_of_coordinates(z: Noise) -> Found:
@@ -64,16 +63,11 @@ def variance_of_steps(z: Noise) -> Found:
     return variance_of_coordinates(z.T)
 
 
-def _variances(
-    squares: np.ndarray,
-    degrees: np.ndarray | int,
-    *,
-    joint: Callable[[float, int], float] = sidak,
-) -> Found:
-    """Sums of squares of so many N(0, 1); ``joint`` gives the p-value of all from the smallest and their number."""
+def _variances(squares: np.ndarray, degrees: np.ndarray | int) -> Found:
+    """Sums of squares of so many N(0, 1)."""
     ratios = squares / degrees
     seen = f"between {ratios.min():.3f} and {ratios.max():.3f} of what was told"
-    return Found(joint(float(chi_square(squares, degrees).min()), len(squares)), seen)
+    return Found(bonferroni(float(chi_square(squares, degrees).min()), len(squares)), seen)
 
 
 def normal_law(z: Noise) -> Found:
@@ -140,7 +134,7 @@ def covariance_in_directions(z: Noise, tensors: Sequence[slice]) -> Found:
         by_tensor.sum(1) / math.sqrt(dim),
         z @ np.linalg.qr(random)[0],
     ])  # fmt: skip
-    return _variances((sums**2).sum(0), len(z), joint=bonferroni)
+    return _variances((sums**2).sum(0), len(z))
 
 
 def covariance_in_all(z: Noise) -> Found:

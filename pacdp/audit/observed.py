@@ -14,7 +14,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils import parameters_to_vector
 from torch.utils.data import Dataset, TensorDataset
 
 from pacdp.algorithms.algorithm import Algorithm
@@ -25,7 +24,7 @@ from pacdp.step.mechanism import Mechanism
 from pacdp.step.noise import Randomness, SeededRandomness, SystemRandomness
 from pacdp.store.reservation import NoLedger, Reservation, Stretch
 
-_ALONE: dict[str, Any] = {"snapshots": 0, "pre_noise": 0.0}
+_ALONE = {"snapshots": 0, "pre_noise": 0.0}
 """What is left out of an algorithm that is watched."""
 
 
@@ -52,17 +51,13 @@ class Subject:
         """The same on the records of the first so many units alone."""
         kept = sorted(i for own in self.members[:units] for i in own)
         people = None if self.people is None else self.people[kept]
-        return replace(
-            self, dataset=TensorDataset(*(x[kept] for x in self.dataset.tensors)), people=people
-        )
+        return replace(self, dataset=TensorDataset(*self.dataset[kept]), people=people)
 
     def lasting(self, steps: int) -> "Subject":
         """The same for so many steps, without a budget, snapshots or noise before clipping."""
-        own = {one.name for one in fields(self.algorithm)}
-        changes = {name: value for name, value in _ALONE.items() if name in own}
-        return replace(self, algorithm=replace(self.algorithm, **changes)).with_mechanism(
-            steps=steps, budget=None
-        )
+        own = {one.name: _ALONE[one.name] for one in fields(self.algorithm) if one.name in _ALONE}
+        alone = replace(self, algorithm=replace(self.algorithm, **own))
+        return alone.with_mechanism(steps=steps, budget=None)
 
     def with_mechanism(self, **changes: Any) -> "Subject":
         """The same with other public numbers."""
@@ -102,7 +97,6 @@ class Observer(NoLedger):
 
     Args:
         discards: whether the batches that are drawn are thrown away, so that the noise alone is released.
-        processes: that share the run.
         stops: where sittings end: a step, and whether its first sum was released. They are taken away one by one.
     """
 
@@ -113,11 +107,10 @@ class Observer(NoLedger):
         subject: Subject,
         *,
         discards: bool = False,
-        processes: int = 1,
         stops: Iterable[tuple[int, bool]] = (),
     ) -> None:
         self.subject, self.discards = subject, discards
-        self.processes, self.stops = processes, set(stops)
+        self.stops = set(stops)
         self.algorithm: Algorithm = subject.algorithm
         self.mechanism, self.clip_norm = subject.mechanism, subject.mechanism.fixed_clip_norm
         self.steps, self.told = list[Seen](), list[Stretch]()
@@ -125,7 +118,7 @@ class Observer(NoLedger):
         """Of the random layers' generators, by name."""
         self.on_grid = False
         """Whether the source of noise promises the grid of docs/noise.md."""
-        self._now = Seen(number=1)
+        self.now = Seen(number=1)
 
     def run(self, source: Randomness, *, checkpoint: Path | None = None) -> None:
         """Train, or go on; what is seen is added to what was.
@@ -134,41 +127,33 @@ class Observer(NoLedger):
             Stop: ``stops`` said so; the step under way is kept too.
             ValueError: what ``train`` refuses.
         """
-        self._now, self.on_grid = Seen(number=1), isinstance(source, SystemRandomness)
+        self.now, self.on_grid = Seen(number=1), isinstance(source, SystemRandomness)
         try:
             self.ran = train(
                 self.algorithm, self.subject.module, _Read(self.subject.dataset, self),
                 mechanism=self.mechanism, loss=self.subject.loss, people=self.subject.people,
                 randomness=self._overheard(source), progress=self._progress, checkpoint=checkpoint,
-                checkpoint_every=1, ledger=self, distributed=self.processes > 1, keeps=lambda step: True,
+                checkpoint_every=1, ledger=self, keeps=lambda step: True,
                 watch=self._watch,
             )  # fmt: skip
         except Stop:
-            if self._now.released:
-                self.steps.append(self._now)
+            if self.now.released:
+                self.steps.append(self.now)
             raise
-        weights = [
-            parameters_to_vector(self.subject.module.parameters()).detach(),
-            *self.ran.snapshots,
-        ]
+        weights = [flat(self.subject.module.parameters()), *self.ran.snapshots]
         for seen in self.steps:
             t = seen.number - 1
             seen.before, seen.after = weights[t : t + 2]
-            seen.stds = [
-                noise * self.clip_norm for noise in self.algorithm.noises(t, self.mechanism)
-            ]
+            noises = self.algorithm.noises(t, self.mechanism)
+            seen.stds = [noise * self.clip_norm for noise in noises]
             seen.chosen = int(self.ran.chosen[t])
 
     def reserve(self, stretch: Stretch) -> Reservation:
         """Note what the ledger is told: with a checkpoint, of every step, when that of the step before is written."""
         self.told.append(stretch)
-        self._now.number = stretch.first
+        self.now.number = stretch.first
         self._may_stop()
         return super().reserve(stretch)
-
-    def read(self, index: int) -> None:
-        """A record is read."""
-        self._now.read[index] = None
 
     def _overheard(self, source: Randomness) -> Randomness:
         """``source`` itself, of its own kind and with its own numbers, which says what it draws."""
@@ -177,10 +162,10 @@ class Observer(NoLedger):
 
         def batch(n: int, sample_rate: float) -> Tensor:
             found = draw(n, sample_rate)
-            if self._now.released:  # a coin, of a choice
+            if self.now.released:  # a coin, of a choice
                 return found
-            self._now = Seen(
-                number=self._now.number, drawn=found.tolist()
+            self.now = Seen(
+                number=self.now.number, drawn=found.tolist()
             )  # what was read was set-up
             return found[:0] if self.discards else found
 
@@ -193,18 +178,18 @@ class Observer(NoLedger):
         return twin
 
     def _may_stop(self) -> None:
-        here = self._now.number, bool(self._now.released)
+        here = self.now.number, bool(self.now.released)
         if here in self.stops:
             self.stops.remove(here)
             raise Stop
 
     def _watch(self, released: Weights) -> None:
-        self._now.released.append(flat(released.values()))
+        self.now.released.append(flat(released.values()))
         self._may_stop()
 
     def _progress(self, progress: Progress) -> None:
-        self.steps.append(self._now)
-        self._now = Seen(number=progress.step + 1)
+        self.steps.append(self.now)
+        self.now = Seen(number=progress.step + 1)
 
 
 def observe(subject: Subject, source: Randomness, *, discards: bool = False) -> Observer:
@@ -242,7 +227,7 @@ class _Read(Dataset[Any]):
         return len(self._dataset)
 
     def __getitem__(self, index: int) -> Any:
-        self._observer.read(index)
+        self._observer.now.read[index] = None
         return self._dataset[index]
 
 

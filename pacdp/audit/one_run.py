@@ -12,10 +12,9 @@ from pacdp.audit import batch_laws, noise_laws
 from pacdp.audit.checks import Check, by_chance, cannot_be_checked, certain, none_of
 from pacdp.audit.observed import Observer, put
 from pacdp.audit.p_values import Found, bonferroni
-from pacdp.audit.recomputed import Evidence, reference_of, told_of
+from pacdp.audit.recomputed import Evidence, reference_of
 from pacdp.random.grid import GRID_LOG2
-from pacdp.step.event import combined
-from pacdp.step.noise import share
+from pacdp.step.event import combined, told_of
 from pacdp.step.units import trained
 
 
@@ -28,8 +27,7 @@ def tensors_of(module: nn.Module) -> list[slice]:
 def of_grid(observed: Observer) -> Check:
     """Noise of the system is added to sums on the grid of docs/noise.md, section 1; other is not.
 
-    Rounding to single precision leaves multiples of the grid what they are. Several processes' shares of noise lie on
-    the grid of a share.
+    Rounding to single precision leaves multiples of the grid what they are.
     """
     name, claim = "noise: grid", "all that is released lies on the noise's grid"
     if not observed.on_grid:
@@ -37,7 +35,7 @@ def of_grid(observed: Observer) -> Check:
     beside, count = 0, 0
     for seen in observed.steps:
         for released, std in zip(seen.released, seen.stds, strict=False):
-            _, exponent = math.frexp(share(std, observed.processes))
+            _, exponent = math.frexp(std)
             places = released.double() / math.ldexp(1.0, exponent - 1 - GRID_LOG2)
             beside, count = beside + int((places != places.round()).sum()), count + places.numel()
     return none_of(name, claim, beside, f"of {count} numbers lie beside it")
@@ -81,11 +79,10 @@ def of_batches(evidence: Evidence) -> Iterator[Check]:
     claim = "a person comes with all records or none"
     yield none_of("batches: whole units", claim, evidence.cut, "parts of a person")
     if evidence.undrawn is not None:
-        claim, said = (
-            "the units that are read were drawn",
-            f"of {len(evidence.batches)} steps read others",
+        said = f"of {len(evidence.batches)} steps read others"
+        yield none_of(
+            "batches: as drawn", "the units that are read were drawn", evidence.undrawn, said
         )
-        yield none_of("batches: as drawn", claim, evidence.undrawn, said)
 
 
 def of_accountant(observed: Observer) -> Iterator[Check]:

@@ -199,11 +199,12 @@ def with_hurtful(
     first = subject.members[:ordinary]
     kept, x, y = [i for own in first for i in own], inputs[first[0][:1]], targets[first[0][:1]]
     known = HURTFUL if subject.people is None else HURTFUL | OF_PEOPLE
+    whole = not inputs.is_floating_point()
     kinds = {
         name: factors
         for name, factors in known.items()
-        if (inputs.is_floating_point() or {*factors} <= {0.0, 1.0})
-        and (not finite or all(map(math.isfinite, factors)))
+        if not (whole and {*factors} - {0.0, 1.0})
+        and not (finite and not np.isfinite(factors).all())
     }
     owners = [unit for unit, own in enumerate([*first, *kinds.values()]) for _ in own]
     extra = [(factor * x).to(x) for factors in kinds.values() for factor in factors]

@@ -15,11 +15,6 @@ class Found(NamedTuple):
     seen: str
 
 
-def sidak(smallest: float, count: int) -> float:
-    """P-value of the smallest of ``count`` independent p-values."""
-    return 1.0 if smallest >= 1.0 else -math.expm1(count * math.log1p(-smallest))
-
-
 def bonferroni(smallest: float, count: int) -> float:
     """P-value of the smallest of ``count`` p-values, however they depend on each other."""
     return min(1.0, smallest * count)

@@ -8,45 +8,17 @@ fault in one of them shows.
 import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from bounds.accounting import Composed, Event, ExponentialMechanism, Gaussian, PoissonSampled
 from pacdp.audit.observed import Observer, flat, put
 from pacdp.layers.random import generators, random_state, rewind
 from pacdp.step.clip import STABILITY, Weights
-from pacdp.step.event import runs_of
+from pacdp.step.event import Told, told_of
 from pacdp.step.sums import Reference, parts
 from pacdp.step.units import Network, Units, each_unit, trained
-
-
-class Told(NamedTuple):
-    """What an accountant was told of one step."""
-
-    rate: float
-    """With what probability a unit takes part."""
-    noise: float
-    """The noise multiplier of all releases together; 0 for none."""
-    choice: float
-    """The epsilon of the choice among candidates; 0 where nothing is chosen."""
-
-
-def told_of(event: Event | None) -> list[Told]:
-    """What an accountant was told of each step, in their order."""
-    return [_told(step) for step, count in runs_of(event) for _ in range(count)]
-
-
-def _told(step: Event) -> Told:
-    rate, released = 1.0, step
-    if isinstance(step, PoissonSampled):
-        rate, released = step.sample_rate, step.event
-    made = released.events if isinstance(released, Composed) else (released,)
-    noise = [one.noise_multiplier for one in made if isinstance(one, Gaussian)]
-    choices = [one.epsilon for one in made if isinstance(one, ExponentialMechanism)]
-    return Told(rate, sum(noise, 0.0), sum(choices, 0.0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,11 +61,13 @@ def evidence_of(observed: Observer) -> Evidence:
         batches[row, chosen] = True
         cut += sum(not seen.read.keys() >= set(members[unit]) for unit in chosen)
         undrawn += set(seen.drawn or ()) != set(chosen)
-        total = contributions(reference, seen.before, chosen).sum(0)
-        for released, std in zip(seen.released, seen.stds, strict=False):
-            noise.append(((released.double().cpu() - total) / std).float().numpy())
-            sums.append(total.float().numpy())
-            rows.append(row)
+        total, made = contributions(reference, seen.before, chosen).sum(0), seen.released
+        noise += [
+            ((y.double().cpu() - total) / s).float().numpy()
+            for y, s in zip(made, seen.stds, strict=False)
+        ]
+        sums += [total.float().numpy()] * len(made)
+        rows += [row] * len(made)
     return Evidence(
         noise=np.stack(noise), sums=np.stack(sums), rows=rows, batches=batches, cut=cut,
         told=[told[seen.number - 1] for seen in steps],

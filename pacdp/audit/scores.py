@@ -18,7 +18,7 @@ The guesses need not be good: bad ones give low bounds, never wrong ones.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -61,7 +61,6 @@ class AuditResult:
     canaries: int
     attempts: tuple[Attempt, ...]
     """All that were made; ``failure_prob`` was divided among them."""
-    adjacency: Literal["add-remove"] = ADJACENCY
 
 
 def epsilon_p_value(
@@ -239,7 +238,7 @@ def contradicts(result: AuditResult, event: Event) -> bool:
     Formal guarantee: if the mechanism satisfies every (ε, δ) that ``event`` does, True comes with probability at most
     ``result.failure_prob``.
     """
-    profile = privacy_profile(event=event, adjacency=result.adjacency)
+    profile = privacy_profile(event=event, adjacency=ADJACENCY)
     shrinkage = np.exp(-profile.epsilons)
 
     def inverse(power: float) -> float:

@@ -82,6 +82,5 @@ def audit(config: PrivateConfig | Run, asked: Audit) -> MechanismAudit:
     return audit_mechanism(
         config.method, network(config, public, device="cpu"), data, mechanism=mechanism(config, public),
         loss=cross_entropies, people=people, steps=asked.steps or None, failure_prob=asked.failure_prob,
-        canaries=0 if asked.processes > 1 else asked.canaries, processes=asked.processes,
-        generator=np.random.default_rng(asked.seed),
+        canaries=asked.canaries, generator=np.random.default_rng(asked.seed),
     )  # fmt: skip

@@ -14,7 +14,7 @@ from pacdp.cli.folder import Folder, reported
 from pacdp.cli.runtime import Certifying, Runtime, Training
 from pacdp.cli.serial import Values, from_dict, later, record, to_dict
 from pacdp.compress import Adam, Chained, Groups, KernelRidge, Stop
-from pacdp.compress.certify import Compressed, known_of
+from pacdp.compress.certify import Ended
 from pacdp.compress.learner import State
 from pacdp.compress.run import Records, Round, Trace, require_counted
 from pacdp.data import Dataset, make_splits
@@ -102,16 +102,14 @@ class Compression:
         inputs, labels = torch.tensor(rows.inputs), torch.tensor(rows.labels)
         return learner.train(None, inputs, labels, round=1, seed=self.seed + 1), rows.rows()
 
-    def judged(self, test: BoundSet, tried: int = 1) -> Values:
-        """How the run ends and is certified; ``tried`` settings were tried on the sample."""
-        settings = Settings.tried(tried, "whoever wrote the recipe or gave its fields")
+    def settings(self, test: BoundSet, tried: int = 1) -> Settings:
+        """Who fixed them, and how many were tried on the sample."""
         if self.chosen_on_test:
             if tried != 1:
                 raise ValueError("--tried is of settings tried on the sample, and these were chosen on the test set: "
                                  "leave it out")  # fmt: skip
-            settings = Settings.chosen_on(test.rows, "rows of the test set")
-        own = ("stop", "expected", "failure_prob", "tolerance")
-        return {"settings": settings, **{name: getattr(self, name) for name in own}}
+            return Settings.chosen_on(test.rows, "rows of the test set")
+        return Settings.tried(tried, "whoever wrote the recipe or gave its fields")
 
 
 def run(config: Compression, out: Path, how: Training) -> Values:
@@ -155,9 +153,11 @@ def _found(config: Compression, how: Training, folder: Folder) -> Report:
         how.report(most - line.errors, most, row)
 
     return compress(
-        config.learner, data, test=test, groups=config.groups, seed=config.seed, start=start, start_rows=start_rows,
+        config.learner, data, test=test, groups=config.groups, stop=config.stop, expected=config.expected,
+        failure_prob=config.failure_prob, tolerance=config.tolerance, seed=config.seed, settings=config.settings(test),
+        start=start, start_rows=start_rows,
         file=folder.checkpoint, about={"kind": KIND, "run": own, "problem": own["problem"], "seed": config.seed},
-        every=how.checkpoint_seconds, progress=told, **config.judged(test),
+        every=how.checkpoint_seconds, progress=told,
     ).report  # fmt: skip
 
 
@@ -174,13 +174,8 @@ def _told(found: Report, out: Path, runtime: Runtime, config: Compression) -> Va
     )  # fmt: skip
 
 
-def finished(
-    path: Path, runtime: Runtime, *, failure_prob: float | None = None, tried: int = 1
-) -> tuple[Compression, Compressed]:
-    """The finished run of a folder, its errors counted again, and what it says of its network.
-
-    Args:
-        tried: how many settings were tried on the sample.
+def finished(path: Path, runtime: Runtime, *, tried: int = 1) -> tuple[Compression, Ended]:
+    """The finished run of a folder, of which ``tried`` settings were tried on the sample, its errors counted again.
 
     Raises:
         CheckpointError: the run is not finished, is on other data, or errs on other records than it says.
@@ -192,8 +187,9 @@ def finished(
             f"{folder.path} holds a compression that is not finished: go on with --resume"
         )
     checkpoint = load_checkpoint(folder.checkpoint)
-    config, header = folder.config_of(Compression), checkpoint.header
+    config = folder.config_of(Compression)
     data, test, before = config.parts(runtime)
+    header = checkpoint.header
     if from_dict(Compression, header["run"]) != config or header["rows"] != data.rows.digest:
         raise CheckpointError(
             f"{folder.checkpoint} is of another run or of other data than {folder.config} says, or an earlier version "
@@ -204,11 +200,11 @@ def finished(
         data.inputs, data.labels, data.people, seed=config.seed, tolerance=config.tolerance
     )
     require_counted(config.learner, trace, records, folder.checkpoint)
-    how: Values = config.judged(test, tried) | (
-        {} if failure_prob is None else {"failure_prob": failure_prob}
-    )
-    start_rows = None if before is None else before.rows()
-    return config, known_of(config.learner, trace, data, test, start_rows=start_rows, **how)
+    return config, Ended(
+        learner=config.learner, trace=trace, data=data, test=test, stop=config.stop, expected=config.expected,
+        tolerance=config.tolerance, settings=config.settings(test, tried),
+        start_rows=None if before is None else before.rows(),
+    )  # fmt: skip
 
 
 def certified(path: Path, runtime: Runtime, how: Certifying) -> Values:
@@ -217,5 +213,7 @@ def certified(path: Path, runtime: Runtime, how: Certifying) -> Values:
     Raises:
         CheckpointError: as :func:`finished`.
     """
-    config, found = finished(path, runtime, failure_prob=how.failure_prob, tried=how.tried)
-    return _told(found.report, path if path.is_dir() else path.parent, runtime, config)
+    folder = path if path.is_dir() else path.parent
+    config, run = finished(path, runtime, tried=how.tried)
+    found = run.report(config.failure_prob if how.failure_prob is None else how.failure_prob)
+    return _told(found, folder, runtime, config)

@@ -13,6 +13,7 @@ from pacdp.certify import (
     Prior,
     Report,
     Settings,
+    Surrogate,
     certify,
 )
 from pacdp.certify.foreign import file_hash, law_of, load_into, read_weights
@@ -98,7 +99,17 @@ def _beside(
             "give the rows that --model saw by --seen with --surrogate, or leave it out"
         )
     _, other = finished(folder, Runtime())
+    if other.trace.best is None:
+        raise ValueError(
+            f"the sample of {folder} ran out, so that nothing is certified: compress with smaller groups"
+        )
+    made = other.certificate(0.5 * failure_prob)
     network = load_into(module, read_weights(path), source=str(path))
-    return other.certify_other(
-        network, examples.inputs, seen=source and source.rows, failure_prob=failure_prob
+    own = Surrogate(network=other.network, certificate=made, saw=other.saw)
+    return certify(
+        network,
+        examples.inputs,
+        surrogate=own,
+        seen=source and source.rows,
+        failure_prob=failure_prob,
     )

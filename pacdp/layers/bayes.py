@@ -2,7 +2,7 @@
 
 w = mean + softplus(rho) ⊙ ε, one ε for the whole batch and pass. With g_i the gradient of example i's loss at w, that
 example's gradients are g_i for the mean and g_i ⊙ ε ⊙ sigmoid(rho) for rho (Blundell et al. 2015). The ε of a pass is
-kept until its backward pass, where ghost clipping needs it (:mod:`pacdp.opacus.ghost_norms`).
+kept until its backward pass, where ghost clipping needs it (:mod:`pacdp.step.ghost_norms`).
 """
 
 import math
@@ -14,7 +14,8 @@ from torch.nn import functional
 
 from pacdp.errors import require_positive
 
-Draw = tuple[Tensor, Tensor | None]
+Draw = tuple[Tensor | None, ...]
+"""The ε of weights and biases."""
 
 
 class BayesLinear(nn.Module):
@@ -26,17 +27,22 @@ class BayesLinear(nn.Module):
         generator: draws the weights, on the device of the layer: move the network there before.
     """
 
+    drawn: list[Draw]
+    """Draws of passes in training, until ghost clipping takes them."""
+
     def __init__(self, layer: nn.Linear, *, initial_std: float, generator: torch.Generator) -> None:
         super().__init__()
         _lay_out(self, layer, initial_std, generator)
 
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Outputs under freshly drawn weights."""
-        return functional.linear(inputs, *_drawn_weights(self))
+    def forward(self, inputs: Tensor, draw: Draw | None = None) -> Tensor:
+        """Outputs under freshly drawn weights, or under those of a draw."""
+        return functional.linear(inputs, *_weights(self, draw or _drawn(self)))
 
 
 class BayesConv2d(nn.Module):
     """The same for a two-dimensional convolution with numeric padding of zeros."""
+
+    drawn: list[Draw]
 
     def __init__(self, layer: nn.Conv2d, *, initial_std: float, generator: torch.Generator) -> None:
         super().__init__()
@@ -52,9 +58,10 @@ class BayesConv2d(nn.Module):
         self.kernel_size, self.groups = layer.kernel_size, layer.groups
         _lay_out(self, layer, initial_std, generator)
 
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Outputs under freshly drawn weights."""
-        return functional.conv2d(inputs, *_drawn_weights(self), groups=self.groups, **self.geometry)
+    def forward(self, inputs: Tensor, draw: Draw | None = None) -> Tensor:
+        """Outputs under freshly drawn weights, or under those of a draw."""
+        weights = _weights(self, draw or _drawn(self))
+        return functional.conv2d(inputs, *weights, groups=self.groups, **self.geometry)  # pyright: ignore
 
 
 BAYES_LAYERS = (BayesLinear, BayesConv2d)
@@ -107,16 +114,22 @@ def _lay_out(self: Any, layer: Any, initial_std: float, generator: torch.Generat
             )
 
 
-def _drawn_weights(layer: Any) -> Draw:
-    bias_mean: Tensor | None = layer.bias_mean
-    noise = _noise_like(layer.weight_mean, layer.generator)
-    bias_noise = None if bias_mean is None else _noise_like(bias_mean, layer.generator)
+def _drawn(layer: Any) -> Draw:
+    means = layer.weight_mean, layer.bias_mean
+    noise, bias = (None if mean is None else _noise_like(mean, layer.generator) for mean in means)
+    draw = noise, bias
     if layer.training and torch.is_grad_enabled():
-        layer.drawn.append((noise, bias_noise))
-    weight = torch.addcmul(layer.weight_mean, functional.softplus(layer.weight_rho), noise)
-    if bias_mean is None or bias_noise is None:
-        return weight, None
-    return weight, torch.addcmul(bias_mean, functional.softplus(layer.bias_rho), bias_noise)
+        layer.drawn.append(draw)
+    return draw
+
+
+def _weights(layer: Any, draw: Draw) -> tuple[Tensor, ...]:
+    laws = (layer.weight_mean, layer.weight_rho), (layer.bias_mean, layer.bias_rho)
+    return tuple(
+        torch.addcmul(mean, functional.softplus(rho), noise)
+        for (mean, rho), noise in zip(laws, draw, strict=True)
+        if noise is not None
+    )
 
 
 def _noise_like(values: Tensor, generator: torch.Generator) -> Tensor:

@@ -15,15 +15,7 @@ from typing import Any
 import torch
 from opacus.accountants import IAccountant, register_accountant
 
-from bounds.accounting import (
-    Event,
-    Gaussian,
-    NonPrivate,
-    PoissonSampled,
-    SelfComposed,
-    event_from_dict,
-    event_to_dict,
-)
+from bounds.accounting import Event, SelfComposed, event_from_dict, event_to_dict
 from bounds.privacy import Adjacency
 from pacdp.schedules import Schedule
 from pacdp.step import event as events
@@ -73,7 +65,15 @@ class EventAccountant(IAccountant):
         Raises:
             ValueError: a step that is no Gaussian one; read ``event`` then.
         """
-        return [(*_numbers(step), count) for step, count in events.runs_of(self.event)]
+        found = list[tuple[float, float, int]]()
+        for step, count in events.runs_of(self.event):
+            rate, noise, _ = events.told(step)
+            if step != events.sampled_step([noise], sample_rate=rate):
+                raise ValueError(
+                    f"a step of the history is a {type(step).__name__}, which no noise multiplier describes: read event"
+                )
+            found.append((noise, rate, count))
+        return found
 
     @history.setter
     def history(self, runs: Sequence[tuple[float | int, float | int, int]]) -> None:
@@ -181,19 +181,6 @@ class Account:
             together=self.together,
             device=self.device,
         )
-
-
-def _numbers(step: Event) -> tuple[float, float]:
-    match step:
-        case PoissonSampled(event=Gaussian()):
-            return step.event.noise_multiplier, step.sample_rate  # pyright: ignore[reportAttributeAccessIssue]
-        case Gaussian():
-            return step.noise_multiplier, 1.0
-        case NonPrivate():
-            return 0.0, 1.0
-    raise ValueError(
-        f"a step of the history is a {type(step).__name__}, which no noise multiplier describes: read event"
-    )
 
 
 register_accountant(NAME, EventAccountant)

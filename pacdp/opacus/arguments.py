@@ -1,8 +1,7 @@
 """Opacus's arguments: what this engine takes, what it chooses itself, and what would break its account."""
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch.utils.data import DataLoader, Dataset
 
@@ -23,7 +22,9 @@ PUBLIC_SIZE = (
 )
 _CHOSEN_BY_ITSELF = ("hooks", "functorch", "ew")
 """Opacus's other ways to a clipped sum, of the same value."""
-_LOADING = ("collate_fn", "num_workers", "pin_memory", "worker_init_fn")
+SAMPLING = ("data_loader", "dataset", "sample_rate", "expected_batch_size", "steps")
+"""Arguments of :func:`sampling_of`, in its order."""
+_LOADING = ("dataset", "collate_fn", "num_workers", "pin_memory", "worker_init_fn")
 _AS_OURS = (NAME, "prv", "rdp")
 _ONLY = {
     "poisson_sampling": (
@@ -47,19 +48,14 @@ _ONLY = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sampling:
-    """How batches are drawn, how they are loaded and what their sums are divided by."""
+class Sampling(NamedTuple):
+    """How batches are drawn and loaded, and what their sums are divided by."""
 
-    dataset: Dataset[Any]
-    sample_rate: float
+    loading: dict[str, Any]
+    """Data set, sample rate, batches of one pass, collate function and workers."""
     expected_batch_size: float
-    steps: int
-    """Batches of one pass."""
     public_size: bool
     """Whether the rate tells the number of examples."""
-    loading: dict[str, Any]
-    """Collate function and workers."""
 
 
 def sampling_of(
@@ -78,31 +74,24 @@ def sampling_of(
     """
     if (dataset is None) == (data_loader is None):
         raise ValueError("give either dataset or data_loader")
-    counted, loading = sample_rate is None, dict[str, Any]()
+    counted, loading = sample_rate is None, {"dataset": dataset}
     if data_loader is not None:
-        dataset = data_loader.dataset
         loading = {name: getattr(data_loader, name) for name in _LOADING}
         if sample_rate is None:
             steps = len(data_loader) if steps is None else steps
             sample_rate = 1.0 / max(1, len(data_loader))
-        if expected_batch_size is None and data_loader.batch_size:
-            expected_batch_size = float(data_loader.batch_size)
-    if sample_rate is None or expected_batch_size is None or dataset is None:
+        if expected_batch_size is None:
+            expected_batch_size = data_loader.batch_size
+    if sample_rate is None or expected_batch_size is None:
         raise ValueError(
             "give sample_rate= and expected_batch_size=, two public numbers, or a data_loader that has a batch_size"
         )
     require_finite(expected_batch_size=expected_batch_size)
     require_fraction(sample_rate=sample_rate)
-    if steps is not None:
-        _check.count(steps=steps)
-    return Sampling(
-        dataset=dataset,
-        sample_rate=sample_rate,
-        expected_batch_size=expected_batch_size,
-        steps=math.ceil(1.0 / sample_rate) if steps is None else steps,
-        public_size=counted,
-        loading=loading,
-    )
+    steps = math.ceil(1.0 / sample_rate) if steps is None else steps
+    _check.count(steps=steps)
+    loading |= {"sample_rate": sample_rate, "steps": steps}
+    return Sampling(loading, float(expected_batch_size), counted)
 
 
 def require_sound(arguments: dict[str, Any]) -> None:

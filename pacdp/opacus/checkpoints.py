@@ -1,97 +1,139 @@
-"""What loops of one's own write: checkpoints in the form of :mod:`pacdp.resume`, and what may be published of them."""
+"""What loops of one's own write: checkpoints (:mod:`pacdp.resume`), a ledger, and what may be published."""
 
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from torch import nn
 
+from bounds.accounting import Event
 from bounds.privacy import Adjacency
 from pacdp.errors import CheckpointError
 from pacdp.opacus.accountant import EventAccountant
+from pacdp.opacus.arguments import PUBLIC_SIZE
 from pacdp.opacus.guard import set_up
 from pacdp.opacus.modules import network
 from pacdp.opacus.optimizers import PrivateOptimizer
 from pacdp.resume import RunState, export, load_run, save_run
 from pacdp.schedules import Schedule
 from pacdp.step import event as events
-from pacdp.step.noise import Randomness
+from pacdp.step.noise import Randomness, SystemRandomness
+from pacdp.step.processes import process_rank
+from pacdp.store.ledger import Ledger
 
 
-def save_loop(
-    path: Path | str,
-    module: nn.Module,
-    optimizer: PrivateOptimizer,
-    randomness: Randomness,
-    accountant: EventAccountant,
-) -> None:
-    """Write the loop as it stands, and what ran so far."""
-    state = _state(module, optimizer, randomness, accountant.adjacency)
-    state.step, state.history = optimizer.logical_step, events.History(accountant.event)
-    save_run(path, state, together=optimizer.together)
+class Files:
+    """What an engine writes and reads."""
 
+    randomness: Randomness
+    accountant: EventAccountant  # pyright: ignore[reportUninitializedInstanceVariable]
+    _made: tuple[nn.Module, Any] | None = None
 
-def load_loop(
-    path: Path | str,
-    module: nn.Module,
-    optimizer: PrivateOptimizer,
-    randomness: Randomness,
-    accountant: EventAccountant,
-) -> None:
-    """Put a loop back and tell the accountant what ran before, and whether that gave the number of examples away.
+    @property
+    def event(self) -> Event | None:
+        """The mechanisms that ran; None before the first step."""
+        return self.accountant.event
 
-    Raises:
-        CheckpointError: as for :func:`pacdp.resume.load_run`, or another noise schedule than the history records.
-    """
-    state = _state(module, optimizer, randomness, None)
-    check = partial(_require_schedule, path, optimizer.noise_schedule)
-    load_run(path, state, together=optimizer.together, check=check)
-    optimizer.logical_step = state.step
-    optimizer.guard.set_up = set_up(network(module))
-    accountant.event = state.history.event
-    accountant.public_size |= state.adjacency != events.ADJACENCY
+    def last_made(self) -> tuple[nn.Module, Any]:
+        """The network that was made private last, and its data.
 
+        Raises:
+            ValueError: there is none.
+        """
+        if self._made is None:
+            raise ValueError("nothing was made private by this engine: call make_private first")
+        return self._made
 
-def publish(
-    folder: Path | str, module: nn.Module, accountant: EventAccountant, remark: str
-) -> Path:
-    """Write weights and event, with the neighbours that epsilon is for, into a new folder.
+    def ledger(self, folder: Path | str) -> Ledger:
+        """Count every step in the ledger of this folder before its noise is drawn, pass by pass, and return it.
 
-    Raises:
-        ValueError: a folder that exists.
-        CheckpointError: it cannot be written.
-    """
-    path = Path(folder) / "weights.safetensors"
-    if path.parent.exists():
-        raise ValueError(f"{folder} exists: give the name of a folder that is not there yet")
-    path.parent.mkdir(parents=True)
-    export(
-        path,
-        weights=dict(module.named_parameters()),
-        event=accountant.event,
-        adjacency=accountant.adjacency,
-        remark=remark,
-    )
-    return path
+        Steps that this engine has recorded before are entered at once: call it before them, and before
+        :meth:`load_checkpoint`, whose steps a ledger has.
 
+        Raises:
+            ValueError: the engine counts in a ledger already; the ledger is damaged or cannot be written.
+        """
+        if self.accountant.books is not None:
+            raise ValueError("this engine counts its steps in a ledger already: open no second one")
+        book = Ledger.open(folder)
+        if self.event is not None and process_rank() == 0:
+            book.correct(event=self.event, unit="example", label="steps before the engine's ledger")
+        self.accountant.books = book
+        return book
 
-def _state(
-    module: nn.Module,
-    optimizer: PrivateOptimizer,
-    randomness: Randomness,
-    adjacency: Adjacency | None,
-) -> RunState:
-    return RunState(
-        module=network(module),
-        optimizer=optimizer.original_optimizer,
-        randomness=randomness,
-        public={
-            "clip_norm": cast(float, optimizer.max_grad_norm),
-            "expected_batch_size": cast(float, optimizer.expected_batch_size),
-        },
-        settings={},
-        adjacency=adjacency,
-    )
+    def export(self, folder: Path | str) -> Path:
+        """Write the weights of the network that was made private last, with the event, into a new folder to publish.
+
+        Raises:
+            ValueError: nothing was released; noise from a seed, which can be subtracted; a folder that exists.
+            CheckpointError: it cannot be written.
+        """
+        module, path = self.last_made()[0], Path(folder) / "weights.safetensors"
+        if not isinstance(self.randomness, SystemRandomness):
+            raise ValueError(
+                "the noise came from a seed, and whoever knows it can subtract it: publish what PrivateEngine() trained"
+            )
+        if self.event is None:
+            raise ValueError("no step was made, so that there is nothing to publish: train first")
+        if path.parent.exists():
+            raise ValueError(f"{folder} exists: give the name of a folder that is not there yet")
+        path.parent.mkdir(parents=True)
+        export(
+            path,
+            weights=dict(module.named_parameters()),
+            event=self.event,
+            adjacency=self.accountant.adjacency,
+            remark=PUBLIC_SIZE if self.accountant.public_size else "",
+        )
+        return path
+
+    def save_checkpoint(
+        self, *, path: Path | str, module: nn.Module, optimizer: PrivateOptimizer
+    ) -> None:
+        """Write weights, optimizer, event and generator states as safetensors; see :mod:`pacdp.resume`.
+
+        Of several processes the first writes; all must call this.
+        """
+        state = self._state(module, optimizer, self.accountant.adjacency)
+        state.step, state.history = optimizer.logical_step, events.History(self.event)
+        save_run(path, state, together=optimizer.account.together)
+
+    def load_checkpoint(
+        self, *, path: Path | str, module: nn.Module, optimizer: PrivateOptimizer
+    ) -> None:
+        """Read it back into ``module``, ``optimizer`` and this engine. No code runs on load.
+
+        Raises:
+            CheckpointError: no such file, another kind of file, another network, another noise schedule than the one
+                that the history records, or an engine that has a history of its own, which loading would forget.
+        """
+        if self.event is not None:
+            raise CheckpointError(
+                f"this engine has already recorded {len(self.accountant)} steps, which loading {path} would forget: "
+                "load into a new engine and join their events with pacdp.private.joined"
+            )
+        state, account = self._state(module, optimizer, None), optimizer.account
+        check = partial(_require_schedule, path, account.schedule)
+        load_run(path, state, together=account.together, check=check)
+        optimizer.logical_step = state.step
+        optimizer.guard.set_up = set_up(network(module))
+        self.accountant.event = state.history.event
+        self.accountant.public_size |= state.adjacency != events.ADJACENCY
+
+    def _state(
+        self, module: nn.Module, optimizer: PrivateOptimizer, adjacency: Adjacency | None
+    ) -> RunState:
+        return RunState(
+            module=network(module),
+            optimizer=optimizer.original_optimizer,
+            randomness=self.randomness,
+            public={
+                "clip_norm": cast(float, optimizer.max_grad_norm),
+                "expected_batch_size": cast(float, optimizer.expected_batch_size),
+            },
+            settings={},
+            adjacency=adjacency,
+        )
 
 
 def _require_schedule(path: Path | str, schedule: Schedule, read: RunState) -> None:

@@ -20,7 +20,6 @@ its modules, optimizers, samplers and batch memory manager, through its own exte
 
 import warnings
 from functools import cache
-from pathlib import Path
 from typing import Any, Literal
 
 from opacus import PrivacyEngine
@@ -29,17 +28,16 @@ from torch import nn, optim
 from torch.utils.data import DataLoader, Dataset
 
 from bounds import _check
-from bounds.accounting import Event
 from bounds.privacy import Adjacency
 from pacdp.certify import Network as Predictor
 from pacdp.certify import Private, Report, Settings, certify
 from pacdp.certify.batches import bound_set
 from pacdp.certify.evidence import rows_of
-from pacdp.errors import CheckpointError, require_finite
+from pacdp.errors import require_finite
 from pacdp.opacus.accountant import NAME, Account, EventAccountant
 from pacdp.opacus.arguments import (
     PUBLIC_SIZE,
-    Sampling,
+    SAMPLING,
     mode_of,
     require_accountant,
     require_rule,
@@ -47,7 +45,7 @@ from pacdp.opacus.arguments import (
     require_words,
     sampling_of,
 )
-from pacdp.opacus.checkpoints import load_loop, publish, save_loop
+from pacdp.opacus.checkpoints import Files
 from pacdp.opacus.distributed import unwrapped
 from pacdp.opacus.guard import Guard
 from pacdp.opacus.loader import PoissonLoader
@@ -60,14 +58,13 @@ from pacdp.step.budget import calibrated
 from pacdp.step.clip import Clip, ClippingRule
 from pacdp.step.event import ADJACENCY
 from pacdp.step.noise import Randomness, SystemRandomness
-from pacdp.step.processes import Together, process_rank, rank_randomness, require_one_run
-from pacdp.store.ledger import Ledger
+from pacdp.step.processes import Together, rank_randomness, require_one_run
 
 _LOOP = "whoever wrote the loop, in which the private optimizer alone moves the weights"
 _BATCHES = "and who drew its batches, Poisson samples at the sample rate in each of which a row stands once"
 
 
-class PrivateEngine(PrivacyEngine):
+class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatibleMethodOverride]
     """One engine keeps one account: several calls of ``make_private`` (several chains) on the same data compose.
 
     Formal guarantee: what the optimizers' steps release is the composition of the Poisson-sampled Gaussian mechanisms
@@ -97,12 +94,6 @@ class PrivateEngine(PrivacyEngine):
         self.accountant: EventAccountant = EventAccountant()
         self._most_examples = 0
         self._own_batches = False
-        self._made: tuple[nn.Module, Dataset[Any]] | None = None
-
-    @property
-    def event(self) -> Event | None:
-        """The mechanisms that ran; None before the first step."""
-        return self.accountant.event
 
     def get_epsilon(self, delta: float, *, adjacency: Adjacency | None = None) -> float:
         """See :func:`pacdp.private.epsilon`; :func:`pacdp.private.privacy_spent` of ``event`` has the lower end.
@@ -185,24 +176,22 @@ class PrivateEngine(PrivacyEngine):
         require_words(loss_reduction, batches)
         require_finite(max_grad_norm=max_grad_norm)
         schedule, mode = cache(as_schedule(noise_multiplier)), mode_of(grad_sample_mode)
-        drawn = self._sampling(data_loader, dataset, sample_rate, expected_batch_size, steps)
+        drawn = sampling_of(data_loader, dataset, sample_rate, expected_batch_size, steps)
+        if drawn.public_size:
+            self.accountant.public_size = True
+            warnings.warn(PUBLIC_SIZE, stacklevel=2)
         module, several = unwrapped(module)
         require_ownership(module, optimizer)
         device, together = next(module.parameters()).device, Together(several=several)
         randomness = rank_randomness(self.randomness) if several else self.randomness
-        loader = PoissonLoader(
-            drawn.dataset,
-            sample_rate=drawn.sample_rate,
-            steps=drawn.steps,
-            randomness=randomness,
-            **drawn.loading,
-        )
+        loader = PoissonLoader(**drawn.loading, randomness=randomness)
         self._most_examples = max(self._most_examples, loader.poisson.num_samples)
+        numbers = {"max_grad_norm": max_grad_norm, "expected_batch_size": drawn.expected_batch_size}
         if several:
-            public = {"noise_multiplier": schedule(0), "max_grad_norm": max_grad_norm, "grad_sample_mode": mode,
-                      "sample_rate": drawn.sample_rate, "expected_batch_size": drawn.expected_batch_size,
-                      "steps": drawn.steps, "clipping": clipping}  # fmt: skip
-            require_one_run(public, drawn.dataset, rank_randomness(randomness), device)
+            own = {name: drawn.loading[name] for name in ("sample_rate", "steps")}
+            own |= {"noise_multiplier": schedule(0), "grad_sample_mode": mode, "clipping": clipping}
+            claims = numbers | own
+            require_one_run(claims, loader.dataset, rank_randomness(randomness), device)
         wrapped = private_module(
             module, loader, probe, Clip(max_grad_norm, rule=clipping), mode=mode
         )
@@ -215,8 +204,8 @@ class PrivateEngine(PrivacyEngine):
         account = Account(
             accountant=self.accountant,
             schedule=schedule,
-            sample_rate=drawn.sample_rate,
-            every=drawn.steps,
+            sample_rate=drawn.loading["sample_rate"],
+            every=drawn.loading["steps"],
             randomness=self.randomness,
             together=together,
             device=device,
@@ -224,37 +213,27 @@ class PrivateEngine(PrivacyEngine):
         private = PrivateOptimizer(
             optimizer.original_optimizer if isinstance(optimizer, DPOptimizer) else optimizer,
             guard=guard,
-            noise_schedule=schedule,
-            clip_norm=max_grad_norm,
-            expected_batch_size=drawn.expected_batch_size,
-            randomness=randomness,
             account=account,
-            together=together,
-            loss_reduction=loss_reduction,
+            randomness=randomness,
             data_free_gradient=data_free_gradient,
+            loss_reduction=loss_reduction,
+            **numbers,
         )
-        self._made = module, drawn.dataset
+        self._made = module, loader.dataset
         self._own_batches |= batches == "own"
         if criterion is not None:
             return wrapped, private, PrivateCriterion(criterion, loss_reduction), loader
         return wrapped, private, loader
 
     def make_private_with_epsilon(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self,
-        *,
-        target_epsilon: float,
-        target_delta: float,
-        epochs: int,
-        data_loader: DataLoader[Any] | None = None,
-        dataset: Dataset[Any] | None = None,
-        sample_rate: float | None = None,
-        expected_batch_size: float | None = None,
-        steps: int | None = None,
-        **others: Any,
+        self, *, target_epsilon: float, target_delta: float, epochs: int, **others: Any
     ) -> Any:
         """Call :meth:`make_private` with the least noise with which ``epochs`` passes of its loader keep to the target.
 
         Formal guarantee: ``get_epsilon(target_delta) <= target_epsilon`` after that many passes, or fewer.
+
+        Args:
+            others: all other arguments of :meth:`make_private`.
 
         Raises:
             ValueError: as for :meth:`make_private`; a target that no noise meets; an engine that has a history.
@@ -265,49 +244,17 @@ class PrivateEngine(PrivacyEngine):
                 "make_private the noise_multiplier that pacdp.private.calibrated finds for what is left"
             )
         _check.count(epochs=epochs)
-        drawn = self._sampling(data_loader, dataset, sample_rate, expected_batch_size, steps)
+        drawn = sampling_of(*map(others.get, SAMPLING))
+        self.accountant.public_size |= drawn.public_size
         noise = calibrated(
             1.0,
-            sample_rate=drawn.sample_rate,
-            steps=epochs * drawn.steps,
+            sample_rate=drawn.loading["sample_rate"],
+            steps=epochs * drawn.loading["steps"],
             target_epsilon=target_epsilon,
             delta=target_delta,
             adjacency=self.accountant.adjacency,
         )
-        return self.make_private(
-            noise_multiplier=noise,
-            data_loader=data_loader,
-            dataset=dataset,
-            sample_rate=drawn.sample_rate,
-            expected_batch_size=drawn.expected_batch_size,
-            steps=drawn.steps,
-            **others,
-        )
-
-    def _sampling(self, *given: Any) -> Sampling:
-        """How batches are drawn; a rate that tells the number of examples changes whom epsilon is for, and says so."""
-        drawn = sampling_of(*given)
-        if drawn.public_size:
-            self.accountant.public_size = True
-            warnings.warn(PUBLIC_SIZE, stacklevel=3)
-        return drawn
-
-    def ledger(self, folder: Path | str) -> Ledger:
-        """Count every step in the ledger of this folder before its noise is drawn, pass by pass, and return it.
-
-        Steps that this engine has recorded before are entered at once: call it before them, and before
-        :meth:`load_checkpoint`, whose steps a ledger has.
-
-        Raises:
-            ValueError: the engine counts in a ledger already; the ledger is damaged or cannot be written.
-        """
-        if self.accountant.books is not None:
-            raise ValueError("this engine counts its steps in a ledger already: open no second one")
-        book = Ledger.open(folder)
-        if self.event is not None and process_rank() == 0:
-            book.correct(event=self.event, unit="example", label="steps before the engine's ledger")
-        self.accountant.books = book
-        return book
+        return self.make_private(noise_multiplier=noise, **others)
 
     def certify(
         self, data: Any = None, *, failure_prob: float = 0.05, settings: Settings | None = None
@@ -324,7 +271,7 @@ class PrivateEngine(PrivacyEngine):
             ValueError: nothing was made private, or as for :func:`pacdp.certify`.
             DataError: examples that the promise does not cover.
         """
-        module, dataset = self._last_made()
+        module, dataset = self.last_made()
         claim = privacy_claim(self.event, adjacency=ADJACENCY)
         noise = f"{_LOOP}; {_BATCHES}" if self._own_batches else _LOOP
         source = Private(privacy=claim, rows=rows_of(dataset, "the loader's data"), noise=noise)
@@ -341,50 +288,3 @@ class PrivateEngine(PrivacyEngine):
             )
         finally:
             module.train(training)
-
-    def export(self, folder: Path | str) -> Path:
-        """Write the weights of the network that was made private last, with the event, into a new folder to publish.
-
-        Raises:
-            ValueError: nothing was released; noise from a seed, which can be subtracted; a folder that exists.
-            CheckpointError: it cannot be written.
-        """
-        module, _ = self._last_made()
-        if not isinstance(self.randomness, SystemRandomness):
-            raise ValueError(
-                "the noise came from a seed, and whoever knows it can subtract it: publish what PrivateEngine() trained"
-            )
-        if self.event is None:
-            raise ValueError("no step was made, so that there is nothing to publish: train first")
-        remark = PUBLIC_SIZE if self.accountant.public_size else ""
-        return publish(folder, module, self.accountant, remark)
-
-    def _last_made(self) -> tuple[nn.Module, Dataset[Any]]:
-        if self._made is None:
-            raise ValueError("nothing was made private by this engine: call make_private first")
-        return self._made
-
-    def save_checkpoint(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, *, path: Path | str, module: nn.Module, optimizer: PrivateOptimizer
-    ) -> None:
-        """Write weights, optimizer, event and generator states as safetensors; see :mod:`pacdp.resume`.
-
-        Of several processes the first writes; all must call this.
-        """
-        save_loop(path, module, optimizer, self.randomness, self.accountant)
-
-    def load_checkpoint(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, *, path: Path | str, module: nn.Module, optimizer: PrivateOptimizer
-    ) -> None:
-        """Read it back into ``module``, ``optimizer`` and this engine. No code runs on load.
-
-        Raises:
-            CheckpointError: no such file, another kind of file, another network, another noise schedule than the one
-                that the history records, or an engine that has a history of its own, which loading would forget.
-        """
-        if self.event is not None:
-            raise CheckpointError(
-                f"this engine has already recorded {len(self.accountant)} steps, which loading {path} would forget: "
-                "load into a new engine and join their events with pacdp.private.joined"
-            )
-        load_loop(path, module, optimizer, self.randomness, self.accountant)

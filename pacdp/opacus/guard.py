@@ -15,8 +15,7 @@ loss is computed with; what a loop computes from the data in NumPy or plain Pyth
 step to step.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -25,15 +24,15 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from pacdp.layers.random import random_state, same_state
 from pacdp.opacus.loader import PoissonSampler
-from pacdp.opacus.loss_by_example import Constants, LossByExample, Reduction, close
-from pacdp.opacus.recorded import Record, Recorded, output
+from pacdp.opacus.loss_by_example import LossByExample, Reduction, close
+from pacdp.opacus.recorded import Record, Recorded, Tape, one_of_them
 from pacdp.step.sums import Sum
 from pacdp.step.units import rows_at
 from pacdp.trials import MOST, Unmoved
 from pacdp.trials.buffers import digest
 
-Clipped = Callable[[list[Tensor], list[Tensor]], Sum]
-"""From outputs of the network and each example's gradients by them to the clipped sum of those by the weights."""
+Clipped = Callable[[Sequence[Tensor | None]], Sum]
+"""From each example's gradients by the network's last outputs to the clipped sum of those by the weights."""
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _OF_PARAMETERS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 _OF_A_PASS = ("training", "activations", "max_batch_len")
@@ -55,14 +54,13 @@ class Guard:
     def __init__(self, module: nn.Module, *, clipped: Clipped, loss_reduction: Reduction,
                  sampler: PoissonSampler | None) -> None:  # fmt: skip
         self.module, self.clipped, self.sampler = module, clipped, sampler
-        self.set_up = set_up(module)
+        self.set_up, self.weights = set_up(module), Unmoved(module, frozen=True)
         self.tried = MOST  # by pacdp.trials
-        self.allowed = self.ready = False
-        self.begun, self.weights = False, Unmoved(module, frozen=True)
+        self.begun = self.goes_back = self.stepped = False
+        self.losses = LossByExample(loss_reduction, sampler)
+        self.tape, self.examples = Tape(self.backward), 0
+        self.handed_over: Sum | None = None
         self.left = list[Any]()
-        self.constants = Constants()
-        self.losses = LossByExample(loss_reduction, self.constants, sampler)
-        self.handed_over: tuple[Sum, int] | None = None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Guard":
         return self
@@ -75,16 +73,22 @@ class Guard:
             self.weights.keep()
             self.begun = True
         self._require_set_up()
-        inputs, named = tree_map(_copied, (inputs, named))
-        n = self._require_drawn(tree_leaves((inputs, named)))
+        inputs, named = tree_map(
+            lambda x: x.clone() if isinstance(x, Tensor) else x, (inputs, named)
+        )
+        n = self.examples = self._require_drawn(tree_leaves((inputs, named)))
         before = random_state(self.module) if n > self.tried else None
         outputs = run(*inputs, **named)
-        self._require(
-            not self.weights.written(), "the forward pass of the network, or something before it,"
+        self._require_unmoved(
+            not self.weights.written(), "forward pass of the network, or something before it,"
         )
         if before is not None and same_state(before, random_state(self.module)):
             self._require_alone(outputs, inputs, named, n)
-        return tree_map(self._watched, outputs)
+        self.tape = Tape(self.backward)
+        for leaf in tree_leaves(outputs):
+            if isinstance(leaf, Tensor) and leaf.requires_grad:
+                leaf.register_hook(self._require_recorded)
+        return self.tape.begin(outputs)
 
     def backward(self, loss: Recorded, **options: Any) -> None:
         """Check the loss, and keep the clipped sum of its gradients for the optimizer."""
@@ -94,48 +98,42 @@ class Guard:
             )
         self._require_set_up()
         record = Record(loss)
-        if self.ready or any(each.used for each in record.outputs):
+        if self.handed_over is not None or record.tape.used:
             raise ValueError(
                 "backward ran a second time before a step: add up all losses of the batch and call backward once; in "
                 "place of gradient accumulation, BatchMemoryManager cuts a batch into parts"
             )
+        one_of_them({record.tape, self.tape})
         if any(x.requires_grad for x in record.others):
             raise ValueError(
                 "the loss has a term that does not come from the network's outputs, such as a penalty on the weights: "
                 "give make_private its gradient as data_free_gradient=, or put the layer that it comes from into module"
             )
-        moving = [each for each in record.outputs if each.tensor.requires_grad]
-        outputs = [each.tensor for each in moving]
-        with self._allowed():
-            slopes = self.losses.slopes(loss, record, moving) if len(outputs[0]) else outputs
-            self.handed_over = self.clipped(outputs, slopes), len(outputs[0])
-        for each in record.outputs:
-            each.used = True
-        self.ready, self.left = True, _gradients(self.module)
-
-    def take(self) -> tuple[Sum, int]:
-        """Hand over the clipped sum of a batch, and its number of examples; no ``p.grad`` is there without noise."""
-        assert self.handed_over is not None
-        found, self.handed_over = self.handed_over, None
-        return found
+        self.goes_back = True
+        try:
+            slopes = self.losses.slopes(loss, record) if self.examples else ()
+            self.handed_over = self.clipped(slopes)
+        finally:
+            self.goes_back = False
+        record.tape.used, self.left = True, _gradients(self.module)
 
     def forget(self) -> None:
         """Forget the last backward pass."""
-        self.handed_over, self.ready = None, False
+        self.handed_over, self.stepped = None, False
 
-    def require_backward(self) -> None:
-        """Refuse a step without a backward pass of its own.
+    def take(self) -> Sum:
+        """Hand over the clipped sum of a batch, or of a part of one; no ``p.grad`` is there without noise.
 
         Raises:
-            ValueError: none since the last step, or weights or gradients that something else wrote.
+            ValueError: no backward pass since the last step, or weights or gradients that something else wrote.
         """
-        if not self.ready:
+        if self.handed_over is None or self.stepped:
             raise ValueError(
                 "a step without gradients of its own: call zero_grad and backward before each step"
             )
         still = self.begun and not self.weights.written() and bool(self.weights.same_bits())
-        self._require(
-            still, "something else than this optimizer, or the forward pass of the network,"
+        self._require_unmoved(
+            still, "else than this optimizer, or the forward pass of the network,"
         )
         if _gradients(self.module) != self.left:
             raise ValueError(
@@ -143,39 +141,25 @@ class Guard:
                 "example may add more than its own clipped gradient: put what changes them into the network or the "
                 "loss, or, where it depends on no data, into data_free_gradient="
             )
-
-    def step_over(self, *, last_part: bool) -> None:
-        """Go on to the next batch, or to the next part of this one; after the last the weights may move."""
-        self.ready = False
+        found, self.handed_over = self.handed_over, None
         if self.sampler is not None:
             self.sampler.take_back()
-        if last_part:
-            self.begun = False
+        return found
 
-    @contextmanager
-    def _allowed(self) -> Iterator[None]:
-        self.allowed = True
-        try:
-            yield
-        finally:
-            self.allowed = False
+    def step_over(self) -> None:
+        """Go on to the next batch: the weights have moved."""
+        self.begun, self.stepped = False, True
 
-    def _require(self, still: bool, what: str) -> None:
+    def _require_unmoved(self, still: bool, what: str) -> None:
         if not still:
             raise ValueError(
-                f"{what} wrote into a parameter or a buffer between two private steps, which would release it without "
-                "noise: use layers that write nothing (no nn.Embedding(max_norm=...)), and one private optimizer"
+                f"something {what} wrote into a parameter or a buffer between two private steps, which would release "
+                "it without noise: use layers that write nothing (no nn.Embedding(max_norm=...)), and one private "
+                "optimizer"
             )
 
-    def _watched(self, leaf: Any) -> Any:
-        if not isinstance(leaf, Tensor):
-            return leaf
-        if leaf.requires_grad:
-            leaf.register_hook(self._require_allowed)
-        return output(leaf, self.backward)
-
-    def _require_allowed(self, _: Tensor) -> None:
-        if not self.allowed:
+    def _require_recorded(self, _: Tensor) -> None:
+        if not self.goes_back:
             raise ValueError(
                 "the backward pass did not begin at loss.backward(), so that the losses of single examples are not "
                 "known: call backward of a loss that torch's functions compute from the module's outputs"
@@ -192,19 +176,18 @@ class Guard:
         """Refuse inputs that are not the batch; return its number of examples."""
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         n = len(tensors[0])
-        rows = [x for x in tensors if x.dim() > 0 and len(x) == n]
         if any(x.requires_grad for x in tensors):
             raise ValueError(
                 "the network's inputs require a gradient, which would leave without noise: put what computes them into "
                 "module, or detach them"
             )
+        rows = {id(x): x for x in tensors if x.dim() > 0 and len(x) == n}
         if self.sampler is not None:
-            self.sampler.require_rows(rows)
+            self.sampler.require_rows([*rows.values()])
         if n > 1:
-            kept = {id(x) for x in rows}
-            rest = [x for x in leaves if id(x) not in kept]
-            plain = [repr(x) for x in rest if not isinstance(x, Tensor)]
-            self.constants.require("inputs", plain, [x for x in rest if isinstance(x, Tensor)])
+            plain = [repr(x) for x in leaves if not isinstance(x, Tensor)]
+            rest = [x for x in tensors if id(x) not in rows]
+            self.losses.constants.require("inputs", plain, rest)
         return n
 
     def _require_alone(self, outputs: Any, inputs: Any, named: Any, n: int) -> None:
@@ -222,31 +205,29 @@ class Guard:
         self.tried = n
 
 
-def _copied(leaf: Any) -> Any:
-    return leaf.clone() if isinstance(leaf, Tensor) else leaf
-
-
 def _gradients(module: nn.Module) -> list[Any]:
     """Which gradients each parameter has, and how often they were written."""
     found = [getattr(p, name, None) for p in module.parameters() for name in _GRADIENTS]
-    parts = [one if isinstance(one, list) else [one] for one in found]
-    return [(id(one), getattr(one, "_version", 0)) for own in parts for one in own]
+    return [(id(one), getattr(one, "_version", 0)) for one in found]
 
 
 def set_up(module: nn.Module) -> list[Any]:
     """All layers with their hooks, attributes and buffers, and which parameters are trained, hooked by what."""
-    layers = [(id(layer), *_own(layer)) for layer in module.modules()]
-    return [layers, [(hooks_of(p), p.requires_grad) for p in module.parameters()]]
+    return [
+        [(id(layer), _hooks(layer, _HOOKS), *_own(layer)) for layer in module.modules()],
+        [(_hooks(p, _OF_PARAMETERS), p.requires_grad) for p in module.parameters()],
+    ]
 
 
-def hooks_of(parameter: nn.Parameter) -> tuple[tuple[int, ...], ...]:
-    """The hooks of a parameter, by their numbers, kind for kind."""
-    return tuple(tuple(getattr(parameter, kind, None) or ()) for kind in _OF_PARAMETERS)
+def _hooks(of: Any, kinds: tuple[str, ...]) -> list[tuple[int, ...]]:
+    """The hooks of a layer or a parameter, by their numbers, kind for kind."""
+    return [tuple(getattr(of, kind, None) or ()) for kind in kinds]
 
 
-def _own(layer: nn.Module) -> list[Any]:
-    hooks = [tuple(getattr(layer, kind) or ()) for kind in _HOOKS]
-    kept = {name: x for name, x in vars(layer).items() if name not in _OF_A_PASS}
-    plain = {name: x for name, x in kept.items() if isinstance(x, _VALUES)}
-    other = {name: id(x) for name, x in kept.items() if name not in plain and name[0] != "_"}
-    return [hooks, plain, other, [digest(x) for x in layer._buffers.values() if x is not None]]
+def _own(layer: nn.Module) -> tuple[Any, ...]:
+    kept = {
+        name: x if isinstance(x, _VALUES) else id(x)
+        for name, x in vars(layer).items()
+        if name not in _OF_A_PASS and (isinstance(x, _VALUES) or name[0] != "_")
+    }
+    return kept, [digest(x) for x in layer._buffers.values() if x is not None]

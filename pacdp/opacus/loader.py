@@ -7,7 +7,6 @@ batch from the first batch that is not; here it is known from the start, for dic
 
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
-from functools import partial
 from itertools import product
 from typing import Any
 
@@ -16,7 +15,7 @@ from opacus.data_loader import DPDataLoader
 from opacus.utils.batch_memory_manager import BatchMemoryManager as BatchMemoryManager
 from opacus.utils.uniform_sampler import UniformWithReplacementSampler
 from torch import Tensor
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.data import Dataset, default_collate, get_worker_info
 
 from pacdp.data.hashing import row_hashes
@@ -30,6 +29,7 @@ _REMEMBERED = 256
 """Batches that were handed out and not yet used."""
 _KEPT = 1 << 17
 """Examples whose targets are remembered."""
+_PLAIN = str | bytes | int | float
 
 
 class PoissonSampler(UniformWithReplacementSampler):
@@ -39,20 +39,21 @@ class PoissonSampler(UniformWithReplacementSampler):
     tell whether it is given one of them.
     """
 
+    workers, own_pass, unseen = 0, False, False
+    """How many processes load batches, whether the next pass is that of the own loader, and whether batches of this one
+    are not seen here: where a loader of someone else's loads them in other processes."""
+
     def __init__(self, *, n: int, sample_rate: float, steps: int, randomness: Randomness) -> None:
         super().__init__(num_samples=n, sample_rate=sample_rate, steps=steps)
         self.randomness = randomness
         self._waiting = list[int]()
         self._handed = deque[list[Tensor]](maxlen=_REMEMBERED)
-        self._made = dict[int, dict[tuple[int, ...], Tensor]]()
-        self.workers = 0
-        self.pass_of_its_loader = self.loaded_elsewhere = False
+        self._made = dict[tuple[int, ...], Tensor]()
 
     def __iter__(self) -> Generator[list[int], Any, None]:
         self._waiting.clear()  # what an earlier pass drew and nobody used
         self._handed.clear()
-        self.loaded_elsewhere = self.workers > 0 and not self.pass_of_its_loader
-        self.pass_of_its_loader = False
+        self.unseen, self.own_pass = self.workers > 0 and not self.own_pass, False
         for _ in range(self.steps):
             drawn = self.randomness.batch(self.num_samples, self.sample_rate).tolist()
             self._waiting.append(len(drawn))
@@ -68,19 +69,23 @@ class PoissonSampler(UniformWithReplacementSampler):
         if self._handed:
             self._handed.popleft()
 
+    @property
+    def fields(self) -> list[Tensor]:
+        """Of the batch handed out for this step."""
+        return self._handed[0] if self._handed else []
+
     def require_rows(self, inputs: Sequence[Tensor]) -> None:
         """Refuse inputs of the network, each (n, ...), that are not fields of the batch handed out for this step.
 
-        They may lie on another device, be of another type or have another shape. Where a loader of someone else's
-        loads the batches in other processes, none was seen, and their numbers of examples are compared in the step.
+        They may lie on another device, be of another type or have another shape. Where no batch was seen, their numbers
+        of examples are compared in the step.
 
         Raises:
             ValueError: no batch was drawn, other rows, or rows into which something was written.
         """
-        if not self._handed and self._waiting and self.loaded_elsewhere:
+        if self.unseen and self._waiting and not self._handed:
             return
-        fields = self._handed[0] if self._handed else []
-        if not all(any(map(partial(_same_rows, x), fields)) for x in inputs):
+        if not all(any(_same_rows(x, field) for field in self.fields) for x in inputs):
             raise ValueError(
                 "the network is given other rows than the batch drawn for this step: take each batch from the loader "
                 "that make_private returned, one step each, and put what transforms it (augmentation, scaling) into "
@@ -97,31 +102,21 @@ class PoissonSampler(UniformWithReplacementSampler):
         Raises:
             ValueError: one of them is.
         """
-        fields = self._handed[0] if self._handed else []
-        for x, field in product(others, fields):
-            if (
-                x.shape == field.shape
-                and x.dtype == field.dtype
-                and _is_reordered(x.cpu().flatten(), field.flatten())
-            ):
-                raise ValueError(
-                    "the loss is given a field of the batch in another order, so that one example's loss is computed "
-                    "with another's label: give each example its own, and mix none"
-                )
-        n = len(fields[0]) if fields else 0
-        rows = [x.detach().cpu().reshape(n, -1) for x in others] if n else []
-        for k, x in enumerate(rows):
-            if any(_same_rows(x, field.cpu().reshape(n, -1)) for field in fields):
+        rows = [x.detach().cpu() for x in others]
+        if any(_is_reordered(x, field.cpu()) for x, field in product(rows, self.fields)):
+            raise ValueError(
+                "the loss is given a field of the batch in another order, so that one example's loss is computed "
+                "with another's label: give each example its own, and mix none"
+            )
+        names = [*zip(*(row_hashes(field).tolist() for field in self.fields), strict=True)]
+        for k, x in enumerate(rows if names else ()):
+            if any(_same_rows(x, field.cpu()) for field in self.fields):
                 continue
-            made = self._made.setdefault(k, {})
-            for row, *own in zip(x, *map(row_hashes, fields), strict=True):
-                key = tuple(map(int, own))
-                if len(made) < _KEPT:
-                    made.setdefault(key, row)
-                known = made[key] if key in made else row
-                if known.shape != row.shape or not torch.allclose(
-                    known, row, rtol=1e-3, atol=1e-5, equal_nan=True
-                ):
+            for name, row in zip(names, x.reshape(len(names), -1), strict=True):
+                known = self._made.get((k, *name), row)
+                if len(self._made) < _KEPT:
+                    self._made[k, *name] = known
+                if known.shape != row.shape or not known.allclose(row, 1e-3, 1e-5, equal_nan=True):
                     raise ValueError(
                         "the loss is given numbers of an example that are others than when it came before, and may "
                         "depend on the other examples of the batch, as standardised targets and weights by the classes "
@@ -136,15 +131,10 @@ class PoissonSampler(UniformWithReplacementSampler):
         """
         expected = self._waiting.pop(0) if self._waiting else None
         if expected != examples:
-            said = (
-                "no batch was drawn for it"
-                if expected is None
-                else "the batch drawn for it has another number"
-            )
             raise ValueError(
-                f"this step has gradients of {examples} examples, and {said}: take each batch from the loader that "
-                "make_private returned, which samples as the accountant assumes, or say batches='own' if yours are "
-                "Poisson samples at sample_rate"
+                f"this step has gradients of {examples} examples, and the batch drawn for it has {expected}: take each "
+                "batch from the loader that make_private returned, which samples as the accountant assumes, or say "
+                "batches='own' if yours are Poisson samples at sample_rate"
             )
 
 
@@ -156,21 +146,20 @@ class PoissonLoader(DPDataLoader):
 
     def __init__(self, dataset: Dataset[Any], *, sample_rate: float, steps: int, randomness: Randomness,
                  collate_fn: Collate | None = None, **options: Any) -> None:  # fmt: skip
-        collate = collate_fn or default_collate
+        collate, n = collate_fn or default_collate, size(dataset)
         super().__init__(dataset, sample_rate=sample_rate, collate_fn=collate, **options)
-        n = size(dataset)
         self.poisson = PoissonSampler(
             n=n, sample_rate=sample_rate, steps=steps, randomness=randomness
         )
-        self.poisson.workers = self.num_workers
         object.__setattr__(self, "batch_sampler", self.poisson)
         few = [dataset[i] for i in range(0, n, max(1, n // _TRIED))[:_TRIED]]
         self.collate_fn = _Collate(collate, emptied(collate(few[:1])), self.poisson)
         self.collate_fn.require_own_rows(few)
+        self.poisson.workers = self.num_workers
 
     def __iter__(self) -> Any:
         """One pass: ``steps`` batches."""
-        self.poisson.pass_of_its_loader = self.num_workers > 0
+        self.poisson.own_pass = self.num_workers > 0
         batches = super().__iter__()
         return map(self.poisson.hand_out, batches) if self.num_workers else batches
 
@@ -181,19 +170,22 @@ def emptied(batch: Any) -> Any:
     Raises:
         TypeError: a field that is neither tensor, string, number, list, tuple nor dictionary.
     """
-    match batch:
-        case Tensor():
-            return torch.empty((0, *batch.shape[1:]), dtype=batch.dtype, device=batch.device)
-        case dict():
-            return {key: emptied(value) for key, value in batch.items()}
-        case tuple() if hasattr(batch, "_fields"):
-            return type(batch)(*map(emptied, batch))
-        case list() | tuple():
-            plain = all(isinstance(value, str | bytes | int | float) for value in batch)
-            return type(batch)(() if plain else map(emptied, batch))
-    raise TypeError(
-        f"cannot make an empty batch of a {type(batch).__name__}: give a collate_fn that returns tensors"
-    )
+
+    def without(part: Any) -> Any:
+        if isinstance(part, Tensor):
+            return part.new_empty((0, *part.shape[1:]))
+        if _is_plain(part):
+            return type(part)()
+        raise TypeError(
+            f"cannot make an empty batch of a {type(part).__name__}: give a collate_fn that returns tensors"
+        )
+
+    return tree_map(without, batch, is_leaf=_is_plain)
+
+
+def _is_plain(part: Any) -> bool:
+    """Whether it is a list or a tuple of strings or numbers."""
+    return isinstance(part, list | tuple) and all(isinstance(value, _PLAIN) for value in part)
 
 
 class _Collate:
@@ -218,12 +210,10 @@ class _Collate:
         batch = self.collate(examples)
         if self.collate is default_collate:
             return batch
-        whole, singles = (
-            _tensors(batch),
-            [_tensors(self.collate([example])) for example in examples],
-        )
-        if any(len(own) != len(whole) for own in singles) or not all(
-            map(_is_stack, whole, zip(*singles, strict=True))
+        alone = [_tensors(self.collate([example])) for example in examples]
+        whole = _tensors(batch)
+        if any(len(own) != len(whole) for own in alone) or not all(
+            map(_is_stack, whole, zip(*alone, strict=True))
         ):
             raise ValueError(
                 "the collate function gives an example another row beside other examples than alone, as padding to the "
@@ -238,24 +228,26 @@ def _tensors(batch: Any) -> list[Tensor]:
 
 
 def _is_stack(whole: Tensor, rows: Sequence[Tensor]) -> bool:
-    same = all(row.shape == (1, *whole.shape[1:]) and row.dtype == whole.dtype for row in rows)
-    return (
-        same
-        and len(rows) == len(whole)
-        and torch.equal(torch.cat(list(rows)).nan_to_num(), whole.nan_to_num())
-    )
+    form = (1, *whole.shape[1:]), whole.dtype
+    return all((row.shape, row.dtype) == form for row in rows) and _same(torch.cat([*rows]), whole)
 
 
 def _same_rows(given: Tensor, field: Tensor) -> bool:
     if len(given) != len(field) or given.numel() != field.numel():
         return False
-    own = field.to(given.device, given.dtype).reshape(given.shape)
-    return torch.equal(own, given) or torch.equal(own.nan_to_num(), given.nan_to_num())
+    return _same(field.to(given.device, given.dtype).reshape(given.shape), given)
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    return torch.equal(one, other) or torch.equal(one.nan_to_num(), other.nan_to_num())
 
 
 def _is_reordered(given: Tensor, field: Tensor) -> bool:
     """Whether ``given`` has the values of ``field`` at other places, and is no function of it such as 1 - field."""
-    if torch.equal(given, field) or not torch.equal(given.sort().values, field.sort().values):
+    if given.dtype != field.dtype or given.shape != field.shape or torch.equal(given, field):
+        return False
+    given, field = given.flatten(), field.flatten()
+    if not torch.equal(given.sort().values, field.sort().values):
         return False
     values, pairs = len(field.unique()), torch.stack([field, given]).unique(dim=1).shape[1]
     return pairs > values or (field.is_floating_point() and values == len(field))

@@ -1,12 +1,12 @@
 """Private modules: what `make_private` wraps a network in, so that a loop of one's own has clipped sums.
 
 A private module's outputs lead a loop's backward pass to the :class:`~pacdp.opacus.guard.Guard`, which finds each
-example's gradients by its own outputs; the module makes of them the clipped sum of the gradients by the weights. Here
-by the reference; :mod:`pacdp.opacus.ghost` is the other way.
+example's gradients by its own outputs; one of two ways makes of them the clipped sum of the gradients by the weights:
+the reference, or :class:`pacdp.step.ghost.Ghost`.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Any, cast
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from opacus.grad_sample.gsm_base import AbstractGradSampleModule
@@ -14,16 +14,16 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.data import TensorDataset
 
-from pacdp.layers.random import RandomState, random_state, rewind
-from pacdp.losses import PerExampleLoss
+from pacdp.layers.random import random_state, rewind
 from pacdp.opacus.guard import Guard
 from pacdp.step.clip import Clip
+from pacdp.step.ghost import Ghost
 from pacdp.step.sums import Reference, Sum, runs_at_once
 from pacdp.step.units import ByPlace, Network, Units, rows_at, trained
 
 
-class PrivateModule:
-    """A network in a wrapper of Opacus's, with clipped sums; Opacus's crash on empty batches.
+class PrivateModule(AbstractGradSampleModule):
+    """A network in a wrapper of Opacus's, with the clipped sum of the last batch that it was given in training.
 
     An empty batch never reaches the network: its outputs' shape is read off one example of zeros, without a graph.
     """
@@ -31,41 +31,53 @@ class PrivateModule:
     guard: Guard | None = None
     """What watches a loop of one's own."""
 
+    def __init__(self, module: nn.Module, way: "Ghost | ByReference") -> None:
+        super().__init__(module, loss_reduction="sum")
+        self.way, self.leaves = way, list[Any]()
+
     def forward(self, *inputs: Any, **named: Any) -> Any:
-        """The network's outputs; for an empty batch, empty outputs. In training they are recorded under a guard."""
-        if self.guard is None or not (cast(nn.Module, self).training and torch.is_grad_enabled()):
-            return self._outputs(*inputs, **named)
-        return self.guard.forward(self._outputs, inputs, named)
+        """The network's outputs; for an empty batch in training, empty outputs. Under a guard they are recorded."""
+        if not (self.training and torch.is_grad_enabled()):
+            return self._module(*inputs, **named)
+        if self.guard is None:
+            return self.remembered(*inputs, **named)
+        return self.guard.forward(self.remembered, inputs, named)
 
-    def outputs_of(self, *inputs: Any, **named: Any) -> Any:
-        """The outputs of a batch of examples."""
-        return super().forward(*inputs, **named)  # pyright: ignore[reportAttributeAccessIssue]
-
-    def clipped_sum(self, outputs: list[Tensor], slopes: list[Tensor]) -> Sum:
-        """Σ_i clip_C(g_i) by the names of the network's trained parameters.
-
-        Args:
-            outputs: those of the last forward pass that the loss depends on.
-            slopes: each example's gradient of its own loss by them.
-        """
-        raise NotImplementedError
-
-    def _outputs(self, *inputs: Any, **named: Any) -> Any:
-        tensors = [leaf for leaf in tree_leaves((inputs, named)) if isinstance(leaf, Tensor)]
-        if not tensors:
+    def remembered(self, *inputs: Any, **named: Any) -> Any:
+        """The outputs of a batch in training, remembered for its clipped sum."""
+        rows = [leaf for leaf in tree_leaves((inputs, named)) if isinstance(leaf, Tensor)]
+        if not rows:
             raise ValueError(
                 "a private module needs a tensor with a batch dimension among its inputs, got none"
             )
-        module = cast(nn.Module, self)
-        if len(tensors[0]) > 0 or not (module.training and torch.is_grad_enabled()):
-            return self.outputs_of(*inputs, **named)
+        if len(rows[0]):
+            outputs = self.way(inputs, named)
+            self.leaves = tree_leaves(outputs)
+            return outputs
         with torch.no_grad():
             one, options = tree_map(_one_of_zeros, (inputs, named))
-            outputs = network(module)(*one, **options)
-        return tree_map(lambda out: _leaf(out[:0]), outputs)
+            return tree_map(lambda out: _leaf(out[:0]), self._module(*one, **options))
+
+    def clipped_sum(self, slopes: Sequence[Tensor | None]) -> Sum:
+        """Σ_i clip_C(g_i) of the batch that passed last, by the names of the network's trained parameters.
+
+        Args:
+            slopes: each example's gradient of its own loss by every output of that pass, None where it has none; empty
+                for an empty batch.
+        """
+        leaves, self.leaves = self.leaves, []
+        if slopes:
+            return self.way.sum(leaves, slopes)
+        zeros = {name: torch.zeros_like(w) for name, w in trained(self._module).items()}
+        return Sum(zeros, 0, 0.0)
+
+    def remove_hooks(self) -> None:
+        """Take the layers' hooks away."""
+        for hook in self.way.hooks:
+            hook.remove()
 
 
-class ReferenceModule(PrivateModule, AbstractGradSampleModule):
+class ByReference:
     """Clipped sums by the reference (:class:`pacdp.step.sums.Reference`), for networks that ghost clipping cannot do.
 
     The forward pass has no graph. With s_i the gradient of example i's loss by its own outputs, the gradient of that
@@ -76,131 +88,77 @@ class ReferenceModule(PrivateModule, AbstractGradSampleModule):
         inputs: positional arguments of the network, of at least two examples, on which it is tried.
     """
 
+    hooks = ()
+
     def __init__(self, module: nn.Module, clip: Clip, *, inputs: Sequence[Any]) -> None:
-        super().__init__(module, loss_reduction="sum")
-        self.clip = clip
-        self._passed: tuple[Sequence[Any], dict[str, Any], RandomState, list[Any]] | None = None
-        places = torch.arange(2)
+        self.module, self.clip, places = module, clip, torch.arange(2)
         tried = Units.group(TensorDataset(places, places), None)
         reference = Reference(Network.of(ByPlace(module, inputs), smooth_loss), tried, clip)
         self._at_once = runs_at_once(reference, tried, trained(reference.network.module))
 
-    def outputs_of(self, *inputs: Any, **named: Any) -> Any:
-        """The outputs of a batch; in training, what the clipped sum needs is remembered."""
-        if not (self.training and torch.is_grad_enabled()):
-            return self._module(*inputs, **named)
-        before = random_state(self._module)
-        with torch.no_grad():
-            if self._at_once:
-                outputs = self._module(*inputs, **named)
-            else:
-                passes = [
-                    self._module(*one, **options) for one, options in _one_by_one((inputs, named))
-                ]
-                outputs = tree_map(_joined, *passes)
-        outputs = tree_map(_leaf, outputs)
-        self._passed = inputs, named, before, tree_leaves(outputs)
-        return outputs
+    @torch.no_grad()
+    def __call__(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        """The outputs of a batch of examples, without a way back into the network."""
+        self._passed = inputs, named, random_state(self.module)
+        if self._at_once:
+            return tree_map(_leaf, self.module(*inputs, **named))
+        each = (rows_at(place, (inputs, named)) for place in self._places().cpu()[:, None])
+        passes = [self.module(*one, **options) for one, options in each]
+        return tree_map(
+            lambda *rows: _leaf(torch.cat(rows) if _is_tensor(rows[0]) else rows[0]), *passes
+        )
 
-    def clipped_sum(self, outputs: list[Tensor], slopes: list[Tensor]) -> Sum:
-        """See :class:`PrivateModule`.
-
-        Raises:
-            ValueError: outputs of several forward passes.
-        """
-        weights = trained(self._module)
-        if not len(outputs[0]):
-            return Sum({name: torch.zeros_like(w) for name, w in weights.items()}, 0, 0.0)
-        inputs, named, before, leaves = self._passed or ((), {}, None, [])
-        slope_of = {id(output): slope for output, slope in zip(outputs, slopes, strict=True)}
-        if before is None or not slope_of.keys() <= set(map(id, leaves)):
-            raise ValueError(
-                "the loss is computed of outputs of several forward passes, of which the last one is remembered: call "
-                "the network once a batch, and put what calls it several times into module"
-            )
+    def sum(self, leaves: Sequence[Any], slopes: Sequence[Tensor | None]) -> Sum:
+        """The reference's sum of one batch, whose targets are the places of its examples."""
+        inputs, named, before = self._passed
 
         def along_the_slopes(found: Any, places: Tensor) -> Tensor:
-            pairs = zip(
-                tree_leaves(found), (slope_of.get(id(leaf)) for leaf in leaves), strict=True
-            )
-            return torch.stack(
-                [
-                    (own * s[places]).reshape(len(own), -1).sum(1)
-                    for own, s in pairs
-                    if s is not None
-                ]
-            ).sum(0)
+            moving = zip(tree_leaves(found), slopes, strict=True)
+            return torch.stack([
+                (own * s[places]).reshape(len(own), -1).sum(1) for own, s in moving if s is not None
+            ]).sum(0)  # fmt: skip
 
-        reference, now = (
-            self._by_example(inputs, named, along_the_slopes),
-            random_state(self._module),
-        )
-        own = trained(reference.network.module)
-        rewind(self._module, before)
-        found = reference(torch.arange(len(outputs[0])), own)
-        rewind(self._module, now)
-        self._passed = None
-        return found._replace(
-            total={name: found.total[key] for name, key in zip(weights, own, strict=True)}
-        )
+        rows = places = self._places()
+        module: nn.Module = ByPlace(self.module, inputs, named)
+        if not named and len(inputs) == 1 and _is_tensor(inputs[0]):
+            rows, module = inputs[0].detach(), self.module
+        units = Units.group(TensorDataset(rows, places), None)
+        network = Network.of(module, along_the_slopes)
+        own, now = trained(module), random_state(self.module)
+        rewind(self.module, before)
+        found = Reference(network, units, self.clip, vectorised=self._at_once)(places.cpu(), own)
+        rewind(self.module, now)
+        total = zip(trained(self.module), own, strict=True)
+        return found._replace(total={name: found.total[key] for name, key in total})
 
-    def remove_hooks(self) -> None:
-        """Nothing is hooked."""
-
-    def _by_example(
-        self, inputs: Sequence[Any], named: dict[str, Any], loss: PerExampleLoss
-    ) -> Reference:
-        """The reference on one batch, whose targets are the places of its examples."""
-        first = next(leaf for leaf in tree_leaves((inputs, named)) if isinstance(leaf, Tensor))
-        places = torch.arange(len(first), device=first.device)
-        plain = len(inputs) == 1 and not named and inputs[0] is first
-        module, rows = (
-            (self._module, first.detach())
-            if plain
-            else (ByPlace(self._module, inputs, named), places)
-        )
-        return Reference(
-            Network.of(module, loss),
-            Units.group(TensorDataset(rows, places), None),
-            self.clip,
-            vectorised=self._at_once,
-        )
+    def _places(self) -> Tensor:
+        first = next(filter(_is_tensor, tree_leaves(self._passed[:2])))
+        return torch.arange(len(first), device=first.device)
 
 
 def network(module: nn.Module) -> nn.Module:
     """The network inside a wrapper; a bare network as it is."""
-    inner = getattr(module, "_module", None)
-    return inner if isinstance(inner, nn.Module) else module
+    return module._module if isinstance(module, AbstractGradSampleModule) else module
 
 
 def smooth_loss(outputs: Any, targets: Tensor) -> Tensor:
     """A made-up loss of each example, of any outputs, in which every number of them counts."""
     del targets
-    leaves = [x for x in tree_leaves(outputs) if isinstance(x, Tensor) and x.is_floating_point()]
+    leaves = [x for x in tree_leaves(outputs) if _is_tensor(x) and x.is_floating_point()]
     joined = torch.cat([x.reshape(len(x), -1) for x in leaves], dim=1)
     return torch.sin(joined + torch.arange(joined.shape[1], device=joined.device)).mean(1)
 
 
-def _one_by_one(inputs: Any) -> Iterator[Any]:
-    n = next(len(leaf) for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor))
-    return (rows_at(place, inputs) for place in torch.arange(n)[:, None])
-
-
-def _joined(*leaves: Any) -> Any:
-    return torch.cat(leaves) if isinstance(leaves[0], Tensor) else leaves[0]
+def _is_tensor(leaf: Any) -> bool:
+    return isinstance(leaf, Tensor)
 
 
 def _leaf(output: Any) -> Any:
     return (
-        output.detach().requires_grad_(output.is_floating_point())
-        if isinstance(output, Tensor)
-        else output
+        output.detach().requires_grad_(output.is_floating_point()) if _is_tensor(output) else output
     )
 
 
 def _one_of_zeros(leaf: Any) -> Any:
-    return (
-        leaf.new_zeros((1, *leaf.shape[1:]))
-        if isinstance(leaf, Tensor) and leaf.dim() > 0
-        else leaf
-    )
+    is_batch = _is_tensor(leaf) and leaf.dim() > 0
+    return leaf.new_zeros((1, *leaf.shape[1:])) if is_batch else leaf

@@ -13,103 +13,49 @@ the sum.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from opacus.optimizers import DPOptimizer
-from opacus.optimizers.optimizer import _check_processed_flag, _mark_as_processed
-from opacus.optimizers.optimizer_fast_gradient_clipping import DPOptimizerFastGradientClipping
 from torch.optim import Optimizer
 
+from pacdp.opacus.accountant import Account
 from pacdp.opacus.guard import Guard
-from pacdp.schedules import Schedule
 from pacdp.step.noise import Randomness
-from pacdp.step.processes import Together
+from pacdp.step.sums import Sum, added_up
 
 DataFreeGradient = Callable[[], None]
 StepHook = Callable[[DPOptimizer], None]
 
 
-class PrivateOptimizer(DPOptimizerFastGradientClipping):
+class PrivateOptimizer(DPOptimizer):
     """Adds noise to the clipped sums that the guard's backward pass leaves, and steps.
 
     Args:
         optimizer: any ``torch.optim`` optimizer; it sees privatised gradients only.
         guard: has the clipped sums, and is asked whether a step's examples are those that were drawn for it and whether
             nothing but the step moved the weights.
-        noise_schedule: noise multiplier σ_t as a function of the logical step.
-        clip_norm: C.
+        account: has the noise multiplier σ_t of each logical step, and is told it before the noise is drawn.
+        max_grad_norm: C.
         expected_batch_size: the public divisor.
         randomness: source of the noise.
-        account: told the logical step and its noise multiplier before the noise is drawn.
         data_free_gradient: adds to ``p.grad``, after the noise, a gradient that depends on no data.
 
     ``nonfinite_examples`` counts the gradients that were dropped: it is private data, not for publication.
     """
 
-    def __init__(self, optimizer: Optimizer, *, guard: Guard, noise_schedule: Schedule, clip_norm: float,
-                 expected_batch_size: float, randomness: Randomness, account: Callable[[int, float], None],
-                 together: Together, loss_reduction: str,
-                 data_free_gradient: DataFreeGradient | None) -> None:  # fmt: skip
-        super().__init__(optimizer, noise_multiplier=noise_schedule(0), max_grad_norm=clip_norm,
-                         expected_batch_size=expected_batch_size, loss_reduction=loss_reduction)  # pyright: ignore  # fmt: skip
-        self.guard, self.noise_schedule, self.randomness = guard, noise_schedule, randomness
-        self.account, self.together = account, together
-        self.data_free_gradient = data_free_gradient
-        self.step_hooks = list[StepHook]()
-        self.logical_step = 0
-        self._last, self._clip_norm = self.noise_multiplier, clip_norm
-        self.nonfinite_examples = 0
-        self.examples = 0
-        names = {id(p): name for name, p in guard.module.named_parameters()}
-        self._trained: dict[str, Any] = {names[id(p)]: p for p in self.params}
-
-    def accumulate(self) -> None:
-        """Add what was handed over to ``p.summed_grad``, which takes it over where it is the first."""
-        found, examples = self.guard.take()
-        for name, p in self._trained.items():
-            own = found.total[name]
-            p.summed_grad = own if p.summed_grad is None else p.summed_grad.add_(own)
-        self.examples += examples
-        self.nonfinite_examples += int(found.nonfinite)
-
-    def add_noise(self) -> None:
-        """Noise of standard deviation σ_t C on every coordinate of the clipped sum."""
-        examples, self.examples = self.examples, 0
-        if self.guard.sampler is not None:
-            self.guard.sampler.require(examples)
-        self._require_own_numbers()
-        self.noise_multiplier = self._last = float(self.noise_schedule(self.logical_step))
-        self.account(self.logical_step, self.noise_multiplier)
-        std = self.noise_multiplier * self.max_grad_norm
-        for p in self._trained.values():
-            _check_processed_flag(p.summed_grad)
-        sums = {name: p.summed_grad for name, p in self._trained.items()}
-        for name, value in self.together.noised(sums, std, self.randomness).items():
-            p = self._trained[name]
-            p.grad = value.to(p.dtype).view_as(p)
-            _mark_as_processed(p.summed_grad)
-
-    def _require_own_numbers(self) -> None:
-        """Refuse numbers that somebody changed, of which the module's clipping and the account would not know."""
-        if (self.noise_multiplier, self.max_grad_norm) != (self._last, self._clip_norm):
-            raise ValueError(
-                "noise_multiplier or max_grad_norm of the optimizer was changed after make_private, as Opacus's "
-                "schedulers do: give make_private noise_multiplier= a function of the step, and one max_grad_norm"
-            )
-
-    def scale_grad(self) -> None:
-        """Divide by the expected batch size, whatever the actual one and whatever the loss's reduction."""
-        for p in self._trained.values():
-            p.grad /= self.expected_batch_size
+    def __init__(self, optimizer: Optimizer, *, guard: Guard, account: Account, randomness: Randomness,
+                 data_free_gradient: DataFreeGradient | None, **numbers: Any) -> None:  # fmt: skip
+        super().__init__(optimizer, noise_multiplier=account.schedule(0), **numbers)
+        self.guard, self.account, self.randomness = guard, account, randomness
+        self.data_free_gradient, self.step_hooks = data_free_gradient, list[StepHook]()
+        self.logical_step = self.nonfinite_examples = self._examples = 0
+        self._told = self.noise_multiplier, self.max_grad_norm
+        self._sum: Sum | None = None
 
     def attach_step_hook(self, fn: StepHook) -> None:
         """Call ``fn`` after the noise of each step too; the step is in the engine's account without any hook."""
         self.step_hooks.append(fn)
-        self.step_hook = self._call_hooks
-
-    def _call_hooks(self, optimizer: DPOptimizer) -> None:
-        for hook in self.step_hooks:
-            hook(optimizer)
+        self.step_hook = lambda optimizer: [hook(optimizer) for hook in self.step_hooks]
 
     def step(self, closure: Callable[[], float] | None = None) -> float | None:
         """Clip, add noise and update, or only clip where the batch has further parts.
@@ -122,10 +68,47 @@ class PrivateOptimizer(DPOptimizerFastGradientClipping):
                 "step takes no closure, which could look at the batch several times for the price of one: call "
                 "zero_grad, backward and step() one after the other"
             )
-        self.guard.require_backward()
         found = super().step()
-        self.guard.step_over(last_part=not self._is_last_step_skipped)
+        if not self._is_last_step_skipped:
+            self.guard.step_over()
         return found
+
+    def pre_step(self, closure: Callable[[], float] | None = None) -> bool:
+        """Add what was handed over; after the last part of a batch, release its sum as the gradient."""
+        found = self.guard.take()
+        self._sum = found if self._sum is None else added_up(found.total, (self._sum, found))
+        self._examples += self.guard.examples
+        self._is_last_step_skipped = self._check_skip_next_step()
+        if self._is_last_step_skipped:
+            return False
+        whole, examples = self._sum, self._examples
+        self._sum, self._examples = None, 0
+        self._release(whole, examples)
+        if self.step_hook:
+            self.step_hook(self)
+        self.logical_step += 1
+        if self.data_free_gradient is not None:
+            self.data_free_gradient()
+        return True
+
+    def _release(self, found: Sum, examples: int) -> None:
+        """p.grad = (sum + noise of standard deviation σ_t C) / expected batch size, whatever the actual one."""
+        if self.guard.sampler is not None:
+            self.guard.sampler.require(examples)
+        if (self.noise_multiplier, self.max_grad_norm) != self._told:
+            raise ValueError(
+                "noise_multiplier or max_grad_norm of the optimizer was changed after make_private, as Opacus's "
+                "schedulers do: give make_private noise_multiplier= a function of the step, and one max_grad_norm"
+            )
+        self.nonfinite_examples += int(found.nonfinite)
+        self.noise_multiplier = float(self.account.schedule(self.logical_step))
+        self._told = self.noise_multiplier, self.max_grad_norm
+        self.account(self.logical_step, self.noise_multiplier)
+        std, together = self.noise_multiplier * self.max_grad_norm, self.account.together
+        weights = dict(self.guard.module.named_parameters())
+        for name, value in together.noised(found.total, std, self.randomness).items():
+            whole = value.to(weights[name].dtype).view_as(weights[name])
+            weights[name].grad = whole / cast(float, self.expected_batch_size)
 
     def signal_skip_step(self, do_skip: bool = True) -> None:
         """Opacus's, by which ``BatchMemoryManager`` cuts a logical batch into parts.
@@ -144,19 +127,10 @@ class PrivateOptimizer(DPOptimizerFastGradientClipping):
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget all gradients, and that there were any; by default they are None then, as PyTorch has it."""
         self.guard.forget()
-        super().zero_grad(set_to_none)
+        self.original_optimizer.zero_grad(set_to_none)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         raise TypeError(
             "a private optimizer is not copied, since no account would have the steps of the copy: copy the module, or "
             "write a checkpoint with PrivateEngine.save_checkpoint"
         )
-
-    def pre_step(self, closure: Callable[[], float] | None = None) -> Any:
-        """Opacus's, then the data-free gradient; the logical step moves on only if a noisy update was made."""
-        done = super().pre_step(closure)
-        if done:
-            self.logical_step += 1
-            if self.data_free_gradient is not None:
-                self.data_free_gradient()
-        return done

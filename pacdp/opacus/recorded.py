@@ -1,51 +1,87 @@
 """The way from a network's outputs to a loss, recorded, so that it can be gone again for single examples.
 
 A private module's training outputs are :class:`Recorded` tensors. They behave as any tensors; what is computed of them
-is noted down, and ``backward`` of the loss goes to the :class:`~pacdp.opacus.guard.Guard` of the module.
+is noted down on the tape of their forward pass, and ``backward`` of the loss goes to the
+:class:`~pacdp.opacus.guard.Guard` of the module.
 """
 
-from collections.abc import Callable, Sequence
-from itertools import count
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 _SIZES = ("view", "reshape", "expand", "div", "true_divide", "divide")
 """Calls whose first number may be that of the examples of the batch, or a multiple of it."""
 _PRODUCTS = ("mul", "multiply", "__rmul__")
 _ONE_A_CLASS = ("weight", "pos_weight")
-_NUMBER = count()
-Backward = Callable[..., None]
-"""What is called in place of a loss's ``backward``, with the loss and the arguments of that call."""
 
 
-class Output:
-    """An output of the network: where a record begins."""
+class Call(NamedTuple):
+    """A function that was called with recorded tensors."""
 
-    def __init__(self, tensor: Tensor, backward: Backward) -> None:
-        self.tensor, self.backward, self.used = tensor, backward, False
-
-
-class Call:
-    """A function that was called with recorded tensors; these are held as :class:`Made`."""
-
-    def __init__(self, function: Callable[..., Any], args: Any, named: dict[str, Any]) -> None:
-        self.function, self.number = function, next(_NUMBER)
-        self.args, self.named = tree_map(_record_of, (args, named))
+    function: Callable[..., Any]
+    leaves: list[Any]
+    """All arguments; recorded tensors are held as :class:`Made`."""
+    form: Any
+    """How they make positional and named arguments."""
+    per_class: set[int]
+    """The identities of those that are weights of the classes."""
 
     @property
     def name(self) -> str:
         """The function's name."""
         return getattr(self.function, "__name__", str(self.function))
 
+    def resized(self, examples: int) -> list[Any]:
+        """The arguments, a size or a divisor among them divided by so many examples."""
+        leaves = [*self.leaves]
+        if examples > 1 and self.name in _SIZES and len(leaves) > 1:
+            size = leaves[1]
+            if isinstance(size, int) and size > 0 and size % examples == 0:
+                leaves[1] = size // examples
+        return leaves
 
+
+class Tape:
+    """What is computed of the outputs of one forward pass.
+
+    Args:
+        backward: what is called in place of a loss's ``backward``, with the loss and the arguments of that call.
+    """
+
+    def __init__(self, backward: Callable[..., None]) -> None:
+        self.backward, self.used = backward, False
+        self.outputs, self.calls = list[Any](), list[Call]()
+
+    def begin(self, outputs: Any) -> Any:
+        """Copies of the network's outputs, as the beginning of the record.
+
+        What a loop writes into one through NumPy leaves the network's own as it is, and the loss no longer agrees.
+        """
+        self.outputs = tree_leaves(outputs)
+        return self.noted(tree_map(lambda x: x.clone() if isinstance(x, Tensor) else x, outputs))
+
+    def noted(self, found: Any) -> Any:
+        """What the last call gave, each tensor of it with its place."""
+        leaves, form = tree_flatten(found)
+        for place, x in enumerate(leaves):
+            if isinstance(x, Tensor):
+                leaves[place] = x if isinstance(x, Recorded) else x.as_subclass(Recorded)
+                leaves[place].made = Made(self, len(self.calls), place, x._version)
+        return tree_unflatten(leaves, form)
+
+
+@dataclass(frozen=True, slots=True)
 class Made:
-    """Result number ``place`` of a call, or an output of the network, until something is written into it."""
+    """A result of a call on a tape, of which number 0 is the forward pass, until something is written into it."""
 
-    def __init__(self, by: Call | Output, place: int = 0, version: int = 0) -> None:
-        self.by, self.place, self.version = by, place, version
+    tape: Tape
+    number: int
+    place: int
+    version: int
 
 
 class Recorded(Tensor):
@@ -67,108 +103,93 @@ def _backward(loss: Recorded, gradient: Tensor | None = None, **options: Any) ->
     if gradient is not None:
         loss = (loss * gradient).sum()  # pyright: ignore[reportAssignmentType]
     with torch._C.DisableTorchFunctionSubclass():
-        Record(loss).outputs[0].backward(loss, **options)
+        loss.made.tape.backward(loss, **options)
 
 
 def recorded(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
-    """Call the function and note it down, as one call whatever it does inside."""
+    """Call the function and note it down where arguments are recorded, as one call whatever it does inside."""
     with torch._C.DisableTorchFunctionSubclass():
-        call = Call(function, args, named)
-        leaves, form = tree_flatten(function(*args, **named))
-        return tree_unflatten(
-            [_made(leaf, Made(call, place)) for place, leaf in enumerate(leaves)], form
+        leaves, form = tree_flatten((args, named))
+        leaves = [_held(x) for x in leaves]
+        tapes = {x.tape for x in leaves if isinstance(x, Made)}
+        found = function(*args, **named)
+        if not tapes:
+            return found
+        tape = one_of_them(tapes)
+        weights = {id(named.get(name)) for name in _ONE_A_CLASS}
+        tape.calls.append(Call(function, leaves, form, weights))
+        return tape.noted(found)
+
+
+def one_of_them(tapes: set[Tape]) -> Tape:
+    """The only tape, or a refusal by ValueError."""
+    if len(tapes) != 1:
+        raise ValueError(
+            "the loss is computed of outputs of several forward passes: call the network once a batch, and put what "
+            "calls it several times into module"
         )
-
-
-def output(tensor: Tensor, backward: Backward) -> Recorded:
-    """Return a copy of ``tensor``, an output of the network, as the beginning of a record.
-
-    What a loop writes into it through NumPy leaves the network's own output as it is, and the loss no longer agrees.
-    """
-    with torch._C.DisableTorchFunctionSubclass():
-        return _made(tensor.clone(), Made(Output(tensor, backward)))
+    return tapes.pop()
 
 
 class Record:
-    """All calls between the outputs and one loss, in their order.
+    """All calls between the outputs and one loss, by their numbers on the tape.
 
-    ``others`` are the tensors that do not come from the outputs, in the order in which the calls meet them, and
-    ``per_class`` says which of them were given as weights of the classes.
+    ``outputs`` are those of the network that they start from, by their places; ``others`` are the tensors that do not
+    come from the outputs, in the order in which the calls meet them, and ``per_class`` says which of them were given as
+    weights of the classes.
     """
 
     def __init__(self, loss: Recorded) -> None:
-        self.end: Made = _record_of(loss)
-        self.others: list[Tensor] = []
-        self.per_class: list[bool] = []
-        waiting, found = [self.end.by], dict[int, Call | Output]()
-        while waiting:
-            by = waiting.pop()
-            if id(by) not in found:
-                found[id(by)] = by
-                waiting += [leaf.by for leaf in _leaves(by) if isinstance(leaf, Made)]
-        self.calls = sorted(
-            (by for by in found.values() if isinstance(by, Call)), key=lambda call: call.number
-        )
-        self.outputs = [by for by in found.values() if isinstance(by, Output)]
-        for call in self.calls:
-            weights = [id(call.named.get(name)) for name in _ONE_A_CLASS]
-            own = [leaf for leaf in _leaves(call) if isinstance(leaf, Tensor)]
+        self.end: Made = _held(loss)
+        self.tape, met = self.end.tape, [self.end]
+        self.calls, self.others, self.per_class = dict[int, Call](), list[Tensor](), list[bool]()
+        for number in range(self.end.number, 0, -1):
+            if any(one.number == number for one in met):
+                self.calls[number] = self.tape.calls[number - 1]
+                met += [leaf for leaf in self.calls[number].leaves if isinstance(leaf, Made)]
+        self.calls = dict(sorted(self.calls.items()))
+        places = {one.place for one in met if one.number == 0}
+        self.outputs: dict[int, Tensor] = {k: self.tape.outputs[k] for k in sorted(places)}
+        for call in self.calls.values():
+            own = [leaf for leaf in call.leaves if isinstance(leaf, Tensor)]
             self.others += own
-            self.per_class += [id(leaf) in weights for leaf in own]
+            self.per_class += [id(leaf) in call.per_class for leaf in own]
 
     def again(
-        self, outputs: Sequence[Tensor], others: Sequence[Tensor], *, examples: int
+        self, outputs: Mapping[int, Tensor], others: Sequence[Tensor], *, examples: int
     ) -> Tensor:
         """Compute the loss of other outputs and other tensors.
 
         Args:
-            outputs: in the order of ``self.outputs``.
+            outputs: by their places.
             others: in the order of ``self.others``.
             examples: by which the sizes and divisors in the record are divided; 1 leaves them as they are.
         """
-        known: dict[int, list[Any]] = {
-            id(by): [x] for by, x in zip(self.outputs, outputs, strict=True)
-        }
-        rest = iter(others)
+        known, rest = dict[int, Any]({0: outputs}), iter(others)
 
         def value(leaf: Any) -> Any:
             if isinstance(leaf, Made):
-                return known[id(leaf.by)][leaf.place]
+                return known[leaf.number][leaf.place]
             return next(rest) if isinstance(leaf, Tensor) else leaf
 
-        for call in self.calls:
-            args, named = tree_map(value, _resized(call, examples))
-            known[id(call)] = tree_flatten(call.function(*args, **named))[0]
-        return known[id(self.end.by)][self.end.place].reshape(())
+        for number, call in self.calls.items():
+            leaves = [value(leaf) for leaf in call.resized(examples)]
+            args, named = tree_unflatten(leaves, call.form)
+            known[number] = tree_leaves(call.function(*args, **named))
+        return known[self.end.number][self.end.place].reshape(())
 
     def multiplies_by(self, number: int) -> bool:
         """Tell whether some call multiplies by that plain number."""
-        factors = [
-            leaf
-            for call in self.calls
-            if call.name in _PRODUCTS
-            for leaf in _leaves(call)
-            if _is_plain(leaf)
-        ]
-        return number in factors
+        products = (call.leaves for call in self.calls.values() if call.name in _PRODUCTS)
+        return any(_is_plain(x) and x == number for leaves in products for x in leaves)
 
     def text(self, examples: int) -> list[str]:
         """Name each call and its plain numbers, sizes and divisors divided by ``examples``."""
-        return [
-            f"{call.name}({', '.join(repr(x) for x in tree_flatten(_resized(call, examples))[0] if _is_plain(x))})"
-            for call in self.calls
-        ]
+        given = ((call.name, call.resized(examples)) for call in self.calls.values())
+        return [f"{name}({', '.join(map(repr, filter(_is_plain, own)))})" for name, own in given]
 
 
-def _made(leaf: Any, made: Made) -> Any:
-    if not isinstance(leaf, Tensor):
-        return leaf
-    own = leaf if isinstance(leaf, Recorded) else leaf.as_subclass(Recorded)
-    own.made, made.version = made, own._version
-    return own
-
-
-def _record_of(leaf: Any) -> Any:
+def _held(leaf: Any) -> Any:
     if not isinstance(leaf, Recorded):
         return leaf
     if leaf._version != leaf.made.version:
@@ -179,18 +200,5 @@ def _record_of(leaf: Any) -> Any:
     return leaf.made
 
 
-def _leaves(by: Call | Output) -> list[Any]:
-    return tree_flatten((by.args, by.named))[0] if isinstance(by, Call) else []
-
-
 def _is_plain(leaf: Any) -> bool:
     return not isinstance(leaf, Made | Tensor)
-
-
-def _resized(call: Call, examples: int) -> Any:
-    leaves, form = tree_flatten((call.args, call.named))
-    if examples > 1 and call.name in _SIZES and len(leaves) > 1:
-        size = leaves[1]
-        if isinstance(size, int) and size > 0 and size % examples == 0:
-            leaves[1] = size // examples
-    return tree_unflatten(leaves, form)

@@ -6,11 +6,11 @@ import torch
 from opacus.validators.errors import UnsupportedModuleError
 from torch import Tensor, nn, optim
 
-from pacdp.opacus.ghost import GhostModule, GhostSums
 from pacdp.opacus.loader import PoissonLoader
-from pacdp.opacus.modules import PrivateModule, ReferenceModule, smooth_loss
+from pacdp.opacus.modules import ByReference, PrivateModule, smooth_loss
 from pacdp.step.agreement import chosen_mode
 from pacdp.step.clip import Clip
+from pacdp.step.ghost import Ghost, GhostSums
 from pacdp.step.mechanism import GradSampleMode
 from pacdp.step.units import Network
 from pacdp.trials import made_up_batch, require_independent_examples
@@ -42,15 +42,16 @@ def private_module(
         raise UnsupportedModuleError(str(error).splitlines()[0]) from error
     chosen = chosen_mode(
         mode,
-        lambda network, units, own: GhostSums(network.module, units, network.loss, own),
+        GhostSums,
         Network.of(module, smooth_loss),
         inputs[0] if probe is None else inputs,
         torch.zeros(1, device=device),
         clip_norm=clip.norm,
     )
-    if chosen == "ghost":
-        return GhostModule(module, clip)
-    return ReferenceModule(module, clip, inputs=inputs)
+    ghost = chosen == "ghost"
+    return PrivateModule(
+        module, Ghost(module, clip) if ghost else ByReference(module, clip, inputs=inputs)
+    )
 
 
 def _made_up_input(loader: PoissonLoader) -> Tensor:

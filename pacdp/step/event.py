@@ -10,7 +10,7 @@ neighbours counted together; None stands for a run that has not begun. Checkpoin
 import math
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from bounds.accounting import (
     Composed,
@@ -127,6 +127,33 @@ def runs_of(event: Event | None) -> list[tuple[Event, int]]:
 def steps_of(event: Event | None) -> int:
     """How many steps ran."""
     return sum(count for _, count in runs_of(event))
+
+
+class Told(NamedTuple):
+    """What an accountant was told of one step."""
+
+    rate: float
+    """With what probability a unit takes part."""
+    noise: float
+    """The noise multiplier of all releases together; 0 for none."""
+    choice: float
+    """The epsilon of the choice among candidates; 0 where nothing is chosen."""
+
+
+def told(step: Event) -> Told:
+    """What an accountant was told of a step."""
+    rate, released = 1.0, step
+    if isinstance(step, PoissonSampled):
+        rate, released = step.sample_rate, step.event
+    made = released.events if isinstance(released, Composed) else (released,)
+    noise = sum((one.noise_multiplier for one in made if isinstance(one, Gaussian)), 0.0)
+    choices = (one.epsilon for one in made if isinstance(one, ExponentialMechanism))
+    return Told(rate, noise, sum(choices, 0.0))
+
+
+def told_of(event: Event | None) -> list[Told]:
+    """The same of each step, in their order."""
+    return [told(step) for step, count in runs_of(event) for _ in range(count)]
 
 
 def first(event: Event | None, steps: int) -> Event | None:

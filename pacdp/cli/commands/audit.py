@@ -28,8 +28,6 @@ class Audit:
     """Steps that are watched; 0 takes as many as the network's size allows, at most 150."""
     canaries: int = 300
     """Units that the auditor knows how to find, in a further run; 0 leaves it out."""
-    processes: int = 1
-    """With more than one, audit noise, batches and divisor of a run that so many processes share."""
     failure_prob: float = 0.01
     """Probability that a mechanism that is what it says is refuted."""
     seed: int = 0
@@ -40,8 +38,8 @@ class Audit:
 
     def __call__(self, rest: list[str]) -> None:
         """Audit the mechanism and print what was found."""
-        if min(self.steps, self.canaries) < 0 or self.processes < 1:
-            usage("--steps and --canaries must be 0 or more, --processes at least 1")
+        if min(self.steps, self.canaries) < 0:
+            usage("--steps and --canaries must be 0 or more")
         from pacdp.cli.auditing import audit, configuration
 
         config = configuration(self.target, scale=self.scale, rest=rest)

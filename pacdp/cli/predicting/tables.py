@@ -86,6 +86,10 @@ def read_table(path: Path, ignore: Sequence[str] = ()) -> Table:
         names_of = {name: _names(path, frame[name]) for name in named}
         for name in {"model", "id"} & {*named}:  # by which rows are paired
             coded(f"{name} of {path}", names_of[name])
+        if texts := [name for name in soft if not frame[name].dtype.is_numeric()]:
+            raise ValueError(
+                f"{path} must have numbers in column {texts[0]!r}, got {frame[texts[0]].dtype}: convert them"
+            )
         columns = {name: _numbers(path, frame[name]) for name in numbers + soft}
         table = [columns.pop(name) for name in soft]
         return Table(
@@ -224,7 +228,7 @@ def _npz(path: Path, ignore: Sequence[str]) -> _Read:
     table = arrays.pop("probabilities", None)
     names = [*ignore, *arrays]
     if table is not None:
-        if table.ndim != 2:
+        if table.ndim != 2 or not table.shape[1]:
             raise ValueError(
                 f"{path} must hold probabilities [n, classes], got shape {table.shape}: one row each"
             )

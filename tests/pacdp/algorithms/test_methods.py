@@ -6,13 +6,12 @@ from typing import get_args
 from torch.nn import Flatten, Linear, ReLU, Sequential
 
 from pacdp.algorithms.algorithm import Algorithm, Choice
-from pacdp.audit.recomputed import told_of
 from pacdp.cli.private.config import PrivateConfig
 from pacdp.cli.private.methods import DPBBP, DPSGD, DPSGLD, METHODS, NAMES, P3SGD, DPAdam, DPMCDropout, Method
 from pacdp.cli.serial import from_dict, to_dict
 from pacdp.layers.priors import law_of
 from pacdp.private import Laplace, Mechanism, Normal, Table, published_epsilon
-from pacdp.step.event import combined, runs_of
+from pacdp.step.event import combined, runs_of, told_of
 from tests.marks import every_case, near, parametrize, refusal
 from tests.pacdp.toys import seeded
 

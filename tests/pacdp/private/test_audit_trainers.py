@@ -13,8 +13,8 @@ from private_toys import bayes_network, cross_entropy, data, digits, dropout_net
 from scipy.stats import binom
 from torch.testing import assert_close
 
-import pacdp.opacus.ghost
 import pacdp.step.clip
+import pacdp.step.ghost
 import pacdp.step.gradients
 from bounds import clopper_pearson_lower, clopper_pearson_upper
 from bounds.accounting import NonPrivate
@@ -61,7 +61,7 @@ def unclipped(monkeypatch):
         finite = torch.isfinite(norms)
         return Clipping(finite.to(norms), finite, 1.0, norms, math.inf)
 
-    for place in (pacdp.step.clip, pacdp.step.gradients, pacdp.opacus.ghost):
+    for place in (pacdp.step.clip, pacdp.step.gradients, pacdp.step.ghost):
         monkeypatch.setattr(place, "clip_factors", ones)
 
 

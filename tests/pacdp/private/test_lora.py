@@ -26,7 +26,7 @@ def test_adapters_train_beside_weights_that_stay_and_merge(form, mode, tmp_path,
     names = {"network": network, "mode": mode, "dataset": data(400), "criterion": CrossEntropyLoss()}
     exec(FORMS, names)
     exec(TRAIN, {**names, "adapted": names[form]}, names)
-    assert type(names["model"]).__name__ == ("GhostModule" if mode else "ReferenceModule")
+    assert type(names["model"].way).__name__ == ("Ghost" if mode else "ByReference")
     assert names["engine"].event == planned(1.0, sample_rate=0.05, steps=20)
     frozen = {p.shape: p for p in network.parameters() if not p.requires_grad}
     assert all(equal(frozen[own.shape], own) for own in given.values())

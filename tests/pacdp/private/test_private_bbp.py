@@ -5,15 +5,15 @@ import torch
 from private_toys import bayes_network, fresh, mechanism, mlp, trained
 from torch import distributions
 from torch.func import grad, vmap
-from torch.nn import Conv2d, Linear, functional
+from torch.nn import Conv2d, Embedding, Linear, functional
 from torch.testing import assert_close
 from torch.utils.data import TensorDataset
 
 from pacdp.layers.regularise import kl_gradient
-from pacdp.opacus.ghost import GhostModule
 from pacdp.private import DPBBP, BayesLinear, Laplace, Normal, bayesian, with_weights
-from pacdp.step.clip import Clip
-from tests.marks import near, parametrize
+from pacdp.step.clip import Clip, row_norms
+from pacdp.step.ghost import Ghost
+from tests.marks import every_case, near, parametrize
 from tests.pacdp.draws import randn
 from tests.pacdp.toys import seeded
 
@@ -59,13 +59,29 @@ def rows_of(layer, draw, x):
 @parametrize("case", LAYERS)
 def test_norm_samplers_find_the_norms_of_vmapped_gradients(case):
     layer, x = bayes_layer(case)
-    outputs = GhostModule(layer, Clip(1.0))(x)
-    (draw,) = layer.drawn
-    torch.sin(outputs).square().sum().backward()
-    assert layer.drawn == []
+    found, draw, layer = ghost_norms(layer, x)
     for name, rows in rows_of(layer, draw, x).items():
         norms = rows.flatten(1).norm(dim=1)
-        assert_close(layer.get_parameter(name)._norm_sample, norms, atol=1e-12, rtol=1e-12)
+        assert_close(found[layer.get_parameter(name)], norms, atol=1e-12, rtol=1e-12)
+
+
+def ghost_norms(layer, x):
+    """What ghost clipping finds, and the draw that it found it at."""
+    ghost = Ghost(layer, Clip(1.0))
+    outputs = ghost([x], {})
+    (use,), slopes = ghost._uses, torch.autograd.grad(torch.sin(outputs).square().sum(), outputs)[0]
+    rows = {p: row_norms(row) for p, row in use.rows(slopes).items()}
+    return use.norms(slopes) or rows, *(use.draw or [None]), layer
+
+
+@every_case("padding", [None, 2])
+def test_the_norms_of_an_embedding_are_those_of_its_gradients(padding):
+    words = torch.tensor([[1, 2, 1, 0], [2, 2, 2, 2], [3, 1, 2, 3]])
+    layer = Embedding(4, 3, padding_idx=padding, dtype=torch.float64)
+    found, _, _ = ghost_norms(layer, words)
+    for i, row in enumerate(words):
+        (own,) = torch.autograd.grad(torch.sin(layer(row)).square().sum(), layer.weight)
+        assert float(found[layer.weight][i].detach()) == near(float(own.norm()), rel=1e-9, abs=1e-9)
 
 
 every_prior = parametrize("prior", PRIORS)

@@ -81,10 +81,6 @@ def of_training(module=None, **changes):
                           generator=default_rng(0), **changes)  # fmt: skip
 
 
-def of_processes(module=None, **changes):
-    return of_mechanism(module=module, **{"processes": 2, **changes})
-
-
 def scheduled(**numbers):
     """A step whose noise, but not its clipping and its account, somebody changed as Opacus's schedulers do."""
     *loop, _ = private()
@@ -168,7 +164,6 @@ REFUSALS = [
     (lambda: of_mechanism(2), "three units"),
     (lambda: of_training(Sequential(mlp(), Unflatten(1, (3, 1)))), "outputs"),
     (lambda: error_rates(np.zeros((4, 5)), np.ones(5, dtype=bool), failure_prob=0.2), "both sorts"),
-    (lambda: of_processes(bayes_network()), "random layers"),
 ]  # fmt: skip
 
 

@@ -8,14 +8,14 @@ from torch.nn import Linear, Sequential
 from torch.testing import assert_close
 from torch.utils.data import TensorDataset
 
-import pacdp.opacus.ghost
 import pacdp.step.clip
+import pacdp.step.ghost
 import pacdp.step.gradients
-from pacdp.opacus.ghost import GhostSums
 from pacdp.private import Units
 from pacdp.step.clip import Clip, clip_factors
+from pacdp.step.ghost import GhostSums
 from pacdp.step.mechanism import MODES
-from pacdp.step.units import trained
+from pacdp.step.units import Network, trained
 from tests.marks import every_case, near, parametrize
 
 HOW = {"clipping": "automatic"}
@@ -23,7 +23,7 @@ HOW = {"clipping": "automatic"}
 
 def by_ghosts(module, inputs, targets, *, loss=cross_entropy, clip_norm=CLIP, clipping="flat"):
     units = Units.group(TensorDataset(inputs, targets), None)
-    return GhostSums(module.train(), units, loss, Clip(clip_norm, rule=clipping))
+    return GhostSums(Network.of(module.train(), loss), units, Clip(clip_norm, rule=clipping))
 
 
 def in_the_paper(module, inputs, targets):
@@ -33,7 +33,7 @@ def in_the_paper(module, inputs, targets):
 
 
 def everywhere(patch, factors):
-    for place in (pacdp.step.clip, pacdp.step.gradients, pacdp.opacus.ghost):
+    for place in (pacdp.step.clip, pacdp.step.gradients, pacdp.step.ghost):
         patch.setattr(place, "clip_factors", factors)
 
 
