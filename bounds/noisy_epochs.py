@@ -1,7 +1,7 @@
 """Noisy sums of batches of which each record is in exactly one an epoch: what a record costs at a Rényi order.
 
-With T batches, noise multiplier σ and contributions of norm at most 1, c = 1/σ, a record costs ln m_α/(α-1) nats an epoch
-at order α ("Once an epoch" in docs/guarantees.md):
+With T batches, noise multiplier σ and contributions of norm at most 1, c = 1/σ, a record costs ln m_α/(α-1) nats an
+epoch at order α ("Once an epoch" in docs/guarantees.md):
 
     whole α ≥ 2               m_α = α! T^-α [x^α] (Σ_{j ≤ α} x^j e^(c² j(j-1)/2)/j!)^T
     1 < α ≤ 2                 m_α = 1 + (α-1) (e^(c²) - 1)/T

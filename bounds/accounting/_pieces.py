@@ -167,8 +167,7 @@ class Response(NamedTuple):
         return Masses(part.indices, with_record, _reversed(with_record, x), _silent(x), 0.0, 0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Allocation:
+class Allocation(NamedTuple):
     """An epoch of which each record is in one batch, against the same without the record."""
 
     batches: int
@@ -204,8 +203,8 @@ def _in_cells(law: Ratios, losses: Array) -> tuple[Array, Array, Array]:
     width = losses[k + 1] - losses[k]
     right = mass * np.expm1(losses[k] - x) / np.expm1(-width)
     doubt = mass * 2.0**-50 * (np.abs(x) + 1.0) / width
-    total, right, doubt = (np.bincount(k, one, losses.size - 1) for one in (mass, right, doubt))
-    return total, right, doubt
+    made: Array = np.array([np.bincount(k, one, losses.size - 1) for one in (mass, right, doubt)], dtype=np.float64)
+    return made[0], made[1], made[2]
 
 
 Mechanism = Noise | Response | Allocation

@@ -145,8 +145,8 @@ def _add_sampled(made: Schedule, event: PoissonSampled, count: int) -> None:
     inner = schedule(event.event, made.adjacency)
     if inner.sampled or inner.epochs:
         raise ValueError(
-            f"PoissonSampled must not hold another sample, got one inside {event.event!r}; for one Poisson sample drawn "
-            f"from another, multiply the two rates."
+            f"PoissonSampled must not hold another sample, got one inside {event.event!r}; for one Poisson sample "
+            f"drawn from another, multiply the two rates."
         )
     if not inner.private:
         made.log_missed += count * log1p(-event.sample_rate)

@@ -118,7 +118,7 @@ def _divergences(part: Mechanism, orders: tuple[float, ...]) -> Array:
 
 def _divergence(part: Mechanism, order: float) -> float:
     if isinstance(part, Allocation):
-        return math.inf  # its likelihood ratio is bounded from above alone
+        return inf  # its likelihood ratio is bounded from above alone
     if not isinstance(part, Noise):
         x = part.epsilon
         weights = -np.logaddexp(0.0, np.array([-x, x])) + (order - 1.0) * np.array([x, -x])

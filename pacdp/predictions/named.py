@@ -62,10 +62,11 @@ def _of(
     name: str, form: Callable[[float, float], float], first: Statement, second: Statement
 ) -> Statement:
     """A growing function of two rows, its ends rounded outwards."""
-    lower, upper = (
-        None if None in ends else form(*ends)
-        for ends in ((first.lower, second.lower), (first.upper, second.upper))
-    )
+
+    def end(one: float | None, other: float | None) -> float | None:
+        return None if one is None or other is None else form(one, other)
+
+    lower, upper = end(first.lower, second.lower), end(first.upper, second.upper)
     return Statement(
         family="named",
         quantity=name,
