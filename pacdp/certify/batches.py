@@ -199,7 +199,26 @@ def bound_set(data: Any) -> BoundSet:
 
 
 def _batch(given: Any, what: str) -> Batch:
-    inputs, labels, people = _fields(given, what)
+    """A tuple (inputs, labels) or (inputs, labels, people), or a dictionary, as a batch."""
+    if _is_tuple(given):
+        inputs, labels, people = (*given, None)[:3]
+    elif isinstance(given, Mapping):
+        inputs = dict(given)
+        labels, people = (
+            next((inputs.pop(key) for key in keys if key in inputs), None)
+            for keys in (_LABELS, _PEOPLE)
+        )
+        if labels is None:
+            raise ValueError(
+                f"{what} has no key 'labels', got {sorted(map(str, inputs))}: add the labels to the batch"
+            )
+        if not inputs:
+            raise ValueError(
+                f"{what} holds labels alone: add the inputs by the keywords of the network's forward"
+            )
+    else:
+        raise ValueError(f"expected {what} as (inputs, labels), (inputs, labels, people) or a dictionary, got "
+                         f"{type(given).__name__}: let the loader return one of these")  # fmt: skip
     named: Any = inputs if isinstance(inputs, Mapping) else {"": inputs}
     held = {str(name): _tensor(one, f"{name or 'inputs'} in {what}") for name, one in named.items()}
     found = _tensor(labels, f"labels in {what}")
@@ -209,29 +228,14 @@ def _batch(given: Any, what: str) -> Batch:
             f"expected one label for each of n inputs in {what}, got {sizes} inputs and labels of shape "
             f"{list(found.shape)}: give every part an axis of examples"
         )
-    return Batch(inputs=held, labels=found, people=_owners(people, len(found), what))
-
-
-def _fields(given: Any, what: str) -> tuple[Any, Any, Any]:
-    """Inputs, labels and people of a batch."""
-    if _is_tuple(given):
-        return given[0], given[1], given[2] if len(given) > 2 else None
-    if not isinstance(given, Mapping):
-        raise ValueError(f"expected {what} as (inputs, labels), (inputs, labels, people) or a dictionary, got "
-                         f"{type(given).__name__}: let the loader return one of these")  # fmt: skip
-    rest: dict[Any, Any] = dict(given)
-    labels, people = (
-        next((rest.pop(key) for key in keys if key in rest), None) for keys in (_LABELS, _PEOPLE)
-    )
-    if labels is None:
-        raise ValueError(
-            f"{what} has no key 'labels', got {sorted(map(str, rest))}: add the labels to the batch"
-        )
-    if not rest:
-        raise ValueError(
-            f"{what} holds labels alone: add the inputs by the keywords of the network's forward"
-        )
-    return rest, labels, people
+    if people is None:
+        return Batch(inputs=held, labels=found)
+    require_no_mask(people, f"people in {what}")
+    who, n = np.asarray(people.cpu() if isinstance(people, Tensor) else people), len(found)
+    if who.dtype.kind not in "iu" or who.shape != (n,) or (n and int(who.min()) < 0):
+        raise ValueError(f"expected people in {what} as one whole number from 0 on for each of {n} examples, got "
+                         f"{who.dtype} {list(who.shape)}")  # fmt: skip
+    return Batch(inputs=held, labels=found, people=who.astype(np.int64))
 
 
 def _tensor(value: Any, what: str) -> Tensor:
@@ -240,17 +244,6 @@ def _tensor(value: Any, what: str) -> Tensor:
         return torch.as_tensor(value).detach()
     except (TypeError, ValueError, RuntimeError) as error:
         raise ValueError(f"{what} are no tensor: {error}") from error
-
-
-def _owners(people: Any, n: int, what: str) -> Int64[np.ndarray, " n"] | None:
-    if people is None:
-        return None
-    require_no_mask(people, f"people in {what}")
-    found = np.asarray(people.cpu() if isinstance(people, Tensor) else people)
-    if found.dtype.kind not in "iu" or found.shape != (n,) or (n and int(found.min()) < 0):
-        raise ValueError(f"expected people in {what} as one whole number from 0 on for each of {n} examples, got "
-                         f"{found.dtype} {list(found.shape)}")  # fmt: skip
-    return found.astype(np.int64)
 
 
 def _parts(columns: list[Any], batch_size: int) -> Iterator[Batch]:

@@ -115,7 +115,8 @@ class BoundSet(Counted):
 
     @classmethod
     def _of_pixels(cls, pixels: Pixels, labels: Int64[Tensor, " n"]) -> "BoundSet":
-        made = cls(inputs=_unread(*pixels.shape), labels=labels)
+        # inputs are not held: whoever computes with those of ``meta`` gets an error and no number
+        made = cls(inputs=torch.empty(pixels.shape, device="meta"), labels=labels)
         hashed = np.concatenate([row_hashes(block, name="inputs") for block in pixels.blocks()])
         rows = Rows.sorted(pair_hashes(hashed, row_hashes(labels, name="labels")), hashed, None)
         made._kept.update(at=made.version, rows=rows, pixels=pixels)
@@ -167,11 +168,6 @@ def require_labels(labels: Int64[Tensor, " n"], classes: int) -> None:
 def _require_within(indices: Split, n: int, whose: str) -> None:
     if not indices.n or indices.indices[-1] >= n:
         raise ValueError(f"expected some of {whose}, got {indices.n} indices, some beyond them")
-
-
-def _unread(*shape: int) -> Tensor:
-    """Inputs that are not held: on ``meta``, where whoever computes with them gets an error and no number."""
-    return torch.empty(shape, device="meta")
 
 
 def _versions(*tensors: Tensor) -> tuple[int, ...]:

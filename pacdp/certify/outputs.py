@@ -94,22 +94,20 @@ def answers_of(outputs: Tensor, labels: Int64[Tensor, " m"], *, scores: bool = F
     """
     require_labels(labels, classes_of(outputs))
     if scores:
-        table = outputs.double()
-        table = table if table.ndim == 2 else table[:, None]
-    elif classes_of(outputs) == 2 and outputs.numel() == len(outputs):
-        one = torch.sigmoid(outputs.reshape(-1).double())
-        table = torch.stack([1.0 - one, one], dim=1)
-        outputs = torch.stack([-outputs.reshape(-1), outputs.reshape(-1)], dim=1)
+        table = outputs.double() if outputs.ndim == 2 else outputs.double()[:, None]
+        return from_probabilities(table.numpy(), labels.numpy())
+    if outputs.numel() == len(outputs):
+        one = outputs.reshape(-1)
+        p = torch.sigmoid(one.double())
+        table, outputs = torch.stack([1.0 - p, p], dim=1), torch.stack([-one, one], dim=1)
     else:
         table = torch.softmax(outputs.double(), dim=1)
-    predicted = outputs.argmax(dim=1) if outputs.ndim == 2 else outputs
-    if not scores:
-        alone = (outputs == outputs.amax(dim=1, keepdim=True)).sum(dim=1) == 1
-        predicted = torch.where(alone, predicted, -1)
-        silent = ~table.isfinite().all(dim=1, keepdim=True)
-        table = torch.where(silent, 1.0 / table.shape[1], table)
+    alone = (outputs == outputs.amax(dim=1, keepdim=True)).sum(dim=1) == 1
+    predicted = torch.where(alone, outputs.argmax(dim=1), -1)
+    silent = ~table.isfinite().all(dim=1, keepdim=True)
+    table = torch.where(silent, 1.0 / table.shape[1], table)
     found = from_probabilities(table.numpy(), labels.numpy())
-    return found if scores else replace(found, predicted=predicted.numpy())
+    return replace(found, predicted=predicted.numpy())
 
 
 def error_share(errors: int, n: int) -> float:

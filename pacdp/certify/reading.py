@@ -219,7 +219,7 @@ class Reading:
                 answers.append(Answers(losses={name: losses}))
             passed += batch.nbytes
             if passed >= _LARGE:
-                _hand_back()
+                _trim()(0)
                 passed = 0
         if told:
             answered()
@@ -325,23 +325,17 @@ def _tried(batch: Batch, size: int) -> Batch:
     return Batch(inputs={name: made_up}, labels=batch.labels[places[: len(made_up)]])
 
 
-def _hand_back() -> None:
-    """What glibc keeps of freed memory goes back to the system.
+@cache
+def _trim() -> Callable[[int], Any]:
+    """What hands freed memory that glibc keeps back to the system; elsewhere nothing happens.
 
     Its allocator fills the gaps between aligned tensors of some megabytes poorly, and a stream of batches would grow
-    without end in sight. Elsewhere nothing happens.
+    without end in sight.
     """
-    trim = _trim()
-    if trim is not None:
-        trim(0)
-
-
-@cache
-def _trim() -> Any:
     try:
         return ctypes.CDLL(None).malloc_trim
     except (OSError, AttributeError, TypeError):
-        return None
+        return int
 
 
 def _real(values: Tensor) -> Tensor:

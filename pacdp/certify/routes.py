@@ -161,7 +161,7 @@ def certify(
     )
     asked = Question(
         law=law, data=bound, test=fresh, given=(data, test), prior=prior, source=source, network=network,
-        failure_prob=failure_prob, monte_carlo=monte_carlo or MonteCarlo(), gibbs=gibbs, losses=losses,
+        failure_prob=failure_prob, monte_carlo=monte_carlo or _SAMPLED, gibbs=gibbs, losses=losses,
         formulas=formulas, seed=seed, device=device, progress=progress, release=release,
     )  # fmt: skip
     evidence = evidence_of(source, bound, fresh, settings)
@@ -221,6 +221,7 @@ def _of_a_network(
     return found.each(evidence.on)
 
 
+_SAMPLED = MonteCarlo()
 _KINDS = {
     "law": Law,
     "prior": From,

@@ -171,10 +171,10 @@ class Trained:
         Raises:
             ValueError: the data's batches or clipping are not those of the settings.
         """
-        settings, steps, n = self.settings, self.charged.steps, self.objective.n
+        settings, charged, n = self.settings, self.charged, self.objective.n
         require_own_batches(settings, self.objective)
-        examples, event = BoundSet.behind(self.objective), settings.promise(n, steps)
-        claim = accounted_privacy(settings, n=n, steps=steps)
+        examples, event = BoundSet.behind(self.objective), settings.promise(n, charged.steps)
+        claim = accounted_privacy(settings, n=n, steps=charged.steps)
         sources: list[Source] = [Private(privacy=claim, rows=examples.rows, noise=self.noise)]
         if event is not None:
             whose = f"the settings of {settings.name}"
@@ -184,15 +184,9 @@ class Trained:
             lambda one: one.resting_on(UNCLIPPED) if one.status == "optimistic" else one
         )
         found = replace(found, privacy=privacy_to_dict(claim))
-        weights, gaussian = self._priced(sources, found, seed, examples, BoundSet.behind(self.test))
-        return self._joined(
-            found,
-            (*gaussian.certificates, *weights),
-            gaussian,
-            accounted=accounted_to_dict(event),
-            charged_steps=steps,
-            stopping_times=self.charged.stopping_times,
-        )
+        told: Values = {"charged_steps": charged.steps, "stopping_times": charged.stopping_times}
+        sets = examples, BoundSet.behind(self.test)
+        return self._paid(found, sources, seed, sets, accounted=accounted_to_dict(event), **told)
 
     def _recorded(self, found: Report, seed: int) -> Report:
         """The report with the certificates of the norms that were kept in front, or the reason why there are none.
@@ -216,38 +210,36 @@ class Trained:
         except ValueError as error:
             refused = Refusal(name="realised noisy sums", reason=str(error))
             return replace(found, refusals=(refused, *found.refusals))
-        source, tested = NoisySum(price=price, unit=examples.unit), BoundSet.of_records(self.test)
-        weights, gaussian = self._priced([source], found, seed, examples, tested)
         gradients = steps * self.settings.gradients_per_step
         own = {"contributions": price.contributions, "gradients": gradients}
-        return self._joined(found, (*weights, *gaussian.certificates), gaussian, trajectory=own)
+        sources: list[Source] = [NoisySum(price=price, unit=examples.unit)]
+        sets = examples, BoundSet.of_records(self.test)
+        return self._paid(found, sources, seed, sets, weights_first=True, trajectory=own)
 
-    def _priced(
-        self, sources: list[Source], found: Report, seed: int, examples: BoundSet, test: BoundSet
-    ) -> tuple[list[bounds.Certificate], Report]:
-        """The weights as they are at each price, and at the last the Gaussian around them: the prior itself."""
-        data, share, fixed = self.objective, found.failure_prob, self.fixed
-        risk = error_of(self.weights, data)
-        weights = [
-            weights_at(one, risk=risk, examples=examples, failure_prob=share, fixed=fixed)
-            for one in sources
-        ]
-        law = around(data, self.weights, std=self.settings.thermal_std)
+    def _paid(
+        self, found: Report, sources: list[Source], seed: int, sets: tuple[BoundSet, BoundSet],
+        *, weights_first: bool = False, **details: Any
+    ) -> Report:  # fmt: skip
+        """The frame of ``found`` with the weights as they are at each price in front, and the Gaussian around them.
+
+        The Gaussian, whose prior is itself, pays the last of the prices.
+        """
+        data, share, (examples, test) = self.objective, found.failure_prob, sets
+        risk, std = error_of(self.weights, data), self.settings.thermal_std
+        how: Values = {"examples": examples, "failure_prob": share, "fixed": self.fixed}
+        weights = [weights_at(one, risk=risk, **how) for one in sources]
+        law = around(data, self.weights, std=std)
         passes = passes_for(slack_nats=SLACK_NATS, n=data.n, failure_prob=MONTE_CARLO_SHARE * share)
         gaussian = certify(
             law, examples, prior=Prior(law=law, source=sources[-1]), network=data.model, test=test,
             monte_carlo=MonteCarlo(passes=passes, share=MONTE_CARLO_SHARE), failure_prob=share,
-            settings=replace(fixed, count=1), seed=seed, device=data.device
+            settings=replace(self.fixed, count=1), seed=seed, device=data.device
         )  # fmt: skip
-        return weights, gaussian
-
-    def _joined(
-        self, found: Report, made: tuple[bounds.Certificate, ...], gaussian: Report, **details: Any
-    ) -> Report:
-        """The frame of ``found`` with these certificates in front, and all else of the Gaussian's."""
+        made = gaussian.certificates
+        made = (*weights, *made) if weights_first else (*made, *weights)
         first = replace(found, certificates=(*made, *found.certificates))
         joined = first.joined(replace(gaussian, certificates=()))
-        told = {**joined.details, **details, "std": self.settings.thermal_std}
+        told = {**joined.details, **details, "std": std}
         return replace(joined, prior=gaussian.prior, rows=gaussian.rows, details=told)
 
     def _of_people(self, found: Report) -> Report:

@@ -60,7 +60,7 @@ def require_blind(rule: Rule, records: Records) -> None:
         row_hashes(unpicked), row_hashes(picked)
     )  # a draw may recur, and one of its places was picked
     unpicked = unpicked[torch.from_numpy(~recurs)]
-    if len(unpicked) and (held := Holdings(_Holder(state)).of(unpicked)):
+    if len(unpicked) and (held := Holdings(state).of(unpicked)):
         raise Looks(f"after training the state ({held[0].where}) holds {held[0].rows} records that were not picked: "
                     "the learner looks at the whole sample")  # fmt: skip
 
@@ -134,14 +134,6 @@ def _require_own_scores(
             )
 
 
-class _Holder(torch.nn.Module):
-    """Anything, so that it can be searched for rows."""
-
-    def __init__(self, thing: Any) -> None:
-        super().__init__()
-        self.thing = thing if not isinstance(thing, Mapping) else dict(thing)
-
-
 def _require_empty_hands(learner: Learner, records: Records) -> None:
     """The learner holds no rows of the sample: in attributes, closures, or global variables that its functions name."""
     named = dict[str, Any]()
@@ -156,8 +148,8 @@ def _require_empty_hands(learner: Learner, records: Records) -> None:
                 if name in known
             }
     for where in (learner, named):
-        if found := Holdings(_Holder(where)).of(records.inputs):
+        if found := Holdings(where).of(records.inputs):
             raise Looks(
-                f"{found[0].where.removeprefix('thing')} of the learner holds {found[0].rows} records of the sample: "
+                f"{found[0].where} of the learner holds {found[0].rows} records of the sample: "
                 "it may be given none but those that it picks"
             )

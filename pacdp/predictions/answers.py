@@ -13,6 +13,8 @@ TOLERANCE = 1e-3
 """How far from one the probabilities of an example may sum, for those written with three or more decimals, and how far
 outside [0, 1] one of them may lie."""
 _ROWS = 65_536
+_KNOWN = ("predicted", "confidence", "half_brier", "rank", "mark")
+"""What may be known of each example besides losses."""
 
 
 @record(eq=False)
@@ -36,19 +38,15 @@ class Answers:
     mark: Floats | None = None
     losses: dict[str, Losses] = field(default_factory=dict[str, Losses])
 
-    def by_name(self) -> Values:
-        """What is known of each example besides losses, a column [n] or None each."""
-        own = ("predicted", "confidence", "half_brier", "rank", "mark")
-        return {name: getattr(self, name) for name in own}
-
     def columns(self) -> list[NDArray[Any]]:
         """All that is known of each example, a column [n] each."""
-        own = (*self.by_name().values(), *self.losses.values())
+        own = (*(getattr(self, name) for name in _KNOWN), *self.losses.values())
         return [column for column in own if column is not None]
 
     def taken(self, rows: NDArray[Any]) -> "Answers":
         """The answers on some examples, in the order of ``rows``."""
-        own = {name: one if one is None else one[rows] for name, one in self.by_name().items()}
+        known = {name: getattr(self, name) for name in _KNOWN}
+        own = {name: one if one is None else one[rows] for name, one in known.items()}
         return Answers(**own, losses={name: one[rows] for name, one in self.losses.items()})
 
 
@@ -95,15 +93,12 @@ def table_of(probabilities: Any, name: str) -> NDArray[Any]:
 
 def joined(parts: list[Answers]) -> Answers:
     """The answers of consecutive rows as one, with the columns that all of them have."""
-    rows = [part.by_name() for part in parts]
-    own = {
-        name: None
-        if any(one[name] is None for one in rows)
-        else np.concatenate([one[name] for one in rows])
-        for name in rows[0]
-    }
+    known: Values = {name: [getattr(part, name) for part in parts] for name in _KNOWN}
     losses: Values = {
         name: np.concatenate([part.losses[name] for part in parts]) for name in parts[0].losses
+    }
+    own = {
+        name: np.concatenate(one) for name, one in known.items() if all(x is not None for x in one)
     }
     return Answers(**own, losses=losses)
 

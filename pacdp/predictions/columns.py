@@ -15,14 +15,6 @@ Codes = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Losses = NDArray[np.float64] | NDArray[np.bool_]
 """Real-valued losses in [0, 1], or errors."""
-_KINDS = {
-    "U": "text",
-    "O": "text",
-    "T": "text",
-    "i": "whole numbers",
-    "u": "whole numbers",
-    "b": "truth values",
-}
 _GAPS = frozenset(
     "#N/A|#N/A N/A|#NA|-1.#IND|-1.#QNAN|-NaN|-nan|1.#IND|1.#QNAN|<NA>|N/A|NA|NULL|NaN|NaT|None|n/a|nan|null|".split(
         "|"
@@ -51,14 +43,7 @@ class Coded:
     @property
     def kind(self) -> str:
         """What the names are, in words."""
-        first = self.names[0]
-        return (
-            "truth values"
-            if isinstance(first, bool)
-            else "text"
-            if isinstance(first, str)
-            else "whole numbers"
-        )
+        return {bool: "truth values", str: "text"}.get(type(self.names[0]), "whole numbers")
 
 
 def coded(name: str, values: Any, *, known: Collection[Name] = ()) -> Coded:
@@ -80,31 +65,41 @@ def coded(name: str, values: Any, *, known: Collection[Name] = ()) -> Coded:
 
 def _coded(name: str, values: Any) -> Coded:
     array = _array(name, values)
+    if array.dtype.kind == "O":
+        rows, kinds = array.tolist(), {type(one) for one in array.tolist()}
+        if (
+            gap := next((place for place, one in enumerate(rows) if _missing(one)), None)
+        ) is not None:
+            raise ValueError(_gap(name, gap))
+        if kinds == {str}:  # whose lengths may differ too much for an array of one width
+            names = sorted(set(rows))
+            places = {one: place for place, one in enumerate(names)}
+            return Coded(tuple(names), np.array([places[one] for one in rows], np.int64))
+        if len(kinds) > 1 or not kinds <= {bool, int}:
+            said = " and ".join(sorted(kind.__name__ for kind in kinds))
+            raise ValueError(
+                f"{name} must be whole numbers or text, got {said}: convert them to one of these"
+            )
+        try:
+            array = array.astype(kinds.pop())
+        except OverflowError as error:
+            raise ValueError(
+                f"{name} must be whole numbers of 64 bits, got larger ones: pass them as text"
+            ) from error
     if array.dtype.kind == "f":
-        gap = np.flatnonzero(np.isnan(array))
-        if gap.size:
-            raise ValueError(_gap(name, int(gap[0])))
+        if (gaps := np.flatnonzero(np.isnan(array))).size:
+            raise ValueError(_gap(name, int(gaps[0])))
         raise ValueError(
             f"{name} must be whole numbers or text, got {array.dtype}: nothing is truncated here; if they are numbers "
             f"of classes, pass {name}.astype(int) yourself"
         )
-    if array.dtype.kind == "O":
-        array = _texts(name, array)
-    if array.dtype.kind not in _KINDS:
+    if array.dtype.kind not in "UTiub":
         raise ValueError(
             f"{name} must be whole numbers or text, got {array.dtype}: convert them to names of classes"
         )
-    if array.dtype.kind == "u" and array.size and int(array.max()) >= 2**63:
+    if array.dtype.kind == "u" and int(array.max()) >= 2**63:
         raise ValueError(
             f"{name} must be whole numbers below 2**63, got {int(array.max())}: pass them as text"
-        )
-    if (
-        array.dtype.kind == "O"
-    ):  # texts, whose lengths may differ too much for an array of one width
-        names = sorted(set(array))
-        places = {one: place for place, one in enumerate(names)}
-        return Coded(
-            tuple(names), np.fromiter((places[one] for one in array), np.int64, array.size)
         )
     names, codes = np.unique(array, return_inverse=True)
     return Coded(tuple(names.tolist()), codes.ravel().astype(np.int64))
@@ -249,29 +244,6 @@ def _array(name: str, values: Any) -> NDArray[Any]:
             f"{name} must have at least one row, got none: pass the examples that you predicted"
         )
     return array
-
-
-def _texts(name: str, array: NDArray[Any]) -> NDArray[Any]:
-    """Objects that are all texts, or all whole numbers, as an array of these."""
-    kinds = {type(one) for one in array.tolist()}
-    empty = next((place for place, one in enumerate(array.tolist()) if _missing(one)), None)
-    if empty is not None:
-        raise ValueError(_gap(name, empty))
-    if kinds == {str}:
-        return array
-    if kinds == {bool}:
-        return array.astype(np.bool_)
-    if kinds <= {int}:
-        try:
-            return array.astype(np.int64)
-        except OverflowError as error:
-            raise ValueError(
-                f"{name} must be whole numbers of 64 bits, got larger ones: pass them as text"
-            ) from error
-    said = " and ".join(sorted(kind.__name__ for kind in kinds))
-    raise ValueError(
-        f"{name} must be whole numbers or text, got {said}: convert them to one of these"
-    )
 
 
 def _missing(one: Any) -> bool:

@@ -341,8 +341,14 @@ def _repeats(answers: Answers) -> int:
 def _copied(columns: list[NDArray[np.generic]], labels: Codes | None) -> Iterator[str]:
     """The same rows several times over in the same order, as copies of a file bring them."""
     columns = [np.nan_to_num(one) for one in (*columns, *([] if labels is None else [labels]))]
-    n, times = columns[0].size, 1
-    for prime in _prime_factors(n):
+    n, times, prime = columns[0].size, 1, 2
+    rest = n
+    while rest > 1:  # by the prime factors of n
+        prime = prime if prime * prime <= rest else rest
+        if rest % prime:
+            prime += 1
+            continue
+        rest //= prime
         blocks = [one.reshape(times * prime, -1) for one in columns]
         if all((one == one[0]).all() for one in blocks):
             times *= prime
@@ -355,14 +361,3 @@ def _copied(columns: list[NDArray[np.generic]], labels: Codes | None) -> Iterato
             f"the {n // times} first rows stand {times} times over: if these are copies, records "
             "are not independent and n counts each of them as often; drop the copies, or give ids"
         )
-
-
-def _prime_factors(n: int) -> Iterator[int]:
-    factor = 2
-    while factor * factor <= n:
-        while n % factor == 0:
-            yield factor
-            n //= factor
-        factor += 1
-    if n > 1:
-        yield n

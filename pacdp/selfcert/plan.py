@@ -175,7 +175,9 @@ def plan_routes(
     found.append(_planned(COMPRESSION, n, n, expected_error, failure_prob, kept=kept))
     noisy = min(1.0, 1.5 * expected_error)
     found.append(_planned(NOISY, n, n, noisy, failure_prob, contributions=price_share * n))
-    needed = None if target is None else _fewest(lambda size: _reaches(count, size, target))
+    needed = None
+    if target is not None:
+        needed = _fewest(lambda n: any(count(m, n).value <= target for m in _sizes(n)[::5]))
     kl_said = (
         "0.001 n/m nats for each record of the bound" if kl_nats is None else f"{kl_nats:g} nats"
     )
@@ -204,27 +206,26 @@ def _planned(
 ) -> PlannedRoute:
     """One line of the plan, at the number of errors that is expected."""
     at: Values = {"n": bound, "failure_prob": failure_prob}
-    least: float | None = None
 
     def share(of: float) -> int:
         return min(bound, math.ceil(of * bound - 1e-9))
 
     errors = share(error)
     if route == HELD_OUT:
-        value = bounds.clopper_pearson_upper(errors, bound, failure_prob)
+        value = least = bounds.clopper_pearson_upper(errors, bound, failure_prob)
     elif route == COMPRESSION:
         value, least = (bounds.compression(k=k, **at).value for k in (share(how["kept"]), 0))
     else:
-        price = bounds.Independent()
-        least = bounds.maurer(risk=errors / bound, kl_nats=0.0, **at).value
+        price, risk = bounds.Independent(), errors / bound
+        least = bounds.maurer(risk=risk, kl_nats=0.0, **at).value
         if route == NOISY:
             price = bounds.RealisedSum(contributions=how["contributions"], records=bound)
         nats = how.get("kl_nats", 0.0)
-        value = bounds.maurer(risk=errors / bound, kl_nats=nats, price=price, **at).value
+        value = bounds.maurer(risk=risk, kl_nats=nats, price=price, **at).value
     named = "all records" if route in (COMPRESSION, NOISY) else ""
     return PlannedRoute(
         route=route, split=named, train=train, bound=bound, expected_error=error, value=float(value),
-        at_price_zero=float(value if least is None else least),
+        at_price_zero=float(least),
     )  # fmt: skip
 
 
@@ -269,10 +270,6 @@ def best_train_size(*, n: int, expected_error: float, failure_prob: float) -> in
         raise ValueError(f"n must be at least 2 to be split, got {n}: gather more")
     plan = plan_routes(n=n, expected_error=expected_error, failure_prob=failure_prob)
     return plan.at(HELD_OUT, "best split").train
-
-
-def _reaches(count: Callable[[int, int], PlannedRoute], n: int, target: float) -> bool:
-    return n >= 2 and any(count(train, n).value <= target for train in _sizes(n)[::5])
 
 
 def _fewest(enough: Callable[[int], bool]) -> int | None:

@@ -35,7 +35,7 @@ class People(NamedTuple):
     def of(cls, data: Dataset, device: torch.device) -> "People":
         """The people of a data set that names them."""
         assert data.people is not None
-        parts = [own.to(device) for own in records_of(torch.from_numpy(data.people))]
+        parts = [own.to(device) for own in records_of(torch.tensor(data.people))]
         return cls(data.people, parts, data.unit, data.people_hash)
 
     def to_dict(self) -> dict[str, Any]:
