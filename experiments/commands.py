@@ -10,7 +10,7 @@ import tyro
 
 from experiments import registry
 from experiments.registry import PAGE, RESULTS
-from pacdp.cli.parsing import nearest, no_more
+from pacdp.cli.parsing import nearest
 from pacdp.cli.runtime import Runtime, Training
 from pacdp.cli.sweep.workers import Workers
 from pacdp.cli.terminal import usage
@@ -40,9 +40,8 @@ class Experiment:
     dry_run: bool = False
     """Print the runs there would be, with their configurations as JSON, and carry out none."""
 
-    def __call__(self, rest: list[str]) -> None:
+    def __call__(self) -> None:
         """Run the studies that are named, or list them, or say which runs there would be."""
-        no_more(rest)
         if self.name == "list":
             titles = registry.titles()
             width = max(map(len, titles))
@@ -113,12 +112,11 @@ class Results:
     out: Path = PAGE
     """Where the page goes."""
 
-    def __call__(self, rest: list[str]) -> None:
+    def __call__(self) -> None:
         """Judge the committed rows and write the page."""
         from experiments.page import render
         from pacdp.store.files import replacing
 
-        no_more(rest)
         if not self.results.is_dir():
             raise ValueError(f"{self.results} is no folder: give the folder of the studies' results by --results")
         self.out.parent.mkdir(parents=True, exist_ok=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 from experiments import registry
 from pacdp.cli.folder import read_json
-from pacdp.cli.report import fill, made_by
+from pacdp.cli.report import fill
 
 _MOST_ROWS = 200
 
@@ -49,7 +49,7 @@ def page(folder: Path) -> str | None:
         "sentences": study.judged(table),
         "figures": [{"name": path.stem, "base64": base64.b64encode(path.read_bytes()).decode()}
                     for path in sorted(folder.glob("*.png"))],
-        "table": _rows(table), "provenance": made_by(made),
+        "table": _rows(table), "provenance": made,
     }, package="experiments")  # fmt: skip
 
 

@@ -90,10 +90,12 @@ def exported(tmp_path_factory):
     """A folder with a private run, its ledger and what was exported of it."""
     from tiny_runs import RUNTIME, counted_run, tiny_private
 
+    from pacdp.cli.commands.export import Export
     from pacdp.cli.exporting import export_run
 
     root = tmp_path_factory.mktemp("exported")
-    export_run(counted_run(tiny_private("dp-sgd-mnist"), root), root / "out", RUNTIME)
+    run = counted_run(tiny_private("dp-sgd-mnist"), root)
+    export_run(Export(run=run, out=root / "out", runtime=RUNTIME))
     return root
 
 

@@ -75,11 +75,6 @@ def chain_of(state: State, chain: int) -> State:
     return _each(state, lambda tensor: tensor[chain : chain + 1])
 
 
-def selected(state: State, chains: Sequence[int]) -> State:
-    """The state of some of the chains."""
-    return _each(state, lambda tensor: tensor[list(chains)])
-
-
 def copied(state: State) -> State:
     """The same state in memory of its own."""
     return _each(state, Tensor.clone)

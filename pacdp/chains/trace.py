@@ -59,10 +59,6 @@ class Trace:
         """The trace of several chains, from what :meth:`tensors` gave for each."""
         return cls(every, {name: torch.stack([one[name] for one in chains]) for name in chains[0]})
 
-    def select(self, chains: Sequence[int]) -> "Trace":
-        """The trace of some of the chains."""
-        return Trace(self.every, {name: one[list(chains)] for name, one in self.parts.items()})
-
     def arrays(self) -> dict[str, np.ndarray]:
         """The whole windows as float64 arrays [chains, windows]."""
         return {name: self.parts[name].double().numpy() for name in WINDOWED if name in self.parts}

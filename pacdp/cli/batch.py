@@ -1,7 +1,7 @@
 """Some runs as one batch of chains in this process, each with its own folder."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import bounds
-from pacdp.algorithms import Sampler, build, chain_of, copied, selected
+from pacdp.algorithms import Sampler, chain_of, copied
 from pacdp.certify import NoPrivacy
 from pacdp.certify.chain import (
     gibbs_certificates,
@@ -20,22 +20,19 @@ from pacdp.certify.chain_files import save_trained
 from pacdp.certify.gibbs import GibbsEstimate, estimate_gibbs
 from pacdp.certify.trained import privacy_of
 from pacdp.chains import Keys, Replayed, SecretKeys, Trace, run_chains
+from pacdp.chains.snapshots import Snapshots
 from pacdp.cli.config import Run
-from pacdp.cli.ensemble import Ensemble
+from pacdp.cli.ensemble import summary, taken
 from pacdp.cli.folder import PRIVATE, Folder
 from pacdp.cli.runtime import Training
 from pacdp.cli.serial import Values, to_dict
 from pacdp.data import Dataset
 from pacdp.errors import Diverged
 from pacdp.objective import Objective, Risks
-from pacdp.posterior import LocalGibbs, Point
+from pacdp.posterior import LocalGibbs
 from pacdp.step.paid import Paid
 from pacdp.store.checkpoint import Checkpoint
 from pacdp.store.reservation import NoLedger
-
-
-class _NotGranted(Exception):
-    """Chains of a batch whose steps the ledger did not count, with its refusals: nothing of the steps was drawn."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -50,8 +47,8 @@ class Member:
     """The one that it goes on from."""
     paid: Paid | None = None
     """Leave to draw its steps' noise; None where it promises nothing."""
-    ensemble: Ensemble | None = None
-    """Where it takes snapshots."""
+    snapshots: Snapshots | None = None
+    """Those that it takes."""
 
     @property
     def step(self) -> int:
@@ -77,179 +74,127 @@ class Batch:
     def prepare(self) -> None:
         """Write the first files of fresh runs; drop from the others what lies beyond their checkpoints."""
         n, step = self.objective.n, self.state.step
-        snapshots = self.members[0].run.snapshot_steps(n)
-        for i, one in enumerate(self.members):
+        for one in self.members:
             if one.checkpoint is None:
                 size = 20 * self.objective.dim + 1_000_000
                 one.folder.begin(one.run, self.how, bytes_needed=size)
             else:
                 made = [mark for mark in one.run.marks(n) if mark <= step]
                 one.folder.keep_rows(up_to_step=step, expected=made)
-            if snapshots:
-                test = self.test.select([i])
-                one.ensemble = Ensemble(one.folder.snapshots, snapshots, test, step=step)
-            if one.checkpoint is None:
-                self.save(i)
+            if steps := one.run.snapshot_steps(n):
+                one.snapshots = taken(one.folder.snapshots, steps, self.test, step=step)
+        if step == 0:
+            self.save()
 
-    def save(self, chain: int) -> None:
-        """Write one run's checkpoint."""
-        one = self.members[chain]
-        save_trained(
-            one.folder.checkpoint, problem=one.run.problem, settings=one.run.sampler, objective=self.objective,
-            hashes={"train": one.train.hash, "test": one.test.hash}, state=chain_of(self.state, chain),
-            seed=one.run.seed, chain=one.run.chain, run=to_dict(one.run), trace=self.trace.tensors(chain),
-            runtime=self.how.recorded(), plan=one.run.plan(self.objective.n), private=self._kept(chain),
-        )  # fmt: skip
+    def save(self) -> None:
+        """Write every run's checkpoint."""
+        for i, one in enumerate(self.members):
+            save_trained(
+                one.folder.checkpoint, problem=one.run.problem, settings=one.run.sampler, objective=self.objective,
+                hashes={"train": one.train.hash, "test": one.test.hash}, state=chain_of(self.state, i),
+                seed=one.run.seed, chain=one.run.chain, run=to_dict(one.run), trace=self.trace.tensors(i),
+                runtime=self.how.recorded(), plan=one.run.plan(self.objective.n),
+                private=_kept(one.paid, self.keys.select([i])),
+            )  # fmt: skip
 
-    def _kept(self, chain: int) -> Values:
-        """What a private run keeps for itself: the key of its noise, and where its steps are counted."""
-        paid, keys = self.members[chain].paid, self.keys.select([chain])
-        key = {"noise_key": keys.secrets[0].hex()} if isinstance(keys, SecretKeys) else {}
-        if paid is None or isinstance(paid.books, NoLedger):
-            return key
-        return {**key, "ledger": {"run": paid.run, "receipt": paid.receipt and dict(paid.receipt)}}
+    def go(self) -> dict[Path, Values]:
+        """Train to the end, recording on the way; by folder, the result.
 
-    def go(self) -> dict[Path, Values | Exception]:
-        """Train to the end, recording on the way; by folder, the result or what ended the run."""
+        Raises:
+            Diverged: some chains met a loss or a weight that is not finite; it names them.
+            ValueError: the ledger does not count the steps of a chain, or something of one of several is not finite.
+        """
         first, n = self.members[0].run, self.objective.n
         steps, started = first.steps(n), time.monotonic()
-        outcomes: dict[Path, Values | Exception] = {}
         for mark in first.marks(n):
             if mark <= self.state.step:
                 continue
-            rows: list[Values] = []
-            while self.members and not rows:
-                try:
-                    self._advance(mark, steps)
-                    rows = self._measure()
-                except Diverged as error:
-                    outcomes |= self._drop(dict.fromkeys(error.chains, error))
-                except _NotGranted as error:
-                    outcomes |= self._drop(error.args[0])
-            for i, row in enumerate(rows):
+            self._advance(mark, steps)
+            rows = self._measure()
+            for one, row in zip(self.members, rows, strict=True):
                 row["seconds"] = round(time.monotonic() - started, 3)
-                # before the checkpoint: a crash between the two repeats the row
-                self.members[i].folder.append_row(row)
-                self.save(i)
-            if rows:
-                self.how.report(self.state.step, steps, rows[0])
-        for one in self.members:
+                one.folder.append_row(row)
+            self.save()  # after the rows: a crash between the two repeats them
+            self.how.report(self.state.step, steps, rows[0])
+        results: dict[Path, Values] = {}
+        for i, one in enumerate(self.members):
             final = one.folder.rows()[-1]
             result = {"format": "pacdp-result/1", "steps": steps, "n": n, "final": final}
             if not one.run.reproducible:
                 result["private"] = PRIVATE
-            if one.ensemble:
-                result["ensemble"] = one.ensemble.summary()
-            outcomes[one.folder.path] = one.folder.finish(result)
-        return outcomes
+            if one.snapshots is not None:
+                result["ensemble"] = summary(one.snapshots, self.test.select([i]))
+            results[one.folder.path] = one.folder.finish(result)
+        return results
 
     def _advance(self, mark: int, steps: int) -> None:
         # large batches make long steps: a checkpoint waits for the end of a chunk
-        own = self.members[0].run.sampler
+        first = self.members[0].run
+        own, snapshots = first.sampler, first.snapshot_steps(self.objective.n)
         chunk = max(1, 500 // (own.gradients_per_step * max(1, own.batch_size // 1000)))
         replay = self.objective.device.type == "cuda" and self.objective.has_fixed_shapes(self.keys)
         if replay and self.replayed is None:
             self.replayed = Replayed(self.sampler, self.keys)
-        sampler = self.replayed or self.sampler
         saved = time.monotonic()
-        while self.state.step < mark:
-            step = self.state.step
-            ensembles = [one.ensemble for one in self.members if one.ensemble]
-            snapshots = (each.next_after(step) or mark for each in ensembles)
-            stop = min(mark, (step // chunk + 1) * chunk, *snapshots)
+        while (step := self.state.step) < mark:
+            coming = (one for one in snapshots if one > step)
+            stop = min(mark, (step // chunk + 1) * chunk, *coming)
             self._reserve(step + 1, stop)
             (part,) = run_chains(
-                sampler, self.state, self.keys, until=stop, chunk=chunk, loss=self.objective.loss
-            )
+                self.replayed or self.sampler, self.state, self.keys, until=stop, chunk=chunk, loss=self.objective.loss
+            )  # fmt: skip
             # a replayed step overwrites its state, which must stand where this chunk ends
             self.state = copied(part.state) if replay else part.state
             self.trace = self.trace.extended(part)
-            for ensemble, weights in zip(ensembles, self.state.weights, strict=False):
-                ensemble.see(self.state.step, weights)
-            self.how.report(self.state.step, steps, None)
-            late = time.monotonic() - saved > self.how.checkpoint_seconds
-            if late and self.state.step < mark:
-                for i in range(len(self.members)):
-                    self.save(i)
+            for one, weights in zip(self.members, self.state.weights, strict=True):
+                if one.snapshots is not None and stop in snapshots:
+                    one.snapshots.append(stop, self.objective.layout.views(weights.cpu()))
+            self.how.report(stop, steps, None)
+            if stop < mark and time.monotonic() - saved > self.how.checkpoint_seconds:
+                self.save()
                 saved = time.monotonic()
 
     def _reserve(self, first: int, last: int) -> None:
-        """Ask for leave to draw the noise of these steps, run by run."""
-        refused: dict[int, Exception] = {}
-        for i, one in enumerate(self.members):
-            try:
-                for step in range(first, last + 1):
-                    if one.paid is not None:
-                        one.paid.before(step)
-            except ValueError as error:
-                refused[i] = error
-        if refused:
-            raise _NotGranted(refused)
-
-    def _drop(self, errors: Mapping[int, Exception]) -> dict[Path, Exception]:
-        """Go on without the chains that had these errors, from where all were well."""
-        kept = [i for i in range(len(self.members)) if i not in errors]
-        ended = {self.members[i].folder.path: error for i, error in errors.items()}
-        self.members = [self.members[i] for i in kept]
-        for one in self.members:
-            if one.paid is not None:
-                one.paid.again()
-        if kept:
-            self.objective, self.test = self.objective.select(kept), self.test.select(kept)
-            self.state, self.keys = selected(self.state, kept), self.keys.select(kept)
-            self.trace = self.trace.select(kept)
-            self.sampler = build([one.run.sampler for one in self.members], self.objective)
-            self.replayed = None
-        return ended
+        """Ask for leave to draw the noise of these steps."""
+        for paid in (one.paid for one in self.members if one.paid):
+            for step in range(first, last + 1):
+                paid.before(step)
 
     def _measure(self) -> list[Values]:
         """A row a run: risks of the weights, of the Gibbs classifier, and the bounds."""
-        runs = [one.run for one in self.members]
-        everyone = range(len(runs))
-        risks = [(self._risks(self.objective, k), self._risks(self.test, k)) for k in everyone]
-        gibbs: Sequence[GibbsEstimate | None] = [None] * len(runs)
-        if all(isinstance(self._law(k), LocalGibbs) for k in everyone):
-            try:
-                gibbs = self._gibbs(everyone)
-            except (ValueError, Diverged) as error:
-                gibbs = [self._gibbs_of_one(k) for k in everyone]
-                lost = tuple(k for k in everyone if gibbs[k] is None)
-                # a private chain goes on: no record may end it
-                if not all(run.promising for run in runs):
-                    if isinstance(error, Diverged) or not lost:
-                        raise
-                    what = f"the Gibbs classifier ({error}); it"
-                    raise Diverged(self.state.step, what, chains=lost) from error
-        return [
-            self._row(run, *pair, own) for run, pair, own in zip(runs, risks, gibbs, strict=True)
-        ]
-
-    def _gibbs(self, chains: Sequence[int]) -> list[GibbsEstimate]:
-        """What is recorded of the Gibbs classifiers, whose randomness is their own, not the chains'."""
-        runs = [self.members[k].run for k in chains]
-        seeds = [derived_seed(run.seed, 1, self.state.step) for run in runs]
-        keys = Keys.derive(seeds, [run.chain for run in runs])
-        laws = [law for law in map(self._law, chains) if isinstance(law, LocalGibbs)]
-        train, test = self.objective.select(chains).unclipped(), self.test.select(chains)
-        return estimate_gibbs(laws, train, test, runs[0].track, keys)
-
-    def _law(self, chain: int) -> LocalGibbs | Point:
-        return self.members[chain].run.sampler.posterior(self.state.weights[chain])
-
-    def _gibbs_of_one(self, chain: int) -> GibbsEstimate | None:
-        """None where there is none, whatever the reason."""
+        runs, weights = [one.run for one in self.members], self.state.weights
         try:
-            return self._gibbs([chain])[0]
-        except (ValueError, Diverged):
-            return None
-
-    def _risks(self, objective: Objective, chain: int) -> Risks:
-        try:
-            return objective.select([chain]).risks(self.state.weights[chain : chain + 1])[0]
+            risks = [
+                [of.select([k]).risks(weights[k : k + 1])[0] for of in (self.objective, self.test)]
+                for k in range(len(runs))
+            ]
         except ValueError as error:
-            raise Diverged(
-                self.state.step, f"the training run ({error}); it", chains=(chain,)
-            ) from error
+            raise self._ended("the training run", error) from error
+        laws = [run.sampler.posterior(own) for run, own in zip(runs, weights, strict=True)]
+        local = [law for law in laws if isinstance(law, LocalGibbs)]
+        gibbs: Sequence[GibbsEstimate | None] = [None] * len(runs)
+        if local:
+            # its randomness is its own, not the chains'
+            seeds = [derived_seed(run.seed, 1, self.state.step) for run in runs]
+            keys, train = (
+                Keys.derive(seeds, [run.chain for run in runs]),
+                self.objective.unclipped(),
+            )
+            try:
+                gibbs = estimate_gibbs(local, train, self.test, runs[0].track, keys)
+            except (ValueError, Diverged) as error:
+                promising = runs[0].promising
+                if isinstance(error, Diverged) and not promising:
+                    raise
+                if runs[1:] or not promising:  # a private chain goes on: no record may end it
+                    raise self._ended("the Gibbs classifier", error) from error
+        found = zip(runs, risks, gibbs, strict=True)
+        return [self._row(run, train, test, own) for run, (train, test), own in found]
+
+    def _ended(self, what: str, error: Exception) -> Exception:
+        """What ends a chain of which this is not finite; of several, whose it is shows when each goes on by itself."""
+        alone = Diverged(self.state.step, f"{what} ({error}); it")
+        return ValueError(str(error)) if self.members[1:] else alone
 
     def _row(self, run: Run, train: Risks, test: Risks, gibbs: GibbsEstimate | None) -> Values:
         objective = self.objective
@@ -275,6 +220,14 @@ class Batch:
             one = released_weights_certificate(train, privacy=privacy, failure_prob=share)
             row |= {"bounds": {one.name: one.value}}
         return row
+
+
+def _kept(paid: Paid | None, keys: Keys) -> Values:
+    """What a private run keeps for itself: the key of its noise, and where its steps are counted."""
+    kept: Values = {"noise_key": keys.secrets[0].hex()} if isinstance(keys, SecretKeys) else {}
+    if paid is not None and not isinstance(paid.books, NoLedger):
+        kept["ledger"] = {"run": paid.run, "receipt": paid.receipt and dict(paid.receipt)}
+    return kept
 
 
 def derived_seed(*numbers: int) -> int:

@@ -4,24 +4,24 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 from rich.table import Table
 
 import bounds
 from bounds._assemble import called
 from bounds.sentence import headline, up_digits
+from pacdp.cli.commands.bounds import Bound
 from pacdp.cli.parsing import nearest
 from pacdp.cli.reading import bill, cost_name
-from pacdp.cli.serial import Values, record
+from pacdp.cli.serial import Values
 from pacdp.cli.terminal import table
 from pacdp.selfcert.plan import plan_routes
 
-Bound = Callable[..., bounds.Certificate]
 Known = Mapping[str, Any]
 """What was given, by the name of the argument that it becomes."""
 
-_FORMULAS: tuple[Bound, ...] = (
+_FORMULAS: tuple[Callable[..., bounds.Certificate], ...] = (
     bounds.maurer,
     bounds.langford_seeger,
     bounds.mcallester,
@@ -34,7 +34,7 @@ _FORMULAS: tuple[Bound, ...] = (
     bounds.chernoff,
     bounds.hoeffding,
 )
-_OTHERS: tuple[Bound, ...] = (
+_OTHERS: tuple[Callable[..., bounds.Certificate], ...] = (
     bounds.printed.dp_chernoff_2018,
     bounds.printed.dp_hoeffding_2018,
     bounds.printed.hybrid_pac_bayes,
@@ -48,85 +48,8 @@ _NOTIONS: dict[tuple[str, ...], Callable[..., bounds.PrivacyClaim]] = {
 """What a promise of privacy is called, by the numbers that it is given by."""
 
 
-class Answer(NamedTuple):
-    """What `pacdp bound` says: JSON values for programs, lines and tables for people."""
-
-    values: Any
-    lines: Sequence[str | Table]
-
-
-@record
-class Given:
-    """What is known. What a bound needs and was not given, it says."""
-
-    risk: float | None = None
-    """Empirical risk in [0, 1]."""
-    kl_nats: float | None = None
-    """KL divergence of posterior from prior, in nats."""
-    n: int | None = None
-    """Independent records: examples, or people where the risk is a mean over people."""
-    n_bound: int | None = None
-    """For a prior that saw other examples freely: the examples that the bound uses."""
-    failure_prob: float = 0.05
-    """Probability that the bound fails."""
-    epsilon: float | None = None
-    """Pure differential privacy of what the records told prior or weights; with --delta, approximate."""
-    delta: float | None = None
-    adjacency: Literal["replace-one", "add-remove"] = "replace-one"
-    """The adjacency of epsilon, mu and rho."""
-    mu: float | None = None
-    """Gaussian differential privacy."""
-    rho: float | None = None
-    """Zero-concentrated differential privacy."""
-    lam: float | None = None
-    """Lambda of the linear and Thiemann bounds."""
-    inverse_temperature: float | None = None
-    """Catoni's C, fixed before the examples were seen."""
-
-    def arguments(self) -> Values:
-        """What was given, by the name of the argument that it becomes.
-
-        Raises:
-            ValueError: more than one notion of privacy, or a delta without its epsilon.
-        """
-        known = {name: value for name, value in asdict(self).items() if value is not None}
-        adjacency = known.pop("adjacency")
-        given = tuple(name for name in ("epsilon", "delta", "mu", "rho") if name in known)
-        if not given:
-            return known
-        if given not in _NOTIONS:
-            raise ValueError(
-                "give one notion of privacy: --epsilon, --epsilon with --delta, --mu or --rho"
-            )
-        numbers = {name: known.pop(name) for name in given}
-        if given == ("epsilon",):
-            # what the dp_ bounds need is replace-one
-            known["epsilon"] = numbers["epsilon"] * (2.0 if adjacency == "add-remove" else 1.0)
-            numbers, adjacency = {"epsilon": known["epsilon"]}, "replace-one"
-        known["privacy"] = _NOTIONS[given](**numbers, adjacency=adjacency, status="accounted")
-        return known
-
-
-@record
-class RouteQuestion:
-    """Which route to a certificate to take, and how many records go where, before anything is trained."""
-
-    n: int
-    """Independent records in all: examples, or people."""
-    expected_error: float
-    """How often a predictor that is trained on all n of them is expected to err, in [0, 1]."""
-    target: float | None = None
-    """The value that the certificate should reach."""
-    failure_prob: float = 0.05
-    """Probability that the bound fails."""
-    exponent: float = 0.5
-    """The error is taken to fall with this power of the number of training records; 0: not at all."""
-    kl_nats: float | None = None
-    """Divergence of a PAC-Bayes posterior from its prior, in nats; by default in proportion to the bound's records."""
-    kept_share: float | None = None
-    """The share of the records that compression keeps; by default 2.5 times the expected error."""
-    price_share: float = 0.01
-    """For noisy gradients: V/n, squared norms of gradients over the variance of the noise, a record."""
+Answer = tuple[Any, Sequence[str | Table]]
+"""What `pacdp bound` says: JSON values for programs, lines and tables for people."""
 
 
 class _Accounted(bounds.Accounted):
@@ -151,42 +74,66 @@ CELLS: dict[str, tuple[Callable[..., Any], ...]] = {
 _parameters = functools.cache(lambda made: inspect.signature(made).parameters)
 
 
-def compute(name: str, given: Given) -> bounds.Certificate:
+def arguments(given: Bound) -> Values:
+    """What was given, by the name of the argument that it becomes.
+
+    Raises:
+        ValueError: more than one notion of privacy, or a delta without its epsilon.
+    """
+    known = {name: value for name, value in asdict(given).items() if value is not None}
+    adjacency = known.pop("adjacency")
+    told = tuple(name for name in ("epsilon", "delta", "mu", "rho") if name in known)
+    if not told:
+        return known
+    if told not in _NOTIONS:
+        raise ValueError(
+            "give one notion of privacy: --epsilon, --epsilon with --delta, --mu or --rho"
+        )
+    numbers = {name: known.pop(name) for name in told}
+    if told == ("epsilon",):
+        # what the dp_ bounds need is replace-one
+        known["epsilon"] = numbers["epsilon"] * (2.0 if adjacency == "add-remove" else 1.0)
+        numbers, adjacency = {"epsilon": known["epsilon"]}, "replace-one"
+    known["privacy"] = _NOTIONS[told](**numbers, adjacency=adjacency, status="accounted")
+    return known
+
+
+def compute(given: Bound) -> bounds.Certificate:
     """One bound.
 
     Raises:
         ValueError: no such bound, or something it needs was not given.
     """
+    name, known = given.name, arguments(given)
     if name not in CELLS:
         raise ValueError(
             f"no bound is called {name!r}: {nearest(name, ['compare', 'plan', *CELLS])}"
         )
-    known = given.arguments()
     if lacking := _lacking(name, known):
         raise ValueError(f"{name} needs {lacking}: give it")
     return _call(name, known)
 
 
-def single(name: str, given: Given) -> Answer:
+def single(given: Bound) -> Answer:
     """One bound as a sentence, with its costs, terms, hypotheses and source."""
-    made = compute(name, given)
+    made = compute(given)
     paid = [(cost_name(cost.name), cost.nats, cost.per_example) for cost in made.costs]
     if paid:
         paid.append(("in all", made.total_nats, made.total_per_example))
-    return Answer(made.to_dict(), [
+    return made.to_dict(), [
         headline(made),
-        f"{name}: {made.measures} of {made.of} <= {_value(made)}, failing with probability at most "
+        f"{made.name}: {made.measures} of {made.of} <= {_value(made)}, failing with probability at most "
         f"{made.failure_prob:g}; {made.status}",
         *(f"  {cost:24} {up_digits(nats, 8)} nats, {up_digits(share, 8)} a record" for cost, nats, share in paid),
         *(f"  {term:24} {value:.8g}" for term, value in made.terms.items()),
         *(f"rests on: {one}" for one in made.hypotheses),
         f"source: {made.reference}",
-    ])  # fmt: skip
+    ]  # fmt: skip
 
 
-def compare(given: Given) -> Answer:
+def compare(given: Bound) -> Answer:
     """Every bound that what is given suffices for, smallest first; what the others lack, or why they refuse."""
-    known = given.arguments()
+    known = arguments(given)
     certificates: list[bounds.Certificate] = []
     others: dict[str, str] = {}
     for name in CELLS:
@@ -210,17 +157,21 @@ def compare(given: Given) -> Answer:
         for made, own in zip(certificates, needs, strict=True)
     ]  # fmt: skip
     why = dict.fromkeys(others.values())
-    return Answer({"certificates": [made.to_dict() for made in certificates], "not_applicable": others}, [
+    return {"certificates": [made.to_dict() for made in certificates], "not_applicable": others}, [
         table("each bound by itself; quoting the smallest of J needs failure_prob / J",
               ("bound", "of", "at most", "status", "pays", "rests also on"), rows, numbers=("at most",)),
         *([f"each rests on: {'; '.join(shared)}; by whoever calls"] if shared else []),
         *(f"not applicable: {', '.join(name for name in others if others[name] == one)}: {one}" for one in why),
-    ])  # fmt: skip
+    ]  # fmt: skip
 
 
-def plan(question: RouteQuestion) -> Answer:
+def plan(given: Bound) -> Answer:
     """What each route would promise at which split, what that assumes, and which one to take."""
-    made = plan_routes(**asdict(question))
+    if given.n is None or given.expected_error is None:
+        raise ValueError("plan needs --n and --expected-error: give them")
+    made = _made(
+        plan_routes, {name: value for name, value in asdict(given).items() if value is not None}
+    )
     names = (
         "route",
         "split",
@@ -238,7 +189,7 @@ def plan(question: RouteQuestion) -> Answer:
     title = "forecasts, not certificates: what each route would promise"
     assumed = (f"assumed: {said}" for said in made.assumed)
     shown = table(title, names, rows, numbers=names[2:])
-    return Answer(made.to_dict(), [shown, *assumed, *made.refused, made.recommendation()])
+    return made.to_dict(), [shown, *assumed, *made.refused, made.recommendation()]
 
 
 def _lacking(name: str, known: Known) -> str:

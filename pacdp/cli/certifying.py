@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pacdp import Settings, load_trained
 from pacdp.cli.chains import diagnose_checkpoints, siblings
-from pacdp.cli.folder import PRIVATE, provenance
+from pacdp.cli.folder import PRIVATE, reported
 from pacdp.cli.rederived import require_rederived
 from pacdp.cli.runtime import AS_THE_RUN_SAYS, Certifying, Runtime
 from pacdp.cli.serial import Values
@@ -30,13 +30,8 @@ def certify(path: Path, runtime: Runtime, how: Certifying = AS_THE_RUN_SAYS) -> 
     assessment = assessment.diagnosed(diagnose_checkpoints(siblings(path)))
     if not run.reproducible:
         assessment = replace(assessment, details={**assessment.details, "private": PRIVATE})
-    header = checkpoint.header
-    subject = {
-        "checkpoint": str(path),
-        "content_hash": checkpoint.content_hash,
-        "effort": asdict(settings),
-        **{name: header[name] for name in ("step", "loss", "sampler", "data")},
-    }
-    return assessment.to_dict(
-        subject=subject, provenance=provenance(device=runtime.device, seed=how.seed)
-    )
+    shown = {name: checkpoint.header[name] for name in ("step", "loss", "sampler", "data")}
+    return reported(
+        assessment, device=runtime.device, seed=how.seed, checkpoint=str(path),
+        content_hash=checkpoint.content_hash, effort=asdict(settings), **shown,
+    )  # fmt: skip

@@ -6,6 +6,7 @@ Diagnostics can refute stationarity, never prove it.
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from pacdp import load_checkpoint
 from pacdp.chains import Diagnosis, Trace
@@ -79,21 +80,15 @@ def diagnose_checkpoints(checkpoints: Sequence[Checkpoint]) -> Diagnosis | None:
 
 def siblings(path: Path) -> list[Checkpoint]:
     """The checkpoint at ``path`` and those of the other chains of its run that stand at the same step."""
-    folder = path if path.is_dir() else path.parent
-    own = load_checkpoint(path)
-    found = [own]
-    if folder.name.startswith("chain-"):
-        for other in sorted(folder.parent.glob("chain-*/checkpoint.safetensors")):
-            if other.parent.resolve() != folder.resolve():
-                checkpoint = load_checkpoint(other)
-                if _same_run(own, checkpoint):
-                    found.append(checkpoint)
-    return found
+    folder, own = path if path.is_dir() else path.parent, load_checkpoint(path)
+    chain = folder.name.startswith("chain-")
+    others = sorted(folder.parent.glob("chain-*/checkpoint.safetensors")) if chain else []
+    found = (load_checkpoint(one) for one in others if one.parent.resolve() != folder.resolve())
+    return [own, *(one for one in found if _run_of(one) == _run_of(own))]
 
 
-def _same_run(one: Checkpoint, other: Checkpoint) -> bool:
+def _run_of(checkpoint: Checkpoint) -> list[Any]:
+    """What the checkpoints of one run's chains at one step share."""
     shared = ("problem", "sampler", "step", "data", "seed")
-    alike = all(one.header.get(name) == other.header.get(name) for name in shared)
-    return alike and {n: t.shape for n, t in one.trace.items()} == {
-        n: t.shape for n, t in other.trace.items()
-    }
+    shapes = {name: one.shape for name, one in checkpoint.trace.items()}
+    return [*map(checkpoint.header.get, shared), shapes]

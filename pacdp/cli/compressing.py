@@ -10,7 +10,7 @@ import torch
 from pacdp import compress, load_checkpoint
 from pacdp.certify.evidence import Settings
 from pacdp.certify.examples import BoundSet
-from pacdp.cli.folder import Folder, provenance
+from pacdp.cli.folder import Folder, reported
 from pacdp.cli.runtime import Certifying, Runtime, Training
 from pacdp.cli.serial import Values, from_dict, later, record, to_dict
 from pacdp.compress import Adam, Chained, Groups, KernelRidge, Stop
@@ -31,6 +31,7 @@ class Compression:
     """One compression: everything that determines its numbers."""
 
     KIND: ClassVar[str] = "compression"
+    promising: ClassVar[bool] = False
     problem: Problem = Problem()
     """Data and labels; its network and loss are the learner's."""
     learner: Chained | Adam | KernelRidge
@@ -167,10 +168,10 @@ def compute(config: Compression, how: Training, out: Path) -> Values:
 
 def _told(found: Report, out: Path, runtime: Runtime, config: Compression) -> Values:
     checkpoint = load_checkpoint(out)
-    step, content = checkpoint.header["step"], checkpoint.content_hash
-    subject = {"checkpoint": str(out), "content_hash": content, "step": step}
-    made_by = provenance(device=runtime.device, seed=config.seed)
-    return found.to_dict(subject=subject, provenance=made_by)
+    return reported(
+        found, device=runtime.device, seed=config.seed, checkpoint=str(out), content_hash=checkpoint.content_hash,
+        step=checkpoint.header["step"],
+    )  # fmt: skip
 
 
 def finished(path: Path, runtime: Runtime, *, tried: int = 1) -> tuple[Compression, Ended]:

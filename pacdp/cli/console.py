@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.markup import escape
-from rich.progress import Progress, TaskID
+from rich.progress import Progress
 from rich.table import Table
 
 from bounds.sentence import confidence, counted, down, up, up_digits
@@ -20,14 +20,10 @@ _TRACES = {"r_hat": "R-hat", "effective_draws": "effective draws", "ks_p_value":
            "geweke_z": "Geweke z"}  # fmt: skip
 
 
-def _bar() -> Progress:
-    return Progress(console=messages, disable=not messages.is_terminal, transient=True)
-
-
 @contextmanager
 def progress(description: str, total: int) -> Iterator[Callable[..., None]]:
     """Yields advance(done, line=None): moves the bar to ``done`` and prints ``line`` above it."""
-    with _bar() as bar:
+    with Progress(console=messages, disable=not messages.is_terminal, transient=True) as bar:
         task = bar.add_task(escape(description), total=total)
 
         def advance(done: int, line: str | None = None) -> None:
@@ -47,34 +43,24 @@ def showing(description: str) -> Iterator[Report]:
         )
 
 
-class DownloadBar:
-    """A download as the data package drives it: a bar on a terminal, one line elsewhere; nothing if nothing comes."""
+class Downloads:
+    """Says of each file that the data package downloads that it does; nothing if nothing comes."""
 
-    def __init__(self) -> None:
-        self.total: float | None = None
-        self._bar: Progress | None = None
+    total: float | None = None
+    _said = False
 
     def update(self, n: int, /) -> None:
         """Another ``n`` bytes have arrived."""
-        if self._bar is None:
-            self._bar = _bar()
-            self._bar.start()
-            self._bar.add_task("downloading", total=self.total)
-            if not messages.is_terminal:
-                size = "" if self.total is None else f"{self.total / 1e6:.1f} MB"
-                messages.print(f"downloading {size}")
-        self._bar.advance(TaskID(0), n)
+        if not self._said:
+            messages.print(f"downloading {(self.total or 0.0) / 1e6:.1f} MB")
+        self._said = True
 
     def reset(self) -> None:
-        """Start again from zero."""
-        if self._bar is not None:
-            self._bar.reset(TaskID(0))
+        """Nothing starts again."""
 
     def close(self) -> None:
-        """The file is there, or the mirror gave up; the next file starts a new bar."""
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
+        """The file is there, or the mirror gave up."""
+        self._said = False
 
 
 def row_line(row: Values, steps: int) -> str:
@@ -97,73 +83,72 @@ def row_line(row: Values, steps: int) -> str:
 
 def told(report: Values) -> Iterator[str | Table]:
     """The headline, the certificates as a table, what each pays, and what each rests on."""
-    found = Reading(report)
-    whole = found.together
+    found, details = Reading(report), report["details"]
     yield found.headline
     unit, examples = report["unit"], report["examples"]
-    parts = [counted(report["n"], unit)]
-    if unit != "example" and examples:
-        parts.insert(0, counted(examples, "example"))
-    yield " of ".join(parts)
-    if not found.statements:
-        yield from found.measured
+    several = f"{counted(examples, 'example')} of " if unit != "example" and examples else ""
+    yield several + counted(report["n"], unit)
     if privacy := report["privacy"]:
         record = privacy["record"]
-        numbers = ", ".join(
-            f"{name} = {up_digits(value)}"
-            for name, value in record.items()
-            if isinstance(value, float)
-        )
-        yield f"privacy: {numbers or record.get('notion')}; {privacy['adjacency']}, {privacy['status']}"
-    if spent := report["details"].get("accounted"):
+        numbers = [
+            f"{k} = {up_digits(value)}" for k, value in record.items() if isinstance(value, float)
+        ]
+        notion = ", ".join(numbers) or record.get("notion")
+        yield f"privacy: {notion}; {privacy['adjacency']}, {privacy['status']}"
+    if spent := details.get("accounted"):
         yield (
             f"privacy accounted for, converged or not: epsilon = {up_digits(spent['epsilon_add_remove'])} add-remove, "
             f"{up_digits(spent['epsilon_replace_one'])} replace-one, at delta = {spent['delta']:g}, over "
             f"{spent['mechanisms']} noisy steps; mu about {spent['mu_central_limit']:.4g} (central limit, no bound)"
         )
     held = f"each failing with probability at most {report['failure_prob']:g} by itself"
-    if whole is not None:
-        held = f"all of which hold at once with {confidence(whole)} confidence"
+    if found.together is not None:
+        held = f"all of which hold at once with {confidence(found.together)} confidence"
     if found.statements:
         rows = [
-            (one["quantity"], one["of"], shown(one["measured"]),
-             "–" if one["lower"] in (None, one["range"][0]) else down(one["lower"]),
-             "–" if one["upper"] in (None, one["range"][1]) else up(one["upper"]), one["n"])
-            for one in found.statements[:_MOST]
+            (one["quantity"], one["of"], shown(one["measured"]), _end(one, "lower", down), _end(one, "upper", up),
+             one["n"])
+            for one in found.statements
         ]  # fmt: skip
-        yield table(f"what is certified, {held}", COLUMNS, rows, numbers=COLUMNS[2:])
-        if (left := len(found.statements) - _MOST) > 0:
-            yield f"{left} more rows are in the report"
+        yield table(f"what is certified, {held}", COLUMNS, rows[:_MOST], numbers=COLUMNS[2:])
+        if len(rows) > _MOST:
+            yield f"{len(rows) - _MOST} more rows are in the report"
     else:
+        yield from found.measured
         rows = [
             (f"{label(made.name)}\n  {found.about(made)}", bound(made.value), made.status, shown(found.error(made)),
              found.cited(made))
             for made in found.certificates
         ]  # fmt: skip
-        yield table(f"certificates, {held}", ("certificate", "at most", "status", "test error", "rests on"), rows,
-                    numbers=("at most", "test error"))  # fmt: skip
+        names = ("certificate", "at most", "status", "test error", "rests on")
+        yield table(f"certificates, {held}", names, rows, numbers=names[1::2])
         paid = [(label(made.name), bill(made)) for made in found.certificates]
         yield table("what each pays", ("certificate", "costs"), paid)
     yield "rests on:"
     yield from (f"  {note}" for note in found.notes)
-    remarks = (*found.remarks, *report["details"].get("remarks", ()))
-    yield from (f"remark: {line}" for line in remarks)
+    yield from (f"remark: {line}" for line in (*found.remarks, *details.get("remarks", ())))
     yield from (
         f"not applicable: {one['name']}: {one['reason']}" for one in report["not_applicable"]
     )
     if report["diagnosis"]:
         yield from diagnosed(report["diagnosis"])
-    if warning := report["details"].get("private"):
+    if warning := details.get("private"):
         yield warning
+
+
+def _end(row: Values, end: str, rounded: Callable[[float], str]) -> str:
+    """An end of a row's interval, away from what was measured; a dash where it says nothing."""
+    return "–" if row[end] in (None, row["range"][end == "upper"]) else rounded(row[end])
 
 
 def diagnosed(diagnosis: Values) -> Iterator[str]:
     """What the chains' traces say of stationarity, a line a quantity, then every warning."""
     for name, seen in diagnosis["traces"].items():
-        numbers = ", ".join(
+        numbers = [
             f"{said} {seen[key]:.3g}" for key, said in _TRACES.items() if seen[key] is not None
-        )
-        yield f"stationarity of the {name} ({seen['chains']} x {seen['steps']}): {numbers or 'too short to judge'}"
+        ]
+        said = ", ".join(numbers) or "too short to judge"
+        yield f"stationarity of the {name} ({seen['chains']} x {seen['steps']}): {said}"
     yield from (f"  warning: {warning}" for warning in diagnosis["warnings"])
     refuted = diagnosis["refuted"]
     yield f"  stationarity is {'refuted' if refuted else 'not refuted, which does not prove it'}"

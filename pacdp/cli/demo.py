@@ -6,7 +6,7 @@ setting was chosen for any of those errors.
 """
 
 from collections.abc import Callable
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
@@ -16,20 +16,20 @@ from safetensors.torch import save
 from torch import Tensor, nn
 from torch.nn import functional
 
-import bounds
+from bounds import Certificate
 from bounds.sentence import confidence, headline, percent
 from pacdp.certify import BoundSet, Measured, certify
 from pacdp.certify.foreign import file_hash
 from pacdp.certify.gibbs import GibbsSettings
 from pacdp.cli import certifying
-from pacdp.cli.folder import Folder, provenance
+from pacdp.cli.folder import Folder, reported
 from pacdp.cli.reading import Reading
 from pacdp.cli.recipes import recipe
 from pacdp.cli.replacing import write_report
 from pacdp.cli.run import train
 from pacdp.cli.runtime import Runtime, Training
 from pacdp.cli.serial import record
-from pacdp.data import Rows, load, make_splits
+from pacdp.data import load, make_splits
 from pacdp.losses import in_error
 from pacdp.store.files import replacing
 
@@ -38,16 +38,18 @@ EPOCHS, _BATCH, _STEP_SIZE = 40, 64, 6e-3
 _TURN, _STRETCH, _SHIFT = 0.2, 0.1, 0.2  # radians, share of the size, share of half the width
 _CHAIN_EPOCHS = 40.0
 _OPTIMISTIC = "dp_pac_bayes"
-Shown = tuple[bounds.Certificate, float]
-"""A certificate beside the share of errors on the test part."""
 
 
 @record
 class Demonstration:
     """What the demonstration found: the sentences, and what the picture shows."""
 
-    shown: tuple[Shown, Shown]
-    """The network's certificate, and Entropy-SGLD's optimistic one."""
+    made: Certificate
+    """The network's."""
+    optimistic: Certificate
+    """Entropy-SGLD's."""
+    measured: tuple[float, float]
+    """Their shares of errors on the test part."""
     inputs: Tensor
     predicted: Tensor
     wrong: Tensor
@@ -55,13 +57,13 @@ class Demonstration:
 
     def sentences(self) -> list[str]:
         """What is certain of the network first; then the optimistic bound, and why it has an asterisk."""
-        (made, seen), (optimistic, other) = self.shown
-        sure = confidence(made.failure_prob)
-        said = f"at most {percent(optimistic.value)}%*, measured {percent(other)}%"
+        values = (self.made.value, self.measured[0], self.optimistic.value, self.measured[1])
+        most, seen, bound, other = (f"{percent(value)}%" for value in values)
         return [
-            f"Error on new digits at most {percent(made.value)}% ({sure} confidence), measured {percent(seen)}%.",
-            headline(made),
-            f"Entropy-SGLD, which learns the same digits with noise and from all of them, says: {said}.",
+            f"Error on new digits at most {most} ({confidence(self.made.failure_prob)} confidence), measured {seen}.",
+            headline(self.made),
+            "Entropy-SGLD, which learns the same digits with noise and from all of them, says: "
+            f"at most {bound}*, measured {other}.",
             "* This number is optimistic: it needs a Markov chain that has converged, and nothing shows that it has.",
         ]
 
@@ -72,49 +74,38 @@ def demonstrate(out: Path, runtime: Runtime, report: Callable[[int, int], None])
     Raises:
         ValueError: a file that the demonstration would write is there and is not pacdp's.
     """
-    runtime = replace(
-        runtime, threads=runtime.threads or 1
-    )  # the same numbers with any number of cores
+    # the same numbers with any number of cores
+    runtime = replace(runtime, threads=runtime.threads or 1)
     runtime.apply()
-    folder = Folder(out)
+    folder, path = Folder(out), out / "network.safetensors"
+    data, test = load("digits")
+    parts = make_splits(data.n, sizes={"learnt": LEARNT_FROM, "counted": COUNTED}, seed=0)
+    learnt, fresh = BoundSet.part(data, parts["learnt"]), BoundSet.part(test)
     # Entropy-SGLD beside the network, in a process of its own: its kernels are compiled at the first run
     with folder.lock(), ProcessPoolExecutor(1, mp_context=get_context("spawn")) as beside:
         folder.clear()
         chain = beside.submit(_entropy_sgld, out / "entropy-sgld", runtime, epochs=_CHAIN_EPOCHS)
-        return _demonstrated(folder, chain, report)
-
-
-def _demonstrated(
-    folder: Folder, beside: "Future[Shown]", report: Callable[[int, int], None]
-) -> Demonstration:
-    data, test = load("digits")
-    parts = make_splits(data.n, sizes={"learnt": LEARNT_FROM, "counted": COUNTED}, seed=0)
-    learnt, counted, fresh = (
-        BoundSet.part(data, parts["learnt"]),
-        BoundSet.part(data, parts["counted"]),
-        BoundSet.part(test),
-    )
-    network = _trained(learnt, lambda done, total: report(3 * done, 4 * total))
-    rows = Rows.of(data.inputs[parts["learnt"].indices], data.labels[parts["learnt"].indices])
-    found = certify(network, counted, seen=rows, ask="error")
-    with torch.no_grad():
-        logits = network(fresh.inputs)
-    wrong = in_error(logits, fresh.labels)
-    errors_seen = int(wrong.sum())
-    seen = Measured(of="your network", on="test", loss="zero-one", mean=errors_seen / fresh.n, n=fresh.n,
-                    errors=errors_seen)  # fmt: skip
-    path = folder.path / "network.safetensors"
-    with replacing(path) as file:
-        file.write(save({name: value.contiguous() for name, value in network.state_dict().items()}))
-    subject = {"checkpoint": str(path), "content_hash": file_hash(path)}
-    made = replace(found, measured=(*found.measured, seen))
-    made_by = provenance(device="cpu", seed=0)
-    write_report(folder.certificates, made.to_dict(subject=subject, provenance=made_by))
-    shown = (found.certificates[0], seen.mean), beside.result()
+        network = _trained(learnt, lambda done, total: report(3 * done, 4 * total))
+        rows = data.subset(parts["learnt"]).rows()
+        found = certify(network, BoundSet.part(data, parts["counted"]), seen=rows, ask="error")
+        with torch.no_grad():
+            logits = network(fresh.inputs)
+        wrong = in_error(logits, fresh.labels)
+        count = int(wrong.sum())
+        seen = Measured(of="your network", on="test", mean=count / fresh.n, n=fresh.n, errors=count)
+        with replacing(path) as file:
+            weights = network.state_dict().items()
+            file.write(save({name: value.contiguous() for name, value in weights}))
+        write_report(folder.certificates, reported(
+            replace(found, measured=(*found.measured, seen)), device="cpu", seed=0, checkpoint=str(path),
+            content_hash=file_hash(path),
+        ))  # fmt: skip
+        optimistic, other = chain.result()
     report(1, 1)
     return Demonstration(
-        shown=shown, inputs=fresh.inputs, predicted=logits.argmax(dim=1), wrong=wrong
-    )
+        made=found.certificates[0], optimistic=optimistic, measured=(seen.mean, other), inputs=fresh.inputs,
+        predicted=logits.argmax(dim=1), wrong=wrong,
+    )  # fmt: skip
 
 
 def _trained(learnt: BoundSet, report: Callable[[int, int], None]) -> nn.Module:
@@ -165,13 +156,11 @@ def _moved(inputs: Tensor, generator: torch.Generator) -> Tensor:
     return functional.grid_sample(inputs, grid, align_corners=False)
 
 
-def _entropy_sgld(out: Path, runtime: Runtime, *, epochs: float) -> Shown:
+def _entropy_sgld(out: Path, runtime: Runtime, *, epochs: float) -> tuple[Certificate, float]:
     """The chain of the paper on the same ten digits, certified under its hypothesis of convergence."""
-    runtime.apply()
     effort = GibbsSettings(epochs=12.0, prior_draws=40, test_draws=20)
-    run = replace(
-        recipe("entropy-sgld-digits", scale="smoke"), epochs=epochs, records=1, certify=effort
-    )
+    run = recipe("entropy-sgld-digits", scale="smoke")
+    run = replace(run, epochs=epochs, records=1, certify=effort)
     train(run, out, Training.on(runtime, force=True))
     found = certifying.certify(out, runtime)
     write_report(Folder(out).certificates, found)

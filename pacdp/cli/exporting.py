@@ -19,10 +19,10 @@ from bounds.accounting import Composed, event_to_dict
 from pacdp import Report, Settings, certify, load_checkpoint
 from pacdp.certify.examples import Unit
 from pacdp.certify.released_counts import ReleasedErrors, released_errors
+from pacdp.cli.commands.export import Export
 from pacdp.cli.folder import Folder, provenance, write_json
 from pacdp.cli.leaving import Leaving, leaving
 from pacdp.cli.private.books import counted_beside, counting
-from pacdp.cli.runtime import Runtime
 from pacdp.cli.serial import Values, to_dict
 from pacdp.cli.terminal import messages, refusing, word
 from pacdp.resume import export
@@ -36,35 +36,15 @@ COUNTS = "pacdp-released-counts/2"
 SEEDED = "The noise came from a seed and can be subtracted: this folder is for tests, and protects nobody."
 
 
-def export_run(
-    run: Path,
-    out: Path,
-    runtime: Runtime,
-    *,
-    ledger: Path | None = None,
-    std_errors: float = 50.0,
-    std_n: float = 50.0,
-    failure_prob: float = 0.05,
-    tried: int = 1,
-    correct: bool = False,
-    seeded_for_tests: bool = False,
-) -> Values:
-    """Write the folder ``out`` of a finished private run, all of it or none, and return its report of certificates.
-
-    Args:
-        ledger: the folder of the ledger that counts the run; by default the one beside it, or beside all its chains.
-        std_errors: standard deviation of the noise on the error count, or on the sum of people's rates.
-        std_n: that of the noise on n.
-        tried: how many settings were tried on the run's examples, each of which the certificate pays for.
-        correct: enter a run that no ledger counts into this one, before anything else.
-        seeded_for_tests: export a run whose noise came from a seed, marked as what protects nobody.
+def export_run(asked: Export) -> Values:
+    """Write the folder ``asked.out`` of a finished private run, all of it or none, and return its certificates.
 
     Raises:
         Overdrawn: the ledger's limit would be passed; nothing was released.
-        ValueError: ``out`` exists; ``run`` is no finished private run, or its noise is known to whoever knows a seed,
-            or no ledger, or another one, counts it.
+        ValueError: the folder exists; the run is no finished private run, or its noise is known to whoever knows a
+            seed, or no ledger, or another one, counts it.
     """
-    folder = Folder(run)
+    run, out, folder = asked.run, asked.out, Folder(asked.run)
     if os.path.lexists(out):
         raise ValueError(f"{out} exists: give the name of a folder that is not there yet")
     if Path(os.path.realpath(out)).is_relative_to(os.path.realpath(run)):
@@ -79,107 +59,103 @@ def export_run(
         if not folder.finished:
             raise ValueError(f"{run} is not finished, and stopping it may depend on the data: pacdp train --resume "
                              f"--out {word(run)}, then export it")  # fmt: skip
-        one = leaving(folder.path, runtime)
-        if one.seeded and not seeded_for_tests:
+        one = leaving(run, asked.runtime)
+        if one.seeded and not asked.seeded_for_tests:
             raise ValueError(
                 f"the noise of {run} came from a seed, and whoever knows it can subtract it: train with "
                 "--no-reproducible to publish, or give --seeded-for-tests for a folder that protects nobody"
             )
-        if std_n * 6.0 > one.bound.units:
-            raise ValueError(f"std_n = {std_n:g} is too much noise for so few records: give a smaller --std-n, which "
-                             "costs more epsilon")  # fmt: skip
-        asked = ReleasedErrors(
-            errors=0, n=0, std_errors=std_errors, std_n=std_n, unit=one.bound.unit
+        if asked.std_n * 6.0 > one.bound.units:
+            raise ValueError(f"std_n = {asked.std_n:g} is too much noise for so few records: give a smaller --std-n, "
+                             "which costs more epsilon")  # fmt: skip
+        noise = ReleasedErrors(
+            errors=0, n=0, std_errors=asked.std_errors, std_n=asked.std_n, unit=one.bound.unit
         )
-        together = Composed(events=(one.event, asked.event))
+        together = Composed(events=(one.event, noise.event))
         epsilon = one.spent(together).upper
         if math.isinf(epsilon):
             raise ValueError("epsilon of what would leave is unbounded: give a larger --std-errors and --std-n, of a "
                              "run whose own epsilon is finite")  # fmt: skip
-        ledger = ledger or counted_beside(run, one.checkpoint.header)
-        book = _counted(run, ledger, one, correct=correct)
-        held: list[ReleasedErrors] = []
+        book, name = _counted(asked, one)
+        counts: Values = {}
 
         def release(errors: float, n: int, unit: Unit) -> ReleasedErrors:
-            made = replace(asked, errors=errors, n=n, unit=unit)
-            held.append(_released_once(run / "released.json", one, made, book))
-            return held[0]
+            true = replace(noise, errors=errors, n=n, unit=unit)
+            made = _released_once(run / "released.json", one, true, book, name)
+            counts.update(made.to_dict())
+            return made
 
-        found = one.told(
-            certify(
-                one.predictor,
-                one.bound,
-                prior=one.source,
-                failure_prob=failure_prob / one.charged.stopping_times,
-                settings=Settings.tried(tried),
-                release=release,
-            )
+        found = certify(
+            one.predictor,
+            one.bound,
+            prior=one.source,
+            failure_prob=asked.failure_prob / one.charged.stopping_times,
+            settings=Settings.tried(asked.tried),
+            release=release,
         )
-        cost = {"event": event_to_dict(together), "epsilon": epsilon, **one.config.relation}
-        details = {**found.details, "counts": {**held[0].to_dict(), "with_the_run": cost}}
-        if one.seeded:
-            details["seeded"] = SEEDED
-        return _written(out, one, replace(found, details=details), SEEDED if one.seeded else "")
+        counts["with_the_run"] = {
+            "event": event_to_dict(together), "epsilon": epsilon, **one.config.relation
+        }  # fmt: skip
+        details = {"counts": counts} | ({"seeded": SEEDED} if one.seeded else {})
+        return _written(out, one, one.told(found, **details), SEEDED if one.seeded else "")
 
 
-def _counted(run: Path, ledger: Path, one: Leaving, *, correct: bool) -> Ledger:
-    """The ledger that counts the run's steps."""
-    own = one.checkpoint.header.get("ledger")
+def _counted(asked: Export, one: Leaving) -> tuple[Ledger, str]:
+    """The ledger that counts the run's steps, and the run's name in it."""
+    run, header = asked.run, one.checkpoint.header
+    ledger, own = asked.ledger or counted_beside(run, header), header.get("ledger")
     if own is not None:
-        return counting(ledger, own["receipt"])
-    book = Ledger.load(ledger) if (ledger / "ledger.jsonl").exists() else None
-    known = [(entry.stretch.kind, entry.stretch.run) for entry in (book.entries if book else ())]
-    if book and ("correction", _name(one, book)) in known:
-        return book
-    if not correct:
-        raise ValueError(
-            f"the steps of {run} are counted in no ledger: give --correct to enter them into {ledger}, which cannot be "
-            "undone"
-        )
-    book = book or Ledger.open(ledger)
-    label = "trained without a ledger, exported"
-    book.correct(event=one.event, unit=one.bound.unit, label=label, run=_name(one, book))
-    messages.print(f"the steps of {run} are entered into {ledger} as a correction")
-    return book
+        return counting(ledger, own["receipt"]), str(own["run"])
+    if (ledger / "ledger.jsonl").exists() or asked.correct:
+        book = Ledger.open(ledger)
+        # a digest that is keyed by this ledger
+        keys = ["run", one.checkpoint.content_hash]
+        name = book.stream(keyed_by=keys, settings=None).numbers[:16]
+        counted = ("correction", name) in [
+            (each.stretch.kind, each.stretch.run) for each in book.entries
+        ]
+        if asked.correct and not counted:
+            label = "trained without a ledger, exported"
+            book.correct(event=one.event, unit=one.bound.unit, label=label, run=name)
+            messages.print(f"the steps of {run} are entered into {ledger} as a correction")
+        if asked.correct or counted:
+            return book, name
+    raise ValueError(
+        f"the steps of {run} are counted in no ledger: give --correct to enter them into {ledger}, which cannot be "
+        "undone"
+    )
 
 
-def _name(one: Leaving, book: Ledger) -> str:
-    """The run's name in the ledger; of one that no ledger counted, a digest that is keyed by this ledger."""
-    own = one.checkpoint.header.get("ledger")
-    if own is not None:
-        return str(own["run"])
-    return book.stream(keyed_by=["run", one.checkpoint.content_hash], settings=None).numbers[:16]
-
-
-def _released_once(kept: Path, one: Leaving, asked: ReleasedErrors, book: Ledger) -> ReleasedErrors:
-    """The counts of ``asked`` with noise: those that were released before of this checkpoint, or new ones."""
-    content = one.checkpoint.content_hash
-    known = None
+def _released_once(
+    kept: Path, one: Leaving, true: ReleasedErrors, book: Ledger, name: str
+) -> ReleasedErrors:
+    """The ``true`` counts with noise: those that were released before of this checkpoint, or new ones."""
+    content, again = one.checkpoint.content_hash, ""
     if kept.is_file():
-        again = "restore it, or remove it to release the counts again, for more epsilon"
-        with refusing(f"{kept} is damaged", KeyError, TypeError, ValueError, or_else=again):
+        what = "restore it, or remove it to release the counts again, for more epsilon"
+        with refusing(f"{kept} is damaged", KeyError, TypeError, ValueError, or_else=what):
             record = json_value(kept.read_text())
             if record["format"] != COUNTS:
                 raise ValueError(f"it is of format {record['format']!r}")
             if record.pop("hash") != digest(record):
                 raise ValueError("its counts have another hash than it says")
             known = ReleasedErrors(**record["counts"], receipt=record["receipt"])
-        if (known.event, known.unit, record["of"]) == (asked.event, asked.unit, content):
+        if (known.event, known.unit, record["of"]) == (true.event, true.unit, content):
             book.require(known.receipt)
             messages.print(
                 "errors and n were released before with this noise: the same numbers leave again, at no further cost"
             )
             return known
+        again = ", once more"
     made = released_errors(
-        asked.errors if asked.unit == "person" else int(asked.errors), int(asked.n), std_errors=asked.std_errors,
-        std_n=asked.std_n, randomness=SystemRandomness(), ledger=book, run=_name(one, book), unit=asked.unit,
+        true.errors if true.unit == "person" else int(true.errors), int(true.n), std_errors=true.std_errors,
+        std_n=true.std_n, randomness=SystemRandomness(), ledger=book, run=name, unit=true.unit,
         label="errors and n, exported",
     )  # fmt: skip
     record = {
         "format": COUNTS, "of": content, "counts": made.to_dict(), "receipt": dict(made.receipt or {}),
     }  # fmt: skip
     write_json(kept, {**record, "hash": digest(record)})
-    again = ", once more" if known else ""
     messages.print(
         f"errors and n are released{again} with noise {made.std_errors:g} and {made.std_n:g}, counted in {book.folder}"
     )

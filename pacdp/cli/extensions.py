@@ -9,26 +9,14 @@ import functools
 import importlib
 import importlib.util
 from pathlib import Path
-from typing import Any, NamedTuple
-
-
-class Entry(NamedTuple):
-    """Where a command stands, and the first sentence of its help."""
-
-    module: str
-    name: str
-    headline: str
-
-    def load(self) -> Any:
-        """The command's class."""
-        return getattr(importlib.import_module(self.module), self.name)
+from typing import Any
 
 
 @functools.cache
 def extension() -> Any:
     """The module in the checkout that this package lies in, if ``import experiments`` finds the folder in it, or None.
 
-    Its ``COMMANDS`` are entries by the words that call them.
+    Its ``COMMANDS`` say where classes stand, by the words that call them.
     """
     own = Path(__file__).parents[2] / "experiments"
     spec = importlib.util.find_spec("experiments")

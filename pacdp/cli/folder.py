@@ -56,11 +56,9 @@ class Folder:
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
-        self.config = self.path / "config.json"
-        self.provenance = self.path / "provenance.json"
-        self.metrics = self.path / "metrics.jsonl"
-        self.checkpoint = self.path / "checkpoint.safetensors"
-        self.result = self.path / "result.json"
+        self.config, self.provenance, self.metrics, self.checkpoint, self.result, _ = (
+            self.path / name for name in _RUN
+        )
         self.snapshots = self.path / "snapshots"
         self.certificates = self.path / "certificates.json"
 
@@ -197,10 +195,10 @@ class Folder:
         Raises:
             ValueError: a row that is not what was written.
         """
-        return [
-            {name: value for name, value in row.items() if name != "hash"}
-            for row in self._chained()
-        ]
+        rows = self._chained()
+        for row in rows:
+            del row["hash"]
+        return rows
 
     def keep_rows(self, *, up_to_step: int, expected: Sequence[int] | None = None) -> None:
         """Drop the rows that lie beyond a checkpoint's step: the resumed run writes them again.
@@ -222,25 +220,26 @@ class Folder:
         add_line(self.metrics, _line(chained(row, after=self._last_hash())).encode())
 
     def _last_hash(self) -> str:
-        rows = self._chained()
-        return rows[-1]["hash"] if rows else ""
+        return _hash(self._chained())
 
     def _chained(self) -> list[Values]:
         """The rows with their hashes, each found to follow from the one before it."""
-        if not self.metrics.is_file():
-            return []
         rows: list[Values] = []
-        *lines, _ = self.metrics.read_bytes().decode(errors="replace").split("\n")
+        text = self.metrics.read_bytes() if self.metrics.is_file() else b""
+        *lines, _ = text.decode(errors="replace").split("\n")
         for number, line in enumerate(lines, start=1):
             row = parsed(line)
-            after = rows[-1]["hash"] if rows else ""
-            if not (follows(row, after=after) and isinstance(row.get("step"), int)):
+            if not (follows(row, after=_hash(rows)) and isinstance(row.get("step"), int)):
                 raise ValueError(
                     f"{self.metrics} is damaged: row {number} is not what was written after the rows before it; "
                     "restore the file, or start the run again with --force"
                 )
             rows.append(row)
         return rows
+
+
+def _hash(rows: list[Values]) -> str:
+    return rows[-1]["hash"] if rows else ""
 
 
 def _line(row: Mapping[str, Any]) -> str:
@@ -304,6 +303,11 @@ def provenance(*, device: str, seed: int) -> Values:
         "seed": seed,
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def reported(found: Any, *, device: str, seed: int, **subject: Any) -> Values:
+    """A report of certificates as JSON values: on what, and made by what."""
+    return found.to_dict(subject=subject, provenance=provenance(device=device, seed=seed))
 
 
 def installed(package: str) -> str:

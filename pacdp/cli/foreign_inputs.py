@@ -10,7 +10,7 @@ import numpy as np
 from safetensors.numpy import load_file
 
 from bounds._check import json_value
-from pacdp.certify import BoundSet, ClippedError
+from pacdp.certify import BoundSet, ClippedError, DataFree, HeldOut
 from pacdp.certify.batches import bound_set
 from pacdp.certify.outputs import LossOf
 from pacdp.cli.terminal import refusing
@@ -62,12 +62,14 @@ def examples_of(name: str, option: str) -> BoundSet:
         return bound_set(found)
 
 
-def loss_of(text: str) -> LossOf | ClippedError:
+def loss_of(text: str | None) -> LossOf | ClippedError | None:
     """What --loss names: "absolute:2" and "squared:2", an error of regression clipped at 2, or a user's own function.
 
     Raises:
         ValueError: no such function, or a clip that is no positive number.
     """
+    if text is None:
+        return None
     kind, _, rest = text.partition(":")
     if kind not in ("absolute", "squared"):
         return imported(text, "loss")
@@ -77,28 +79,30 @@ def loss_of(text: str) -> LossOf | ClippedError:
         return ClippedError(at=float(rest), kind=kind)
 
 
-def rows_in(path: Path) -> Rows:
-    """The rows in a file of :meth:`pacdp.data.Rows.to_arrays`.
+def seen(name: str) -> DataFree | HeldOut:
+    """What ``--seen`` names: nothing, a user's callable, or a file of rows or of indices.
 
     Raises:
-        ValueError: no such file, or none of rows.
+        ValueError: as for :func:`examples_of`, or no such file, or none of rows or of whole numbers.
     """
+    if name == "nothing":
+        return DataFree()
+    path = Path(name)
+    if ":" in name and not path.exists():
+        return HeldOut(rows=examples_of(name, "seen").rows)
+    if path.suffix in (".npy", ".json"):
+        with refusing(f"{path} holds no list of whole numbers"):
+            raw = (
+                read_npy(path)
+                if path.suffix == ".npy"
+                else np.asarray(json_value(path.read_text()))
+            )
+            if raw.ndim != 1 or not np.issubdtype(raw.dtype, np.integer):
+                raise ValueError(f"it holds {raw.dtype} {list(raw.shape)}")
+        indices = np.unique(raw.astype(np.int64))
+        return HeldOut(indices=Split(indices, index_hash(indices)))
     again = "write them by np.savez(path, **pacdp.data.Rows.of(inputs, labels).to_arrays())"
     # safetensors raises whatever the types of a stranger's tensors lead it to
     with refusing(f"{path} holds no rows", Exception, or_else=again):
         read = load_file if path.suffix == ".safetensors" else read_npz
-        return Rows.from_arrays(read(path))
-
-
-def indices_in(path: Path) -> Split:
-    """The indices in a .npy or JSON file.
-
-    Raises:
-        ValueError: no such file, or no whole numbers from 0 on in it.
-    """
-    with refusing(f"{path} holds no list of whole numbers"):
-        raw = read_npy(path) if path.suffix == ".npy" else np.asarray(json_value(path.read_text()))
-        if raw.ndim != 1 or not np.issubdtype(raw.dtype, np.integer):
-            raise ValueError(f"it holds {raw.dtype} {list(raw.shape)}")
-    indices = np.unique(raw.astype(np.int64))
-    return Split(indices, index_hash(indices))
+        return HeldOut(rows=Rows.from_arrays(read(path)))

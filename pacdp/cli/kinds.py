@@ -61,15 +61,11 @@ def carried_out(config: Config, out: Path, how: Training) -> Values:
     Raises:
         ValueError, RuntimeError: as for the functions of the three kinds.
     """
-    match config:
-        case PrivateConfig():
-            from pacdp.cli.private.run import train_private  # which brings the accountant
+    if isinstance(config, PrivateConfig):
+        from pacdp.cli.private.run import train_private  # which brings the accountant
 
-            return train_private(config, out, how)
-        case Compression():
-            return compressing.run(config, out, how)
-        case Run():
-            return train(config, out, how)
+        return train_private(config, out, how)
+    return train(config, out, how) if isinstance(config, Run) else compressing.run(config, out, how)
 
 
 def certified(path: Path, runtime: Runtime, how: Certifying) -> Values:
@@ -78,11 +74,10 @@ def certified(path: Path, runtime: Runtime, how: Certifying) -> Values:
     Raises:
         CheckpointError, ValueError: as for the functions of the three kinds.
     """
-    kind = str(load_checkpoint(path).header.get("kind", "chain"))
-    if kind == compressing.KIND:
-        return compressing.certified(path, runtime, how)
+    kind = str(load_checkpoint(path).header.get("kind"))
     if kind.startswith("private-run/"):
         from pacdp.cli.private.certify import certify_private  # which brings the accountant
 
         return certify_private(path, runtime, how)
-    return certifying.certify(path, runtime, how)
+    made = compressing.certified if kind == compressing.KIND else certifying.certify
+    return made(path, runtime, how)

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from torch import Tensor
 
@@ -52,15 +53,15 @@ class Leaving:
         """Epsilon of an event at the run's own delta and adjacency."""
         return privacy_spent(event, **self.config.relation)
 
-    def told(self, found: Report) -> Report:
+    def told(self, found: Report, **details: Any) -> Report:
         """The assessment with what the run spent, and with what shows that its steps were planned.
 
         ``found`` is made at a failure probability that was divided by the moments at which the run may have ended.
         """
-        found = found.at_any_of(
-            self.charged, failure_prob=self.charged.stopping_times * found.failure_prob
-        )
-        return replace(found, details={**found.details, "spent": self.spent(self.event).to_dict()})
+        whole = self.charged.stopping_times * found.failure_prob
+        spent = {"spent": self.spent(self.event).to_dict(), **details}
+        found = found.at_any_of(self.charged, failure_prob=whole)
+        return replace(found, details={**found.details, **spent})
 
 
 def leaving(path: Path, runtime: Runtime) -> Leaving:

@@ -41,7 +41,7 @@ def shown(book: Ledger, delta: float | None, latest: int) -> tuple[Values, list[
     In JSON null stands for an epsilon that is unbounded.
     """
     delta = delta_of(book, delta)
-    runs = runs_of(book.entries)
+    totals, runs = totals_of(book, delta), runs_of(book.entries)
     rows: list[Values] = []
     cells: list[list[Any]] = []
     for entries in runs[max(0, len(runs) - latest) :]:
@@ -55,7 +55,6 @@ def shown(book: Ledger, delta: float | None, latest: int) -> tuple[Values, list[
         rows.append({**named, "seeded": seeded, "stretches": stretches, "epsilon": epsilon})
         cells.append([one.run, one.algorithm or one.kind, one.unit, steps, *costs,
                       "seeded" if seeded else "system", last.time.partition("+")[0], one.label])  # fmt: skip
-    totals = totals_of(book, delta)
     values = {
         "format": FORMAT, "path": str(book.folder), "name": book.name, "created": book.created, "digest": book.digest,
         "entries": len(book.entries), "delta": delta, "runs": rows,
@@ -76,7 +75,7 @@ def shown(book: Ledger, delta: float | None, latest: int) -> tuple[Values, list[
     return values, [
         f"{book.name}: {len(runs)} runs in {len(book.entries)} entries, started {book.created}",
         table(f"epsilon of each by itself, at delta {delta:g}", names, cells, numbers=ADJACENCIES),
-        *([f"and {earlier} earlier runs, which the totals count"] if earlier else []),
+        *[f"and {earlier} earlier runs, which the totals count"] * (earlier > 0),
         *map(total_line, totals),
         limit_line(book),
         f"digest {book.digest}",

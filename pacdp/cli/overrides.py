@@ -1,5 +1,6 @@
 """Fields of a configuration set on the command line."""
 
+from collections.abc import Sequence
 from functools import reduce
 from operator import or_
 from typing import TypeVar, get_args
@@ -7,7 +8,6 @@ from typing import TypeVar, get_args
 import tyro
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
-from pacdp.cli.parsing import no_more, parsed
 from pacdp.layers.priors import Prior
 from pacdp.schedules import Schedule
 
@@ -27,17 +27,15 @@ def _plain(field: PrimitiveTypeInfo) -> PrimitiveConstructorSpec | None:
     return found if isinstance(found, PrimitiveConstructorSpec) else None
 
 
-def overridden(config: Config, rest: list[str]) -> Config:
-    """``config`` with the fields that ``rest`` names, such as ``--epochs 5``; ``--help`` lists them and exits."""
-    if not rest:
+def overridden(config: Config, words: Sequence[str]) -> Config:
+    """``config`` with the fields that the words name, such as ``--epochs 5``; ``--help`` lists them and exits."""
+    if not words:
         return config
     with _PLAIN:
-        found, unknown = parsed(
+        return tyro.cli(
             type(config),
-            rest,
+            args=words,
             prog="pacdp train RECIPE --fields",
             config=(tyro.conf.AvoidSubcommands,),
             default=config,
         )
-        no_more(unknown)
-    return found

@@ -1,7 +1,9 @@
 """`pacdp privacy`: the accountant of `bounds` for people: epsilon of a schedule, or noise for a target."""
 
+import csv
 import math
 import reprlib
+from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -113,25 +115,22 @@ def read_schedule(path: Path) -> list[float]:
 
 
 def _lines(text: str) -> list[Any]:
-    rows = [
-        [cell.strip() for cell in line.split(",")] for line in text.splitlines() if line.strip(" ,")
-    ]
+    rows = [[cell.strip() for cell in row] for row in csv.reader(text.splitlines()) if any(row)]
+    column = 0
     if rows and _COLUMN in rows[0]:
         column = rows.pop(0).index(_COLUMN)
-        return [dict(enumerate(row)).get(column) for row in rows]
-    if any(len(row) != 1 for row in rows):
+    elif any(row[1:] for row in rows):
         raise ValueError(f"several columns and none called {_COLUMN}: name it in the first line")
-    return [cell for (cell,) in rows]
+    return [row[column] for row in rows]
 
 
 def _noise(value: Any, where: str) -> float:
-    try:
-        noise = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        noise = math.nan
+    noise = math.nan
+    if not isinstance(value, bool):
+        with suppress(TypeError, ValueError, OverflowError):
+            noise = float(value)
     if not _LEAST_NOISE <= noise <= _MOST_NOISE:
-        got = reprlib.repr(value)
         raise ValueError(
-            f"{where}: a noise multiplier must be a number above 0 (up to 1e10), got {got}"
+            f"{where}: a noise multiplier must be a number above 0 (up to 1e10), got {reprlib.repr(value)}"
         )
     return noise

@@ -2,14 +2,13 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from scipy import special
 
 from bounds import Certificate, Hypothesis
 from bounds.sentence import first_sentence, records, up_digits
 from pacdp.cli.figures.names import label, probability
-from pacdp.cli.serial import record
 
 FORMAT = "pacdp-certificates/2"
 _LIKELY = 0.01
@@ -34,8 +33,7 @@ COSTS = {
 """Costs as they are called on surfaces, in the order of bars and columns; others go by their own names, last."""
 
 
-@record
-class Note:
+class Note(NamedTuple):
     """A hypothesis with the mark by which certificates cite it; that of an unproved one ends in a star."""
 
     mark: str
@@ -43,16 +41,6 @@ class Note:
 
     def __str__(self) -> str:
         return f"[{self.mark}] {self.hypothesis}"
-
-
-def notes(certificates: Sequence[Certificate]) -> list[Note]:
-    """Each hypothesis once: what nobody proved, then what somebody declared, then what was proved."""
-    found = dict.fromkeys(one for made in certificates for one in made.hypotheses)
-    ordered = sorted(found, key=lambda one: _ORDER.index(one.standing))
-    return [
-        Note(mark=f"{number}{'*' if one.standing == 'unproved' else ''}", hypothesis=one)
-        for number, one in enumerate(ordered, start=1)
-    ]
 
 
 class Reading:
@@ -65,24 +53,25 @@ class Reading:
     def __init__(self, report: Mapping[str, Any]) -> None:
         self.report = report
         self.certificates = certificates_of(report)
-        self.notes = notes(self.certificates)
+        budget = report["details"].get("budget")
         predicted = report["route"] == "predictions"
         self.statements = report["details"].get("statements", []) if predicted else []
         """The rows of a report on predictions; none of others."""
-
-    @property
-    def together(self) -> float | None:
+        self.together: float | None = None
         """With which probability anything in the report fails; None where each certificate holds by itself."""
-        if not self.report["details"].get("budget"):
-            return None
-        from pacdp.predictions.report import of_all_settings  # brings all of predictions
+        if budget:
+            from pacdp.predictions.report import of_all_settings  # brings all of predictions
 
-        return of_all_settings(self.report["failure_prob"], self.report["choices"])
-
-    @property
-    def headline(self) -> str:
+            self.together = of_all_settings(report["failure_prob"], report["choices"])
+        self.headline = first_sentence(self.certificates, failure_prob=self.together)
         """What is said first."""
-        return first_sentence(self.certificates, failure_prob=self.together)
+        found = dict.fromkeys(one for made in self.certificates for one in made.hypotheses)
+        ordered = sorted(found, key=lambda one: _ORDER.index(one.standing))
+        self.notes = [
+            Note(f"{number}{'*' * (one.standing == 'unproved')}", one)
+            for number, one in enumerate(ordered, start=1)
+        ]
+        """Each hypothesis once: what nobody proved, then what somebody declared, then what was proved."""
 
     def cited(self, made: Certificate) -> str:
         """The marks of what a certificate rests on."""
@@ -98,16 +87,15 @@ class Reading:
 
     def test(self, made: Certificate) -> Mapping[str, Any] | None:
         """The 0-1 loss on the test set of the predictor whose 0-1 risk a certificate bounds."""
-        if made.measures.startswith("0-1 risk"):
-            for one in self.report["measured"]:
-                if (one["of"], one["on"], one["loss"]) == (made.of, "test", "zero-one"):
-                    return one
-        return None
+        asked = made.of, "test", "zero-one"
+        found = (
+            one for one in self.report["measured"] if (one["of"], one["on"], one["loss"]) == asked
+        )
+        return next(found, None) if made.measures.startswith("0-1 risk") else None
 
     def error(self, made: Certificate) -> float | None:
         """The mean of it."""
-        found = self.test(made)
-        return None if found is None else found["mean"]
+        return (self.test(made) or {}).get("mean")
 
     @property
     def remarks(self) -> list[str]:
@@ -125,7 +113,7 @@ class Reading:
         means: dict[str, list[str]] = {}
         for one in self.report["measured"]:
             wrong = one["errors"]
-            count = "" if wrong is None else f" ({wrong} error{'' if wrong == 1 else 's'})"
+            count = "" if wrong is None else f" ({wrong} error{'s' * (wrong != 1)})"
             where = "on the bound's examples" if one["on"] == "bound" else "on the test set"
             said = f"{one['mean']:.4f}{count} {where}"
             means.setdefault(f"{one['of']}: mean {one['loss']} loss", []).append(said)
@@ -196,8 +184,8 @@ def cost_name(name: str) -> str:
 
 def cost_names(certificates: Sequence[Certificate]) -> list[str]:
     """Every cost that some certificate pays, in the order of ``COSTS``."""
-    found = {cost.name: None for made in certificates for cost in made.costs}
-    return [name for name in COSTS if name in found] + [name for name in found if name not in COSTS]
+    found = dict.fromkeys(cost.name for made in certificates for cost in made.costs)
+    return sorted(found, key=lambda name: [*COSTS, name].index(name))
 
 
 def bill(made: Certificate) -> str:

@@ -6,21 +6,16 @@ The page is one HTML file that asks the network for nothing and needs no script.
 import base64
 import io
 import json
-import shlex
-from collections.abc import Callable, Mapping
 from pathlib import Path, PurePath
-from typing import Any
 
 import matplotlib as mpl
-import numpy as np
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, UndefinedError
-from matplotlib.axes import Axes
 
 from bounds.hypotheses import UNITS
 from bounds.sentence import confidence, down, down_digits, headline, records, up, up_digits
 from pacdp.cli import reading
 from pacdp.cli.extensions import studies
-from pacdp.cli.figures import run, style
+from pacdp.cli.figures import run
 from pacdp.cli.figures.names import bound, label, probability, vacuous
 from pacdp.cli.folder import PRIVATE, Folder, as_written, installed, read_json
 from pacdp.cli.reading import FORMAT, Reading
@@ -30,15 +25,14 @@ from pacdp.store.files import keep_beside, replacing, written
 RUNS = ("chain", "private", "compression")
 RESULTS = ("pacdp-result/1", "pacdp-private-result/1")
 _MOST_ROWS = 50
-_LONGEST = 300
-_COLUMNS = ("confidence", "accuracy", "lower", "upper")
-_ENTRIES = {"dirty": "uncommitted changes", "argv": "command"}
-_FILTERS = {
-    "bound": bound, "vacuous": vacuous, "probability": probability, "label": label, "headline": headline,
-    "records": records, "up": up, "down": down, "up_digits": up_digits, "down_digits": down_digits,
-    "cost_name": reading.cost_name, "nats": reading.nats, "paid_for": reading.paid_for,
+_SHOWN = (
+    bound, vacuous, probability, label, headline, records, up, down, up_digits, down_digits, confidence,
+    reading.cost_name, reading.cost_names, reading.nats, reading.paid_for,
+)  # fmt: skip
+_FILTERS: Values = {one.__name__: one for one in _SHOWN} | {
     "measured": lambda value: "–" if value is None else f"{value:.4f}",
-}  # fmt: skip
+    "json": lambda values: json.dumps(values, indent=2, ensure_ascii=False),
+}
 """Numbers as every surface shows them, none of which looks better than it is."""
 
 
@@ -86,7 +80,7 @@ def fill(template: str, values: Values, *, package: str = "pacdp.cli") -> str:
 
 
 def context(path: Path) -> Values:
-    """What the template shows of a folder; figures are finished SVG, all else is text.
+    """What the template shows of a folder; the figure is a finished picture, all else is text.
 
     Raises:
         ValueError: the folder holds nothing known, or a file of another format.
@@ -117,95 +111,28 @@ def context(path: Path) -> Values:
             raise ValueError(
                 f"{file} has format {values.get('format')!r}, this version reads {' and '.join(known)}"
             )
-    rows = folder.rows()
-    subject = report.get("subject") or {}
-    named = subject.get("checkpoint") or subject.get("predictions")
-    of = f" of {PurePath(str(named)).name}" if named else ""
-    details = report.get("details") or {}
-    warned = [one["private"] for one in (details, result) if "private" in one]
-    if kind == "private" or config.get("reproducible") is False:  # finished or not
-        warned = [PRIVATE]
-    test = result.get("test") or {}
-    curve = test.get("reliability")
-    shown = thinned(rows, _MOST_ROWS)
+    rows, subject, details = folder.rows(), report.get("subject") or {}, report.get("details") or {}
+    named = PurePath(str(subject.get("checkpoint") or subject.get("predictions") or "")).name
+    secret = kind == "private" or config.get("reproducible") is False  # finished or not
     about = {name: report[name] for name in ("prior", "rows", "choices") if report.get(name)}
     certified = (report.get("provenance") or {}) | subject | about
-    made = (("the run", provenance), ("the certificates", certified))
     return {
-        "units": UNITS, "title": str(config.get("title") or f"Certificates{of}"), "folder": str(path),
-        "kind": kind, "result": result, "config": config,
-        "warning": str(warned[0]) if warned else "", "certified": _certified(report) if report else None,
-        "privacy": {"spent": result.get("privacy"), "claimed": report.get("privacy"), "budget": config.get("budget"),
-                    "counts": details.get("counts")},
-        "test": test, "curve": curve, "curve_figure": reliability_diagram(curve) if curve else None,
-        "band": confidence(curve["failure_prob"]) if curve else "", "rows": shown, "left_out": len(rows) - len(shown),
-        "training_figure": training(rows) if rows and "train_error" in rows[-1] else None,
-        "provenance": [{"of": whose, "entries": made_by(one)} for whose, one in made if one],
-        "configuration": json.dumps(config, indent=2, ensure_ascii=False) if config else None,
+        "units": UNITS, "folder": str(path),
+        "title": str(config.get("title") or "Certificates" + f" of {named}" * bool(named)),
+        "kind": kind, "result": result, "config": config, "report": report, "details": details,
+        "found": Reading(report) if report else None,
+        "warning": PRIVATE if secret else details.get("private") or result.get("private"),
+        "figure": _png(rows, report, result), "count": len(rows), "rows": run.thinned(rows, _MOST_ROWS),
+        "provenance": {
+            "What made the run": provenance, "What made the certificates": certified, "Configuration": config
+        },
     }  # fmt: skip
 
 
-def _certified(report: Values) -> Values:
-    found = Reading(report)
-    said, condition, rest = found.headline.partition(", if ")
-    whole = found.together
-    return {
-        "of": found, "headline": (said, condition + rest), "unit": UNITS[report["unit"]],
-        "optimistic": [made.status for made in found.certificates].count("optimistic"),
-        "confidence": confidence(report["failure_prob"] if whole is None else whole),
-        "cost_names": reading.cost_names(found.certificates),
-        "figure": certificates(found.report) if found.certificates else None,
-    }  # fmt: skip
-
-
-def made_by(made: Values) -> list[tuple[str, str]]:
-    """What a provenance.json says, by name."""
-    return [(_ENTRIES.get(name, str(name)), _text(value)) for name, value in made.items()]
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, list):
-        return shlex.join(map(str, value))
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {_text(one)}" for name, one in value.items())
-    known = {"True": "yes", "False": "no", "None": "unknown"}
-    return known.get(str(value), str(value))
-
-
-def training(rows: list[dict]) -> str:
-    """Errors and bounds over training."""
-    return _png(6.8, 4.6, lambda axes: run.draw_training(axes, thinned(rows, _LONGEST)))
-
-
-def certificates(report: Mapping[str, Any]) -> str:
-    """Each certificate beside what was measured."""
-    return _png(7.6, 3.0, lambda axes: run.draw_certificates(axes, report))
-
-
-def reliability_diagram(recorded: dict) -> str:
-    """Accuracy against confidence."""
-    from pacdp.calibration import ReliabilityCurve  # which few reports have
-    from pacdp.cli.figures import reliability
-
-    columns = {name: np.array(recorded[name], dtype=np.float64) for name in _COLUMNS}
-    curve = ReliabilityCurve(
-        edges=np.array([*recorded["left"], recorded["right"][-1]]), counts=np.array(recorded["count"]), **columns,
-        failure_prob=float(recorded["failure_prob"]), simultaneous=bool(recorded["simultaneous"]),
-    )  # fmt: skip
-    return _png(5.2, 4.0, lambda axes: reliability.draw(axes, curve))
-
-
-def thinned(rows: list[dict], most: int) -> list[dict]:
-    """At most ``most`` rows, evenly spaced, with the first and the last."""
-    if len(rows) <= most:
-        return rows
-    return [rows[int(k)] for k in np.linspace(0, len(rows) - 1, most).round()]
-
-
-def _png(width: float, height: float, draw: Callable[[Axes], None]) -> str:
+def _png(rows: list[Values], report: Values, result: Values) -> str:
+    """The run's figure in base64; empty where nothing can be drawn."""
     written = io.BytesIO()
     with mpl.rc_context({"text.parse_math": False}):
-        figure, ((axes,),) = style.figure(1, 1, width=width, height=height)
-        draw(axes)
-        figure.savefig(written, format="png", dpi=150)
+        if drawn := run.draw(rows, report, (result.get("test") or {}).get("reliability")):
+            drawn.savefig(written, format="png", dpi=150)
     return base64.b64encode(written.getvalue()).decode()

@@ -19,7 +19,7 @@ from pacdp.cli.rederived import require_own_run
 from pacdp.cli.runtime import Training
 from pacdp.cli.serial import Values, to_dict
 from pacdp.data import Dataset, load
-from pacdp.errors import CheckpointError
+from pacdp.errors import CheckpointError, Diverged
 from pacdp.step.identity import versions
 from pacdp.step.paid import Paid
 from pacdp.step.processes import Together
@@ -86,14 +86,32 @@ def train_together(
             _member(run, folder, *data[run.problem], how, going_on=again)
             for run, folder, again in zip(runs, folders, going_on, strict=True)
         ]
-        batches = [
-            _batch([one for one in members if one.step == step], how)
-            for step in sorted({one.step for one in members})
-        ]
         outcomes: dict[Path, Values | Exception] = {}
-        for batch in batches:
-            outcomes |= batch.go()
+        for step in {one.step for one in members}:
+            outcomes |= _carried([one for one in members if one.step == step], how)
     return [outcomes[folder.path] for folder in folders]
+
+
+def _carried(members: list[Member], how: Training) -> dict[Path, Values | Exception]:
+    """By folder, the result of each run that stands at this step, or what ended it.
+
+    Where a run of several ends early, the others go on from their checkpoints: together if it is known which it was.
+    """
+    batch = _batch(members, how)
+    try:
+        return {**batch.go()}
+    except (Diverged, ValueError) as error:
+        lost = error.chains if isinstance(error, Diverged) else () if members[1:] else (0,)
+        ended: dict[Path, Values | Exception] = {members[k].folder.path: error for k in lost}
+    del batch
+    rest = [
+        _member(one.run, one.folder, one.train, one.test, how, going_on=True)
+        for one in members
+        if one.folder.path not in ended
+    ]
+    for part in [rest] if ended and rest else [[one] for one in rest]:
+        ended |= _carried(part, how)
+    return ended
 
 
 def _member(

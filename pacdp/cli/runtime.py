@@ -1,9 +1,11 @@
 """How a run is carried out, which may not decide its numbers."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import field, fields
+from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal
+
+import tyro
 
 from pacdp.cli.serial import Values, record
 
@@ -83,18 +85,31 @@ class Certifying:
     """How a checkpoint is certified, whatever kind of run left it."""
 
     failure_prob: float | None = None
-    """By default the run's own, or 0.05."""
+    """The probability with which each certificate may fail, before it is divided by --tried; by default the run's, or
+    0.05."""
     tried: int = 1
-    """How many settings were tried on the run's examples, each of which the certificates pay for."""
-    by: str = "whoever chose the settings"
-    """Who says so."""
+    """How many settings were tried on the examples that the bound counts before these were chosen: certificates pay for
+    each. Nothing is to be paid for settings that were chosen on other examples."""
+    epochs: float | None = None
+    """Length of the SGLD run on the Gibbs posterior, in passes over the data."""
+    alpha: float | None = None
+    """Weight of the newest draw in its averages; 0 weighs all alike."""
+    burn_in: float | None = None
+    """Share of that run thrown away."""
+    prior_draws: int | None = None
     seed: int = 0
     std: float = 0.01
-    """Of the Gaussian weights around what a private run released, where the released weights are not Gaussian by
-    themselves; fixed before looking at the data."""
-    effort: Mapping[str, Any] = field(default_factory=dict)
-    """Fields that replace those of a chain's own ``GibbsSettings``."""
-    progress: Callable[[int, int], None] | None = None
+    """Standard deviation of every weight of a Gaussian around the weights, in posterior and prior, fixed before looking
+    at the bound's examples."""
+    by: tyro.conf.Suppress[str] = "whoever chose the settings"
+    """Who says how many settings were tried."""
+    progress: tyro.conf.Suppress[Callable[[int, int], None] | None] = None
+
+    @property
+    def effort(self) -> Values:
+        """Fields that replace those of a chain's own ``GibbsSettings``."""
+        names = ("epochs", "alpha", "burn_in", "prior_draws")
+        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
 
 AS_THE_RUN_SAYS = Certifying()
@@ -105,14 +120,14 @@ class Training(Runtime):
     """How runs are trained: on what, from where they stand in their folders, and who counts and hears of it."""
 
     resume: bool = False
-    """Go on with the run that a folder holds, where its last checkpoint stands."""
+    """Go on with the run that --out holds, where its last checkpoint stands."""
     force: bool = False
-    """Overwrite what a folder holds, as soon as the new run can start."""
+    """Overwrite the run in --out, as soon as the new one can start."""
     ledger: Path | None = None
-    """The folder of the data set's ledger, where the steps of a run that promises privacy are counted before their
-    noise is drawn; without one, nothing is."""
-    report: Report = silent
-    progressbar: Any = False
+    """The privacy ledger that counts the steps of a run that promises privacy, before their noise is drawn; by default
+    the folder ledger beside --out. Data sets that share rows share a ledger."""
+    report: tyro.conf.Suppress[Report] = silent
+    progressbar: tyro.conf.Suppress[Any] = False
     """Whether a download is shown, should the data need one, or what shows it (:class:`pacdp.data.Progress`)."""
 
     @classmethod

@@ -44,10 +44,6 @@ class Paid:
     """For the checkpoint's header: which entry counts the last stretch."""
     _granted: Reservation | None = None
 
-    def again(self) -> None:
-        """Steps since the last checkpoint are drawn once more: leave for them is asked for anew."""
-        self._granted = None
-
     def before(self, step: int) -> None:
         """Ask for leave to draw the noise of ``step``, from 1 on; a new stretch is entered where the last one ended.
 

@@ -5,6 +5,7 @@ error and every epsilon. ``_OF_ROUTES`` lists what is asked of a report by its r
 """
 
 import json
+import sys
 from argparse import ArgumentParser
 from collections.abc import (
     Callable,
@@ -297,7 +298,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             )
     except _UNREADABLE as error:
         why = f"{type(error).__name__}: {error}"
-        print(f"pacdp verify: cannot read {args.path}: {why}")
+        said = f"pacdp verify: cannot read {args.path}: {why}"
+        print(said, file=sys.stderr)
         return UNREADABLE
     if args.json:
         print(

@@ -1,7 +1,7 @@
 """The command that audits a private mechanism from the outside: audit."""
 
 import sys
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import tyro
 from rich.text import Text
@@ -34,6 +34,7 @@ class Audit:
     """The seed of the made-up data and of the auditor's own choices; noise and batches are the system's."""
     json: bool = False
     """Print JSON."""
+    FIELDS: ClassVar[bool] = True
 
     def __call__(self, rest: list[str]) -> None:
         """Audit the mechanism and print what was found."""

@@ -1,12 +1,10 @@
 """The commands that ask `bounds` alone, and so start without torch: bound, privacy."""
 
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import tyro
 
-from pacdp.cli.parsing import no_more, parsed
 from pacdp.cli.serial import record
 from pacdp.cli.terminal import answer
 
@@ -17,30 +15,53 @@ class Bound:
 
     pacdp bound maurer --risk 0.02 --kl-nats 3000 --n 60000;  pacdp bound compare ... sorts every applicable bound and
     says what each pays and rests on;  pacdp bound plan --n 60000 --expected-error 0.02 says which route to take and
-    how to split, before any training.
+    how to split, before any training. What a bound needs and was not given, it says.
     """
 
     name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME")]
-    """A bound, or compare, or plan; its own options: pacdp bound NAME --help."""
+    """A bound, or compare, or plan."""
+    risk: float | None = None
+    """Empirical risk in [0, 1]."""
+    kl_nats: float | None = None
+    """KL divergence of posterior from prior, in nats; to plan, by default in proportion to the bound's records."""
+    n: int | None = None
+    """Independent records: examples, or people where the risk is a mean over people."""
+    n_bound: int | None = None
+    """For a prior that saw other examples freely: the examples that the bound uses."""
+    failure_prob: float = 0.05
+    """Probability that the bound fails."""
+    epsilon: float | None = None
+    """Pure differential privacy of what the records told prior or weights; with --delta, approximate."""
+    delta: float | None = None
+    adjacency: Literal["replace-one", "add-remove"] = "replace-one"
+    """The adjacency of epsilon, mu and rho."""
+    mu: float | None = None
+    """Gaussian differential privacy."""
+    rho: float | None = None
+    """Zero-concentrated differential privacy."""
+    lam: float | None = None
+    """Lambda of the linear and Thiemann bounds."""
+    inverse_temperature: float | None = None
+    """Catoni's C, fixed before the examples were seen."""
+    expected_error: float | None = None
+    """To plan: how often a predictor that is trained on all n records is expected to err, in [0, 1]."""
+    target: float | None = None
+    """To plan: the value that the certificate should reach."""
+    exponent: float | None = None
+    """To plan: the error is taken to fall with this power of the number of training records; 0: not at all."""
+    kept_share: float | None = None
+    """To plan: the share of records that compression keeps; by default 2.5 times the expected error."""
+    price_share: float | None = None
+    """To plan, for noisy gradients: V/n, squared norms of gradients over the variance of the noise, a record."""
     json: bool = False
     """Print JSON."""
-    options: bool = False
-    """List what can be given, and compute nothing."""
 
-    def __call__(self, rest: list[str]) -> None:
+    def __call__(self) -> None:
         """Compute a bound, or plan or compare bounds, and print the answer."""
         from pacdp.cli import calculator
 
-        asked: dict[str, tuple[Any, Any]] = {
-            "compare": (calculator.Given, calculator.compare),
-            "plan": (calculator.RouteQuestion, calculator.plan),
-        }
-        single = calculator.Given, partial(calculator.single, self.name)
-        kind, solve = asked.get(self.name, single)
-        words = ["--help"] if self.options else rest
-        given, unknown = parsed(kind, words, prog=f"pacdp bound {self.name}")
-        no_more(unknown)
-        answer(*solve(given), as_json=self.json)
+        solve = {"compare": calculator.compare, "plan": calculator.plan}
+        answer(*solve.get(self.name, calculator.single)(self), as_json=self.json)
 
 
 @record
@@ -69,9 +90,8 @@ class Privacy:
     json: bool = False
     """Print JSON."""
 
-    def __call__(self, rest: list[str]) -> None:
+    def __call__(self) -> None:
         """Answer the question about privacy and print the answer."""
         from pacdp.cli import privacy
 
-        no_more(rest)
         answer(*privacy.answered(self), as_json=self.json)

@@ -1,10 +1,11 @@
 """The command that certifies a checkpoint, a run or a stranger's weights: certify."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import tyro
 
-from pacdp.cli.parsing import no_more, require_failure_prob
+from pacdp.cli.parsing import require_failure_prob
 from pacdp.cli.runtime import Certifying, Runtime
 from pacdp.cli.serial import record
 from pacdp.cli.terminal import answer
@@ -29,30 +30,18 @@ class Foreign:
     """Without --prior, what to certify of the network as it is, once for each, as for --predictions; by default all."""
     prior: Path | None = None
     """State dict at the prior's mean. Without a prior the network is certified as it is, by examples new to it."""
-    prior_data: str | None = None
-    """Called like --data, returns the examples that the prior saw (without --prior: the network): that the bound's are
-    not among them is then proved."""
-    prior_rows: Path | None = None
-    """The hashes of those examples alone: a .npz or .safetensors file of pacdp.data.Rows.of(...).to_arrays()."""
-    prior_indices: Path | None = None
-    """Which examples of the data set they are: a .npy or JSON list; the bound's are then needed too."""
-    prior_is_data_free: bool = False
-    """The prior was fixed before any of the data were looked at; you say so."""
-    std: float = 0.01
-    """Standard deviation of every weight, in posterior and prior, fixed before looking at the bound's examples."""
+    seen: str | None = None
+    """What the prior saw (without --prior: the network), so that the bound's examples are proved not to be among them:
+    a callable like --data's, a .npz or .safetensors file of pacdp.data.Rows.of(...).to_arrays(), which holds hashes of
+    examples alone, or a .npy or JSON list of which examples of the data set they are, for which the bound's are needed
+    too. "nothing" where the prior was fixed before any of the data were looked at; you say so."""
     prior_std: float | None = None
     """Standard deviation in the prior, if it is another one."""
     passes: int = 5
     """Over the examples, with fresh weights for each."""
     surrogate: Path | None = None
     """A finished folder of pacdp compress, whose network certifies this one: R(f) <= R(h) + P(f != h). --data are then
-    examples that neither saw, whose labels are not looked at, --prior-data or --prior-rows what this one saw."""
-
-    @property
-    def given(self) -> bool:
-        """Whether the command is about foreign weights."""
-        return any((self.model, self.data, self.test, self.loss, self.prior, self.prior_data, self.prior_rows,
-                    self.prior_indices, self.prior_is_data_free, self.surrogate))  # fmt: skip
+    examples that neither saw, whose labels are not looked at, --seen what this one saw."""
 
 
 @record
@@ -74,45 +63,21 @@ class Certify:
     kept as NAME.1, NAME.2, ...; another file is not overwritten."""
     json: bool = False
     """Print the report as JSON instead of a table."""
-    failure_prob: float | None = None
-    """The probability with which each certificate may fail, before it is divided by --tried; by default the run's, or
-    0.05."""
-    tried: int = 1
-    """How many settings were tried on the examples that the bound counts before these were chosen: certificates pay for
-    each. Nothing is to be paid for settings that were chosen on other examples."""
-    epochs: float | None = None
-    """Length of the SGLD run on the Gibbs posterior, in passes over the data."""
-    alpha: float | None = None
-    """Weight of the newest draw in its averages; 0 weighs all alike."""
-    burn_in: float | None = None
-    """Share of that run thrown away."""
-    prior_draws: int | None = None
-    seed: int = 0
+    how: tyro.conf.OmitArgPrefixes[Certifying] = Certifying()
     foreign: tyro.conf.OmitArgPrefixes[Foreign] = Foreign()
     runtime: tyro.conf.OmitArgPrefixes[Runtime] = Runtime()
 
-    def __call__(self, rest: list[str]) -> None:
+    def __call__(self) -> None:
         """Certify the run, or a network of a stranger's, and write the report."""
         from pacdp.cli.console import progress, told
         from pacdp.cli.replacing import require_replaceable, write_report
 
-        no_more(rest)
-        require_failure_prob(self.failure_prob)
+        require_failure_prob(self.how.failure_prob)
         out = self.out or _beside(self.path)
         require_replaceable(out)
-        given = {
-            name: getattr(self, name) for name in ("epochs", "alpha", "burn_in", "prior_draws")
-        }
         with progress("certifying", 1000) as advance:
-            how = Certifying(
-                failure_prob=self.failure_prob,
-                tried=self.tried,
-                seed=self.seed,
-                std=self.foreign.std,
-                effort={name: value for name, value in given.items() if value is not None},
-                progress=lambda done, total: advance(1000 * done // total),
-            )
-            if self.foreign.given:
+            how = replace(self.how, progress=lambda done, total: advance(1000 * done // total))
+            if self.foreign != Foreign():
                 from pacdp.cli.foreign import certify_foreign
 
                 report = certify_foreign(self.path, self.foreign, self.runtime, how)

@@ -5,12 +5,12 @@ from typing import Annotated, Literal
 
 import tyro
 
-from pacdp.cli.parsing import no_more
 from pacdp.cli.serial import Values, record
 from pacdp.cli.terminal import answer, refusing
 
 _CHOICES = ("promised", "promise_failure_prob", "failure_prob", "false_alarm_prob")
 _USUAL: Values = {"failure_prob": 0.05, "false_alarm_prob": 0.01}
+_ARGUMENTS = {"error": "losses", "loss": "losses", "score": "scores", "positive": "positives"}
 _GRID = tuple(k / 20 for k in range(20))
 
 
@@ -38,9 +38,8 @@ class Control:
     json: bool = False
     """Print JSON."""
 
-    def __call__(self, rest: list[str]) -> None:
+    def __call__(self) -> None:
         """Choose the thresholds and print what is certified of them."""
-        no_more(rest)
         import bounds
         from pacdp.cli.predicting.tables import read_columns
 
@@ -54,18 +53,17 @@ class Control:
                 "groups, or one for each"
             )
         settings: Values = {"target": self.target, "failure_prob": self.failure_prob}
-        match sorted(columns):
-            case ["confidence", "error" | "loss" as loss]:
+        records = {_ARGUMENTS.get(name, name): column for name, column in columns.items()}
+        match sorted(_ARGUMENTS.get(name, name) for name in columns):
+            case ["confidence", "losses"]:
                 control = bounds.control_selective_risk
-                records = {"confidence": columns["confidence"], "losses": columns[loss]}
                 settings |= {"thresholds": self.thresholds, "starts": self.starts}
-            case ["positive", "score"]:
+            case ["positives", "scores"]:
                 control = bounds.control_false_negatives
-                records = {"scores": columns["score"], "positives": columns["positive"]}
-            case found:
+            case _:
                 raise ValueError(
                     f"{self.file} must have the columns confidence and error or loss, or score and positive, got "
-                    f"{', '.join(found)}: name the columns so"
+                    f"{', '.join(sorted(columns))}: name the columns so"
                 )
         if self.groups == "apart":
             made = bounds.control_groups(control, groups=named, records=records, **settings)
@@ -103,9 +101,8 @@ class Watch:
     json: bool = False
     """Print JSON."""
 
-    def __call__(self, rest: list[str]) -> None:
+    def __call__(self) -> None:
         """Bring the watch up to date with the losses and print its limits and any alarm."""
-        no_more(rest)
         import bounds
         from pacdp.cli.predicting.tables import read_columns
         from pacdp.store.files import replacing

@@ -2,7 +2,6 @@
 
 import tyro
 
-from pacdp.cli.parsing import no_more
 from pacdp.cli.serial import Values, record
 from pacdp.cli.terminal import answer
 
@@ -17,15 +16,14 @@ class Data:
     """Folder to look in first; then PACDP_DATA, the user's cache, the mirrors."""
     json: bool = False
 
-    def __call__(self, rest: list[str]) -> None:
+    def __call__(self) -> None:
         """Load the data sets and print what they are."""
-        from pacdp.cli.console import DownloadBar
+        from pacdp.cli.console import Downloads
         from pacdp.data import NAMES, load
 
-        no_more(rest)
         found: list[Values] = []
         for name in self.names or NAMES:
-            both = load(name, root=self.root, progressbar=DownloadBar())
+            both = load(name, root=self.root, progressbar=Downloads())
             for role, data in zip(("train", "test"), both, strict=True):
                 shape = "x".join(map(str, data.inputs.shape[1:]))
                 found.append({"name": name, "role": role, "n": data.n, "shape": shape, "classes": data.classes,

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import tyro
 
-from pacdp.cli.parsing import no_more
 from pacdp.cli.runtime import Runtime
 from pacdp.cli.serial import record
 
@@ -16,9 +15,8 @@ class Demo:
     out: Path = Path("runs/demo")
     runtime: tyro.conf.OmitArgPrefixes[Runtime] = Runtime()
 
-    def __call__(self, rest: list[str]) -> None:
+    def __call__(self) -> None:
         """Train and certify the demonstration's network and show its figure."""
-        no_more(rest)
         from pacdp.cli.console import progress
         from pacdp.cli.demo import demonstrate  # for which no other command waits
 

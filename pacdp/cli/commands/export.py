@@ -4,7 +4,7 @@ from pathlib import Path
 
 import tyro
 
-from pacdp.cli.parsing import no_more, require_failure_prob
+from pacdp.cli.parsing import require_failure_prob
 from pacdp.cli.runtime import Runtime
 from pacdp.cli.serial import record
 from pacdp.cli.terminal import answer, messages, word
@@ -41,17 +41,14 @@ class Export:
     """Print the report of certificates as JSON."""
     runtime: tyro.conf.OmitArgPrefixes[Runtime] = Runtime()
 
-    def __call__(self, rest: list[str]) -> None:
+    def __call__(self) -> None:
         """Write the run's folder for others."""
-        no_more(rest)
         require_failure_prob(self.failure_prob)
         from bounds.sentence import first_sentence, up_digits
         from pacdp.cli.exporting import export_run
         from pacdp.cli.reading import certificates_of
 
-        names = "ledger std_errors std_n failure_prob tried correct seeded_for_tests"
-        asked = {name: getattr(self, name) for name in names.split()}
-        report = export_run(self.run, self.out, self.runtime, **asked)
+        report = export_run(self)
         cost = report["details"]["counts"]["with_the_run"]
         answer(report, [
             first_sentence(certificates_of(report)),

@@ -5,7 +5,6 @@ from typing import Annotated, Literal
 
 import tyro
 
-from pacdp.cli.parsing import no_more
 from pacdp.cli.serial import record
 from pacdp.cli.terminal import answer
 
@@ -25,9 +24,8 @@ class Show:
     json: bool = False
     """Print JSON."""
 
-    def __call__(self, rest: list[str]) -> None:
+    def __call__(self) -> None:
         """Print what the data set has spent."""
-        no_more(rest)
         if self.latest < 0:
             raise ValueError(f"--latest must be 0 or more, got {self.latest}")
         from pacdp.cli.ledger_text import shown
@@ -50,9 +48,8 @@ class Limit:
     raising: Annotated[bool, tyro.conf.arg(name="raise")] = False
     """Allow a limit that is not within the present one; the ledger keeps a record of it."""
 
-    def __call__(self, rest: list[str]) -> None:
+    def __call__(self) -> None:
         """Set the limit."""
-        no_more(rest)
         from pacdp.cli.ledger_text import limit_line
         from pacdp.store.ledger import Ledger as Book
         from pacdp.store.ledger_entries import Limit as Most
@@ -74,9 +71,8 @@ class Explain:
     delta: float | None = None
     """At which delta; by default the limit's."""
 
-    def __call__(self, rest: list[str]) -> None:
+    def __call__(self) -> None:
         """Print how the ledger counts, in paragraphs."""
-        no_more(rest)
         from pacdp.cli.ledger_text import explained
         from pacdp.store.ledger import Ledger as Book
 
@@ -94,6 +90,6 @@ class Ledger:
         | Annotated[Explain, tyro.conf.subcommand("explain")]
     ]
 
-    def __call__(self, rest: list[str]) -> None:
+    def __call__(self) -> None:
         """Carry out the action that was named."""
-        self.action(rest)
+        self.action()

@@ -5,7 +5,6 @@ from pathlib import Path
 import tyro
 
 from pacdp.cli.extensions import studies
-from pacdp.cli.parsing import no_more
 from pacdp.cli.serial import record
 
 
@@ -16,12 +15,11 @@ class Plot:
     path: tyro.conf.Positional[Path]
     """A run folder, that of a study's results, or the name of a study whose results lie in experiments/results."""
 
-    def __call__(self, rest: list[str]) -> None:
+    def __call__(self) -> None:
         """Draw the figures of the run or of the study's results."""
         from pacdp.cli.figures.run import caption, plot
         from pacdp.cli.folder import as_written
 
-        no_more(rest)
         folder = _folder(self.path)
         if not folder.is_dir():
             raise ValueError(
@@ -45,11 +43,10 @@ class Report:
     out: Path | None = None
     """Where the page goes; by default report.html in that folder."""
 
-    def __call__(self, rest: list[str]) -> None:
+    def __call__(self) -> None:
         """Write the page of the run or of the study's results."""
         from pacdp.cli.report import write_report
 
-        no_more(rest)
         print(f"wrote {write_report(_folder(self.path), self.out)}")
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import tyro
 
-from pacdp.cli.parsing import no_more, require_failure_prob
+from pacdp.cli.parsing import require_failure_prob
 from pacdp.cli.serial import record
 from pacdp.cli.terminal import answer, messages, word
 
@@ -44,9 +44,8 @@ class CertifyPredictions:
     """The least and the largest that the score of an evaluation log can be, whatever this log holds; by default what is
     known of scores of its name."""
 
-    def __call__(self, rest: list[str]) -> None:
+    def __call__(self) -> None:
         """Certify the predictions of the file and print what they prove."""
-        no_more(rest)
         require_failure_prob(self.failure_prob)
         from pacdp.cli.console import told
         from pacdp.cli.folder import provenance

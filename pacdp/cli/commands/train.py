@@ -1,13 +1,13 @@
 """The commands that carry out runs: train, compress."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import tyro
 
-from pacdp.cli.parsing import no_more
-from pacdp.cli.runtime import Runtime, Scale, Training
+from pacdp.cli.runtime import Scale, Training
 from pacdp.cli.serial import Values, record
 from pacdp.cli.sweep.workers import Workers
 from pacdp.cli.terminal import messages, usage, word
@@ -25,68 +25,77 @@ class _Carried:
     out: Path | None = None
     """Folder of the run; by default runs/RECIPE-SCALE, or runs/compress-RECIPE-SCALE."""
     seed: int = 0
-    resume: bool = False
-    """Go on where the last checkpoint of --out stands."""
-    force: bool = False
-    """Overwrite the run in --out."""
+    no_ledger: bool = False
+    """Count the steps of a run that promises privacy nowhere."""
     json: bool = False
     """Print result.json on standard output."""
     show: bool = False
     """Print the run's configuration and carry out nothing."""
     fields: bool = False
     """List the fields of the recipe's run that can be set, with their values, and carry out nothing."""
-    runtime: tyro.conf.OmitArgPrefixes[Runtime] = Runtime()
+    how: tyro.conf.OmitArgPrefixes[Training] = Training()
+    FIELDS: ClassVar[bool] = True
 
-    def __call__(self, rest: list[str]) -> None:
+    def __call__(self, words: list[str]) -> None:
         """Carry out the recipe's run, or go on with the one in --out."""
+        from pacdp.cli.console import Downloads
         from pacdp.cli.serial import to_dict
 
         if self.recipe == "[]":  # which tyro makes of one that is missing or comes after fields
             usage("give the recipe first, then the fields of its run")
-        config, out = self._asked(rest)
+        config, out = self._asked(words)
         if self.show:
             print(json.dumps(to_dict(config), indent=2))
             return
-        result = self.carried(config, out)
+        how = replace(self.how, ledger=self._counted_in(config, out), progressbar=Downloads())
+        result = self.carried(config, out, how)
         if self.json:
             print(json.dumps(result, allow_nan=False))
 
-    def _asked(self, rest: list[str]) -> tuple[Any, Path]:
+    def _asked(self, words: list[str]) -> tuple[Any, Path]:
         """The run's configuration and where it goes."""
         from pacdp.cli.chains import chain_folder
-        from pacdp.cli.compressing import Compression
         from pacdp.cli.kinds import config_in, recipe_of, recipes
         from pacdp.cli.overrides import overridden
 
         compressed = isinstance(self, Compress)
         if self.recipe is not None:
-            made = recipe_of(self.recipe, compressed=compressed, scale=self.scale, seed=self.seed)
-            named = f"{'compress-' if compressed else ''}{self.recipe}-{self.scale}"
-            config = overridden(made, ["--help"] if self.fields else rest)
-            return config, self.out or Path("runs") / named
-        if self.resume and self.out is not None:
-            no_more(rest)
-            several = isinstance(self, Train) and self.chains > 1
-            config = config_in(chain_folder(self.out, 0) if several else self.out)
-            if compressed and config.KIND != Compression.KIND:  # which no ledger would count
-                raise ValueError(f"{self.out} holds no compression: go on with it by pacdp train")
-            return config, self.out
-        known = ", ".join(recipes(compressed=compressed))
-        usage(f"give a recipe, or --resume with --out; recipes: {known}")
+            config = recipe_of(self.recipe, compressed=compressed, scale=self.scale, seed=self.seed)
+            named = f"{'compress-' * compressed}{self.recipe}-{self.scale}"
+            out = self.out or Path("runs") / named
+        elif self.how.resume and self.out is not None:
+            out, several = self.out, isinstance(self, Train) and self.chains > 1
+            config = config_in(chain_folder(out, 0) if several else out)
+            if compressed and config.KIND != "compression":  # which no ledger would count
+                raise ValueError(f"{out} holds no compression: go on with it by pacdp train")
+        else:
+            known = ", ".join(recipes(compressed=compressed))
+            usage(f"give a recipe, or --resume with --out; recipes: {known}")
+        return overridden(config, ["--help"] if self.fields else words), out
 
-    def carried(self, config: Any, out: Path, **more: Any) -> Values:
+    def carried(self, config: Any, out: Path, how: Training) -> Values:
         """Carry out one run and show how it goes."""
-        from pacdp.cli.console import DownloadBar, showing
+        from pacdp.cli.console import showing
         from pacdp.cli.kinds import carried_out
 
         with showing(config.title) as report:
-            return carried_out(
-                config, out, self.how(report=report, progressbar=DownloadBar(), **more)
-            )
+            return carried_out(config, out, replace(how, report=report))
 
-    def how(self, **more: Any) -> Training:
-        """How the run is trained, as far as the command line says."""
-        return Training.on(self.runtime, resume=self.resume, force=self.force, **more)
+    def _counted_in(self, config: Any, out: Path) -> Path | None:
+        """The folder of the ledger that counts the run's steps."""
+        from pacdp.cli.private.books import beside, counted_beside
+
+        named = self.how.ledger
+        if named is not None and self.no_ledger:
+            raise ValueError("--ledger and --no-ledger contradict each other: give one of them")
+        if not config.promising:
+            if named is not None or self.no_ledger:
+                raise ValueError(f"--ledger and --no-ledger go with runs that promise privacy: {config.algorithm} has "
+                                 "no clip norm")  # fmt: skip
+            return None
+        if self.no_ledger:
+            return None
+        return named or (counted_beside(out) if self.how.resume else beside(out))
 
 
 @record
@@ -97,27 +106,20 @@ class Train(_Carried):
     """Independent chains of the run, each with first weights, minibatches and noise of its own, in --out/chain-00 and
     so on; their diagnostics go to --out/diagnosis.json."""
     workers: tyro.conf.OmitArgPrefixes[Workers] = Workers()
-    ledger: Path | None = None
-    """The privacy ledger that counts the steps of a private recipe, or of a chain with a clip norm, before their noise
-    is drawn; by default the folder ledger beside --out. Data sets that share rows share a ledger."""
-    no_ledger: bool = False
-    """Count these steps nowhere."""
 
-    def carried(self, config: Any, out: Path, **more: Any) -> Values:
+    def carried(self, config: Any, out: Path, how: Training) -> Values:
         """Train the recipe's run, or as many of them as there are chains."""
         from pacdp.cli.chains import chain_folder, train_chains
         from pacdp.cli.config import Run
-        from pacdp.cli.console import DownloadBar, diagnosed, private
+        from pacdp.cli.console import diagnosed, private
 
-        ledger = self._counted_in(config, out)
         if self.chains == 1 and self.workers.here:
-            result = _Carried.carried(self, config, out, ledger=ledger, **more)
+            result = _Carried.carried(self, config, out, how)
         elif isinstance(config, Run):
             if self.chains == 1 and self.workers.limit is not None:
                 usage(
                     "--limit goes with --chains: one run is stopped by Ctrl-C, and goes on with --resume"
                 )
-            how = self.how(ledger=ledger, progressbar=DownloadBar(), **more)
             result = train_chains(config, out, how, self.chains, self.workers)
             out = chain_folder(out, 0)
             if result["diagnosis"] and not self.json:
@@ -127,28 +129,18 @@ class Train(_Carried):
                              "the same data spends its own epsilon")  # fmt: skip
         if "privacy" in result and not self.json:
             print(*private(result), sep="\n")
+        place = word(out)
         if not config.promising:
-            messages.print(f"finished {out}; next: pacdp certify {word(out)}")
+            messages.print(f"finished {out}; next: pacdp certify {place}")
             return result
-        counted = f"counted in {ledger} (pacdp ledger show)" if ledger else "counted in no ledger"
+        counted = (
+            f"counted in {how.ledger} (pacdp ledger show)" if how.ledger else "counted in no ledger"
+        )
         messages.print(f"finished {out}, {counted}; the folder is private")
         messages.print(
-            f"next: pacdp certify {word(out)} for your eyes, pacdp export {word(out)} OUT for what may be published"
+            f"next: pacdp certify {place} for your eyes, pacdp export {place} OUT for what may be published"
         )
         return result
-
-    def _counted_in(self, config: Any, out: Path) -> Path | None:
-        """The folder of the ledger that counts the run's steps."""
-        from pacdp.cli.private.books import beside, counted_beside
-
-        if self.ledger is not None and self.no_ledger:
-            raise ValueError("--ledger and --no-ledger contradict each other: give one of them")
-        if config.promising and not self.no_ledger:
-            return self.ledger or (counted_beside(out) if self.resume else beside(out))
-        if not config.promising and (self.ledger is not None or self.no_ledger):
-            raise ValueError(f"--ledger and --no-ledger go with runs that promise privacy: {config.algorithm} has no "
-                             "clip norm")  # fmt: skip
-        return None
 
 
 @record
@@ -158,11 +150,11 @@ class Compress(_Carried):
     Any field of the run can be set: --groups.sizes 5 --learner.steps 30 --problem.random-labels 1.
     """
 
-    def carried(self, config: Any, out: Path, **more: Any) -> Values:
+    def carried(self, config: Any, out: Path, how: Training) -> Values:
         """Compress the sample, or go on with a run that was interrupted, and certify the network."""
         from bounds.sentence import up
 
-        result = _Carried.carried(self, config, out, **more)
+        result = _Carried.carried(self, config, out, how)
         kept = (result["final"] or {}).get("kept", 0)
         messages.print(f"kept {kept} of {result['n']} records: error at most {up(result['value'])}")
         messages.print(f"finished {out}; next: pacdp certify {word(out)}")

@@ -1,13 +1,10 @@
 """The command that checks certificates with code that shares nothing with what made them: verify."""
 
-import contextlib
-import io
 import sys
 from pathlib import Path
 
 import tyro
 
-from pacdp.cli.parsing import no_more
 from pacdp.cli.serial import record
 
 
@@ -28,23 +25,12 @@ class Verify:
     json: bool = False
     """Print JSON instead of lines."""
 
-    def __call__(self, rest: list[str]) -> None:
+    def __call__(self) -> None:
         """Check the certificates again and print what was found."""
-        no_more(rest)
-        from pacdp.verify.report import main
+        from pacdp.verify.report import UNREADABLE, main
 
-        options = [
-            f"--{name}={value}"
-            for name, value in (("data", self.data), ("model", self.model))
-            if value
-        ]
-        said = io.StringIO()
-        with contextlib.redirect_stdout(said):
-            status = main([str(self.path), *options, *(["--json"] if self.json else [])])
-        if status == 2:
-            why = said.getvalue().strip().removeprefix("pacdp verify: ")
-            nothing = f"{self.path} holds no certificates and no run: give a file of certificates, or a run's folder"
-            raise ValueError(why if why.startswith("cannot read") else nothing)
-        print(said.getvalue(), end="")
+        given = {"data": self.data, "model": self.model}
+        options = [f"--{name}={value}" for name, value in given.items() if value]
+        status = main([str(self.path), *options, *["--json"] * self.json])
         if status:
-            sys.exit(status)
+            sys.exit(1 if status == UNREADABLE else status)

@@ -26,26 +26,27 @@ def _digits(axes: Axes, found: Demonstration) -> None:
         left, top = place % _ACROSS, 1.4 * (place // _ACROSS)
         box = (left + 0.1, left + 0.9, top + 0.95, top + 0.15)
         axes.imshow(found.inputs[which, 0].numpy(), cmap="gray_r", extent=box)
-        colour = "tab:red" if found.wrong[which] else "black"
-        said = str(int(found.predicted[which]))
-        axes.text(left + 0.5, top + 1.2, said, ha="center", va="center", color=colour, fontsize=7)
-    axes.set(xlim=(0, _ACROSS), ylim=(1.4 * _DOWN, 0), aspect="equal")
+        axes.text(left + 0.5, top + 1.2, str(int(found.predicted[which])), ha="center", va="center", fontsize=7,
+                  color="tab:red" if found.wrong[which] else "black")  # fmt: skip
+    said = f"new digits and what the network reads\n(red: wrong, {int(found.wrong.sum())} of {len(found.wrong)})"
+    axes.set(xlim=(0, _ACROSS), ylim=(1.4 * _DOWN, 0), aspect="equal", title=said)
     axes.set_axis_off()
-    axes.set_title(
-        f"new digits and what the network reads\n(red: wrong, {int(found.wrong.sum())} of {len(found.wrong)})"
-    )
 
 
 def _bars(axes: Axes, found: Demonstration) -> None:
     """The network's certificate and Entropy-SGLD's optimistic bound on one scale; a line is what was measured."""
-    for place, (made, measured) in enumerate(found.shown):
-        axes.bar(place, made.value, width=0.6, color="tab:orange" if place else "tab:green", edgecolor="white",
-                 alpha=0.45 if place else 0.9, hatch="//" if place else None)  # fmt: skip
-        axes.plot([place - 0.3, place + 0.3], [measured, measured], color="black", linewidth=2)
-        said = f"at most {names.up(100 * made.value, 2)}%"
-        axes.text(place, min(made.value, 1.0) + 0.02, said, ha="center")
-    axes.set_xticks((0, 1), ("network", "Entropy-SGLD*"))
-    most = max(made.value for made, _ in found.shown)
-    axes.set(ylim=(0.0, math.ceil(10 * most + 1) / 10), ylabel="error on new digits",
+    values, places = [found.made.value, found.optimistic.value], [0, 1]
+    bars = axes.bar(
+        places,
+        values,
+        width=0.6,
+        color=["tab:green", "tab:orange"],
+        edgecolor="white",
+        hatch=["", "//"],
+    )
+    axes.bar_label(bars, [f"at most {names.up(100 * value, 2)}%" for value in values], padding=2)
+    axes.hlines(found.measured, [-0.3, 0.7], [0.3, 1.3], color="black", linewidth=2)
+    axes.set_xticks(places, ("network", "Entropy-SGLD*"))
+    axes.set(ylim=(0.0, math.ceil(10 * max(values) + 1) / 10), ylabel="error on new digits",
              xlabel="line: measured    * if its chain has converged",
              title="the number with an asterisk\nis not proved")  # fmt: skip

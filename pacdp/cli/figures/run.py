@@ -1,12 +1,15 @@
-"""One run: errors and bounds over training, and its certificates against the test error."""
+"""One run: errors and bounds over training, its certificates against the test error, its calibration."""
 
 import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
+from bounds.sentence import confidence
 from pacdp.cli.figures import names
 from pacdp.cli.figures.names import ACCOUNTED, label, plain
 from pacdp.cli.figures.style import OPTIMISTIC, colour, error_axis, figure, save, wrapped
@@ -14,68 +17,80 @@ from pacdp.cli.folder import Folder, read_json
 from pacdp.cli.reading import Reading
 from pacdp.cli.serial import Values
 
+_LONGEST = 300
+"""Rows that are drawn at most."""
 _ERRORS = {
     "train_error": ("-", "black", "train, weights"),
     "test_error": ("o", "black", "test, weights"),
     "gibbs_train_error": ("-", "tab:blue", "train, Gibbs"),
     "gibbs_test_error": ("s", "tab:blue", "test, Gibbs"),
 }
+_KEPT = {"picked": "picked", "errors": "in error, not picked", "kept": "kept: both"}
 
 
 def plot(path: Path) -> list[Path]:
-    """Draw the training of the run in a folder and, where they exist, its certificates, into that folder."""
+    """Draw the figure of the run in a folder into that folder."""
     folder = Folder(path)
-    rows = folder.rows()
-    if not rows:
+    result, report = (
+        read_json(one) if one.is_file() else {} for one in (folder.result, folder.certificates)
+    )
+    drawn = draw(folder.rows(), report, (result.get("test") or {}).get("reliability"))
+    if drawn is None:
         raise ValueError(f"{path} holds no recorded rows yet: train longer, then plot")
-    certified = folder.certificates.is_file()
-    drawn, grid = figure(1, 1 + certified, width=6.0, height=4.0)
-    draw_training(grid[0][0], rows)
-    if certified:
-        draw_certificates(grid[0][1], read_json(folder.certificates))
     return save(drawn, path / "figure")
+
+
+def draw(
+    rows: list[Values], report: Mapping[str, Any], curve: Mapping[str, Any] | None
+) -> Figure | None:
+    """What is known of a run, a panel each: its training, its certificates, its calibration; None where nothing is."""
+    panels: list[Any] = [(draw_certificates, report)] if report.get("certificates") else []
+    if rows and ("train_error" in rows[-1] or "kept" in rows[-1]):
+        panels.append((draw_training, thinned(rows, _LONGEST)))
+    if curve:
+        panels.append((draw_reliability, curve))
+    if not panels:
+        return None
+    # room for a label of three lines beside every bar
+    height = max(4.2, 1.4 + 0.45 * len(report.get("certificates", ())))
+    drawn, grid = figure(len(panels), 1, width=7.0, height=height)
+    for (axes,), (panel, values) in zip(grid, panels, strict=True):
+        panel(axes, values)
+    return drawn
+
+
+def thinned(rows: list[Values], most: int) -> list[Values]:
+    """At most ``most`` rows, evenly spaced, with the first and the last."""
+    return [rows[int(k)] for k in np.linspace(0, len(rows) - 1, min(most, len(rows))).round()]
 
 
 def draw_training(axes: Axes, rows: list[Values]) -> None:
     """Errors of the weights and of the Gibbs classifier, and every bound, against epochs; of a compression, records."""
     if "kept" in rows[-1]:
-        return _draw_compression(axes, rows)
+        for name, said in _KEPT.items():
+            axes.plot([row["step"] for row in rows], [row[name] for row in rows], label=said)
+        axes.set_yscale("symlog", linthresh=10.0)
+        axes.set(xlabel="rounds", ylabel="records", title="compression")
+        axes.legend(loc="upper right")
+        return
     epochs = [row["epochs"] for row in rows]
     for column, (look, hue, name) in _ERRORS.items():
         if column in rows[-1]:
             axes.plot(epochs, [row[column] for row in rows], look, color=hue, label=name)
-    draw_bounds(axes, epochs, [row.get("bounds", {}) for row in rows])
+    bounds = [row.get("bounds", {}) for row in rows]
+    for name in dict.fromkeys(name for found in bounds for name in found):
+        # a run that refutes its own estimate of the divergence has no bound; a vacuous one lies at 1, with a cross
+        values = [found.get(name, math.nan) for found in bounds]
+        gap = " (gap: estimate refuted)" * any(map(math.isnan, values))
+        how: Values = {"color": colour(name), "linewidth": 1.0}
+        axes.plot(epochs, values, "--", label=label(name) + gap, **how)
+        vacuous = [where for where, value in zip(epochs, values, strict=True) if value >= 1.0]
+        axes.plot(vacuous, [1.0] * len(vacuous), "x", markersize=5, **how)
     error_axis(axes)
-    axes.set_xlabel("epochs")
-    assumed = {name for row in rows for name in row.get("bounds", {})} - set(ACCOUNTED)
-    axes.set_title("training; bounds " + OPTIMISTIC if assumed else "training")
+    assumed = {name for found in bounds for name in found} - set(ACCOUNTED)
+    axes.set(xlabel="epochs", title="training" + f"; bounds {OPTIMISTIC}" * bool(assumed))
     # inside the axes it would hide what is vacuous
     axes.legend(ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.13))
-
-
-def _draw_compression(axes: Axes, rows: list[Values]) -> None:
-    """Records picked, records in error beside them, and both together, against rounds."""
-    kept = {"picked": "picked", "errors": "in error, not picked", "kept": "kept: both"}
-    for name, said in kept.items():
-        axes.plot([row["step"] for row in rows], [row[name] for row in rows], label=said)
-    axes.set_yscale("symlog", linthresh=10.0)
-    axes.set(xlabel="rounds", ylabel="records", title="compression")
-    axes.legend(loc="upper right")
-
-
-def draw_bounds(axes: Axes, positions: list[float], found: list[dict[str, float]]) -> None:
-    """Bounds as dashed lines; a vacuous one lies at 1 and is marked with a cross.
-
-    Where a run refutes its own estimate of the divergence it has no bound, and the line a gap, which the legend tells.
-    """
-    for name in dict.fromkeys(name for bounds in found for name in bounds):
-        values = [bounds.get(name, math.nan) for bounds in found]
-        gap = " (gap: estimate refuted)" if any(map(math.isnan, values)) else ""
-        axes.plot(
-            positions, values, "--", color=colour(name), linewidth=1.0, label=label(name) + gap
-        )
-        vacuous = [where for where, value in zip(positions, values, strict=True) if value >= 1.0]
-        axes.plot(vacuous, [1.0] * len(vacuous), "x", color=colour(name), markersize=5)
 
 
 def draw_certificates(axes: Axes, report: Mapping[str, Any]) -> None:
@@ -85,37 +100,46 @@ def draw_certificates(axes: Axes, report: Mapping[str, Any]) -> None:
     # what says nothing does not decide the scale
     top = max((made.value for made in found.certificates if not made.vacuous), default=1.0)
     for height, made in enumerate(found.certificates):
-        optimistic = made.status == "optimistic"
+        optimistic, test = made.status == "optimistic", found.error(made)
         axes.barh(height, made.value, color=colour(made.name), alpha=0.45 if optimistic else 0.9,
                   hatch="//" if optimistic else None, edgecolor="white")  # fmt: skip
-        test = found.error(made)
         below = test is not None and made.value < test
         if test is not None:
             axes.plot([test], [height], "|", color="black", markersize=14, markeredgewidth=2)
         said = names.up(made.value) + " vacuous" * made.vacuous + ", below test error" * below
-        axes.text(
-            min(made.value, top) + 0.01 * top,
-            height,
-            said,
-            va="center",
-            color="tab:red" if below else "black",
-        )
+        axes.text(min(made.value, top), height, f" {said}", va="center")
         named = wrapped(f"{label(made.name)} [{found.cited(made)}]", found.about(made))
         labels.append(named + " *" * optimistic)
     axes.set_yticks(range(len(labels)), labels)
     axes.invert_yaxis()
-    axes.set_xlim(0.0, 1.2 * top)
     kinds = dict.fromkeys(plain(made.measures[:60]) for made in found.certificates)
+    starred = "\n* optimistic: rests on a hypothesis that is not proved"
     assumed = any(made.status == "optimistic" for made in found.certificates)
-    starred = "\n* optimistic: rests on a hypothesis that is not proved" if assumed else ""
-    axes.set_xlabel(f"{', '.join(kinds) or 'risk'} (bar: certificate, tick: test error){starred}")
-    axes.set_title(
-        f"certificates, each failing with\nprobability at most {report['failure_prob']:g} by itself"
+    axes.set(
+        xlim=(0.0, 1.2 * top),
+        xlabel=f"{', '.join(kinds) or 'risk'} (bar: certificate, tick: test error){starred * assumed}",
+        title=f"certificates, each failing with\nprobability at most {report['failure_prob']:g} by itself",
     )
-    figure = axes.get_figure(root=True)
-    assert figure is not None
-    lines = len(labels) * max((one.count("\n") + 1 for one in labels), default=0)
-    figure.set_figheight(max(figure.get_figheight(), 1.4 + 0.17 * lines))
+
+
+def draw_reliability(axes: Axes, curve: Mapping[str, Any]) -> None:
+    """Accuracy of each bin at its mean confidence, with its band, beside the diagonal, from columns by their names."""
+    columns = [
+        np.array(curve[name], dtype=float) for name in ("confidence", "accuracy", "lower", "upper")
+    ]
+    seen, accuracy, lower, upper = (column[np.array(curve["count"]) > 0] for column in columns)
+    band = "all bands" if curve["simultaneous"] else "each band"
+    axes.plot([0.0, 1.0], [0.0, 1.0], color="0.6", linewidth=0.8, label="calibrated")
+    axes.errorbar(seen, accuracy, yerr=abs(np.stack([lower, upper]) - accuracy), fmt="o", markersize=3, capsize=2,
+                  label=f"accuracy, {band} {confidence(curve['failure_prob'])}")  # fmt: skip
+    axes.set(
+        xlim=(0.0, 1.0),
+        ylim=(0.0, 1.04),
+        xlabel="confidence",
+        ylabel="accuracy",
+        title="reliability",
+    )
+    axes.legend()
 
 
 def caption(path: Path) -> list[str]:

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from bounds._check import json_value
 from pacdp.cli.predicting.scores import Range, is_score, losses_of
 from pacdp.cli.predicting.tables import Table
@@ -18,7 +20,6 @@ from pacdp.cli.serial import Values, record
 from pacdp.cli.terminal import refusing
 from pacdp.data.errors import DataError
 from pacdp.data.unpacking import members
-from pacdp.predictions.columns import coded
 from pacdp.predictions.examples import MODEL
 
 if sys.version_info >= (3, 14):
@@ -81,29 +82,27 @@ def read_logs(path: Path, metric: str | None = None, within: Range | None = None
     tasks = [one.task for one in found]
     with refusing(f"{path} cannot be certified", ValueError):
         chosen = losses_of([one.scores for one in found], tasks, metric=metric, within=within)
+    passed = [file.name for file, own in answers.items() if not own]
+    failed = [one.document for one in found if one.failed]
     named = {
         "model": [one.model or MODEL for one in found],
         "id": [f"{one.task} {one.document} {one.repeat}" for one in found],
         "person": [f"{one.task} {one.document}" for one in found],
         "group": tasks,
     }
-    passed = [file.name for file, own in answers.items() if not own]
-    failed = [one.document for one in found if one.failed]
     repeated = len({*zip(named["model"], named["person"], strict=True)}) < len(found)
-    if not repeated:
-        del named["person"]
-    if len(set(tasks)) == 1:
-        del named["group"]
-    remarks = (
-        *([f"passed over, for they hold no samples: {', '.join(passed)}"] if passed else []),
-        *([f"{len(failed)} samples have an error beside their scores, such as {failed[0]!r}: these count as they stand "
-           "in the log"] if failed else []),
-        *(["documents were answered more than once: each counts as one record"] if repeated else []),
-        *chosen.remarks,
+    left_out = ["person"] * (not repeated) + ["group"] * (len(set(tasks)) == 1)
+    remarks = {
+        f"passed over, for they hold no samples: {', '.join(passed)}": passed,
+        f"{len(failed)} samples have an error beside their scores, such as {failed[:1]}: these count as they stand in "
+        "the log": failed,
+        "documents were answered more than once: each counts as one record": repeated,
+    }
+    return Table(
+        rows=len(found), named={name: np.array(named[name], dtype=object) for name in named if name not in left_out},
+        numbers=dict(chosen.losses), record="document", range_by=chosen.by,
+        remarks=(*(said for said, so in remarks.items() if so), *chosen.remarks),
     )  # fmt: skip
-    columns = {name: coded(name, column) for name, column in named.items()}
-    return Table(path=path, rows=len(found), named=columns, numbers=dict(chosen.losses), remarks=remarks,
-                 record="document", range_by=chosen.by)  # fmt: skip
 
 
 def _log(path: Path) -> bool:
@@ -126,15 +125,12 @@ def _unpacked(path: Path) -> dict[str, bytes]:
     with path.open("rb") as raw:
         try:
             with zipfile.ZipFile(raw) as stored:
-                samples = (
-                    name
-                    for name in members(path, stored, _AGAIN)
-                    if name.startswith("samples/") and name.endswith(".json")
-                )
-                return {
-                    name: _member(stored, name, stored.getinfo(name).file_size)
-                    for name in ("header.json", *samples)
-                }
+                names = members(path, stored, _AGAIN)
+                samples = [
+                    one for one in names if one.startswith("samples/") and one.endswith(".json")
+                ]
+                wanted = ("header.json", *samples)
+                return {one: _member(stored, one, stored.getinfo(one).file_size) for one in wanted}
         except DataError:
             raise
         except Exception as error:  # zipfile raises whatever the bytes of a damaged file lead it to

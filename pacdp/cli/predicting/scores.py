@@ -6,13 +6,12 @@ ones of 0 to 1. Whether a score is 0 or 1, and so counted exactly, is known of i
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from pacdp.cli.serial import record
-from pacdp.cli.terminal import word
+from pacdp.cli.terminal import refusing, word
 from pacdp.predictions.columns import Losses
 
 Range = tuple[float, float]
@@ -31,8 +30,7 @@ _SHARES = frozenset({"accuracy", "f1", "model_graded_fact", "model_graded_qa", "
 _OWN = "loss by the first score of each task"
 
 
-@record
-class Chosen:
+class Chosen(NamedTuple):
     """The losses that answers are certified by.
 
     Attributes:
@@ -46,12 +44,8 @@ class Chosen:
     remarks: tuple[str, ...] = ()
 
 
-class _Score(NamedTuple):
-    """One score as a loss: its name, the losses [answers], and what is taken for true of it."""
-
-    name: str
-    losses: Losses
-    by: str
+_Score = tuple[str, Losses, str]
+"""One score as a loss: its name, the losses [answers], and what is taken for true of it."""
 
 
 def is_score(value: Any) -> bool:
@@ -96,55 +90,45 @@ def losses_of(
         raise ValueError(f"--range is that of one score: choose it by --metric, among {there}")
     if not common and len(set(tasks)) > 1:
         return _of_each_task(scores, tasks)
-    found, refused = _usable(common if metric is None else [metric], scores, within)
-    if not found:
-        raise ValueError(
-            next(iter(refused.values()), "there is no score that all answers have: log one")
-        )
-    if metric is None:
-        refused |= {name: f"{len(scores) - count} of {len(scores)} answers have none"
-                    for name, count in have.items() if count < len(scores)}  # fmt: skip
-    remarks = tuple(f"the score {name} is left out: {why}" for name, why in sorted(refused.items()))
-    return _chosen({one.name: one.losses for one in found}, found, remarks)
+    found, refused = _usable(scores, metric, within)
+    remarks = (f"the score {name} is left out: {why}" for name, why in sorted(refused.items()))
+    by = "; ".join(dict.fromkeys(by for _, _, by in found))
+    return Chosen({name: losses for name, losses, _ in found}, by, tuple(remarks))
 
 
 def _of_each_task(scores: Scores, tasks: Sequence[str]) -> Chosen:
     """One loss, which in each task is that of the first score that all of its answers have."""
-    parts = dict[str, _Score]()
-    together = np.zeros(len(scores))
+    firsts = dict[str, _Score]()
+    together, exact = np.zeros(len(scores)), True
     for task in dict.fromkeys(tasks):
         rows = [row for row, own in enumerate(tasks) if own == task]
-        own = [scores[row] for row in rows]
-        names = [name for name in own[0] if all(name in one for one in own)]
-        found, refused = _usable(names, own, None)
-        if not found:
-            why = next(iter(refused.values()), "there is none that all of its answers have")
-            raise ValueError(f"task {task!r} has no score to certify: {why}")
-        parts[task] = found[0]
-        together[rows] = found[0].losses
-    exact = all(one.losses.dtype == np.bool_ for one in parts.values())
-    remarks = (f"the loss of task {task!r} is {one.name}" for task, one in parts.items())
-    losses = {_OWN: together == 1.0 if exact else together}
-    return _chosen(losses, parts.values(), tuple(remarks))
-
-
-def _chosen(
-    losses: Mapping[str, Losses], found: Iterable[_Score], remarks: tuple[str, ...]
-) -> Chosen:
-    by = "; ".join(dict.fromkeys(one.by for one in found))
-    return Chosen(losses=losses, by=by, remarks=remarks)
+        with refusing(f"task {task!r} has no score to certify", ValueError):
+            (firsts[task], *_), _ = _usable([scores[row] for row in rows], None, None)
+        losses = together[rows] = firsts[task][1]
+        exact &= losses.dtype == np.bool_
+    by = "; ".join(dict.fromkeys(by for _, _, by in firsts.values()))
+    remarks = (f"the loss of task {task!r} is {name}" for task, (name, _, _) in firsts.items())
+    return Chosen({_OWN: together == 1.0 if exact else together}, by, tuple(remarks))
 
 
 def _usable(
-    names: Sequence[str], scores: Scores, within: Range | None
+    scores: Scores, metric: str | None, within: Range | None
 ) -> tuple[list[_Score], dict[str, str]]:
-    """The scores that can be used, and why others cannot."""
+    """The scores that all answers have and that can be used, one at least, and why others cannot."""
     found, refused = list[_Score](), dict[str, str]()
-    for name in names:
+    for name, count in Counter(name for own in scores for name in own).items():
         try:
+            if metric not in (None, name):
+                continue
+            if count < len(scores):
+                raise ValueError(f"{len(scores) - count} of {len(scores)} answers have none")
             found.append(_score(name, [own[name] for own in scores], within))
         except ValueError as error:
             refused[name] = str(error)
+    if not found:
+        raise ValueError(
+            next(iter(refused.values()), "there is no score that all answers have: log one")
+        )
     return found, refused
 
 
@@ -173,7 +157,7 @@ def _score(name: str, scores: Sequence[tuple[Any, bool]], within: Range | None) 
     called = f"{high:g} - {name}"  # such as "1 - acc" or "(10 - grade)/9"
     if less:
         called = f"{name} - {low:g}" if low else name
-    return _Score(
+    return (
         called if (low, high) == (0.0, 1.0) else f"({called})/{high - low:g}",
         worst > 0.5 if exact else worst.clip(0.0, 1.0),
         f"{said}: {name} {lies}, and {'less' if less else 'more'} is better",

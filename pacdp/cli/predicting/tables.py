@@ -1,7 +1,7 @@
 """Tables of predictions: CSV, Parquet and npz with the columns that docs/predictions.md names.
 
 Texts are read as texts, whole numbers as whole numbers, and nothing else is guessed: a label with a decimal point is
-refused. Probabilities are read some rows at a time.
+refused.
 """
 
 import os
@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +18,7 @@ import polars as pl
 from pacdp.cli.terminal import word
 from pacdp.data.arrays import read_npz
 from pacdp.data.unpacking import require_room
-from pacdp.predictions.answers import Answers, from_probabilities, joined
-from pacdp.predictions.columns import LEFT_OUT, Coded, coded
+from pacdp.predictions.columns import LEFT_OUT, coded
 
 NAMED = ("label", "prediction", "group", "person", "model", "id")
 """Columns of names; each at most once."""
@@ -33,56 +32,32 @@ _OTHERWISE = {
     **{b"x" + bytes([level]): "zlib" for level in b"\x01\x5e\x9c\xda"},
 }  # fmt: skip
 """What a file holds that begins so, whatever its name says."""
-_WHOLES = {
-    "error": (1, "0 or 1"), "positive": (1, "0 or 1"), "position": (2**53 - 1, "a whole number of at least 0"),
-}  # fmt: skip
-"""Columns of whole numbers: the largest of them, and what they are."""
-_CELLS = 1_000_000
-"""How many probabilities are held at once."""
+_WHOLES = {"error": 1, "positive": 1, "position": 2**53 - 1}
+"""Columns of whole numbers, and the largest of them."""
 DAMAGED = (pl.exceptions.PolarsError, pl.exceptions.PanicException, UnicodeDecodeError)
 """Polars panics at some damaged files of Parquet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Table:
-    """The columns of a file, by their names; probabilities are read when they are asked for.
+    """The columns of a file, by their names.
 
     Attributes:
         named: label, prediction, group, person, model, id, as far as they are there.
         numbers: weight and losses.
-        soft: the columns of probabilities, in order.
-        lazy: the file's rows, of which probabilities are read some at a time.
+        soft: probabilities [rows, classes].
         remarks: what was passed over.
         record: what one of its people is called.
         range_by: who says in which range its losses lie; empty for whoever wrote the table.
     """
 
-    path: Path
     rows: int
-    named: dict[str, Coded]
+    named: dict[str, np.ndarray]
     numbers: dict[str, np.ndarray]
-    soft: list[str] = field(default_factory=list[str])
-    lazy: pl.LazyFrame = field(default_factory=pl.LazyFrame)
+    soft: np.ndarray | None = None
     remarks: tuple[str, ...] = ()
     record: str = "person"
     range_by: str = ""
-
-    def answers(self, labels: np.ndarray) -> Answers:
-        """What the probabilities say, row by row."""
-        parts = list[Answers]()
-        size = max(1, _CELLS // max(1, len(self.soft)))
-        for at in range(0, self.rows, size):
-            with _reading(self.path):
-                frame = self.lazy.select(self.soft).slice(at, size).collect()
-            if texts := [one.name for one in frame if not one.dtype.is_numeric()]:
-                raise ValueError(
-                    f"{self.path} must have numbers in column {texts[0]!r}, got {frame[texts[0]].dtype}: convert them"
-                )
-            rows = np.column_stack([_numbers(self.path, one, at) for one in frame]).astype(
-                np.float64
-            )
-            parts.append(from_probabilities(rows, labels[at : at + size], first=at))
-        return joined(parts)
 
 
 def read_table(path: Path, ignore: Sequence[str] = ()) -> Table:
@@ -103,18 +78,23 @@ def read_table(path: Path, ignore: Sequence[str] = ()) -> Table:
             raise ValueError(f"{path} has no column {absent[0]!r} to ignore: correct --ignore")
         kept = [name for name in names if name not in ignore and (name or not passed)]
         named, numbers, soft = _sorted(path, kept)
-        rows = lazy.select(pl.len()).collect().item()
-        if rows == 0:
-            raise ValueError(f"{path} holds no rows: write a row for each example")
         if path.suffix.lower() == ".parquet":
-            _require_room(path, lazy, rows * len(kept), named + numbers)
-        frame = lazy.select(named + numbers).collect()
+            _require_room(path, lazy, len(kept), named + numbers)
+        frame = lazy.select(kept).collect()
+        if frame.is_empty():
+            raise ValueError(f"{path} holds no rows: write a row for each example")
         names_of = {name: _names(path, frame[name]) for name in named}
         for name in {"model", "id"} & {*named}:  # by which rows are paired
             coded(f"{name} of {path}", names_of[name])
+        if texts := [name for name in soft if not frame[name].dtype.is_numeric()]:
+            raise ValueError(
+                f"{path} must have numbers in column {texts[0]!r}, got {frame[texts[0]].dtype}: convert them"
+            )
+        columns = {name: _numbers(path, frame[name]) for name in numbers + soft}
+        table = [columns.pop(name) for name in soft]
         return Table(
-            path=path, rows=rows, named=names_of,
-            numbers={name: _numbers(path, frame[name]) for name in numbers}, soft=soft, lazy=lazy, remarks=passed,
+            rows=frame.height, named=names_of, numbers=columns,
+            soft=np.column_stack(table).astype(np.float64) if table else None, remarks=passed,
         )  # fmt: skip
 
 
@@ -137,15 +117,15 @@ def read_columns(path: Path, known: Sequence[str]) -> dict[str, np.ndarray]:
     for name in names:
         if name == "group":
             group = coded(f"group of {path}", _names(path, frame[name]))
-            found[name] = np.array([str(one) for one in group.names])[group.codes]
+            found[name] = np.array([*map(str, group.names)])[group.codes]
             continue
         found[name] = column = _numbers(path, frame[name])
-        if name in _WHOLES:
-            most, said = _WHOLES[name]
+        if most := _WHOLES.get(name):
             if (odd := (column % 1 != 0) | (column < 0) | (column > most)).any():
                 row = int(odd.argmax())
                 raise ValueError(
-                    f"{path} must have {said} in column {name!r}, got {column[row]:g} in row {row}"
+                    f"{path} must have whole numbers from 0 to {most} in column {name!r}, got {column[row]:g} in row "
+                    f"{row}"
                 )
             found[name] = column.astype(np.int64)
     return found
@@ -232,15 +212,15 @@ def _parquet(path: Path, _ignore: Sequence[str]) -> _Read:
     return lazy.collect_schema().names(), (), lazy
 
 
-def _require_room(path: Path, lazy: pl.LazyFrame, cells: int, columns: list[str]) -> None:
+def _require_room(path: Path, lazy: pl.LazyFrame, columns: int, texts: list[str]) -> None:
     """Refuse a packed table of which too much would come out."""
     no_limit = "write it as .csv, which has no limit"
-    require_room(path, cells, no_limit)
-    lengths = lazy.select(pl.col(columns)).select(
+    require_room(path, lazy.select(pl.len()).collect().item() * columns, no_limit)
+    lengths = lazy.select(pl.col(texts)).select(
         pl.selectors.string().str.len_bytes().cast(pl.Int64).sum()
     )
-    texts = lengths.collect(engine="streaming")  # a part at a time
-    require_room(path, sum(map(sum, texts.iter_rows())), no_limit)
+    # a part at a time
+    require_room(path, sum(map(sum, lengths.collect(engine="streaming").iter_rows())), no_limit)
 
 
 def _npz(path: Path, ignore: Sequence[str]) -> _Read:
@@ -283,42 +263,33 @@ def _sorted(path: Path, names: list[str]) -> tuple[list[str], list[str], list[st
     return named, numbers, soft
 
 
-def _names(path: Path, column: pl.Series) -> Coded:
-    """A column of names: whole numbers where all are written as such, else texts; a gap is the empty text."""
-    if column.dtype.is_float():
-        column = column.fill_nan(None)
-    if column.null_count():
-        column = column.cast(pl.String).fill_null("")
-    if column.dtype == pl.String and column.str.contains(_WHOLE).all():
-        column = column.cast(pl.Int64)
-    decimals = column.dtype.is_float()
-    if column.dtype == pl.String and column.name in ("label", "prediction"):
-        # texts of numbers, one of them with a decimal point; codes such as 00 or 1e2 have none
-        numbers = column.cast(pl.Float64, strict=False).is_finite().fill_null(value=False)
-        decimals = column.str.contains(".", literal=True).any() and numbers.all()
-    if decimals:
-        written = column.cast(pl.String)
-        row = int(written.str.contains(".", literal=True).arg_max() or 0)
-        raise ValueError(
-            f"{path} must have whole numbers or text in column {column.name!r}, got {written[row]} in row {row}: "
-            "nothing is truncated here; write class numbers without a decimal point"
-        )
-    if column.dtype.is_integer():
-        column = column.cast(pl.Int64)
-    elif column.dtype != pl.Boolean:
+def _names(path: Path, column: pl.Series) -> np.ndarray:
+    """A column of names: whole numbers where all are written as such, else texts or what the file has."""
+    kind = column.dtype
+    if not (kind.is_numeric() or kind == pl.Boolean):
         column = column.cast(pl.String)
-    names = column.unique().sort()
-    codes = column.rank("dense").cast(pl.Int64).to_numpy() - 1
-    return Coded(tuple(names.to_list()), np.ascontiguousarray(codes))
+        if not column.null_count() and column.str.contains(_WHOLE).all():
+            column = column.cast(pl.Int64)
+        elif column.name in ("label", "prediction"):
+            # texts of numbers, one of them with a decimal point; codes such as 00 or 1e2 have none
+            numbers = column.cast(pl.Float64, strict=False).is_finite().fill_null(value=False)
+            decimals = column.str.contains(".", literal=True)
+            if decimals.any() and numbers.all():
+                row = int(decimals.arg_max() or 0)
+                raise ValueError(
+                    f"{path} must have whole numbers or text in column {column.name!r}, got {column[row]} in row "
+                    f"{row}: nothing is truncated here; write class numbers without a decimal point"
+                )
+    return column.to_numpy()
 
 
-def _numbers(path: Path, column: pl.Series, first: int = 0) -> np.ndarray:
+def _numbers(path: Path, column: pl.Series) -> np.ndarray:
     found = column.cast(pl.Float64, strict=False)
     odd = found.is_null() | found.is_nan()
     if odd.any():
         row = int(odd.arg_max() or 0)
         raise ValueError(
-            f"{path} must have numbers in column {column.name!r}, got {column[row]!r} in row {first + row}: fill it "
-            f"in, for {LEFT_OUT}"
+            f"{path} must have numbers in column {column.name!r}, got {column[row]!r} in row {row}: fill it in, for "
+            f"{LEFT_OUT}"
         )
     return (found if column.dtype.is_float() or column.dtype == pl.String else column).to_numpy()

@@ -24,7 +24,7 @@ from pacdp import (
 )
 from pacdp.certify import BoundSet, MonteCarlo, Refusal
 from pacdp.certify.trajectory import poisson_sums
-from pacdp.cli.folder import PRIVATE, provenance
+from pacdp.cli.folder import PRIVATE, reported
 from pacdp.cli.leaving import Leaving
 from pacdp.cli.private.algorithms import Public, network, predictor
 from pacdp.cli.private.config import PrivateConfig
@@ -43,18 +43,15 @@ def certify_private(path: Path, runtime: Runtime, how: Certifying) -> Values:
     """The report ``pacdp-certificates/2`` of a private run's checkpoint.
 
     Raises:
-        ValueError: the run's examples belong to people whom it does not hide, or to people who were made up.
-        CheckpointError: the checkpoint does not say what it was trained on, was trained on other data, or its history
-            is not the run's.
+        ValueError, CheckpointError: as :func:`released`.
     """
     one = released(path, runtime)
     common: Values = {
-        "test": BoundSet.part(one.data.test),
-        "failure_prob": how.failure_prob or 0.05,
+        "test": BoundSet.part(one.data.test), "failure_prob": how.failure_prob or 0.05,
         "settings": Settings.tried(how.tried, how.by),
-    }
+    }  # fmt: skip
     found = certify(one.predictor, one.bound, prior=one.source, **common)
-    generators = [getattr(layer, "generator", None) for layer in one.module.modules()]
+    generators = (getattr(layer, "generator", None) for layer in one.module.modules())
     if any(isinstance(each, torch.Generator) for each in generators):
         reason = (
             "the network draws weights or masks of its own; its averaged predictions are certified"
@@ -62,32 +59,18 @@ def certify_private(path: Path, runtime: Runtime, how: Certifying) -> Values:
         refused = Refusal(name="Gaussian weights around what was released", reason=reason)
         found = replace(found, refusals=(*found.refusals, refused))
     else:
-        law = GaussianPosterior.around(
-            with_weights(one.module, dict(one.checkpoint.model)), std=how.std
-        )
-        found = found.joined(
-            certify(
-                law,
-                one.bound,
-                prior=Prior(law=law, source=one.source),
-                network=one.module.eval(),
-                monte_carlo=MonteCarlo(passes=2),
-                seed=how.seed,
-                progress=how.progress,
-                **common,
-            )
-        )
+        trained = with_weights(one.module, dict(one.checkpoint.model))
+        law = GaussianPosterior.around(trained, std=how.std)
+        found = found.joined(certify(
+            law, one.bound, prior=Prior(law=law, source=one.source), network=one.module.eval(),
+            monte_carlo=MonteCarlo(passes=2), seed=how.seed, progress=how.progress, **common,
+        ))  # fmt: skip
     found = found.resting_on(one.charged.hypothesis, beside="privacy covers these rows")
     own = {"spent": one.spent(one.event).to_dict(), "std": how.std, "private": PRIVATE}
-    subject = {
-        "checkpoint": str(path),
-        "content_hash": one.checkpoint.content_hash,
-        "algorithm": one.config.algorithm,
-    }
-    made_by = provenance(device=runtime.device, seed=how.seed)
-    return replace(found, details={**found.details, **own}).to_dict(
-        subject=subject, provenance=made_by
-    )
+    return reported(
+        replace(found, details={**found.details, **own}), device=runtime.device, seed=how.seed, checkpoint=str(path),
+        content_hash=one.checkpoint.content_hash, algorithm=one.config.algorithm,
+    )  # fmt: skip
 
 
 @record

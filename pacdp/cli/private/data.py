@@ -55,12 +55,12 @@ def examples(
         train, test = load(name, root=root, progressbar=progressbar)
     else:
         train, test = _in_features(name, features, root, progressbar)
-    if not by_person:
-        return Examples(train=train, test=test, people=None, unit="example")
-    if train.people is not None:
-        return Examples(train=train, test=test, people=torch.tensor(train.people), unit=train.unit)
-    made_up = torch.arange(train.n) // _MADE_UP
-    return Examples(train=train, test=test, people=made_up, unit="made-up person")
+    people, unit = None, "example"
+    if by_person and train.people is None:
+        people, unit = torch.arange(train.n) // _MADE_UP, "made-up person"
+    elif by_person:
+        people, unit = torch.tensor(train.people), train.unit
+    return Examples(train=train, test=test, people=people, unit=unit)
 
 
 # a study's runs of one process share them; to read and recognise the images takes seconds

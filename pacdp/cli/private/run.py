@@ -1,11 +1,11 @@
 """Carrying out a private run: train within the budget, judge on test data, leave a folder like any other run's."""
 
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
-from torch import nn
 
 from bounds.accounting import event_to_dict
 from pacdp import load_checkpoint, loop
@@ -14,14 +14,13 @@ from pacdp.cli.folder import PRIVATE, Folder
 from pacdp.cli.private.algorithms import Predict, Public, mechanism, network, predictor
 from pacdp.cli.private.books import books_of
 from pacdp.cli.private.config import PrivateConfig
-from pacdp.cli.private.data import Examples, examples
+from pacdp.cli.private.data import examples
 from pacdp.cli.runtime import Training
 from pacdp.cli.serial import Values, to_dict
 from pacdp.data import Dataset
 from pacdp.losses import cross_entropies
 from pacdp.step import accountant
 from pacdp.step import event as events
-from pacdp.step.mechanism import Mechanism
 from pacdp.step.noise import SeededRandomness, SystemRandomness
 from pacdp.store.ledger import Ledger
 
@@ -44,16 +43,15 @@ def train_private(config: PrivateConfig, out: Path, how: Training) -> Values:
         how.apply()
         data = examples(config.dataset, features=config.features, by_person=config.method.by_person,
                         root=how.data_root, progressbar=how.progressbar)  # fmt: skip
-        public = Public.of(data)
+        public, every = Public.of(data), max(1, config.sampling.steps // config.records)
         module = network(config, public, device=how.device)
+        size = sum(p.numel() for p in module.parameters())
         header = load_checkpoint(folder.checkpoint).header if going_on else None
         books = books_of(how.ledger, out, before=header)
-        every = max(1, config.sampling.steps // config.records)
         if header is not None:
             done = int(header["step"])
             folder.keep_rows(up_to_step=done, expected=range(every, done + 1, every))
         else:
-            size = sum(p.numel() for p in module.parameters())
             folder.begin(config, how, bytes_needed=20 * size + 1_000_000)
         numbers, started = mechanism(config, public), time.monotonic()
         plan = config.method.promise(numbers, numbers.steps)
@@ -73,50 +71,34 @@ def train_private(config: PrivateConfig, out: Path, how: Training) -> Values:
             checkpoint=folder.checkpoint, checkpoint_every=every, ledger=books,
             about={"run": to_dict(config), "data": {"train": data.train.hash, "test": data.test.hash}},
         )  # fmt: skip
-        counted = {"counted": isinstance(books, Ledger)}
+        predict = partial(predictor, config, module, trained.weights)
+        scores = {
+            "test": judged(predict(trained.snapshots), data.test, curve=True),
+            "private_train": judged(predict(trained.snapshots), data.train),
+        }
+        if len(trained.snapshots):
+            alone = predict(trained.snapshots[:0])
+            scores["test_of_last_weights"] = judged(alone, data.test, curve=True)
+        steps, budget = events.steps_of(trained.event), config.budget
+        of_budget = accountant.epsilon(
+            trained.event, delta=budget.delta, adjacency=budget.adjacency
+        )
+        spent = {
+            **accountant.privacy_spent(trained.event, **config.relation).to_dict(),
+            "event": None if trained.event is None else event_to_dict(trained.event),
+            "unit": data.unit, "units": data.units,
+            "units_are": "private" if config.sampling.public_size else "public",
+            "of_budget": {"epsilon": of_budget, "adjacency": budget.adjacency},
+            "noise": "seeded: can be repeated and subtracted" if config.reproducible else "secret",
+        }  # fmt: skip
+        if paper := config.method.published(numbers, steps=steps, delta=budget.delta):
+            spent["published_accounting"] = {"epsilon": paper.epsilon, "status": "optimistic"}
         return folder.finish({
-            "format": FORMAT, "private": PRIVATE, "algorithm": config.algorithm,
-            "steps": (steps := events.steps_of(trained.event)), "halted": steps < config.sampling.steps,
-            "n": data.train.n, "n_test": data.test.n, "parameters": sum(p.numel() for p in module.parameters()),
-            "privacy": {**_privacy(config, numbers, trained, data), **counted},
-            **_scores(config, module, trained, data), "seconds": round(time.monotonic() - started, 2),
+            "format": FORMAT, "private": PRIVATE, "algorithm": config.algorithm, "steps": steps,
+            "halted": steps < config.sampling.steps, "n": data.train.n, "n_test": data.test.n, "parameters": size,
+            "privacy": {**spent, "counted": isinstance(books, Ledger)}, **scores,
+            "seconds": round(time.monotonic() - started, 2),
         })  # fmt: skip
-
-
-def _privacy(
-    config: PrivateConfig, numbers: Mechanism, trained: loop.PrivateRun, data: Examples
-) -> Values:
-    """What the run spent of its budget, and who is hidden."""
-    budget, event = config.budget, trained.event
-    of_budget = accountant.privacy_spent(event, delta=budget.delta, adjacency=budget.adjacency)
-    found = {
-        **accountant.privacy_spent(event, **config.relation).to_dict(),
-        "event": None if event is None else event_to_dict(event),
-        "unit": data.unit, "units": data.units,
-        "units_are": "private" if config.sampling.public_size else "public",
-        "of_budget": {"epsilon": of_budget.upper, "adjacency": budget.adjacency},
-        "noise": "seeded: can be repeated and subtracted" if config.reproducible else "secret",
-    }  # fmt: skip
-    steps = events.steps_of(event)
-    if paper := config.method.published(numbers, steps=steps, delta=budget.delta):
-        found["published_accounting"] = {"epsilon": paper.epsilon, "status": "optimistic"}
-    return found
-
-
-def _scores(
-    config: PrivateConfig, module: nn.Module, trained: loop.PrivateRun, data: Examples
-) -> Values:
-    """How the predictor does on test data, and on the data that it learnt from."""
-    weights, snapshots = trained.weights, trained.snapshots
-    predict = predictor(config, module, weights, snapshots)
-    found = {
-        "test": judged(predict, data.test, curve=True),
-        "private_train": judged(predict, data.train),
-    }
-    if len(snapshots):
-        alone = predictor(config, module, weights, snapshots[:0])
-        found["test_of_last_weights"] = judged(alone, data.test, curve=True)
-    return found
 
 
 @torch.no_grad()
@@ -127,9 +109,7 @@ def judged(predict: Predict, data: Dataset, *, curve: bool = False) -> Values:
     An example whose probabilities are not finite counts as one that is certain of a wrong class; how many there are
     stands in ``not_finite``.
     """
-    parts = [
-        predict(torch.tensor(data.inputs[i : i + _BATCH])).cpu() for i in range(0, data.n, _BATCH)
-    ]
+    parts = [predict(part).cpu() for part in torch.tensor(data.inputs).split(_BATCH)]
     probabilities, classes = torch.cat(parts).double().numpy(), parts[0].shape[1]
     lost = np.flatnonzero(~np.isfinite(probabilities).all(axis=1))
     probabilities[lost] = np.eye(classes)[(data.labels[lost] + 1) % classes]

@@ -9,8 +9,9 @@ that takes longer than ``Workers.limit`` is stopped and its jobs are tried one b
 has failed.
 """
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -46,45 +47,72 @@ def carry_out(
 
     ``how.force`` overwrites what the folders hold, as soon as the new runs can start.
     """
-    outs = [out.absolute() for out in outs]
-    waiting = []
-    for i, (job, out) in enumerate(zip(jobs, outs, strict=True)):
-        if Folder(out).finished and not how.force:
-            yield i, _other_run(job, out)
-        else:
-            waiting.append(i)
+    places = [out.absolute() for out in outs]
+    waiting = range(len(jobs))
+    if not how.force:
+        yield from _finished(waiting, jobs, places)
+        waiting = [i for i in waiting if not Folder(places[i]).finished]
     found = batches([jobs[i] for i in waiting], workers=workers.workers)
     parts = [[waiting[k] for k in part] for part in found]
-    ledger = how.ledger and how.ledger.absolute()
-    elsewhere = replace(how, ledger=ledger, report=silent, progressbar=False)
+    how = replace(how, resume=True, ledger=how.ledger and how.ledger.absolute())
 
-    def together(part: Part, how: Training = elsewhere) -> tuple[Any, ...]:
-        return _together, part, [jobs[i] for i in part], [outs[i] for i in part], how
+    def task(part: Part, how: Training) -> tuple[Any, ...]:
+        return part, [jobs[i] for i in part], [places[i] for i in part], how
 
     if workers.here:
         for part in parts:
-            carried, *arguments = together(part, how)
-            yield from carried(*arguments)
+            yield from _together(*task(part, how))
     elif parts:
-        with workers.pool() as pool:
-            yield from _elsewhere(pool, parts, together, workers)
+        elsewhere = replace(how, report=silent, progressbar=False)
+        with closing(workers.pool()) as pool:
+            run = lambda part: pool.run(_together, *task(part, elsewhere))  # noqa: E731
+            yield from _elsewhere(run, pool.close, parts, workers)
 
 
 def _elsewhere(
-    pool: Any, parts: list[Part], task: Callable[[Part], Any], workers: Workers
+    run: Callable[[Part], list[Ended]],
+    stop: Callable[[], None],
+    parts: list[Part],
+    workers: Workers,
 ) -> Iterator[Ended]:
     """Carry out batches in other processes: all at once, then what was late one by one, then what killed its worker."""
     tries = workers.retries + 1
-    late, killed = yield from _over(pool, parts, task, width=workers.workers, tries=tries)
-    several = [part for part in late if part[1:]]
-    again, more = yield from _over(
-        pool, _singles(several), task, width=workers.workers, tries=tries
-    )
-    last, dead = yield from _over(pool, _singles(killed + more), task, width=1, tries=tries)
-    for part in (*late, *again, *last):
-        if part not in several:
-            yield part[0], f"it took longer than {workers.limit:g} s: raise --limit and start again, it goes on from " \
-                           "its last checkpoint"  # fmt: skip
+
+    def over(
+        parts: list[Part], width: int
+    ) -> Generator[Ended, None, tuple[list[Part], list[Part]]]:
+        """Carry out batches, ``width`` at a time; returns those that were late, and those whose every worker died."""
+        late, killed = list[Part](), list[Part]()
+
+        def carried(part: Part) -> list[Ended]:
+            for _ in range(tries):
+                try:
+                    return run(part)
+                except Late:
+                    late.append(part)
+                    return []
+                except Died:
+                    continue
+            killed.append(part)
+            return []
+
+        threads = ThreadPoolExecutor(width)
+        try:
+            for done in as_completed([threads.submit(carried, part) for part in parts]):
+                yield from done.result()
+        except BaseException:
+            stop()  # or the threads would wait for what it does
+            raise
+        finally:
+            threads.shutdown(cancel_futures=True)
+        return late, killed
+
+    late, killed = yield from over(parts, workers.workers)
+    again, more = yield from over(_singles(part for part in late if part[1:]), workers.workers)
+    last, dead = yield from over(_singles(killed + more), 1)
+    for (i,) in (*(part for part in late if not part[1:]), *again, *last):
+        yield i, f"it took longer than {workers.limit:g} s: raise --limit and start again, it goes on from its last " \
+                 "checkpoint"  # fmt: skip
     for (i,) in dead:
         yield (
             i,
@@ -92,64 +120,25 @@ def _elsewhere(
         )
 
 
-def _singles(parts: Sequence[Part]) -> list[Part]:
+def _singles(parts: Iterable[Part]) -> list[Part]:
     return [[i] for part in parts for i in part]
 
 
-def _over(
-    pool: Any, parts: list[Part], task: Callable[[Part], Any], *, width: int, tries: int
-) -> Generator[Ended, None, tuple[list[Part], list[Part]]]:
-    """Carry out batches, ``width`` at a time; returns those that were late, and those that killed a worker each try."""
-    late, killed = list[Part](), list[Part]()
-
-    def carried(part: Part) -> list[Ended]:
-        for _ in range(tries):
-            try:
-                return pool.run(*task(part))
-            except Late:
-                late.append(part)
-                return []
-            except Died:
-                continue
-            except RuntimeError:
-                raise
-            except Exception as error:  # the jobs or their outcomes cannot reach another process
-                return [(i, _sentence(error)) for i in part]
-        killed.append(part)
-        return []
-
-    threads = ThreadPoolExecutor(width)
-    try:
-        for done in as_completed([threads.submit(carried, part) for part in parts]):
-            yield from done.result()
-    except BaseException:
-        pool.close()  # or the threads would wait for what it does
-        raise
-    finally:
-        threads.shutdown(cancel_futures=True)
-    return late, killed
-
-
-def _together(members: Part, jobs: list[Job], outs: list[Path], how: Training) -> list[Ended]:
+def _together(part: Sequence[int], jobs: list[Job], outs: list[Path], how: Training) -> list[Ended]:
     """Carry out jobs of one kind in this process; those that an earlier try has finished are left alone."""
-    ended: dict[int, str | None] = {}
-    if not how.force:
-        ended = {k: _other_run(jobs[k], out) for k, out in enumerate(outs) if Folder(out).finished}
-    rest = [k for k in range(len(jobs)) if k not in ended]
+    rest = [k for k, out in enumerate(outs) if how.force or not Folder(out).finished]
+    ended = [] if how.force else [*_finished(part, jobs, outs)]
     if rest:
+        configs, places = [jobs[k].config for k in rest], [outs[k] for k in rest]
         try:
-            outcomes = jobs[0].kind.carry_out(
-                [jobs[k].config for k in rest], [outs[k] for k in rest], how
-            )
-            ended |= {
-                k: outcome and _sentence(outcome) for k, outcome in zip(rest, outcomes, strict=True)
-            }
+            found = jobs[0].kind.carry_out(configs, places, how)
+            said = [_sentence(one) if isinstance(one, Exception) else None for one in found]
+            ended += zip((part[k] for k in rest), said, strict=True)
         except Exception as error:  # whatever it is, the other jobs go on
-            alone = [_together([k], [jobs[k]], [outs[k]], how)[0][1] for k in rest if rest[1:]]
-            ended |= dict(
-                zip(rest, alone if None in alone else [_sentence(error)] * len(rest), strict=True)
-            )
-    return [(members[k], sentence) for k, sentence in ended.items()]
+            for k in rest:
+                one = [part[k]], [jobs[k]], [outs[k]]
+                ended += _together(*one, how) if rest[1:] else [(part[k], _sentence(error))]
+    return ended
 
 
 def _sentence(error: BaseException) -> str:
@@ -157,14 +146,13 @@ def _sentence(error: BaseException) -> str:
     return str(error) if expected else f"{type(error).__name__}: {error}"
 
 
-def _other_run(job: Job, out: Path) -> str | None:
-    """Why a finished folder is not this job's."""
-    try:
-        same = Folder(out).config_of(type(job.config)) == job.config
-    except ValueError as error:
-        return str(error)
-    return (
-        None
-        if same
-        else f"{out} holds a finished run of another configuration: choose another --out, or --force"
-    )
+def _finished(part: Sequence[int], jobs: Sequence[Job], outs: Sequence[Path]) -> Iterator[Ended]:
+    """The jobs whose folders are finished, each with what is wrong where it holds another run."""
+    for i, job, out in zip(part, jobs, outs, strict=True):
+        if Folder(out).finished:
+            try:
+                other = Folder(out).config_of(type(job.config)) != job.config
+                what = f"{out} holds a finished run of another configuration: choose another --out, or --force"
+                yield i, what if other else None
+            except ValueError as error:
+                yield i, str(error)

@@ -3,7 +3,7 @@
 import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +11,14 @@ from pacdp.cli.folder import Folder, write_json
 from pacdp.cli.runtime import Training
 from pacdp.cli.serial import Values, record
 
-Outcome = Exception | None
-
 
 @record
 class Kind:
     """How configurations of one type are carried out. Its functions reach other processes by name or as partials."""
 
-    carry_out: Callable[[Sequence[Any], Sequence[Path], Training], list[Outcome]]
+    carry_out: Callable[[Sequence[Any], Sequence[Path], Training], Sequence[Any]]
     """Each in its own folder, taking up what an interrupted run left there: config.json and provenance.json first,
-    result.json last, by rename. An error of one is returned, not raised, and the others go on."""
+    result.json last, by rename. Returns what became of each; where one of several ends early, its error."""
     together: Callable[[Any], str] | None = None
     """Configurations with equal strings may go as one batch; None carries out each by itself."""
 
@@ -38,22 +36,24 @@ class Job:
     """Where the run belongs in table and figure: plain values by column."""
 
 
+def one_by_one(carry_out: Callable[[Any, Path, Training], Any]) -> Kind:
+    """The kind of configurations that a function of a module carries out, one in its folder."""
+    return Kind(carry_out=functools.partial(_each, carry_out=carry_out))
+
+
 def single(compute: Callable[[Any, Training, Path], Values]) -> Kind:
     """The kind of runs that ``compute``, a function of a module, carries out one by one.
 
     ``compute(config, how, folder)`` gives the values of result.json; it may keep what it needs for resuming in the
     folder. The configuration has a ``seed``.
     """
-    return Kind(
-        carry_out=functools.partial(each, carry_out=functools.partial(_one, compute=compute))
-    )
+    return one_by_one(functools.partial(_one, compute=compute))
 
 
-def each(
+def _each(
     configs: Sequence[Any], outs: Sequence[Path], how: Training, *, carry_out: Callable[..., Any]
-) -> list[Outcome]:
-    """Carry out configurations one by one, each error returned as that of its own."""
-    found: list[Outcome] = []
+) -> list[Exception | None]:
+    found: list[Exception | None] = []
     for config, out in zip(configs, outs, strict=True):
         try:
             carry_out(config, out, how)
@@ -64,7 +64,7 @@ def each(
 
 
 def _one(config: Any, out: Path, how: Training, *, compute: Callable[..., Values]) -> None:
-    folder, how = Folder(out), replace(how, resume=True)
+    folder = Folder(out)
     with folder.at_work(config, how):
         how.apply()
         if how.force or not folder.started:

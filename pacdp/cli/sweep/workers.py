@@ -8,9 +8,9 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import CancelledError
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any
 
 from pacdp.cli.serial import record
@@ -56,18 +56,13 @@ class Workers:
         """Whether everything stays in this process, which cannot stop a batch that takes too long."""
         return self.workers == 1 and self.dask is None and self.limit is None
 
-    @contextmanager
-    def pool(self) -> Iterator[Any]:
-        """Other processes, as long as it is entered.
+    def pool(self) -> Any:
+        """Other processes, until it is closed.
 
         Raises:
             ValueError: Dask is not installed, or no scheduler answers.
         """
-        made = Dask(self.dask, self.limit) if self.dask else Processes(self.workers, self.limit)
-        try:
-            yield made
-        finally:
-            made.close()
+        return Dask(self.dask, self.limit) if self.dask else Processes(self.workers, self.limit)
 
 
 class Processes:

@@ -145,7 +145,7 @@ def test_a_study_s_page_stands_alone_and_escapes_what_files_say(tiny):
     assert "b" not in page.tags
     assert all(reference.startswith("data:image/png;base64,") for reference in page.references)
     assert len(page.references) == 1
-    numbers, sentences, table, _ = page.tables
+    numbers, sentences, table = page.tables
     assert numbers[1:] == [
         ["Table 1, the largest | of them: value", "3.25", "3", "other\nseeds <b>"],
         ["Table 1, the moon: value", "–", "–", ""], ["Table 1, the moon: weight", "7", "3", ""],

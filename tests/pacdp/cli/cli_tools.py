@@ -89,5 +89,5 @@ def one_sentence(text):
     """The one line on standard error that an error leaves, without a traceback."""
     lines = text.strip().splitlines()
     assert len(lines) == 1, text
-    assert lines[0].startswith("pacdp: "), text
+    assert lines[0].startswith(("pacdp: ", "pacdp verify: ")), text
     return lines[0]

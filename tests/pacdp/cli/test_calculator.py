@@ -7,6 +7,7 @@ import pytest
 
 import bounds
 from pacdp.cli import calculator
+from pacdp.cli.commands.bounds import Bound
 
 
 def test_a_printed_bound_is_rounded_up(said):
@@ -18,12 +19,12 @@ def test_a_printed_bound_is_rounded_up(said):
 
 @pytest.mark.parametrize("name", calculator.CELLS)
 def test_every_name_is_that_of_its_certificates_and_of_the_library_s_function_if_it_has_one(name):
-    given = calculator.Given(risk=0.02, kl_nats=100.0, n=60_000, n_bound=60_000, epsilon=0.001, lam=1.0,
-                             inverse_temperature=6e4)  # fmt: skip
-    made = calculator.compute(name, given)
+    given = Bound(name=name, risk=0.02, kl_nats=100.0, n=60_000, n_bound=60_000, epsilon=0.001, lam=1.0,
+                  inverse_temperature=6e4)  # fmt: skip
+    made = calculator.compute(given)
     assert made.name == name
     assert made.hypotheses
-    known = given.arguments()
+    known = calculator.arguments(given)
     function = getattr(bounds, name, getattr(bounds.printed, name, None))
     if function is not None:
         asked = inspect.signature(function).parameters
@@ -42,6 +43,6 @@ def test_comparison_is_sorted_and_says_what_the_others_lack(said):
 
 
 def test_add_remove_epsilon_counts_twice_for_replace_one_bounds():
-    known = calculator.Given(epsilon=0.01, adjacency="add-remove").arguments()
+    known = calculator.arguments(Bound(name="", epsilon=0.01, adjacency="add-remove"))
     privacy = known["privacy"]
     assert (known["epsilon"], privacy.epsilon, privacy.adjacency) == (0.02, 0.02, "replace-one")

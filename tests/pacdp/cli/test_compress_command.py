@@ -163,13 +163,13 @@ def test_a_network_of_one_s_own_is_certified_by_the_folder_s(compressed, tmp_pat
     monkeypatch.setitem(sys.modules, "mine", module)
     save_file(dict(_network().state_dict()), tmp_path / "w.safetensors")
     command = (tmp_path / "w.safetensors", "--model", "mine:network", "--surrogate", compressed)
-    (made,) = validate(certify(*command, "--data", "mine:fresh", "--prior-data", "mine:train"))
+    (made,) = validate(certify(*command, "--data", "mine:fresh", "--seen", "mine:train"))
     assert (made.name, made.failure_prob) == ("disagreement", pytest.approx(0.05))
     assert 0 < made.inputs["k"] < made.inputs["n"] == 360
     assert made.hypothesis("neither network saw the unlabelled rows").standing == "proved"
     assert verdicts(tmp_path / "certificates.json") == {FOLLOWS}
     for changed, words in (
         (("--data", "mine:test"), "360 of the unlabelled rows are among the rows that the settings were chosen on"),
-        (("--data", "mine:fresh", "--prior-is-data-free"), "give the rows that --model saw"),
+        (("--data", "mine:fresh", "--seen", "nothing"), "give the rows that --model saw"),
     ):
         assert words in refused("certify", *command, *changed)

@@ -73,7 +73,7 @@ def test_a_monitor_goes_on_from_its_file(tmp_path, said, refused):
     [
         ("", "is empty"),
         ("confidence,error\n0.1\n", "must have numbers in column 'error', got None in row 0"),
-        ("confidence,error\n0.1,0.5\n", "must have 0 or 1 in column 'error', got 0.5 in row 0"),
+        ("confidence,error\n0.1,0.5\n", "must have whole numbers from 0 to 1 in column 'error', got 0.5 in row 0"),
         ("confidence,loss\n0.1,1.5\n", "losses must lie in [0, 1]"),
         ("confidence,score\n0.1,1\n", "must have the columns confidence and error or loss"),
     ],

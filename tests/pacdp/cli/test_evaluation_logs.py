@@ -129,7 +129,7 @@ def test_a_score_beside_an_error_counts_and_is_remarked_upon(tmp_path):
     write(path, changed(read(path), "samples/10/error", {"message": "out of time"}))
     report = _certified(path)
     assert report["details"]["statements"][0]["measured"] == 0.1
-    assert report["details"]["remarks"][0].startswith("1 samples have an error beside their scores, such as '10'")
+    assert report["details"]["remarks"][0].startswith("1 samples have an error beside their scores, such as ['10']")
 
 
 @every_case(
@@ -188,7 +188,7 @@ WRONG = {
     "no score": (_text("a.json", HEAD + '"samples": [{"id": 1}]}'), "has sample 1 without a score"),
     "other documents": (
         lambda f: (_inspect(f / "a.json", "CI", model="x"), _inspect(f / "b.json", "C", model="y")),
-        "must have the same ids for every model",
+        "must have the same examples for every model",
     ),
     "a known score out of range": (
         lambda f: _inspect(f / "a.json", ["C", 0.5]),

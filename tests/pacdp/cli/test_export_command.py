@@ -19,6 +19,7 @@ from bounds.accounting import event_to_dict
 from pacdp import load_checkpoint, private
 from pacdp.certify import reading
 from pacdp.certify.released_counts import sum_of_rates
+from pacdp.cli.commands.export import Export
 from pacdp.cli.exporting import SEEDED, export_run
 from pacdp.cli.private.certify import released
 from pacdp.cli.private.run import train_private
@@ -66,7 +67,7 @@ def test_three_files_leave_and_each_of_their_statements_follows(exported):
 def test_an_average_over_snapshots_leaves_with_its_snapshots(tmp_path):
     config = tiny_private("dp-sgld-mnist")
     run = counted_run(replace(config, method=replace(config.method, temperature=500.0, snapshots=3)), tmp_path)
-    export_run(run, tmp_path / "out", RUNTIME)
+    export_run(Export(run=run, out=tmp_path / "out", runtime=RUNTIME))
     one, theirs = released(run, RUNTIME), load_checkpoint(tmp_path / "out" / "weights.safetensors")
     found = private.average_over_snapshots(one.module, theirs.state["extra.snapshots"], one.bound.inputs[:50])
     assert torch.equal(found, one.predictor.network(one.bound.inputs[:50]))
@@ -76,7 +77,10 @@ def test_an_average_over_snapshots_leaves_with_its_snapshots(tmp_path):
 @at_most(1, "name", ["p3sgd-malaria", "user-dp-sgd-malaria"])
 def test_a_run_that_hides_people_is_certified_and_leaves_by_people(name, written, tmp_path, certify):
     run = counted_run(tiny_private(name, epsilon=8.0), tmp_path)
-    own, report = (certify(run), export_run(run, tmp_path / "out", RUNTIME, std_errors=4.0, std_n=4.0))
+    own, report = (
+        certify(run),
+        export_run(Export(run=run, out=tmp_path / "out", runtime=RUNTIME, std_errors=4.0, std_n=4.0)),
+    )
     one = released(run, RUNTIME)
     people, (certificate,), found = one.bound.units, validate(report), validate(own)
     assert (own["n"], own["unit"], own["examples"]) == (people, "person", 1437)
@@ -100,7 +104,7 @@ def test_a_second_export_is_no_second_release_unless_the_noise_is_another(made, 
     assert before == [("reservation", 1, 2), ("reservation", 3, 4), ("reservation", 5, 6), ("release", 1, 2)]
     succeed("export", made / "run", made / "again", "--threads", "1")
     assert exported_bytes(made / "again") == exported_bytes(made / "out")
-    strict = export_run(made / "run", made / "strict", RUNTIME, failure_prob=0.001)
+    strict = export_run(Export(run=made / "run", out=made / "strict", runtime=RUNTIME, failure_prob=0.001))
     assert strict["details"]["counts"] == read(made / "out" / "certificates.json")["details"]["counts"]
     assert kinds(made / "ledger") == before
     kept = read(made / "run" / "released.json")
@@ -119,7 +123,7 @@ def test_counts_of_an_earlier_run_in_the_folder_are_not_taken_for_this_one(made)
     counted_run(TINY, made, force=True)
     assert not released_counts.exists()
     released_counts.write_text(old)
-    export_run(made / "run", made / "again", RUNTIME)
+    export_run(Export(run=made / "run", out=made / "again", runtime=RUNTIME))
     assert [kind for kind, *_ in kinds(made / "ledger")].count("release") == 2
 
 
@@ -128,7 +132,7 @@ def test_a_limit_stops_training_and_export_before_the_noise_that_would_pass_it(m
     before = kinds(made / "ledger")
     Ledger.load(made / "ledger").set_limit(Limit(epsilon=0.001, **ABOUT))
     with refusal("nothing was drawn", Overdrawn):
-        export_run(made / "run", made / "again", RUNTIME)
+        export_run(Export(run=made / "run", out=made / "again", runtime=RUNTIME))
     with refusal("nothing was drawn", Overdrawn):
         train_private(TINY, made / "new", replace(RUNTIME, ledger=made / "ledger"))
     assert not (made / "again").exists()

@@ -10,6 +10,7 @@ from secret_runs import stretches
 from tiny_runs import RUNTIME
 
 from pacdp.cli import exporting
+from pacdp.cli.commands.export import Export
 from pacdp.cli.exporting import export_run
 from pacdp.step.noise import SystemRandomness
 from tests.file_faults import Fault, carried_out, note
@@ -26,7 +27,7 @@ def export(folder, out):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(exporting, "SystemRandomness", Noted)
-        export_run(folder / "run", folder / out, RUNTIME)
+        export_run(Export(run=folder / "run", out=folder / out, runtime=RUNTIME))
 
 
 def releases(folder):

@@ -47,7 +47,7 @@ def asked(files, *more, data="bound_set"):
 
 def seen(files, *more):
     """What is certified where the prior's indices are known."""
-    return asked(files, "--prior-indices", files / "seen.npy", *more)
+    return asked(files, "--seen", files / "seen.npy", *more)
 
 
 def test_a_stranger_s_weights_get_rigorous_certificates(files, certify):
@@ -70,12 +70,12 @@ def test_rows_that_the_prior_saw_prove_that_the_bound_s_are_others(files, certif
     arrays = Rows.of(*foreign_net.prior_set()).to_arrays()
     np.savez(files / "rows.npz", **arrays)
     save_arrays(arrays, files / "rows.safetensors")
-    rows = ("--prior-data", "foreign_net:prior_set") if form == "data" else ("--prior-rows", files / form)
+    rows = ("--seen", "foreign_net:prior_set") if form == "data" else ("--seen", files / form)
     assert standings(certify(*asked(files, *rows, "--passes", 1)), PRIOR_SAW) == {"proved"}
 
 
 def test_without_a_prior_the_network_is_counted_as_it_is(files, certify):
-    prior, saw = ("--prior-data", "foreign_net:prior_set"), "predictor saw none of these rows"
+    prior, saw = ("--seen", "foreign_net:prior_set"), "predictor saw none of these rows"
     report = certify(*given(files, "test_set"), "--ask", "error")
     first = report["certificates"][0]
     assert (first["of"], first["name"], report["n"]) == ("your network", "new_examples_clopper_pearson", 297)

@@ -13,6 +13,7 @@ from tiny_runs import RUNTIME, chain_folders, counted_run, left_behind
 from pacdp import load_checkpoint, load_trained
 from pacdp.chains import SecretKeys
 from pacdp.cli import batch
+from pacdp.cli.commands.export import Export
 from pacdp.cli.exporting import export_run
 from pacdp.cli.folder import Folder
 from pacdp.cli.leaving import leaving
@@ -191,7 +192,10 @@ def test_one_of_several_chains_finds_the_ledger_that_counted_them(tmp_path, refu
 def test_a_secret_chain_leaves_without_its_key_and_with_the_event_of_its_settings(name, counted, tmp_path):
     run = Path(copytree(counted / name, tmp_path / "run"))
     (run / "released.json").unlink(missing_ok=True)
-    reports = [export_run(run, tmp_path / out, RUNTIME, ledger=counted / "ledger", **NOISE) for out in ("out", "again")]
+    reports = [
+        export_run(Export(run=run, out=tmp_path / out, runtime=RUNTIME, ledger=counted / "ledger", **NOISE))
+        for out in ("out", "again")
+    ]
     assert reports[0]["details"]["counts"] == reports[1]["details"]["counts"]
     assert verdicts(tmp_path / "out") == {"follows"}
     one, (made,) = leaving(run, RUNTIME), reports[0]["certificates"]
@@ -212,6 +216,6 @@ def test_a_secret_chain_leaves_without_its_key_and_with_the_event_of_its_setting
 
 def test_a_listed_run_leaves_at_what_is_left_of_its_failure_probability(tmp_path):
     run = counted_run(replace(secret(), stopping="listed"), tmp_path)
-    report = export_run(run, tmp_path / "out", RUNTIME, **NOISE)
+    report = export_run(Export(run=run, out=tmp_path / "out", runtime=RUNTIME, **NOISE))
     assert report["certificates"][0]["budget"]["other stopping times"] == pytest.approx(0.025)
     assert verdicts(tmp_path / "out") == {"follows"}

@@ -65,7 +65,8 @@ def carried_out(jobs, root):
     """Carry out jobs that are not finished, each by itself."""
     for job in jobs:
         if not (root / job.key).exists():
-            assert job.kind.carry_out([job.config], [root / job.key], RUNTIME) == [None], job.key
+            (found,) = job.kind.carry_out([job.config], [root / job.key], RUNTIME)
+            assert not isinstance(found, Exception), job.key
 
 
 def interrupted(run, folder, *, after, runtime=RUNTIME, **more):

@@ -13,7 +13,7 @@ import pytest
 import requests
 from data_tools import known, put
 
-from pacdp.cli.console import DownloadBar
+from pacdp.cli.console import Downloads
 from pacdp.data import REGISTRY, DataError, DatasetEntry, locate, registry
 from tests.marks import made_once, parametrize, refusal
 
@@ -85,7 +85,7 @@ def test_bad_mirrors_are_passed_over_and_the_cache_is_used_afterwards(server, ca
     bad = ("404", "garbage", "short", "breaking", "long")
     know(monkeypatch, mirrors=tuple(mirrors(server, *bad, "good")))
     assert registry.find(NAME, "toy") is None
-    assert toy(progressbar=DownloadBar()) == registry.find(NAME, "toy") == cache
+    assert toy(progressbar=Downloads()) == registry.find(NAME, "toy") == cache
     assert cache.read_bytes() == CONTENT
     assert os.listdir(cache.parent) == [NAME]
     assert Mirror.asked == Counter([*bad, "good"])
