@@ -84,7 +84,7 @@ class Ghost:
             name: clip.scale * found[p] if p in found else torch.zeros_like(p)
             for name, p in weights.items()
         }
-        sums, whole = [one.sum() for one in total.values()], total.values()
+        sums, whole = [one.sum().to(clip.factors) for one in total.values()], total.values()
         # a sum is quicker than a look at each number, and finite only if all of them are
         if not torch.stack(sums).isfinite().all() and not all(x.isfinite().all() for x in whole):
             total = {name: torch.zeros_like(one) for name, one in total.items()}
