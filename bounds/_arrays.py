@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from bounds._check import short
 
 Array = NDArray[np.float64]
+Complex = NDArray[np.complex128]
 Integers = NDArray[np.int64]
 
 

@@ -1,5 +1,8 @@
 """Refusals, one sentence each: the argument, its value, what to pass instead. NaN fails every check."""
 
+# pyright: reportUnknownArgumentType=false
+import functools
+import inspect
 import json
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, cast
@@ -14,73 +17,115 @@ _ESTIMATED = (
 )
 
 Record = TypeVar("Record")
+Function = TypeVar("Function", bound=Callable[..., Any])
+Rule = Callable[..., Any]
+"""Refuses values, given by name, that are out of range; otherwise returns the last of them as Python's own number."""
 
 
-def real(**values: Any) -> None:
+def real(**values: Any) -> float:
     """Each value must be a real number other than NaN that a double holds, and not of NumPy's other floats.
 
     A float32 among the arguments would make NumPy round later sums to float32, downward as often as upward.
     """
-    for name, value in values.items():
-        if type(value) is float and value == value:
-            continue
-        known = isinstance(value, (float, int, np.integer))
-        if not known or value != value or (not isinstance(value, float) and abs(int(cast(Any, value))) > _WIDEST):
-            raise ValueError(f"{name} must be a real number in double precision, got {value!r}; pass a float.")
+    return _each(lambda value: value == value, "be a real number in double precision", "pass a float", values)
 
 
-def above_minus_infinity(**values: Any) -> None:
+def above_minus_infinity(**values: Any) -> float:
     """Each value must be a real number other than NaN and minus infinity."""
-    _each(lambda value: value > -_INF, "be above minus infinity", "leave it out", values)
+    return _each(lambda value: value > -_INF, "be above minus infinity", "leave it out", values)
 
 
-def probability(**values: float) -> None:
+def probability(**values: float) -> float:
     """Each value must lie in [0, 1]."""
-    _each(lambda value: 0.0 <= value <= 1.0, "lie in [0, 1]", "rescale the loss or the rate to [0, 1]", values)
+    return _each(lambda value: 0.0 <= value <= 1.0, "lie in [0, 1]", "rescale the loss or the rate to [0, 1]", values)
 
 
-def open_probability(**values: float) -> None:
+def open_probability(**values: float) -> float:
     """Each value must lie strictly between 0 and 1."""
-    _each(lambda value: 0.0 < value < 1.0, "lie strictly between 0 and 1", "0.05 is customary", values)
+    return _each(lambda value: 0.0 < value < 1.0, "lie strictly between 0 and 1", "0.05 is customary", values)
 
 
-def positive(**values: float) -> None:
+def positive(**values: float) -> float:
     """Each value must be finite and greater than zero."""
-    _each(lambda value: 0.0 < value < _INF, "be positive and finite", "pass a number above 0", values)
+    return _each(lambda value: 0.0 < value < _INF, "be positive and finite", "pass a number above 0", values)
 
 
-def nonnegative(**values: float) -> None:
+def nonnegative(**values: float) -> float:
     """Each value must be zero or more; infinity is allowed and makes a bound vacuous."""
-    _each(lambda value: value >= 0.0, "not be negative", "pass 0 or more", values)
+    return _each(lambda value: value >= 0.0, "not be negative", "pass 0 or more", values)
 
 
-def posterior(risk: float, kl_nats: float) -> tuple[float, float]:
-    """The two numbers by which a PAC-Bayes bound knows a posterior, as Python's floats."""
-    probability(risk=risk)
-    return float(risk), divergence(kl_nats=kl_nats)
+def divergence(**values: float) -> float:
+    """Each value must be a possible divergence, of which a negative one is a failed estimate."""
+    return _each(lambda value: value >= 0.0, "not be negative", _ESTIMATED, values)
 
 
-def divergence(**value: float) -> float:
-    """The value as a float; it must be a possible divergence, of which a negative one is a failed estimate."""
-    _each(lambda value: value >= 0.0, "not be negative", _ESTIMATED, value)
-    return float(*value.values())
-
-
-def whole(**values: int) -> None:
+def whole(**values: int) -> int:
     """Each value must be a whole number, zero or more."""
-    _integers(0, values)
+    return _integers(0, values)
 
 
-def count(**values: int) -> None:
+def count(**values: int) -> int:
     """Each value must be a whole number, one or more, that a double holds exactly."""
-    _integers(1, values)
+    return _integers(1, values)
 
 
-def text(**values: Any) -> None:
+def text(**values: Any) -> str:
     """Each value must be text."""
+    value = ""
     for name, value in values.items():
         if not isinstance(value, str):
             raise ValueError(f"{name} must be text, got {value!r}.")
+    return value
+
+
+_USUAL: dict[str, Rule] = {
+    **dict.fromkeys(("n", "draws", "passes", "normaliser", "most_examples", "examples", "min_count", "starts"), count),
+    **dict.fromkeys(("failure_prob", "false_alarm_prob"), open_probability),
+    **dict.fromkeys(("risk", "target", "calibration_error", "mean_squared_gap"), probability),
+    **dict.fromkeys(("tau", "lam", "inverse_temperature", "noise_multiplier"), positive),
+    **dict.fromkeys(("epsilon", "mu", "rho", "largest"), nonnegative),
+    **dict.fromkeys(("kl_nats", "renyi_nats"), divergence),
+    **dict.fromkeys(("k", "seed"), whole),
+    **dict.fromkeys(("nats", "per_example"), above_minus_infinity),
+    **dict.fromkeys(("name", "of", "measures", "reference"), text),
+    **dict.fromkeys(("loss_low", "loss_high", "log_partition_lower_nats", "log_mean_exp"), real),
+}
+"""The rule for each name that means the same wherever it is an argument."""
+
+
+def door(**rules: Rule) -> Callable[[Function], Function]:
+    """Makes a function public: arguments out of range are refused, others handed over as Python's own numbers.
+
+    Arguments are known by their names: of ``rules`` here, or else of the usual ones. None stands where it is the
+    default.
+    """
+
+    def made(function: Function) -> Function:
+        parameters = inspect.signature(function).parameters
+        own = {name: rules.get(name, _USUAL.get(name)) for name in parameters}
+
+        def plain(name: str, value: Any) -> Any:
+            rule = own.get(name)
+            if rule is None or (value is None and parameters[name].default is None):
+                return value
+            return rule(**{name: value})
+
+        @functools.wraps(function)
+        def call(*given: Any, **named: Any) -> Any:
+            first = [plain(name, value) for name, value in zip(parameters, given, strict=False)]
+            return function(*first, *given[len(first) :], **{name: plain(name, named[name]) for name in named})
+
+        return cast(Function, call)
+
+    return made
+
+
+def fields(made: Any, **rules: Rule) -> None:
+    """Refuse a record whose fields are out of range, by the same rules as arguments; keep Python's own numbers."""
+    for name in made.__dataclass_fields__:
+        if rule := rules.get(name, _USUAL.get(name)):
+            object.__setattr__(made, name, rule(**{name: getattr(made, name)}))
 
 
 def records(name: str, values: Any, kind: type[Record]) -> tuple[Record, ...]:
@@ -99,14 +144,12 @@ def pairs(name: str, values: Any) -> list[tuple[Any, Any]]:
     return cast(list[tuple[Any, Any]], made)
 
 
-def reals(name: str, values: Any) -> tuple[float, ...]:
-    """``values`` as a tuple of floats, if they are real numbers."""
+def reals(name: str, values: Any, rule: Rule = real) -> tuple[float, ...]:
+    """``values`` as a tuple of floats, if they are real numbers, and such as ``rule`` allows."""
     made = None if isinstance(values, str) else _items(values)
     if made is None:
         raise ValueError(f"{name} must be a list of real numbers, got {short(values)}; pass floats.")
-    for value in made:
-        real(**{name: value})
-    return tuple(float(value) for value in made)
+    return tuple(rule(**{name: value}) for value in made)
 
 
 def json_value(text: str | bytes) -> Any:
@@ -140,21 +183,27 @@ def _items(values: Any) -> tuple[Any, ...] | None:
         return None
 
 
-def _each(good: Callable[[float], bool], rule: str, advice: str, values: dict[str, Any]) -> None:
+def _each(good: Callable[[float], bool], rule: str, advice: str, values: dict[str, Any]) -> float:
+    value: Any = 0.0
     for name, value in values.items():
         if type(value) is float and good(value):
             continue
-        real(**{name: value})
+        whole = isinstance(value, (int, np.integer))
+        if not (whole or isinstance(value, float)) or value != value or (whole and abs(int(value)) > _WIDEST):
+            raise ValueError(f"{name} must be a real number in double precision, got {value!r}; pass a float.")
         if not good(value):
             raise ValueError(f"{name} must {rule}, got {value!r}; {advice}.")
+    return float(value)
 
 
-def _integers(least: int, values: dict[str, Any]) -> None:
+def _integers(least: int, values: dict[str, Any]) -> int:
+    value: Any = 0
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
             raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}; pass an int.")
-        if int(cast(Any, value)) > _WIDEST:
+        if int(value) > _WIDEST:
             raise ValueError(f"{name} must be at most 2**53, beyond which doubles skip whole numbers; pass fewer.")
+    return int(value)
 
 
 def short(values: Any) -> str:

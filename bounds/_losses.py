@@ -13,9 +13,8 @@ every law the transfer asks
 """
 
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-import math
-from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from math import erfc, exp, expm1, inf, log, log1p, pi, sqrt
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -32,9 +31,9 @@ def zeta(alpha: float, loss: float) -> tuple[float, float]:
     """ζ(loss), bracketed."""
     excess = alpha - 1.0  # exact
     try:
-        rising, falling = math.expm1(excess * loss) / excess, math.expm1(-loss)
+        rising, falling = expm1(excess * loss) / excess, expm1(-loss)
     except OverflowError:
-        return 0.0, math.inf
+        return 0.0, inf
     slack = (8.0 + abs(excess * loss) + abs(loss)) * _ULP * (abs(rising) + abs(falling))
     return max(0.0, rising + falling - slack), max(0.0, rising + falling + slack)
 
@@ -44,11 +43,11 @@ def inner_root(alpha: float, level: float, side: int) -> float:
     if level <= 0.0:
         return 0.0
     excess = alpha - 1.0
-    beyond = math.log1p(excess * (level + 1.0)) / excess if side > 0 else math.log1p(level + 1.0 / excess)
+    beyond = log1p(excess * (level + 1.0)) / excess if side > 0 else log1p(level + 1.0 / excess)
     beyond = min(beyond, 700.0 / excess if side > 0 else 700.0)  # where exponentials still are numbers
-    x, last = side * min(beyond, math.sqrt(2.0 * level / alpha)), math.inf
+    x, last = side * min(beyond, sqrt(2.0 * level / alpha)), inf
     for _ in range(100):  # Newton on a convex function; the loop below corrects what rounding leaves
-        rising, falling = math.expm1(excess * x), math.expm1(-x)
+        rising, falling = expm1(excess * x), expm1(-x)
         if rising == falling:
             break
         step = (rising / excess + falling - level) / (rising - falling)
@@ -68,22 +67,22 @@ def gaussian_moment(order: float, start: float, mu: float, side: int) -> tuple[f
     """E[e^(order x); side · x > side · start] for x ~ N(mu²/2, mu²), bracketed."""
     growth = order * (order + 1.0) * mu * mu / 2.0
     if growth > 300.0:
-        return 0.0, math.inf
+        return 0.0, inf
     z = side * (start / mu - (0.5 + order) * mu)
     reach = 16.0 * _ULP * (abs(start) / mu + (0.5 + abs(order)) * mu)
-    scale = 0.5 * math.exp(growth)
+    scale = 0.5 * exp(growth)
     slack = (16.0 + 4.0 * abs(growth)) * _ULP  # erfc is trusted to 12 units in the last place
-    low = scale * math.erfc((z + reach) / math.sqrt(2.0)) * (1.0 - slack)
-    return low, scale * (math.erfc((z - reach) / math.sqrt(2.0)) * (1.0 + slack) + 1e-300)
+    low = scale * erfc((z + reach) / sqrt(2.0)) * (1.0 - slack)
+    return low, scale * (erfc((z - reach) / sqrt(2.0)) * (1.0 + slack) + 1e-300)
 
 
-@dataclass(frozen=True, slots=True)
 class TailLoss:
     """A loss that is known by one number, and has tails like those of N(mu²/2, mu²)."""
 
-    mu: float
+    infinity_mass = 0.0
 
-    infinity_mass: ClassVar[float] = 0.0
+    def __init__(self, mu: float) -> None:
+        self.mu = mu
 
     def divergence(self, alpha: float, level: float, margin: float = 0.0) -> float:
         """At least E (ζ(x) - level)^+."""
@@ -93,18 +92,18 @@ class TailLoss:
         """About the best level, by search."""
         from scipy.optimize import minimize_scalar  # takes long to import, and few need it
 
-        far = self.mu * math.sqrt(2.0 * math.log(2.0 / failure_prob))
+        far = self.mu * sqrt(2.0 * log(2.0 / failure_prob))
         top = 4.0 * max(zeta(alpha, self.mu * self.mu / 2.0 + side * far)[1] for side in (1, -1))
-        if not 0.0 < top < math.inf:
+        if not 0.0 < top < inf:
             return 0.0
 
         def cost(log_level: float) -> float:
-            level = math.exp(log_level)
+            level = exp(log_level)
             return min(1e300, level + self.divergence(alpha, level) / failure_prob)
 
-        ends = (math.log(top) - 16.0, math.log(top))
+        ends = (log(top) - 16.0, log(top))
         found: Any = minimize_scalar(cost, bounds=ends, method="bounded", options={"xatol": precision})
-        return math.exp(found.x)
+        return exp(found.x)
 
     def coarse(self) -> Self:
         """The law itself."""
@@ -159,8 +158,8 @@ class ConcentratedLoss(TailLoss):
         start = -inner_root(alpha, level, -1)
         flat = 0.0
         if start < rho:  # e^(-t) (ζ(-t) - a) grows from its value at the start to that at ρ
-            upper = math.exp(-rho) * (zeta(alpha, -rho)[1] - level) if rho < 300.0 else 1.0
-            lower = math.exp(-start) * (zeta(alpha, -start)[0] - level)
+            upper = exp(-rho) * (zeta(alpha, -rho)[1] - level) if rho < 300.0 else 1.0
+            lower = exp(-start) * (zeta(alpha, -start)[0] - level)
             flat = max(0.0, upper - lower + 8.0 * _ULP * (abs(upper) + abs(lower) + level))
             start = rho
         high = gaussian_moment(-1.0, start, self.mu, 1)[1]
@@ -169,11 +168,10 @@ class ConcentratedLoss(TailLoss):
         return flat + self._integral(difference, 8.0 * _ULP * ((level + alpha / excess) * high))
 
     def _integral(self, moment: float, noise: float) -> float:
-        return outward(math.sqrt(2.0 * math.pi) * self.mu * max(0.0, moment + noise))
+        return outward(sqrt(2.0 * pi) * self.mu * max(0.0, moment + noise))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class DiscreteLoss:
+class DiscreteLoss(NamedTuple):
     """Losses x ≥ 0 with their masses under P, losses x < 0 with their masses under Q, and the masses at ±infinity.
 
     With u = e^x and f(u) = [(u^α - u)/(α-1) + 1 - u - a u]^+, H(a) = E_Q f(u). On the negative half its terms are
@@ -225,7 +223,7 @@ class DiscreteLoss:
             return 0.0
         excess = alpha - 1.0
         exponent = outward(excess * (max(float(self.losses.max()), 0.0) + margin))
-        steep = alpha * math.exp(exponent) / excess if exponent < 300.0 else math.inf
+        steep = alpha * exp(exponent) / excess if exponent < 300.0 else inf
         return max(0.0, steep - 1.0 / excess - 1.0 - level) + (16.0 + exponent) * _ULP * (steep + 1.0 / excess + level)
 
 
@@ -244,8 +242,8 @@ def from_distribution(privacy: PrivacyLossDistribution) -> DiscreteLoss:
 
 def from_approximate(privacy: ApproxDP) -> DiscreteLoss:
     """The pair that dominates every (epsilon, delta)-DP pair: ±epsilon, and delta at either infinity."""
-    epsilon = float(privacy.epsilon)
-    mass = outward((1.0 - privacy.delta) / (1.0 + math.exp(-epsilon)))
+    epsilon = privacy.epsilon
+    mass = outward((1.0 - privacy.delta) / (1.0 + exp(-epsilon)))
     return DiscreteLoss(np.array([epsilon, -epsilon]), np.array([mass, mass]), privacy.delta, privacy.delta)
 
 

@@ -1,13 +1,13 @@
 """Rounding to the safe side: a few ulp of slack on sums of non-negative terms."""
 
-import math
 from collections.abc import Callable
+from math import fsum, inf, log, ulp
 
 # Sums here have at most eight non-negative terms, each a product, quotient, square root or logarithm within
 # 2 ulp: their relative error stays below 8 ulp, 2**-52 being the widest an ulp gets relative to its number.
 _OUTWARD = 1.0 + 8 * 2.0**-52
 # Below it an ulp is no longer small against its number; eight of the smallest are.
-_SMALL, _EIGHT = 2.0**-960, 8 * math.ulp(0.0)
+_SMALL, _EIGHT = 2.0**-960, 8 * ulp(0.0)
 
 
 def outward(value: float) -> float:
@@ -23,9 +23,9 @@ def inward(value: float) -> float:
 def total(*nats: float) -> float:
     """The sum of non-negative costs, rounded up; infinite where it passes the largest double."""
     try:
-        return outward(math.fsum(nats))
+        return outward(fsum(nats))
     except OverflowError:
-        return math.inf
+        return inf
 
 
 def least(enough: Callable[[float], bool], low: float, high: float, *, relative: float, absolute: float = 0.0) -> float:
@@ -40,4 +40,4 @@ def least(enough: Callable[[float], bool], low: float, high: float, *, relative:
 
 def log_inverse(probability: float) -> float:
     """ln(1 / probability) in nats, rounded up; exact to the last digits also for a probability near one; inf for 0."""
-    return outward(-math.log(probability)) if probability > 0.0 else math.inf
+    return outward(-log(probability)) if probability > 0.0 else inf

@@ -1,10 +1,10 @@
 """How thresholds are tested so that the tests together fail with at most one probability, and what comes of it."""
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
-from typing import Any
+from math import isfinite
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +17,7 @@ from bounds.certificate import Certificate
 from bounds.hypotheses import Hypothesis, merged
 from bounds.means import betting_upper, clopper_pearson_upper
 from bounds.needs import declared_by
+from bounds.record import record
 from bounds.sentence import headline
 
 THRESHOLDS = "thresholds"
@@ -26,7 +27,7 @@ REFERENCE = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ThresholdTest:
     """What the records say of one threshold; with groups, what they say of the worst of them.
 
@@ -45,7 +46,7 @@ class ThresholdTest:
     passed: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class RiskControl:
     """A threshold, and the certificate that the risk at it is at most a target; or that no threshold qualifies.
 
@@ -72,7 +73,7 @@ class RiskControl:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types for JSON."""
-        record = {"threshold": self.threshold, "target": self.target, "level": self.level, "share": self.share}
+        record = {name: getattr(self, name) for name in ("threshold", "target", "level", "share")}
         return {**record, "tests": [asdict(one) for one in self.tests], "certificate": self.certificate.to_dict()}
 
     def __str__(self) -> str:
@@ -90,8 +91,7 @@ Columns = Callable[[int], NDArray[Any]]
 """The losses of the records that count at one threshold, by its position in the order of the tests; NaN elsewhere."""
 
 
-@dataclass(frozen=True, slots=True)
-class Controlled:
+class Controlled(NamedTuple):
     """What is to stay below a target, and with what probability it may not."""
 
     function: str
@@ -99,10 +99,6 @@ class Controlled:
     measures: str
     target: float
     failure_prob: float
-
-    def __post_init__(self) -> None:
-        _check.probability(target=self.target)
-        _check.open_probability(failure_prob=self.failure_prob)
 
     def tested(self, threshold: float, samples: list[Array], limit: Callable[[Array], float]) -> ThresholdTest:
         """What the losses of the records that count, group by group, say of a threshold: the worst of the groups."""
@@ -131,28 +127,30 @@ class Controlled:
     ) -> RiskControl:
         """The threshold with the certificate that its risk is at most ``value``; without one, at most 1."""
         at, seen = dict[str, float](), dict[str, float]()
-        if chosen is not None:
-            at = {"threshold": chosen.threshold}
+        if chosen is None:
+            value, share = 1.0, 0.0
+        else:
+            at["threshold"] = chosen.threshold
             seen = {"empirical_risk": chosen.risk, "records_counted": chosen.records, "limit": chosen.limit}
         certificate = Certificate(
             name=self.function,
-            value=1.0 if chosen is None else value,
+            value=value,
             failure_prob=self.failure_prob,
             of=self.of,
             measures=self.measures,
             hypotheses=merged(declared_by(f"the caller of bounds.{self.function}", self.function), known),
             terms=seen,
-            budget={budget: float(self.failure_prob)},
+            budget={budget: self.failure_prob},
             reference=reference,
-            inputs={**inputs, **at, "failure_prob": float(self.failure_prob)},
+            inputs={**inputs, **at, "failure_prob": self.failure_prob},
         )
         return RiskControl(
             threshold=at.get("threshold"),
-            target=float(self.target),
+            target=self.target,
             certificate=certificate,
             tests=tuple(tests),
             level=level,
-            share=share if chosen else 0.0,
+            share=share,
         )
 
 
@@ -168,7 +166,6 @@ def control(
     **inputs: int,
 ) -> RiskControl:
     """The last threshold that passed, with its certificate; tests go on from each start until one fails."""
-    _check.count(starts=starts)
     count = len(thresholds)
     if starts > count:
         raise ValueError(f"starts must be at most the number of thresholds, {count}, got {starts}.")
@@ -189,10 +186,10 @@ def control(
     return what.result(
         [found[position] for position in sorted(found)],
         chosen,
-        value=chosen.limit if chosen and starts == count else float(what.target),
+        value=chosen.limit if chosen and starts == count else what.target,
         share=float(np.count_nonzero(~np.isnan(losses(last)))) / n,
         level=level,
-        inputs={"n": n, "target": float(what.target), "starts": int(starts), "level": level}
+        inputs={"n": n, "target": what.target, "starts": starts, "level": level}
         | {"thresholds": ", ".join(map(repr, thresholds)), **inputs},
         budget=THRESHOLDS,
         reference=REFERENCE,
@@ -201,7 +198,7 @@ def control(
 
 def errors_upper(errors: Array, failure_prob: float) -> float:
     """The exact upper limit of a rate of errors, given as zeros and ones."""
-    return clopper_pearson_upper(int(errors.sum()), int(errors.size), failure_prob)
+    return clopper_pearson_upper(int(errors.sum()), errors.size, failure_prob)
 
 
 def parts_of(groups: Any, n: int) -> dict[str, NDArray[np.intp]]:
@@ -230,7 +227,7 @@ def descending(thresholds: Any) -> tuple[float, ...]:
 def finite(thresholds: Any) -> tuple[float, ...]:
     """``thresholds`` as floats, if they are finite and at least one."""
     listed = _check.reals(THRESHOLDS, thresholds)
-    if not listed or not all(map(math.isfinite, listed)):
+    if not listed or not all(map(isfinite, listed)):
         raise ValueError(f"thresholds must be one or more finite numbers, got {len(listed)}; fix some beforehand.")
     return listed
 

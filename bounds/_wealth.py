@@ -7,8 +7,8 @@ wealth about 1/(K t ln² t), not by ones that lost everything before it. "Tests 
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-import math
 from collections.abc import Callable
+from math import log1p, nextafter
 
 import numpy as np
 
@@ -23,9 +23,9 @@ _LARGEST = 2.0**900
 @jit
 def _play(arms: Array, factors: Array, done: int, wealth: Array) -> float:
     bets = arms.size
-    kept = 1.0 / (1.0 + math.log1p(done))
+    kept = 1.0 / (1.0 + log1p(done))
     for i in range(wealth.size):
-        after = 1.0 / (1.0 + math.log1p(done + i + 1))
+        after = 1.0 / (1.0 + log1p(done + i + 1))
         placed = (kept - after) / bets
         kept = after
         total = after
@@ -48,7 +48,7 @@ def played(arms: Array, factors: Callable[[slice], Array], size: int, done: int 
     for start in range(0, size, _AT_ONCE):
         part = slice(start, min(start + _AT_ONCE, size))
         _play(arms, np.ascontiguousarray(factors(part)), done + start, wealth[part])
-    steps = np.arange(done + 1, done + 1 + size, dtype=np.float64)
+    steps = np.arange(done + 1, done + 1 + size)
     return arms, np.maximum(0.0, wealth * (1.0 - (steps + 16.0) * 2.0**-48))
 
 
@@ -60,4 +60,4 @@ def first_alarm(wealth: Array, false_alarm_prob: float) -> int | None:
 
 def p_value(peak: float) -> float:
     """One over the largest wealth, rounded up: a p-value wherever one stops."""
-    return min(1.0, math.nextafter(1.0 / max(1.0, peak), 2.0))
+    return min(1.0, nextafter(1.0 / max(1.0, peak), 2.0))

@@ -6,14 +6,15 @@ Traceback (most recent call last):
 ValueError: one more look wants 0.01, 0.002 is left of the failure probability 0.05; ...
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from math import nextafter
 from types import MappingProxyType
 from typing import Any
 
 from bounds import _check
+from bounds._check import count, nonnegative, open_probability, positive, text
 
 FORMAT = "pacdp-failure-budget/1"
 
@@ -36,11 +37,11 @@ class FailureBudget:
     entries: tuple[tuple[str, float], ...] = ()
 
     def __post_init__(self) -> None:
-        _check.open_probability(total=self.total)
-        for name, amount in _pairs(self.entries):
-            _check.nonnegative(**{name: amount})
-        exceeding = self._sum() > Fraction(float(self.total)) * _ROUNDING
-        if exceeding or len({name for name, _ in self.entries}) < len(self.entries):
+        _check.fields(self, total=open_probability)
+        pairs = _check.pairs("entries", self.entries)
+        entries = tuple((_check.text(entries=name), nonnegative(entries=amount)) for name, amount in pairs)
+        object.__setattr__(self, "entries", entries)
+        if self._sum() > Fraction(self.total) * _ROUNDING or len(self.spent) < len(entries):
             raise ValueError(
                 f"entries must have distinct names and fit the total {self.total!r}, got {self.entries!r}."
             )
@@ -53,10 +54,10 @@ class FailureBudget:
         """
         if not weights:
             raise ValueError("weights must name at least one statement, got none.")
-        _check.positive(**weights)
+        positive(**weights)
         budget, parts = cls(total), {name: Fraction(float(weight)) for name, weight in weights.items()}
         for name, part in parts.items():
-            budget = budget.spend(name, float(Fraction(float(total)) * part / sum(parts.values())))
+            budget = budget.spend(name, float(Fraction(budget.total) * part / sum(parts.values())))
         return budget
 
     @property
@@ -67,19 +68,18 @@ class FailureBudget:
     @property
     def left(self) -> float:
         """What may still be spent; zero when rounding alone is left."""
-        rest = Fraction(float(self.total)) - self._sum()
-        return float(rest) if rest > Fraction(float(self.total)) * (_ROUNDING - 1) else 0.0
+        rest = Fraction(self.total) - self._sum()
+        return float(rest) if rest > Fraction(self.total) * (_ROUNDING - 1) else 0.0
 
     def spend(self, name: str, amount: float) -> "FailureBudget":
         """The ledger after ``amount`` went to ``name``.
 
         Raises ValueError when the amount is not positive, more than is left, or the name is already there.
         """
-        _check.positive(amount=amount)
-        ((name, amount),) = _pairs([(name, float(amount))])
-        if name in self.spent:
+        amount = positive(amount=amount)
+        if text(name=name) in self.spent:
             raise ValueError(f"name must be new to the ledger, {name!r} is in it already; choose another.")
-        if self._sum() + Fraction(amount) > Fraction(float(self.total)) * _ROUNDING:
+        if self._sum() + Fraction(amount) > Fraction(self.total) * _ROUNDING:
             raise ValueError(
                 f"{name} wants {amount:.12g}, {self.left:.12g} is left of the failure probability {self.total:.12g}; "
                 f"spend less, or start with a larger total."
@@ -94,23 +94,15 @@ class FailureBudget:
 
         Raises ValueError when nothing was spent on the name, or ways is not a whole number of at least 1.
         """
-        _check.count(ways=ways)
+        ways = count(ways=ways)
         if name not in self.spent:
             raise ValueError(f"name must be in the ledger, got {name!r}; spend on it first.")
-        part = self.spent[name] / int(ways)
-        return part if Fraction(part) * int(ways) <= Fraction(self.spent[name]) else math.nextafter(part, 0.0)
+        part = self.spent[name] / ways
+        return part if Fraction(part) * ways <= Fraction(self.spent[name]) else nextafter(part, 0.0)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types for JSON: format, total, and name and amount of every entry in order."""
         return {"format": FORMAT, "total": self.total, "entries": [list(entry) for entry in self.entries]}
 
     def _sum(self) -> Fraction:
-        return sum((Fraction(float(amount)) for _, amount in self.entries), Fraction(0))
-
-
-def _pairs(entries: Any) -> list[tuple[str, Any]]:
-    """``entries``, if they are pairs of a name and something."""
-    pairs = _check.pairs("entries", entries)
-    for name, _ in pairs:
-        _check.text(entries=name)
-    return pairs
+        return sum((Fraction(amount) for _, amount in self.entries), Fraction(0))

@@ -1,16 +1,18 @@
 """What a bound returns: the number, and everything it rests on."""
 
 import json
-import math
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, replace
+from math import fsum, inf, ulp
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar, cast
 
 from bounds import _check
+from bounds._check import above_minus_infinity, nonnegative, open_probability
 from bounds._rounding import inward, outward, total
 from bounds.hypotheses import Hypothesis, merged
 from bounds.needs import OF_THE_INPUTS
+from bounds.record import record
 
 FORMAT = "pacdp-certificate/2"
 # A ledger's entries are decimal fractions of decimal totals: their sum may exceed the total by rounding alone.
@@ -20,7 +22,7 @@ Status = Literal["rigorous", "optimistic"]
 Named = TypeVar("Named", "Cost", Hypothesis)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Cost:
     """One of the costs that add up to what a certificate adds to the empirical risk.
 
@@ -35,13 +37,10 @@ class Cost:
     per_example: float
 
     def __post_init__(self) -> None:
-        _check.text(name=self.name)
-        _check.above_minus_infinity(nats=self.nats, per_example=self.per_example)
-        object.__setattr__(self, "nats", float(self.nats))
-        object.__setattr__(self, "per_example", float(self.per_example))
+        _check.fields(self)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Certificate:
     """An upper bound on a risk in [0, 1], with its hypotheses, costs and failure probability.
 
@@ -78,23 +77,19 @@ class Certificate:
     inputs: Mapping[str, float | int | str]
 
     def __post_init__(self) -> None:
-        _check.text(name=self.name, of=self.of, measures=self.measures, reference=self.reference)
-        _check.nonnegative(value=self.value)
-        _check.open_probability(failure_prob=self.failure_prob)
-        budget = _numbers("budget", self.budget, _check.nonnegative)
-        if (spent := math.fsum(budget.values())) > self.failure_prob * ROUNDING:
+        _check.fields(self, value=nonnegative)
+        budget = _numbers("budget", self.budget, nonnegative)
+        if (spent := fsum(budget.values())) > self.failure_prob * ROUNDING:
             raise ValueError(
                 f"budget sums to {spent!r}, above failure_prob = {self.failure_prob!r}; spend less or raise it."
             )
-        inputs = {name: _plain(name, value) for name, value in _mapping("inputs", self.inputs).items()}
         frozen: dict[str, Any] = {
-            "value": min(1.0, float(self.value)),
-            "failure_prob": float(self.failure_prob),
+            "value": min(1.0, self.value),
             "hypotheses": _different("hypotheses", self.hypotheses, Hypothesis),
             "costs": _different("costs", self.costs, Cost),
-            "terms": MappingProxyType(_numbers("terms", self.terms, _check.above_minus_infinity)),
-            "budget": MappingProxyType(budget),
-            "inputs": MappingProxyType(inputs),
+            "terms": _numbers("terms", self.terms, above_minus_infinity),
+            "budget": budget,
+            "inputs": _numbers("inputs", self.inputs, _plain),
         }
         for name, value in frozen.items():
             object.__setattr__(self, name, value)
@@ -174,22 +169,19 @@ class Certificate:
         Raises ValueError when the name is already in the budget, a term exists, or the total reaches 1.
         """
         _check.text(name=name)
-        _check.open_probability(failure_prob=failure_prob)
+        open_probability(failure_prob=failure_prob)
         if name in self.budget:
             raise ValueError(f"name must be new to the budget, {name!r} is in it already; choose another.")
         if taken := sorted(terms.keys() & self.terms.keys()):
             raise ValueError(f"terms must be new to the certificate, {taken} are in it already; rename them.")
-        whole, budget = math.fsum((self.failure_prob, failure_prob)), {**self.budget, name: failure_prob}
+        whole, budget = fsum((self.failure_prob, failure_prob)), {**self.budget, name: failure_prob}
         return replace(self, failure_prob=whole, budget=budget, terms={**self.terms, **terms})
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types for JSON; an infinite number is written as the string "inf"."""
-        record: dict[str, Any] = {"format": FORMAT}
-        for field in fields(self):
-            record[field.name] = _written(getattr(self, field.name))
-            if field.name == "failure_prob":
-                record["status"] = self.status
-        return record
+        names = [one.name for one in fields(self)]
+        names.insert(names.index("of"), "status")
+        return {"format": FORMAT, **{name: _written(getattr(self, name)) for name in names}}
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> "Certificate":
@@ -201,13 +193,10 @@ class Certificate:
         found = record.get("format") if isinstance(record, Mapping) else None  # pyright: ignore[reportUnnecessaryIsInstance]
         if found != FORMAT:
             raise ValueError(f"record is not a certificate this version reads: format {found!r}, not {FORMAT!r}.")
-        wanted = {field.name for field in fields(cls)} | {"format", "status"}
-        if set(record) != wanted:
-            missing, extra = sorted(wanted - set(record)), sorted(map(str, set(record) - wanted))
-            raise ValueError(f"record has wrong fields: missing {missing}, extra {extra}.")
-        values: dict[str, Any] = {**record}
-        status = values.pop("status")
+        values = {**record}
+        status = values.pop("status", None)
         del values["format"]
+        _same_fields("record", cls, values)
         for name in ("terms", "budget", "inputs"):
             values[name] = _read(name, values[name])
         for name, kind in (("hypotheses", Hypothesis), ("costs", Cost)):
@@ -237,11 +226,11 @@ def total_of(costs: Iterable[float]) -> float:
     parts = list(costs)
     above = total(*(part for part in parts if part > 0.0))
     below = inward(inward(total(*(-part for part in parts if part < 0.0))))
-    return above if above == math.inf else max(0.0, outward(above - below))
+    return above if above == inf else max(0.0, outward(above - below))
 
 
 def _share(cost: float, n: int) -> float:
-    return outward(max(math.ulp(0.0), cost / n)) if cost > 0.0 else -inward(-cost / n)
+    return outward(max(ulp(0.0), cost / n)) if cost > 0.0 else -inward(-cost / n)
 
 
 def _mapping(what: str, values: Any) -> Mapping[str, Any]:
@@ -250,10 +239,9 @@ def _mapping(what: str, values: Any) -> Mapping[str, Any]:
     return cast(Mapping[str, Any], values)
 
 
-def _numbers(what: str, values: Any, check: Callable[..., None]) -> dict[str, float]:
+def _numbers(what: str, values: Any, rule: _check.Rule) -> Mapping[str, Any]:
     entries = _mapping(what, values)
-    check(**{f"{what}[{name!r}]": value for name, value in entries.items()})
-    return {name: float(value) for name, value in entries.items()}
+    return MappingProxyType({name: rule(**{f"{what}[{name!r}]": value}) for name, value in entries.items()})
 
 
 def _different(what: str, values: Any, kind: type[Named]) -> tuple[Named, ...]:
@@ -265,10 +253,10 @@ def _different(what: str, values: Any, kind: type[Named]) -> tuple[Named, ...]:
 
 
 def _named(what: str, records: tuple[Named, ...], name: str) -> Named:
-    for one in records:
-        if one.name == name:
-            return one
-    raise ValueError(f"name must be one of the {what} {[one.name for one in records]}, got {name!r}.")
+    found = {one.name: one for one in records}
+    if name not in found:
+        raise ValueError(f"name must be one of the {what} {list(found)}, got {name!r}.")
+    return found[name]
 
 
 def _written(value: Any) -> Any:
@@ -277,29 +265,35 @@ def _written(value: Any) -> Any:
         return [{name: _written(getattr(one, name)) for name in one.__slots__} for one in records]
     if isinstance(value, MappingProxyType):
         return {name: _written(entry) for name, entry in cast(Mapping[str, Any], value).items()}
-    return "inf" if value == math.inf else value
+    return "inf" if value == inf else value
 
 
 def _read(what: str, entries: Any) -> dict[str, Any]:
-    return {str(name): math.inf if value == "inf" else value for name, value in _mapping(what, entries).items()}
+    return {str(name): inf if value == "inf" else value for name, value in _mapping(what, entries).items()}
 
 
 def _made(what: str, kind: Any, entry: Any) -> Any:
-    names, given = {field.name for field in fields(kind)}, _read(what, entry)
-    if set(given) != names:
-        raise ValueError(f"{what} must hold objects with the fields {sorted(names)}, got {entry!r}.")
+    given = _read(what, entry)
+    _same_fields(what, kind, given)
     return kind(**given)
 
 
-def _plain(name: str, value: Any) -> float | int | str:
+def _same_fields(what: str, kind: Any, given: Mapping[str, Any]) -> None:
+    names = {field.name for field in fields(kind)}
+    if set(given) != names:
+        missing, extra = sorted(names - set(given)), sorted(map(str, set(given) - names))
+        raise ValueError(f"{what} has wrong fields: missing {missing}, extra {extra}.")
+
+
+def _plain(**values: Any) -> float | int | str:
+    ((name, value),) = values.items()
     if isinstance(value, str):
         if value == "inf":  # what to_dict writes for infinity
-            raise ValueError(f"inputs[{name!r}] must be a number or another word than 'inf'; pass math.inf.")
+            raise ValueError(f"{name} must be a number or another word than 'inf'; pass math.inf.")
         return value
     if not isinstance(value, float):
         try:
             return int(value.__index__())  # whole numbers of any size, such as seeds
         except (AttributeError, TypeError):
             pass
-    _check.above_minus_infinity(**{f"inputs[{name!r}]": value})
-    return float(value)
+    return above_minus_infinity(**values)

@@ -4,17 +4,19 @@ Arguments out of range, and a union that was not paid for, raise ValueError.
 """
 
 import json
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from math import ceil, exp, floor, fsum, log, pi
 from typing import Any
 
 from bounds import _check
+from bounds._check import count, door, positive
 from bounds._rounding import total
 from bounds.budget import FailureBudget
 from bounds.certificate import ROUNDING, Certificate
 from bounds.hypotheses import together
 from bounds.monte_carlo import MONTE_CARLO
+from bounds.record import record
 
 PAC_STEP = "PAC step"
 OTHERS = "other certificates compared"
@@ -45,7 +47,7 @@ def best_of(certificates: Sequence[Certificate], *, budget: FailureBudget | floa
     if len(measured) > 1:
         raise ValueError(f"certificates must measure one risk, got {', '.join(measured)}; compare like with like.")
     left = (budget if isinstance(budget, FailureBudget) else FailureBudget(budget)).left
-    spent = math.fsum(one.failure_prob for one in certificates)
+    spent = fsum(one.failure_prob for one in certificates)
     if not (spent <= left * ROUNDING and spent < 1.0):
         raise ValueError(
             f"certificates must sum to a failure probability of at most {left:.12g}, got {spent:.12g}: to choose among "
@@ -55,7 +57,7 @@ def best_of(certificates: Sequence[Certificate], *, budget: FailureBudget | floa
     among = [one for made in certificates for one in _compared(made)]
     chosen = _compared(best)[int(best.inputs.get("chosen_position", 0))]
     rest = (one.failure_prob for place, one in enumerate(certificates) if place != position)
-    others = math.fsum((*rest, best.budget.get(OTHERS, 0.0)))
+    others = fsum((*rest, best.budget.get(OTHERS, 0.0)))
     return replace(
         best,
         name="best_of",
@@ -112,7 +114,7 @@ def overall_certificate(*, risk: Certificate, bound: Callable[..., Certificate],
     return replace(
         step,
         name="overall_certificate",
-        failure_prob=math.fsum(spent.values()),
+        failure_prob=fsum(spent.values()),
         hypotheses=together(step.hypotheses, risk.hypotheses),
         terms={**step.terms, **risk.terms},
         budget=spent,
@@ -139,7 +141,7 @@ def _paid(word: str, made: Certificate, amount: float, entry: str) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class GridScale:
     """A prior scale on a grid, and what choosing it on the sample costs.
 
@@ -154,6 +156,7 @@ class GridScale:
     nats: float
 
 
+@door(scale=positive, largest=positive, precision=count)
 def prior_scale_grid(*, scale: float, largest: float, precision: int) -> tuple[GridScale, ...]:
     """The neighbours of ``scale`` on the grid largest · e^(-j/precision), j = 1, 2, ..., with their costs in nats.
 
@@ -170,14 +173,12 @@ def prior_scale_grid(*, scale: float, largest: float, precision: int) -> tuple[G
         largest: upper end of the grid.
         precision: points for every factor of e.
     """
-    _check.positive(scale=scale, largest=largest)
-    _check.count(precision=precision)
-    position = precision * (math.log(largest) - math.log(scale))
-    near = sorted({max(1, math.floor(position)), max(1, math.ceil(position))})
-    scales = {j: largest * math.exp(-j / precision) for j in near}
+    position = precision * (log(largest) - log(scale))
+    near = sorted({max(1, floor(position)), max(1, ceil(position))})
+    scales = {j: largest * exp(-j / precision) for j in near}
     if not any(scales.values()):
         raise ValueError(f"scale must be within reach of the grid, got {scale!r}; pass a larger one.")
-    constant = math.log(math.pi**2 / 6.0)
+    constant = log(pi**2 / 6.0)
     return tuple(
-        GridScale(index=j, scale=value, nats=total(2.0 * math.log(j), constant)) for j, value in scales.items() if value
+        GridScale(index=j, scale=value, nats=total(2.0 * log(j), constant)) for j, value in scales.items() if value
     )

@@ -6,14 +6,15 @@ enters: no prior, no privacy, no example held out. Arguments out of range raise 
 """
 
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
-import math
 from collections.abc import Callable, Mapping, Sequence
+from math import exp, fsum, inf, isnan, lgamma, log, log1p, nextafter, pi
 from typing import Any, cast
 
 import scipy  # its parts, which take long to import, where they are used
-from scipy import special
+from scipy.special import betainc, betaincc
 
 from bounds import _check
+from bounds._check import door, probability, whole
 from bounds._rounding import outward
 from bounds.certificate import ROUNDING, Certificate
 from bounds.kl import poisson_kl
@@ -23,6 +24,7 @@ _BETA_SLACK = 1e-10  # relative error allowed to SciPy's incomplete beta functio
 _LOG_SLACK = 2.0**-46  # error allowed to a sum of logarithms, over the size of its parts; some ten times what they make
 
 
+@door()
 def compression(*, k: int, n: int, failure_prob: float, weights: Mapping[int, float] | None = None) -> Certificate:
     """R(h) ≤ ε_k for the network h of a learner that kept k of n records.
 
@@ -42,21 +44,16 @@ def compression(*, k: int, n: int, failure_prob: float, weights: Mapping[int, fl
         weights: λ_m / failure_prob by m, fixed beforehand, adding up to at most 1; :func:`compression_weights` has the
             best for an expected k. By default 1/n for each m from 0 to n - 1.
     """
-    _check.whole(k=k)
-    _check.count(n=n)
-    _check.open_probability(failure_prob=failure_prob)
     if not k <= n:
         raise ValueError(f"k must be at most n = {n}, got {k}; count each record once.")
-    k, n = int(k), int(n)
     shares = None if weights is None else _shares(weights, n)
-    value = _epsilon(k, n, float(failure_prob), shares)
-    inputs: dict[str, float | int | str] = {"k": k, "n": n, "failure_prob": float(failure_prob)}
+    inputs: dict[str, float | int | str] = {"k": k, "n": n, "failure_prob": failure_prob}
     if shares is not None:
         inputs["weight_sizes"] = ", ".join(map(str, shares))
         inputs["weight_shares"] = ", ".join(map(repr, shares.values()))
     return Certificate(
         name="compression",
-        value=value,
+        value=_epsilon(k, n, failure_prob, shares),
         failure_prob=failure_prob,
         of="weights",
         measures="0-1 risk",
@@ -68,6 +65,7 @@ def compression(*, k: int, n: int, failure_prob: float, weights: Mapping[int, fl
     )
 
 
+@door()
 def compression_weights(*, n: int, expected: Sequence[int], failure_prob: float) -> dict[int, float]:
     """Weights for :func:`compression` that are best where k is about one of the ``expected`` numbers.
 
@@ -79,16 +77,12 @@ def compression_weights(*, n: int, expected: Sequence[int], failure_prob: float)
         expected: sizes k that are expected, from an earlier run on other records.
         failure_prob: as for :func:`compression`.
     """
-    _check.count(n=n)
-    _check.open_probability(failure_prob=failure_prob)
-    sizes = _check.records("expected", expected, object)
-    if not sizes:
-        raise ValueError("expected must hold at least one size, got none; name the k of an earlier run.")
-    for k in cast(tuple[int, ...], sizes):
-        _check.whole(expected=k)
-        if not k < n:
-            raise ValueError(f"expected must be below n = {n}, got {k}; then nothing is certified anyway.")
-    chosen = [_best_size(int(k), int(n), failure_prob / len(sizes)) for k in cast(tuple[int, ...], sizes)]
+    sizes = [whole(expected=cast(int, k)) for k in _check.records("expected", expected, object)]
+    if not sizes or max(sizes) >= n:
+        raise ValueError(
+            f"expected must be one or more sizes below n = {n}, got {sizes}; name the k of an earlier run."
+        )
+    chosen = [_best_size(k, n, failure_prob / len(sizes)) for k in sizes]
     return {m: chosen.count(m) / len(chosen) for m in chosen}
 
 
@@ -99,13 +93,13 @@ def _best_size(k: int, n: int, failure_prob: float) -> int:
         return _epsilon(k, n, failure_prob, {_rounded(room, k, n): 1.0})
 
     found: Any = scipy.optimize.minimize_scalar(  # pyright: ignore[reportUnknownVariableType]
-        value, bounds=(0.0, math.log1p(n - k)), method="bounded", options={"xatol": 1e-4}
+        value, bounds=(0.0, log1p(n - k)), method="bounded", options={"xatol": 1e-4}
     )
     return _rounded(float(found.x), k, n)
 
 
 def _rounded(room: float, k: int, n: int) -> int:
-    return max(k, min(n - 1, n - round(math.exp(min(room, 40.0)))))
+    return max(k, min(n - 1, n - round(exp(min(room, 40.0)))))
 
 
 def _shares(weights: Any, n: int) -> dict[int, float]:
@@ -113,25 +107,25 @@ def _shares(weights: Any, n: int) -> dict[int, float]:
     if not isinstance(weights, Mapping) or not weights:
         raise ValueError(f"weights must be a mapping of sizes to shares, got {weights!r}; leave it out for equal ones.")
     entries = cast(Mapping[Any, Any], weights)
-    for m, share in entries.items():
-        _check.whole(weights=m)
-        _check.probability(weights=share)
-        if not m < n:
-            raise ValueError(f"weights must be for sizes below n = {n}, got {m}; a sample has as many to learn from.")
-    if math.fsum(entries.values()) > ROUNDING:
-        raise ValueError(f"weights must add up to at most 1, got {math.fsum(entries.values())!r}; divide by it.")
-    return {int(m): float(entries[m]) for m in sorted(entries)}
+    found = {whole(weights=m): probability(weights=entries[m]) for m in entries}
+    if not max(found) < n:
+        raise ValueError(
+            f"weights must be for sizes below n = {n}, got {max(found)}; a sample has as many to learn from."
+        )
+    if fsum(found.values()) > ROUNDING:
+        raise ValueError(f"weights must add up to at most 1, got {fsum(found.values())!r}; divide by it.")
+    return dict(sorted(found.items()))
 
 
 def _epsilon(k: int, n: int, failure_prob: float, shares: dict[int, float] | None) -> float:
     """ε_k, rounded up: a v at which the sum certainly exceeds 1, next to where it seems to be 1."""
     if k == n or (shares is not None and not any(share for m, share in shares.items() if m >= k)):
         return 1.0
-    sizes = [(m, math.log(share)) for m, share in (shares or {}).items() if m >= k and share]
+    sizes = [(m, log(share)) for m, share in (shares or {}).items() if m >= k and share]
     margin: Callable[[float], tuple[float, float]] = (
         (lambda v: _uniform(k, n, v)) if shares is None else (lambda v: _weighted(k, n, sizes, v))
     )
-    log_prob, low, high = math.log(failure_prob), max(k / n, 1e-300), math.nextafter(1.0, 0.0)
+    log_prob, low, high = log(failure_prob), max(k / n, 1e-300), nextafter(1.0, 0.0)
 
     def height(v: float) -> float:
         value, _ = margin(v)
@@ -156,25 +150,24 @@ def _uniform(k: int, n: int, v: float) -> tuple[float, float]:
     """ln Σ_m C(m,k)/C(n,k) (1-v)^(m-n) / n = ln [P(Bin(n, v) > k) / (n v P(Bin(n, v) = k))], rounded down but for its
     logarithms, and the size of their parts."""
     log_mass, parts = _log_binomial(k, n, v)
-    below = float(special.betaincc(float(k) + 1.0, float(n - k), v)) * (1.0 + _BETA_SLACK)
+    below = float(betaincc(float(k) + 1.0, float(n - k), v)) * (1.0 + _BETA_SLACK)
     odds = k / (n - k + 1.0) * ((1.0 - v) / v)  # of the term before the k-th to it; further ones fall faster
-    if math.isnan(below) or below >= 1.0:
-        below = math.exp(min(0.0, log_mass)) / (1.0 - odds) if odds < 1.0 else 1.0
-    above = (
-        float(special.betainc(float(k) + 1.0, float(n - k), v)) * (1.0 - _BETA_SLACK) if below > 0.5 else 1.0 - below
-    )
+    if isnan(below) or below >= 1.0:
+        below = exp(min(0.0, log_mass)) / (1.0 - odds) if odds < 1.0 else 1.0
+    above = float(betainc(float(k) + 1.0, float(n - k), v)) * (1.0 - _BETA_SLACK) if below > 0.5 else 1.0 - below
     if not above > 0.0:
-        return -math.inf, 0.0
-    scale = math.log(n * v)
-    return math.log(above) - scale - log_mass, parts + abs(scale) + 1.0
+        return -inf, 0.0
+    scale = log(n * v)
+    return log(above) - scale - log_mass, parts + abs(scale) + 1.0
 
 
 def _weighted(k: int, n: int, sizes: list[tuple[int, float]], v: float) -> tuple[float, float]:
     """ln Σ_m share_m P(Bin(m, v) = k) / P(Bin(n, v) = k), and the size of its parts."""
     log_mass, parts = _log_binomial(k, n, v)
     found = [(log_share, *_log_binomial(k, m, v)) for m, log_share in sizes]
-    logs, top = [log_share + log for log_share, log, _ in found], max(log_share + log for log_share, log, _ in found)
-    summed = top + math.log(math.fsum(math.exp(log - top) for log in logs))
+    logs = [log_share + log_found for log_share, log_found, _ in found]
+    top = max(logs)
+    summed = top + log(fsum(exp(one - top) for one in logs))
     return summed - log_mass, parts + max(size - log_share for log_share, _, size in found) + 1.0
 
 
@@ -185,19 +178,19 @@ def _log_binomial(k: int, n: int, v: float) -> tuple[float, float]:
     errors, which are small, in place of the difference of large logarithms of factorials.
     """
     if k == 0 or k == n:
-        log = n * (math.log1p(-v) if k == 0 else math.log(v))
-        return log, abs(log)
+        found = n * (log1p(-v) if k == 0 else log(v))
+        return found, abs(found)
     mean = n * v
     gap = mean - k
     deviance = poisson_kl(float(k), mean, gap) + poisson_kl(float(n - k), n - mean, -gap)
-    root = 0.5 * math.log(2.0 * math.pi * k * ((n - k) / n))
-    log = _stirling(n) - _stirling(k) - _stirling(n - k) - deviance - root
-    return log, deviance + abs(root) + abs(gap) / (1.0 - v) + 1.0
+    root = 0.5 * log(2.0 * pi * k * ((n - k) / n))
+    found = _stirling(n) - _stirling(k) - _stirling(n - k) - deviance - root
+    return found, deviance + abs(root) + abs(gap) / (1.0 - v) + 1.0
 
 
 def _stirling(n: int) -> float:
     """ln n! - ln(√(2πn) (n/e)^n)."""
     if n < 16:
-        return math.lgamma(n + 1.0) - (n + 0.5) * math.log(n) + n - 0.5 * math.log(2.0 * math.pi)
+        return lgamma(n + 1.0) - (n + 0.5) * log(n) + n - 0.5 * log(2.0 * pi)
     square = 1.0 / (float(n) * n)
     return (1 / 12 - (1 / 360 - (1 / 1260 - (1 / 1680 - square / 1188) * square) * square) * square) / n

@@ -8,6 +8,7 @@ ValueError.
 import json
 
 from bounds import _check
+from bounds._check import door
 from bounds._rounding import total
 from bounds.certificate import Certificate
 from bounds.hypotheses import together
@@ -19,6 +20,7 @@ SURROGATE = "surrogate"
 """The entry of the budget that pays for the other network's certificate."""
 
 
+@door()
 def disagreement(*, surrogate: Certificate, k: int, n: int, failure_prob: float) -> Certificate:
     """R(f) ≤ R(h) + P(f ≠ h), the first by the certificate of h, the second by Clopper and Pearson's bound.
 
@@ -41,7 +43,6 @@ def disagreement(*, surrogate: Certificate, k: int, n: int, failure_prob: float)
         raise ValueError(
             f"surrogate must bound the {ZERO_ONE}, got {surrogate.measures!r}; other risks are no such sum."
         )
-    _check.open_probability(failure_prob=failure_prob)
     apart = clopper_pearson_upper(k, n, failure_prob)
     own = declared_by("the caller of bounds.disagreement", "disagreement")
     return Certificate(
@@ -53,7 +54,7 @@ def disagreement(*, surrogate: Certificate, k: int, n: int, failure_prob: float)
         hypotheses=together(surrogate.hypotheses, own),
         terms={"surrogate_risk": surrogate.value, "disagreement": apart},
         budget={SURROGATE: surrogate.failure_prob, "test set": failure_prob},
-        inputs={"k": int(k), "n": int(n), "failure_prob": float(failure_prob),
+        inputs={"k": k, "n": n, "failure_prob": failure_prob,
                 "surrogate": json.dumps(surrogate.to_dict(), allow_nan=False)},
         reference='Bazinet et al., UAI 2026; docs/guarantees.md, "Untouched networks"',
     )  # fmt: skip

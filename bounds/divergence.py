@@ -9,15 +9,15 @@ value is not finite, or a standard deviation is not positive.
 """
 
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-import math
+from math import fsum, inf, isfinite, log
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
 
-from bounds import _check
 from bounds._arrays import Array, doubles
+from bounds._check import door, positive
 from bounds._rounding import inward, outward
 from bounds.kl import poisson_kl
 
@@ -50,25 +50,25 @@ def gaussian_kl(mean_q: ArrayLike, std_q: ArrayLike, mean_p: ArrayLike, std_p: A
         ratio = std_q / std_p
         variance_ratio = ratio * ratio
         excess = (std_q - std_p) / std_p * (ratio + 1.0)  # variance_ratio - 1, accurately
-        usable = (variance_ratio > 0.0) & (variance_ratio < math.inf)
+        usable = (variance_ratio > 0.0) & (variance_ratio < inf)
         h = poisson_kl(1.0, np.where(usable, variance_ratio, 1.0), np.where(usable, excess, 0.0))
         shift = (mean_q - mean_p) / std_p
-        parts = np.where(usable, h, math.inf), shift * shift  # one number stands for all coordinates
+        parts = np.where(usable, h, inf), shift * shift  # one number stands for all coordinates
         spread, moved = (float(np.sum(part)) * (size if part.size == 1 else 1) for part in parts)
     return 0.5 * (spread + moved) * (1.0 + _ERROR)
 
 
+@door(order=positive)
 def gaussian_renyi(mean_q: ArrayLike, mean_p: ArrayLike, std: ArrayLike, *, order: float = 2.0) -> float:
     """D_order(Q‖P) = order · Σ_i (mean_q_i - mean_p_i)²/(2 std_i²) in nats for Gaussians of equal spread, rounded up.
 
     Formal guarantee: at least the divergence of the Gaussians that the float arguments name. Means have one shape, and
     the order is positive.
     """
-    _check.positive(order=order)
     mean_q, mean_p, std = _coordinates(False, mean_q=mean_q, mean_p=mean_p, std=std)
     with np.errstate(over="ignore", under="ignore"):
         half = outward(0.5 * float(np.sum(((mean_q - mean_p) / std) ** 2)) * (1.0 + _ERROR))
-    return outward(float(order) * half)
+    return outward(order * half)
 
 
 def gaussian_log_density_ratio(
@@ -89,6 +89,7 @@ def gaussian_log_density_ratio(
     return _log_ratio((wide, -narrow), far, near)
 
 
+@door(std_q=positive)
 def triangular_gaussian_kl(
     mean_q: ArrayLike, factor: ArrayLike, mean_p: ArrayLike, std_p: ArrayLike, *, std_q: float = 1.0
 ) -> float:
@@ -109,7 +110,6 @@ def triangular_gaussian_kl(
         std_q: what L is multiplied by.
     """
     lower = _triangular(factor, np.shape(mean_q))
-    _check.positive(std_q=std_q)
     scaled = std_q * lower
     diagonal, wide = np.diag(scaled), np.broadcast_to(np.asarray(std_p, dtype=float), np.shape(mean_q))
     centred = gaussian_kl(mean_q, np.broadcast_to(diagonal, np.shape(mean_q)), mean_p, wide)
@@ -120,6 +120,7 @@ def triangular_gaussian_kl(
     return outward((centred + tilted + slack) * (1.0 + _ERROR)) if centred + tilted > 0.0 else 0.0
 
 
+@door(std_q=positive)
 def triangular_log_density_ratio(
     weights: ArrayLike, mean_q: ArrayLike, factor: ArrayLike, mean_p: ArrayLike, std_p: ArrayLike, *, std_q: float = 1.0
 ) -> float:
@@ -130,13 +131,12 @@ def triangular_log_density_ratio(
     Formal guarantee: at least the ratio.
     """
     lower = _triangular(factor, np.shape(mean_q))
-    _check.positive(std_q=std_q)
     w, mean_q, mean_p = _coordinates(False, weights=weights, mean_q=mean_q, mean_p=mean_p)
     wide = np.broadcast_to(np.asarray(std_p, dtype=float), w.shape)
     near = inward(_least_length(lower, (w - mean_q).T) / std_q)
     with np.errstate(over="ignore", under="ignore"):
         far = 0.5 * float(np.sum(((w - mean_p) / wide) ** 2))
-    logs = np.log(wide), np.broadcast_to(-np.log(np.diag(lower)), w.shape), np.full(w.shape, -math.log(std_q))
+    logs = np.log(wide), np.broadcast_to(-np.log(np.diag(lower)), w.shape), np.full(w.shape, -log(std_q))
     return _log_ratio(logs, far, 0.5 * near**2)
 
 
@@ -144,7 +144,7 @@ def _log_ratio(logs: tuple[Array, ...], far: float, near: float) -> float:
     """The sum of the logarithms, and ``far`` - ``near``, rounded up."""
     slack = _ERROR * (far + near + sum(float(np.sum(np.abs(each))) for each in logs))
     parts = (*(float(np.sum(each)) for each in logs), far, -near, slack)
-    return math.fsum(parts) if math.isfinite(slack) else math.inf
+    return fsum(parts) if isfinite(slack) else inf
 
 
 def _least_length(lower: Array, b: Array) -> float:
@@ -169,7 +169,7 @@ def _least_length(lower: Array, b: Array) -> float:
             return 0.0
         error = float(np.linalg.norm(np.abs(inverse) @ left)) * (1.0 + 2.0 * room) / least
         length = float(np.linalg.norm(x)) * (1.0 - _ERROR) - error * (1.0 + _ERROR)
-    return length if 0.0 < length < math.inf else 0.0
+    return length if 0.0 < length < inf else 0.0
 
 
 def _triangular(factor: ArrayLike, shape: tuple[int, ...]) -> Array:

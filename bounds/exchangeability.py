@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bounds import _check
 from bounds._arrays import Array, Integers, vector
+from bounds._check import open_probability, whole
 from bounds._elementwise import jit
 from bounds._wealth import first_alarm, p_value, played
 
@@ -51,7 +51,7 @@ class Exchangeability:
 
         Formal guarantee: if old and new scores are exchangeable, it ever does so with probability at most failure_prob.
         """
-        _check.open_probability(failure_prob=failure_prob)
+        open_probability(failure_prob=failure_prob)
         return first_alarm(self.evidence, failure_prob)
 
     def __str__(self) -> str:
@@ -80,12 +80,12 @@ def exchangeable(*, old: ArrayLike, new: ArrayLike, seed: int = 0) -> Exchangeab
         seed: of the numbers U; not to be chosen by looking at results.
     """
     before, after = _scores("old", old), _scores("new", new)
-    _check.whole(seed=seed)
+    whole(seed=seed)
     kinds, places = np.unique(np.concatenate([before, after]), return_inverse=True)
     less, equal = np.empty(after.size), np.empty(after.size)
     counts = np.bincount(places[: before.size], minlength=kinds.size).astype(np.int64)
     _ranks(counts, places[before.size :].astype(np.int64), less, equal)
-    many = before.size + np.arange(1, after.size + 1, dtype=np.float64)
+    many = before.size + np.arange(1, after.size + 1)
     below = np.random.default_rng(seed).random(after.size)  # whole multiples of 2⁻⁵³ below 1
     above = 1.0 - below  # U, and 1 - U one step further: both p-values are on the upper end of their steps
     greater = many - less - equal

@@ -7,13 +7,14 @@ bound from ln Z alone needs none. Arguments that are out of range, or contradict
 docs/guarantees.md, "Divergence of a Gibbs posterior".
 """
 
-import math
+from math import inf
 
-from bounds import _check
+from bounds._check import door
 from bounds._rounding import outward
-from bounds.partition import checked_loss
+from bounds.partition import check_loss
 
 
+@door()
 def gibbs_kl_upper(*, log_partition_lower_nats: float, tau: float, loss_low: float, loss_high: float) -> float:
     """min{ -ln Z - τ·loss_low, τΔ, (τΔ)²/8 } nats with Δ = loss_high - loss_low, rounded up.
 
@@ -24,27 +25,21 @@ def gibbs_kl_upper(*, log_partition_lower_nats: float, tau: float, loss_low: flo
     in [loss_low, loss_high] for all weights; a bound on ln Z of -inf leaves the other two. What it may fail with, the
     certificate must be charged (``Certificate.charged``).
     """
-    log_partition, tau, low, high, size = checked_partition(log_partition_lower_nats, tau, loss_low, loss_high)
-    spread = outward(tau * (high - low))
+    size = magnitude(log_partition_lower_nats, tau, loss_low, loss_high)
+    spread = outward(tau * (loss_high - loss_low))
     caps = (spread, outward(spread * spread / 8.0))
-    if log_partition == -math.inf:
+    if log_partition_lower_nats == -inf:
         return min(caps)
-    return min(max(0.0, -log_partition - tau * low) + 2.0**-49 * size, *caps)
+    return min(max(0.0, -log_partition_lower_nats - tau * loss_low) + 2.0**-49 * size, *caps)
 
 
-def checked_partition(
-    log_partition_lower_nats: float, tau: float, loss_low: float, loss_high: float
-) -> tuple[float, float, float, float, float]:
-    """The four as floats, and the magnitude that rounding is relative to; refuses what ln Z is known not to be."""
-    tau, low, high = checked_loss(tau, loss_low, loss_high)
-    _check.real(log_partition_lower_nats=log_partition_lower_nats)
-    log_partition = float(log_partition_lower_nats)
-    size = tau * (abs(low) + abs(high))
-    if log_partition > -math.inf:
-        size += abs(log_partition)
+def magnitude(log_partition: float, tau: float, low: float, high: float) -> float:
+    """What the rounding of sums of the four is relative to; refuses what ln Z is known not to be."""
+    check_loss(tau, low, high)
+    size = tau * (abs(low) + abs(high)) + (abs(log_partition) if log_partition > -inf else 0.0)
     if log_partition > -tau * low + 2.0**-49 * size:
         raise ValueError(
             f"log_partition_lower_nats must be at most -tau * loss_low = {-tau * low!r}, got {log_partition!r}: "
             f"ln Z never is above it; check the interval and the sign of the loss."
         )
-    return log_partition, tau, low, high, size
+    return size

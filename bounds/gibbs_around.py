@@ -18,21 +18,23 @@ Rounding of every sum, of the trapezoid rule and of its ends is added ("Evaluati
 """
 
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import fields
+from math import ceil, comb, exp, expm1, floor, frexp, fsum, inf, pi, sqrt
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
+from numpy.polynomial.hermite_e import hermevander
 from numpy.typing import NDArray
-from scipy import special
+from scipy.special import expit, factorial, log_ndtr, ndtr
 
 from bounds import _check
+from bounds._check import door, nonnegative
 from bounds._rounding import outward
-from bounds.gibbs_draws import DRAW_ORDERS, gibbs_gradients
-from bounds.hypotheses import Hypothesis
-from bounds.noisy import _Moments  # pyright: ignore[reportPrivateUsage]
+from bounds.gibbs_draws import gibbs_gradients
+from bounds.noisy import Known, _Moments  # pyright: ignore[reportPrivateUsage]
 from bounds.prices import Inputs
+from bounds.record import record
 
 Array = NDArray[np.float64]
 _HALF_ULP = 2.0**-53
@@ -48,7 +50,7 @@ _ENDS = 14.0
 _MOST_NODES = 2**17
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class GibbsAround(_Moments):
     """The price of a Gaussian Q around a Gibbs law that nobody draws, M_j = α_j (E_Q Σ_i c_ij + divergence).
 
@@ -62,24 +64,24 @@ class GibbsAround(_Moments):
 
     divergence: float
 
-    called: ClassVar[str] = "around_log_moments"
-    prefix: ClassVar[str] = "gibbs_around_"
-    reference: ClassVar[str] = 'docs/guarantees.md, "Gibbs laws that nobody draws"'
-    pays_for_a_draw: ClassVar[bool] = False
+    called = "around_log_moments"
+    prefix = "gibbs_around_"
+    reference = 'docs/guarantees.md, "Gibbs laws that nobody draws"'
+    pays_for_a_draw = False
 
     def __post_init__(self) -> None:
-        _check.nonnegative(divergence=self.divergence)
+        _check.fields(self, divergence=nonnegative)
         _Moments.__post_init__(self)
 
     @property
     def inputs(self) -> Inputs:
         """The sums, the grid and the divergence."""
         sums = ", ".join(map(repr, self.log_moments))
-        return {self.called: sums, **self._grid, "around_divergence": float(self.divergence)}
+        return {self.called: sums, **self._grid, "around_divergence": self.divergence}
 
     def _moments(self) -> tuple[float, ...]:
         return tuple(
-            outward(moment + order * float(self.divergence))
+            outward(moment + order * self.divergence)
             for moment, order in zip(self.log_moments, self.orders, strict=True)
         )
 
@@ -92,6 +94,7 @@ class Head(NamedTuple):
     factor: Array
 
 
+@door(exact_below=_check.count)
 def gibbs_around(
     *,
     rows: Array,
@@ -99,9 +102,7 @@ def gibbs_around(
     tau: float,
     normaliser: int,
     exact_below: int = 2,
-    orders: Sequence[float] = DRAW_ORDERS,
-    weights: Sequence[float] = (),
-    hypotheses: Sequence[Hypothesis] = (),
+    **known: Unpack[Known],
 ) -> GibbsAround:
     """The price of heads that are independent under Q, one against the rest where there are several.
 
@@ -114,10 +115,8 @@ def gibbs_around(
         tau, normaliser: τ and N, as for ``bounds.gibbs_draws.gibbs_range``.
         exact_below: K. At 2 no pair is looked at, |⟨x_i, x_j⟩| ≤ ‖x_i‖ ‖x_j‖ standing in its place; beyond, all are,
             and the bound is the less the larger K.
-        orders, weights: as for ``RealisedSum``; fixed beforehand.
+        known: orders (by default ``DRAW_ORDERS``), weights and hypotheses, as for ``RealisedSum``; fixed beforehand.
     """
-    _check.positive(tau=tau)
-    _check.count(normaliser=normaliser, exact_below=exact_below)
     if exact_below < 2 or not heads:
         raise ValueError(
             f"exact_below must be at least 2 and heads not be empty, got {exact_below!r} and {len(heads)}; give 2, the "
@@ -125,29 +124,24 @@ def gibbs_around(
         )
     for head in heads:
         _check_head(rows, head)
-    scale = outward(float(tau) / int(normaliser))
+    scale = outward(tau / normaliser)
     if scale < LEAST_SCALE:
         raise ValueError(
             f"tau/normaliser must be at least {LEAST_SCALE:g}, got {scale!r}; its square would be rounded to 0."
         )
-    found = [_Around(rows, head, float(tau), int(normaliser), int(exact_below)) for head in heads]
-    lengths = _above(np.einsum("id,id->i", rows, rows), rows.shape[1])
+    found = [_Around(rows, head, tau, normaliser, exact_below) for head in heads]
+    lengths = np.einsum("id,id->i", rows, rows) * (1.0 + _gamma(rows.shape[1] + 2))
     squares = sum(one.squared_errors for one in found)
     tilts = gibbs_gradients(
         squared_gradients=outward(scale * scale) * lengths * squares,
         smoothness=0.25 * scale * lengths,
         squared_lipschitz=len(found) * outward(scale * scale) * lengths,
-        strong_convexity=float(tau),
-        orders=orders,
+        strong_convexity=tau,
+        **known,
     )
-    return GibbsAround(
-        divergence=outward(math.fsum(one.divergence() for one in found)),
-        log_moments=tilts.log_moments,
-        records=len(rows),
-        orders=tilts.orders,
-        weights=_check.reals("weights", weights),
-        hypotheses=tuple(hypotheses),
-    )
+    divergence = outward(fsum(one.divergence() for one in found))
+    given: dict[str, Any] = {one.name: getattr(tilts, one.name) for one in fields(tilts)}
+    return GibbsAround(divergence=divergence, **given)
 
 
 def _check_head(rows: Array, head: Head) -> None:
@@ -178,8 +172,8 @@ def margins(rows: Array, mean: Array, factor: Array, tau: float) -> Margins:
     """The law of ⟨x_i, w⟩ for w ~ N(mean, factor factorᵀ/τ), which is normal."""
     dim, length = rows.shape[1], float(np.linalg.norm(rows, axis=1).max())
     spreads = np.concatenate([np.linalg.norm(rows[at] @ factor, axis=1) for at in _blocks(len(rows))])
-    size = float(np.linalg.norm(mean)) + float(np.linalg.norm(factor)) / math.sqrt(tau)
-    return Margins(rows @ mean, spreads / math.sqrt(tau), _gamma(2 * dim + 8) * length * size)
+    size = float(np.linalg.norm(mean)) + float(np.linalg.norm(factor)) / sqrt(tau)
+    return Margins(rows @ mean, spreads / sqrt(tau), _gamma(2 * dim + 8) * length * size)
 
 
 class _Around:
@@ -219,14 +213,14 @@ class _Around:
         size, other = _norm(factor), _norm(inverse)
         left = _norm(np.eye(dim) - inverse @ factor.T) + _gamma(dim + 2) * size * other  # of I - J Aᵀ
         if not left < 0.5:
-            return math.inf
+            return inf
         slack = whole * (2.0 * self.error + _gamma(len(self.rows) + 4)) * size
         slack += _gamma(dim + 4) * _norm(inner) * size + 2.0 * left * other
         return outward(_norm(inner @ factor - inverse)) + outward(slack)
 
     def _directions(self, at: slice) -> Array:
         """Aᵀx_i/(√τ s_i), of length 1."""
-        return self.rows[at] @ self.head.factor / (math.sqrt(self.tau) * self.law.spreads[at, None])
+        return self.rows[at] @ self.head.factor / (sqrt(self.tau) * self.law.spreads[at, None])
 
     @property
     def _turned(self) -> float:
@@ -280,24 +274,19 @@ def sigmoid_moments(law: Margins, order: int) -> tuple[Array, Array, float]:
     has no pole, and is at most 1, where s |Im z| ≤ π/2.
     """
     step, nodes, width = _nodes(float(law.spreads.max()))
-    density = step / math.sqrt(2.0 * math.pi) * np.exp(-0.5 * nodes**2)
+    density = step / sqrt(2.0 * pi) * np.exp(-0.5 * nodes**2)
     found, square = np.zeros((order, len(law.centres))), np.zeros(len(law.centres))
-    polynomials = _hermite(nodes, order)
-    for node, share, values in zip(nodes, density, polynomials.T, strict=True):
-        p = special.expit(law.centres + law.spreads * node)
+    polynomials = hermevander(nodes, order - 1) / np.sqrt(factorial(np.arange(order)))  # He_k/√(k!)
+    for node, share, values in zip(nodes, density, polynomials, strict=True):
+        p = expit(law.centres + law.spreads * node)
         square += share * p * p
         found += (share * values)[:, None] * p
     edges = max(
-        math.sqrt(
-            sum(
-                math.comb(k, j) ** 2 * width ** (2 * (k - j)) * math.factorial(j) / math.factorial(k)
-                for j in range(k + 1)
-            )
-        )
+        sqrt(sum(comb(k, j) ** 2 * width ** (2 * (k - j)) * factorial(j) / factorial(k) for j in range(k + 1)))
         for k in range(order)
     )
-    strip = 2.0 * math.exp(0.5 * width**2) * edges / math.expm1(2.0 * math.pi * width / step)
-    ends = 4.0 * special.ndtr(-(_ENDS - 2.0 * step) / math.sqrt(2.0))  # |He_k| ≤ 1.1 √(k!) e^(x²/4)
+    strip = 2.0 * exp(0.5 * width**2) * edges / expm1(2.0 * pi * width / step)
+    ends = 4.0 * ndtr(-(_ENDS - 2.0 * step) / sqrt(2.0))  # |He_k| ≤ 1.1 √(k!) e^(x²/4)
     size = float(np.abs(law.centres).max()) + _ENDS * float(law.spreads.max())
     rounding = 2.0 * law.away + 4.0 * _HALF_ULP * size + 2.0 * _gamma(len(nodes) + 16 * order)
     return found, square, outward(strip + ends + rounding)
@@ -305,9 +294,9 @@ def sigmoid_moments(law: Margins, order: int) -> tuple[Array, Array, float]:
 
 def wrong_signs(law: Margins, targets: Array) -> float:
     """The mean over records of P(⟨x_i, w⟩ has not the sign of its target), rounded up."""
-    errors = special.ndtr(np.where(targets > 0.5, -1.0, 1.0) * law.centres / law.spreads)
+    errors = ndtr(np.where(targets > 0.5, -1.0, 1.0) * law.centres / law.spreads)
     slack = law.away / float(law.spreads.min()) + _gamma(16)  # φ(t) and t φ(t) are below 1/2
-    return min(1.0, outward(math.fsum(errors) / len(errors)) + outward(slack))
+    return min(1.0, outward(fsum(errors) / len(errors)) + outward(slack))
 
 
 def wrong_classes(laws: Sequence[Margins], labels: NDArray[np.int64]) -> float:
@@ -320,35 +309,27 @@ def wrong_classes(laws: Sequence[Margins], labels: NDArray[np.int64]) -> float:
     places = np.arange(len(labels))
     own, wide = centres[labels, places], spreads[labels, places]
     ratios = np.sum((wide / spreads) ** 2, axis=0)  # that of the label is the 1 of the density
-    width = math.sqrt(_DEPTH / (2.0 * min(float(ratios.max()), _MOST)))
+    width = sqrt(_DEPTH / (2.0 * min(float(ratios.max()), _MOST)))
     step, nodes = _trapezoid(width)
     right = np.zeros(len(labels))
     for node in nodes:
         logs = np.zeros(len(labels))
         for k in range(len(laws)):
             others = labels != k
-            logs[others] += special.log_ndtr((own + wide * node - centres[k])[others] / spreads[k, others])
-        right += step / math.sqrt(2.0 * math.pi) * np.exp(logs - 0.5 * node**2)
-    edges = np.exp(np.minimum(0.5 * width**2 * ratios, 100.0)) / math.expm1(2.0 * math.pi * width / step)
+            logs[others] += log_ndtr((own + wide * node - centres[k])[others] / spreads[k, others])
+        right += step / sqrt(2.0 * pi) * np.exp(logs - 0.5 * node**2)
+    edges = np.exp(np.minimum(0.5 * width**2 * ratios, 100.0)) / expm1(2.0 * pi * width / step)
     strip = float(np.minimum(2.0 * edges, 1.0).mean())
     off = 2.0 * max(one.away for one in laws) + 4.0 * _HALF_ULP * float(np.abs(centres).max() + _ENDS * spreads.max())
-    slack = strip + 2.0 * special.ndtr(-(_ENDS - step)) + len(laws) * off / float(spreads.min())
+    slack = strip + 2.0 * ndtr(-(_ENDS - step)) + len(laws) * off / float(spreads.min())
     slack += _gamma(len(nodes) + 64 * len(laws)) * (1.0 + _ENDS**2)
     errors = np.clip(1.0 - right, 0.0, 1.0)
-    return min(1.0, outward(math.fsum(errors) / len(errors)) + outward(float(slack)))
-
-
-def _hermite(nodes: Array, order: int) -> Array:
-    """He_k/√(k!) for k < ``order`` at the nodes."""
-    rows = [np.ones_like(nodes), nodes]
-    for k in range(1, order):
-        rows.append((nodes * rows[k] - math.sqrt(k) * rows[k - 1]) / math.sqrt(k + 1.0))
-    return np.stack(rows[:order])
+    return min(1.0, outward(fsum(errors) / len(errors)) + outward(float(slack)))
 
 
 def _nodes(largest: float) -> tuple[float, Array, float]:
     """Step and nodes of the trapezoid rule, and half the width of the strip, for spreads up to ``largest``."""
-    width = min(2.5, 0.5 * math.pi / max(largest, 1e-6) * (1.0 - 1e-9))
+    width = min(2.5, 0.5 * pi / max(largest, 1e-6) * (1.0 - 1e-9))
     if _ENDS / _step(width) > _MOST_NODES:
         raise ValueError(
             f"rows, tau and normaliser must give margins a deviation far below {largest:.3g}: the integral would "
@@ -360,20 +341,15 @@ def _nodes(largest: float) -> tuple[float, Array, float]:
 def _trapezoid(width: float) -> tuple[float, Array]:
     """Step and nodes for a strip of twice this width."""
     step = _step(width)
-    count = math.ceil(_ENDS / step)
-    return step, step * np.arange(-count, count + 1, dtype=np.float64)
+    count = ceil(_ENDS / step)
+    return step, step * np.arange(-count, count + 1)
 
 
 def _step(width: float) -> float:
     """A step with few digits, of which whole multiples are exact."""
-    step = 2.0 * math.pi * width / _DEPTH
-    scale = 2.0 ** (12 - math.frexp(step)[1])
-    return math.floor(step * scale) / scale
-
-
-def _above(values: Array, terms: int) -> Array:
-    """Sums of so many non-negative terms, rounded up."""
-    return values * (1.0 + _gamma(terms + 2))
+    step = 2.0 * pi * width / _DEPTH
+    scale = 2.0 ** (12 - frexp(step)[1])
+    return floor(step * scale) / scale
 
 
 def _gamma(terms: int) -> float:

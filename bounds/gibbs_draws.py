@@ -11,17 +11,18 @@ draws" in docs/guarantees.md):
 Covered is the one Y that was drawn, and every function of it: no average of draws or of a chain, no best draw.
 """
 
-import math
 from collections.abc import Sequence
+from math import inf, log1p, sqrt
+from typing import Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bounds import _check
 from bounds._arrays import Array, doubles, vector
+from bounds._check import door, nonnegative, positive
 from bounds._rounding import inward, outward, total
 from bounds.hypotheses import Hypothesis
-from bounds.noisy import GibbsGradients, GibbsLosses, GibbsRange, known_of
+from bounds.noisy import GibbsGradients, GibbsLosses, GibbsRange, Known
 from bounds.noisy_steps import of_records
 
 _ULP = 2.0**-52
@@ -30,6 +31,7 @@ DRAW_ORDERS = tuple(1.0 + 0.05 * 1.5**k for k in range(12))
 ln(1/failure_prob)."""
 
 
+@door(tau=nonnegative, loss_range=nonnegative, beta=nonnegative)
 def gibbs_range(
     *,
     tau: float,
@@ -53,15 +55,13 @@ def gibbs_range(
         draws: how many draws there are, each free to depend on those before it.
         beta: β of Entropy-SGLD; left out for SGLD, for copies, and for weights drawn jointly with w'.
     """
-    _check.nonnegative(tau=tau, loss_range=loss_range)
-    _check.count(normaliser=normaliser, draws=draws)
-    spread = outward(outward(float(tau) * float(loss_range)) / int(normaliser)) * math.sqrt(draws)
+    spread = outward(outward(tau * loss_range) / normaliser) * sqrt(draws)
     if beta is not None:
-        _check.nonnegative(beta=beta)
-        spread *= min(2.0 * beta, max(float(beta), outward(math.sqrt(beta))))
-    return GibbsRange(spread=outward(spread), hypotheses=known_of(hypotheses))
+        spread *= min(2.0 * beta, max(beta, outward(sqrt(beta))))
+    return GibbsRange(spread=outward(spread), hypotheses=tuple(hypotheses))
 
 
+@door(tau=nonnegative)
 def gibbs_losses(
     *,
     losses: ArrayLike,
@@ -69,9 +69,7 @@ def gibbs_losses(
     largest: float,
     tau: float,
     normaliser: int,
-    orders: Sequence[float] = DRAW_ORDERS,
-    weights: Sequence[float] = (),
-    hypotheses: Sequence[Hypothesis] = (),
+    **known: Unpack[Known],
 ) -> GibbsLosses:
     """The price of a Gibbs draw in proportion to the squared losses that it reached, M_j = α_j Σ_i ψ_α_j(ℓ_i - m_i).
 
@@ -83,43 +81,41 @@ def gibbs_losses(
             at an earlier, paid stage.
         largest: no loss exceeds its pivot by more, at any weights.
         tau, normaliser: τ and N, as for ``gibbs_range``.
-        orders, weights: as for ``RealisedSum``; fixed beforehand. An order serves where τ · largest/N < ln(α/(α-1)).
+        known: orders (by default ``DRAW_ORDERS``), weights and hypotheses, as for ``RealisedSum``; fixed beforehand. An
+            order serves where τ · largest/N < ln(α/(α-1)).
 
     Raises:
         ValueError: an order does not serve, a loss is above its pivot and ``largest``, or a number is out of range.
     """
     over = _over(losses, pivots)
-    _check.nonnegative(largest=largest, tau=tau)
-    _check.count(normaliser=normaliser)
     if over.max() > largest:
         raise ValueError(
             f"largest must be at least every loss less its pivot, got {largest!r} for one of {float(over.max())!r}; "
             f"pass the largest that any weights may have, which only then is known beforehand."
         )
-    scale = outward(float(tau) / int(normaliser))
-    ceiling = outward(scale * float(largest))
+    scale = outward(tau / normaliser)
+    ceiling = outward(scale * largest)
     away = over * (scale * (1.0 + 8 * _ULP))  # ψ grows with the distance from 0
 
     def moment(order: float) -> float:
-        if not ceiling < inward(-math.log1p(-inward(1.0 / order))):
+        if not ceiling < inward(-log1p(-inward(1.0 / order))):
             raise ValueError(
                 f"orders must be below 1/(1 - e^(-t)) for t = tau · largest/normaliser = {ceiling!r}, got {order!r}; "
                 f"leave it out, or raise the pivots by a constant."
             )
         return total(*(order * pivot_tilt(order, away)).tolist())
 
-    return GibbsLosses.of(moment, records=len(over), orders=orders, weights=weights, hypotheses=hypotheses)
+    return GibbsLosses.of(moment, len(over), known, DRAW_ORDERS)
 
 
+@door(strong_convexity=positive)
 def gibbs_gradients(
     *,
     squared_gradients: ArrayLike,
     strong_convexity: float,
     smoothness: ArrayLike = 0.0,
-    squared_lipschitz: ArrayLike = math.inf,
-    orders: Sequence[float] = DRAW_ORDERS,
-    weights: Sequence[float] = (),
-    hypotheses: Sequence[Hypothesis] = (),
+    squared_lipschitz: ArrayLike = inf,
+    **known: Unpack[Known],
 ) -> GibbsGradients:
     """The price of a draw with convex potentials by their gradients where it lies, or their Lipschitz constants.
 
@@ -132,14 +128,13 @@ def gibbs_gradients(
         strong_convexity: κ of F, in the norm.
         smoothness: M_i; a potential that is not smooth has infinity, and the tilt of its Lipschitz constant.
         squared_lipschitz: C_i², the most that the squared gradient is anywhere.
-        orders, weights: as for ``RealisedSum``; fixed beforehand.
+        known: orders (by default ``DRAW_ORDERS``), weights and hypotheses, as for ``RealisedSum``; fixed beforehand.
     """
     gradients, smooth, lipschitz = np.broadcast_arrays(
         of_records("squared_gradients", squared_gradients),
         of_records("smoothness", smoothness),
         of_records("squared_lipschitz", squared_lipschitz),
     )
-    _check.positive(strong_convexity=strong_convexity)
 
     def moment(order: float) -> float:
         left = (strong_convexity - (order - 1.0) * smooth * (1.0 + 4 * _ULP)) * (1.0 - 4 * _ULP)
@@ -148,7 +143,7 @@ def gibbs_gradients(
         tilts = 0.5 * order * (order - 1.0) * np.minimum(local, lipschitz / strong_convexity)
         return total(*(tilts * (1.0 + 16 * _ULP)).tolist())
 
-    return GibbsGradients.of(moment, records=len(gradients), orders=orders, weights=weights, hypotheses=hypotheses)
+    return GibbsGradients.of(moment, len(gradients), known, DRAW_ORDERS)
 
 
 def pivot_tilt(order: float, t: Array) -> Array:

@@ -6,19 +6,18 @@ about the exact posterior, not about the weights that a Markov chain was at. Arg
 ln Z above -tau·loss_low, raise ValueError. Proofs: docs/guarantees.md.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from math import expm1, fsum, inf
 
 import numpy as np
 
-from bounds import _check
 from bounds._arrays import Array
-from bounds._assemble import Bill, billed
+from bounds._assemble import billed, settled
+from bounds._check import door, probability, real
 from bounds._rounding import inward, outward
 from bounds.certificate import Certificate
-from bounds.gibbs import checked_partition, gibbs_kl_upper
+from bounds.gibbs import gibbs_kl_upper, magnitude
 from bounds.hypotheses import declared
 from bounds.kl import binary_kl_upper
 from bounds.prices import INDEPENDENT, Price
@@ -32,6 +31,7 @@ _SMALL = 1e-290  # below it differences lose digits, and a bound is 1
 _UP = outward(1.0)
 
 
+@door(error_loss=real, log_partition_failure_prob=probability)
 def gibbs_pac_bayes(
     *,
     log_partition_lower_nats: float,
@@ -65,8 +65,8 @@ def gibbs_pac_bayes(
         failure_prob: probability over the sample that the PAC-Bayes bound fails.
         log_partition_failure_prob: probability that the lower bound on ln Z fails; 0 if it is certain.
     """
-    known = log_partition, tau, low, high, size = checked_partition(log_partition_lower_nats, tau, loss_low, loss_high)
-    _check.real(error_loss=error_loss)
+    known = log_partition, _, low, high = log_partition_lower_nats, tau, loss_low, loss_high
+    size = magnitude(*known)
     if not low < error_loss <= high:
         raise ValueError(
             f"error_loss must lie in ({low!r}, {high!r}], got {error_loss!r}; for cross-entropy it is ln 2."
@@ -74,21 +74,21 @@ def gibbs_pac_bayes(
     bill = _billed("gibbs_pac_bayes", price, n, failure_prob, log_partition_failure_prob, log_xi=log_xi(n))
     cap = gibbs_kl_upper(log_partition_lower_nats=log_partition, tau=tau, loss_low=low, loss_high=high)
     free_energy = max(log_partition, -tau * high - 2.0**-49 * size)  # finite, and at most ln Z
-    slack = 2.0**-48 * (size + abs(free_energy))
-    rest, count = bill.total_nats, int(n)
-    scale = inward(float(error_loss) - low)
+    slack, rest = 2.0**-48 * (size + abs(free_energy)), bill.total_nats
+    scale = inward(error_loss - low)
 
     def bound(largest: Array, smallest: Array) -> Array:
         """Above the certificate at every x in [smallest, largest]."""
         with np.errstate(over="ignore"):
             risk = np.minimum(1.0, (largest - low) / scale * _UP)
             kl = np.clip(-free_energy - tau * smallest + slack, 0.0, cap)
-            return np.asarray(binary_kl_upper(risk, (kl + rest) / count * _UP))
+            return np.asarray(binary_kl_upper(risk, (kl + rest) / n * _UP))
 
     top = min(high, max(low, (-free_energy + slack) / tau + slack / tau))
     value, worst = _maximum(bound, low, top) if scale > _SMALL else (1.0, top)
     worst_kl = min(cap, max(0.0, -free_energy - tau * worst))
-    return bill.certificate(
+    return settled(
+        bill,
         value,
         of="Gibbs posterior",
         measures="0-1 risk",
@@ -98,6 +98,7 @@ def gibbs_pac_bayes(
     )
 
 
+@door(log_partition_failure_prob=probability)
 def gibbs_catoni(
     *,
     log_partition_lower_nats: float,
@@ -119,16 +120,17 @@ def gibbs_catoni(
     Formal guarantee: as for ``gibbs_pac_bayes``, for τ, prior and loss fixed before the sample was seen; the value
     bounds the mean of (ℓ - loss_low)/Δ. Times Δ/(error_loss - loss_low) it bounds the 0-1 risk. Arguments as there.
     """
-    known = log_partition, tau, low, high, size = checked_partition(log_partition_lower_nats, tau, loss_low, loss_high)
-    spread = tau * (high - low)
+    known = log_partition, _, low, high = log_partition_lower_nats, tau, loss_low, loss_high
+    size, spread = magnitude(*known), tau * (high - low)
     free_energy = outward(spread)
-    if log_partition > -math.inf:
+    if log_partition > -inf:
         free_energy = min(free_energy, max(0.0, -log_partition - tau * low) + 2.0**-49 * size)
     bill = _billed("gibbs_catoni", price, n, failure_prob, log_partition_failure_prob, free_energy=free_energy)
     scale = inward(spread / n)
-    shrink = -math.expm1(-scale)
-    return bill.certificate(
-        outward(-math.expm1(-bill.per_example) / shrink) if scale > _SMALL else 1.0,
+    shrink = -expm1(-scale)
+    return settled(
+        bill,
+        outward(-expm1(-bill.total_per_example) / shrink) if scale > _SMALL else 1.0,
         of="Gibbs posterior",
         measures="surrogate risk, rescaled to [0, 1]",
         terms={"inverse_temperature": spread},
@@ -143,46 +145,44 @@ def _maximum(bound: Callable[[Array, Array], Array], low: float, high: float) ->
     ``bound`` increases in its first argument and decreases in its second, so bound(right, left) is above the whole
     cell. A cell at or below a value already attained is dropped: the maximum returned is no smaller.
     """
-    edges: Any = np.linspace(low, high, _CELLS + 1) if high > low else np.array([low, low])
-    left: Any = edges[:-1]
-    right: Any = edges[1:]
-    attained, where, largest = -math.inf, low, math.inf
+    edges = np.linspace(low, high, _CELLS + 1) if high > low else np.array([low, low])
+    left, right = edges[:-1], edges[1:]
+    attained, where, largest = -inf, low, inf
     for _ in range(60):
         upper, point = bound(right, left), bound(right, right)
         best = int(np.argmax(point))
         if point[best] > attained:
             attained, where = float(point[best]), float(right[best])
-        kept: Any = upper > attained
+        kept = upper > attained
         if not kept.any():
             return attained, where
         largest = float(upper.max())
         if largest <= attained + _TOLERANCE:
             break
         left, right = left[kept], right[kept]
-        middle: Any = 0.5 * (left + right)
+        middle = 0.5 * (left + right)
         left, right = np.concatenate([left, middle]), np.concatenate([middle, right])
     return largest, where
 
 
 def _billed(
     formula: str, price: Price, n: int, failure_prob: float, log_partition_failure_prob: float, **nats: float
-) -> Bill:
+) -> Certificate:
     """The bill with what the bound on ln Z may fail with; its draws are a hypothesis where it can."""
-    _check.probability(log_partition_failure_prob=log_partition_failure_prob)
-    bill = billed(formula, price, n=n, failure_prob=failure_prob, **nats)
+    bill = billed(formula, price, n, failure_prob, **nats)
     if log_partition_failure_prob > 0.0:
         bill = bill.resting_on(declared("draws independent", f"the caller of bounds.{bill.name}"))
-    whole = math.fsum((bill.failure_prob, log_partition_failure_prob))
+    whole = fsum((failure_prob, log_partition_failure_prob))
     if not whole < 1.0:
         raise ValueError(
             f"log_partition_failure_prob and failure_prob must sum to less than 1, got {log_partition_failure_prob!r} "
             f"and {failure_prob!r}."
         )
-    budget = {**bill.budget, LOG_PARTITION: float(log_partition_failure_prob)}
+    budget = {**bill.budget, LOG_PARTITION: log_partition_failure_prob}
     inputs = {**bill.inputs, "log_partition_failure_prob": log_partition_failure_prob}
     return replace(bill, failure_prob=whole, budget=budget, inputs=inputs)
 
 
 def _inputs(known: tuple[float, ...]) -> dict[str, float]:
     names = ("log_partition_lower_nats", "tau", "loss_low", "loss_high")
-    return {name: value for name, value in zip(names, known, strict=False) if value != -math.inf}
+    return {name: value for name, value in zip(names, known, strict=False) if value != -inf}

@@ -2,8 +2,10 @@
 
 import itertools
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Literal, get_args
+
+from bounds.record import record
 
 Standing = Literal["proved", "declared", "unproved"]
 
@@ -45,7 +47,7 @@ UNITS = {"example": "examples", "person": "people", "document": "documents"}
 """What may be counted as one independent record, and the word for several."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Hypothesis:
     """One thing that must be true for a certificate to hold.
 

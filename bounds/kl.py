@@ -19,7 +19,7 @@ Why the inverses are safe. Write u = 2⁻⁵³ and T(a, b) = a ln(a/b) - a + b �
 """
 
 # pyright: reportMissingTypeStubs=false, reportUnknownVariableType=false, reportUnknownMemberType=false
-import math
+from math import exp, expm1, inf, log, log1p, nan, sqrt
 
 import numpy as np
 
@@ -51,14 +51,14 @@ def _term(a: float, b: float, d: float) -> float:
     if a == 0.0:
         return b
     if b == 0.0:
-        return math.inf
+        return inf
     if -0.6 * a < d < 0.8 * a:
         r = d / (a + b)
         y = r * r
         return r * (d - 2.0 * a * y * _series(y))
     if a < 1e-290 * b or b < 1e-290 * a:
-        return d - a * (math.log(b) - math.log(a))
-    return d - a * math.log(b / a)
+        return d - a * (log(b) - log(a))
+    return d - a * log(b / a)
 
 
 @jit
@@ -69,12 +69,12 @@ def _kl(q: float, p: float) -> float:
 
 @jit
 def _up(p: float) -> float:
-    return np.nextafter(p, math.inf)
+    return np.nextafter(p, inf)
 
 
 @jit
 def _down(p: float) -> float:
-    return np.nextafter(p, -math.inf)
+    return np.nextafter(p, -inf)
 
 
 @jit
@@ -86,8 +86,8 @@ def _upper(q: float, nats: float) -> float:
     of kl makes safe, repeated until what it may overshoot is two ulp (see the module head).
     """
     rest = 1.0 - q
-    a, b = math.sqrt(nats / rest), math.sqrt(2.0 * q)
-    p = max(q - rest * math.expm1(-a * (a + 6.0 * q / (3.0 * b + (1.0 + q) * a))), _up(q))
+    a, b = sqrt(nats / rest), sqrt(2.0 * q)
+    p = max(q - rest * expm1(-a * (a + 6.0 * q / (3.0 * b + (1.0 + q) * a))), _up(q))
     if p >= 1.0:
         return 1.0
     d = p - q
@@ -95,7 +95,7 @@ def _upper(q: float, nats: float) -> float:
         if d <= 1e-3 * q:  # plain logarithms would cancel; unless q is near 1, the start is good to 1e-7
             break
         u = 1.0 - p
-        newton = (q * math.log(q / p) + rest * math.log1p(d / u) - nats) * (p / d)
+        newton = (q * log(q / p) + rest * log1p(d / u) - nats) * (p / d)
         s = newton / (1.0 - 0.5 * (newton / p) * (q / d) * u)
         step = u * s / (1.0 - s * (0.5 - s / 12.0))  # 1 - e^(-s), nearly, and below 1
         p = min(p - step, 1.0 - 2.0**-53)
@@ -124,12 +124,12 @@ def _lower(q: float, nats: float) -> float:
     acceptance test as for ``binary_kl_upper``.
     """
     rest = 1.0 - q
-    cost = nats - rest * math.log1p(-q)
-    left = q * math.exp(-cost / q) if cost < 745.0 * q else 0.0
-    left = max(left, q - math.sqrt(0.5 * nats))
+    cost = nats - rest * log1p(-q)
+    left = q * exp(-cost / q) if cost < 745.0 * q else 0.0
+    left = max(left, q - sqrt(0.5 * nats))
     if left <= 0.0:
         return 0.0
-    guess = math.sqrt(2.0 * q * rest) * math.sqrt(nats) - (2.0 / 3.0) * (1.0 - 2.0 * q) * nats
+    guess = sqrt(2.0 * q * rest) * sqrt(nats) - (2.0 / 3.0) * (1.0 - 2.0 * q) * nats
     p = q - guess if guess > 0.0 else left
     p = min(max(p, left), _down(q))
     for iteration in range(80):
@@ -137,7 +137,7 @@ def _lower(q: float, nats: float) -> float:
             break
         d = q - p
         gap = _kl(q, p) - nats
-        step = p * math.expm1((gap / d) * (1.0 - p))
+        step = p * expm1((gap / d) * (1.0 - p))
         p = max(p + step, left)
         if p >= q or (gap <= 0.0 and iteration > 0):
             break
@@ -162,7 +162,7 @@ def binary_kl(q: float, p: float) -> float:
     docs/guarantees.md, "Inverting kl"). NaN when an argument is NaN or outside [0, 1].
     """
     if not (q >= 0.0 and q <= 1.0 and p >= 0.0 and p <= 1.0):
-        return math.nan
+        return nan
     return _kl(q, p)
 
 
@@ -175,13 +175,13 @@ def binary_kl_upper(q: float, nats: float) -> float:
     Formal guarantee: never below the exact inverse, and at most 64 ulp above it.
     """
     if not (q >= 0.0 and q <= 1.0 and nats >= 0.0):
-        return math.nan
+        return nan
     if nats == 0.0 or q == 1.0:
         return q
     if nats >= 40.0:  # the inverse is above 1 - 2⁻⁵³
         return 1.0
     if q == 0.0:
-        return min(1.0, _up(_up(-math.expm1(-nats))))
+        return min(1.0, _up(_up(-expm1(-nats))))
     if nats < _TINY_NATS:
         return _up(q) if q >= _TINY_RATE else _up(_upper(q * _SCALE, nats * _SCALE) / _SCALE)
     return _upper(q, nats)
@@ -197,11 +197,11 @@ def binary_kl_lower(q: float, nats: float) -> float:
     Formal guarantee: never above the exact inverse.
     """
     if not (q >= 0.0 and q <= 1.0 and nats >= 0.0):
-        return math.nan
+        return nan
     if nats == 0.0 or q == 0.0:
         return q
     if q == 1.0:
-        return max(0.0, _down(_down(math.exp(-nats)))) if nats < 745.0 else 0.0
+        return max(0.0, _down(_down(exp(-nats)))) if nats < 745.0 else 0.0
     if nats < _TINY_NATS:
         return _down(q) if q >= _TINY_RATE else max(0.0, _down(_lower(q * _SCALE, nats * _SCALE) / _SCALE))
     return _lower(q, nats)

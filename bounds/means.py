@@ -7,15 +7,15 @@ raise ValueError. For 0-1 losses ``clopper_pearson_upper`` is exact, and the lea
 
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
 import hashlib
-import math
 from functools import lru_cache
+from math import exp, expm1, fsum, inf, log, nextafter, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
+from scipy.special import betainc, betaincc, betainccinv, betaincinv
 
-from bounds import _check
 from bounds._arrays import Array, rates, vector
+from bounds._check import door, nonnegative, probability, real
 from bounds._rounding import inward, least, log_inverse, outward, total
 from bounds.kl import binary_kl_lower, binary_kl_upper, poisson_kl
 
@@ -24,9 +24,10 @@ _BETA_SLACK = 1e-10
 # The grid of the un-expected Bernstein inequality, from 1/2 down to 0.0072: for the best eta between, less than one
 # per cent of the slack is lost to the grid.
 ETAS = tuple(0.5 * 0.8**k for k in range(20))
-GRID_NATS = outward(math.log(len(ETAS)))
+GRID_NATS = outward(log(len(ETAS)))
 
 
+@door()
 def clopper_pearson_upper(k: int, n: int, failure_prob: float) -> float:
     """The exact upper confidence bound on a binomial rate: sup{p : P(Bin(n, p) ≤ k) ≥ failure_prob}, rounded up.
 
@@ -37,23 +38,24 @@ def clopper_pearson_upper(k: int, n: int, failure_prob: float) -> float:
     only when the computed P(Bin(n, value) ≤ k) is below failure_prob by more than its rounding error, or when it is the
     Chernoff bound, which is never below: for some failure_prob below 1e-100 SciPy has no quantile, or one far off.
     """
-    k, n, failure_prob = _counted(k, n, failure_prob)
+    _check_errors(k, n)
     if k == n:
         return 1.0
     if k == 0:
-        return min(1.0, outward(-math.expm1(-outward(log_inverse(failure_prob) / n))))
+        return min(1.0, outward(-expm1(-outward(log_inverse(failure_prob) / n))))
     a, b = float(k) + 1.0, float(n - k)
-    p = float(special.betainccinv(a, b, failure_prob))
+    p = float(betainccinv(a, b, failure_prob))
     chernoff = float(binary_kl_upper(min(1.0, outward(k / n)), outward(log_inverse(failure_prob) / n)))
     if not p < chernoff:
         return chernoff
     step = 2.0**-50
-    while p < chernoff and not special.betaincc(a, b, p) <= failure_prob * (1.0 - _BETA_SLACK):
+    while p < chernoff and not betaincc(a, b, p) <= failure_prob * (1.0 - _BETA_SLACK):
         p = min(chernoff, p + step * p)
         step *= 2.0
     return p
 
 
+@door()
 def clopper_pearson_lower(k: int, n: int, failure_prob: float) -> float:
     """The exact lower confidence bound on a binomial rate: inf{p : P(Bin(n, p) ≥ k) ≥ failure_prob}, rounded down.
 
@@ -62,23 +64,24 @@ def clopper_pearson_lower(k: int, n: int, failure_prob: float) -> float:
     Formal guarantee: k ~ Bin(n, p) gives p ≥ value with probability at least 1 - failure_prob; checked as for
     ``clopper_pearson_upper``.
     """
-    k, n, failure_prob = _counted(k, n, failure_prob)
+    _check_errors(k, n)
     if k == 0:
         return 0.0
     if k == n:
-        return inward(math.exp(-outward(log_inverse(failure_prob) / n)))
+        return inward(exp(-outward(log_inverse(failure_prob) / n)))
     a, b = float(k), float(n - k) + 1.0
-    p = float(special.betaincinv(a, b, failure_prob))
+    p = float(betaincinv(a, b, failure_prob))
     chernoff = float(binary_kl_lower(inward(k / n), outward(log_inverse(failure_prob) / n)))
     if not p > chernoff:
         return chernoff
     step = 2.0**-50
-    while p > chernoff and not special.betainc(a, b, p) <= failure_prob * (1.0 - _BETA_SLACK):
+    while p > chernoff and not betainc(a, b, p) <= failure_prob * (1.0 - _BETA_SLACK):
         p = max(chernoff, p - step * p)
         step *= 2.0
     return p
 
 
+@door(mean=probability)
 def kl_chernoff_upper(mean: float, n: int, failure_prob: float) -> float:
     """The Chernoff bound p ≤ kl⁻¹(mean, ln(1/failure_prob)/n) on the expectation p of a mean, rounded up.
 
@@ -88,17 +91,16 @@ def kl_chernoff_upper(mean: float, n: int, failure_prob: float) -> float:
     gives E mean ≤ value with probability at least 1 - failure_prob. So n counts every independent term: draws of
     the weights times mini-batches when each mini-batch has fresh weights.
     """
-    mean, n, failure_prob = _mean(mean, n, failure_prob)
     return float(binary_kl_upper(mean, outward(log_inverse(failure_prob) / n)))
 
 
+@door(mean=probability)
 def hoeffding_upper(mean: float, n: int, failure_prob: float) -> float:
     """min{1, mean + √(ln(1/failure_prob)/(2n))}, rounded up; Hoeffding 1963, Theorem 2.
 
     Formal guarantee: as for ``kl_chernoff_upper``, above which it never is needed.
     """
-    mean, n, failure_prob = _mean(mean, n, failure_prob)
-    return min(1.0, total(mean, math.sqrt(log_inverse(failure_prob) / (2.0 * n))))
+    return min(1.0, total(mean, sqrt(log_inverse(failure_prob) / (2.0 * n))))
 
 
 @lru_cache(maxsize=len(ETAS))
@@ -107,6 +109,7 @@ def eta_cost(eta: float) -> float:
     return outward(outward(float(poisson_kl(1.0, 1.0 - eta, -eta))) / eta)
 
 
+@door()
 def empirical_bernstein_upper(values: ArrayLike, failure_prob: float) -> float:
     """min{1, X̄ + √(2 V ln(2/δ)/n) + 7 ln(2/δ)/(3(n-1))}, δ = failure_prob, V the sample variance; rounded up.
 
@@ -115,17 +118,18 @@ def empirical_bernstein_upper(values: ArrayLike, failure_prob: float) -> float:
     Formal guarantee: ``values`` independent draws in [0, 1] of one law, at least two of them, give E X ≤ value with
     probability at least 1 - failure_prob.
     """
-    sample = _sample(values, failure_prob)
+    sample = vector("values", rates("values", values))
     n = sample.size
     if n < 2:
         raise ValueError(f"values must be at least two draws, got {n}; use hoeffding_upper.")
-    mean = outward(math.fsum(sample) / n)
+    mean = outward(fsum(sample) / n)
     # around any other point than the mean the sum of squares only grows
-    variance = outward(math.fsum((sample - mean) ** 2) / (n - 1))
-    log_term = total(math.log(2.0), log_inverse(failure_prob))
-    return min(1.0, total(mean, math.sqrt(2.0 * variance * log_term / n), 7.0 * log_term / (3.0 * (n - 1))))
+    variance = outward(fsum((sample - mean) ** 2) / (n - 1))
+    log_term = total(log(2.0), log_inverse(failure_prob))
+    return min(1.0, total(mean, sqrt(2.0 * variance * log_term / n), 7.0 * log_term / (3.0 * (n - 1))))
 
 
+@door(mean=real, second_moment=nonnegative)
 def second_moment_upper(mean: float, second_moment: float, n: int, failure_prob: float) -> float:
     """min{1, mean + min_η [(c_η/η)·second_moment + ln(20/δ)/(η n)]}, rounded up; δ = failure_prob.
 
@@ -135,22 +139,19 @@ def second_moment_upper(mean: float, second_moment: float, n: int, failure_prob:
     Formal guarantee: for n independent variables Z_i ≤ 1, not necessarily alike and as negative as they please, with
     observed means Z̄ ≤ mean and of Z² equal to second_moment, E Z̄ ≤ value with probability at least 1 - failure_prob.
     """
-    _check.real(mean=mean)
-    _check.nonnegative(second_moment=second_moment)
-    _check.count(n=n)
-    _check.open_probability(failure_prob=failure_prob)
-    if not -math.inf < mean <= 1.0:
+    if not -inf < mean <= 1.0:
         raise ValueError(f"mean must be finite and at most 1, got {mean!r}; rescale the variables to at most 1.")
     if second_moment < mean * mean * (1.0 - 1e-9):
         raise ValueError(
             f"second_moment must be at least mean² = {mean * mean!r}, got {second_moment!r}; "
             f"pass the mean of the squares, not the variance."
         )
-    log_term = total(log_inverse(failure_prob), math.log(len(ETAS)))
+    log_term = total(log_inverse(failure_prob), log(len(ETAS)))
     slack = min(total(eta_cost(eta) * second_moment, log_term / (eta * n)) for eta in ETAS)
-    return min(1.0, math.nextafter(math.fsum((mean, slack)), math.inf))
+    return min(1.0, nextafter(fsum((mean, slack)), inf))
 
 
+@door()
 def betting_upper(values: ArrayLike, failure_prob: float) -> float:
     """The largest mean m that a fair game does not refute: Π_i (1 + λ_i(m) (m - X_i)) < 1/failure_prob, rounded up.
 
@@ -162,10 +163,11 @@ def betting_upper(values: ArrayLike, failure_prob: float) -> float:
     of a bisection: a mean at which the wealth, less its rounding error, is at least 1/failure_prob ("Betting" in
     docs/guarantees.md).
     """
-    sample = _sample(values, failure_prob)
+    sample = vector("values", rates("values", values))
     return ratio_betting_upper(sample, np.ones_like(sample), failure_prob)
 
 
+@door()
 def ratio_betting_upper(values: ArrayLike, weights: ArrayLike, failure_prob: float) -> float:
     """The largest ratio that a fair game does not refute: Π_i (1 + λ_i(m) w_i (m - x_i)) < 1/failure_prob, rounded up.
 
@@ -182,7 +184,7 @@ def ratio_betting_upper(values: ArrayLike, weights: ArrayLike, failure_prob: flo
     with probability at least 1 - failure_prob, the hash being taken for a random function.
     A weight is as random as its x_i, and as dependent on it as it pleases.
     """
-    sample = _sample(values, failure_prob)
+    sample = vector("values", rates("values", values))
     share: Array = np.asarray(weights, dtype=np.float64)
     if share.shape != sample.shape or not ((share > 0.0) & (share <= 1.0)).all():
         raise ValueError("weights must be numbers in (0, 1], one for each value; divide by the largest possible one.")
@@ -221,22 +223,6 @@ def _log_wealth(sample: Array, share: Array, bets: Array, mean: float) -> float:
     return float(logs.sum()) - slack
 
 
-def _counted(k: int, n: int, failure_prob: float) -> tuple[int, int, float]:
-    _check.count(n=n)
-    _check.whole(k=k)
-    _check.open_probability(failure_prob=failure_prob)
+def _check_errors(k: int, n: int) -> None:
     if k > n:
         raise ValueError(f"k must not exceed n = {n}, got {k!r}; count errors, not correct answers of more trials.")
-    return int(k), int(n), float(failure_prob)
-
-
-def _mean(mean: float, n: int, failure_prob: float) -> tuple[float, int, float]:
-    _check.probability(mean=mean)
-    _check.count(n=n)
-    _check.open_probability(failure_prob=failure_prob)
-    return float(mean), int(n), float(failure_prob)
-
-
-def _sample(values: ArrayLike, failure_prob: float) -> Array:
-    _check.open_probability(failure_prob=failure_prob)
-    return vector("values", rates("values", values))

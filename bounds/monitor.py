@@ -7,8 +7,8 @@ at any time. Proofs: docs/guarantees.md, "Limits at all times" and "An alarm". A
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 import json
-import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, fields, replace
+from math import fsum, inf, nan
 from typing import Any, cast
 
 import numpy as np
@@ -16,11 +16,13 @@ from numpy.typing import ArrayLike
 
 from bounds import _check
 from bounds._arrays import Array, rates
+from bounds._check import count, nonnegative, open_probability, probability, whole
 from bounds._elementwise import jit
 from bounds._wealth import first_alarm, p_value, played
 from bounds.certificate import Certificate
 from bounds.hypotheses import Hypothesis, declared, proved
 from bounds.needs import standing
+from bounds.record import record
 from bounds.running_mean import running_mean_lower, running_mean_upper
 from bounds.sentence import confidence, down, up
 
@@ -30,7 +32,7 @@ _ODDS = (1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0)
 _IN_ORDER = "each loss counts when the losses of all earlier examples are there, whenever its label comes"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Monitor:
     """What is known of the risk of a deployed predictor from its losses so far; ``Monitor.start`` makes the first one.
 
@@ -71,26 +73,16 @@ class Monitor:
     waiting: tuple[tuple[int, float], ...] = ()
 
     def __post_init__(self) -> None:
-        _check.open_probability(
-            promised=self.promised, failure_prob=self.failure_prob, false_alarm_prob=self.false_alarm_prob
-        )
-        _check.probability(promise_failure_prob=self.promise_failure_prob)
-        _check.whole(n=self.n)
-        wealth = _check.reals("wealth", self.wealth)
-        sums = {"loss_sum": self.loss_sum, "spread": self.spread, "evidence": self.evidence, "peak": self.peak}
-        _check.nonnegative(**sums)
-        fits = self.loss_sum <= self.n and self.spread <= self.n and self.evidence <= self.peak < math.inf
-        if not fits or len(wealth) != len(_ODDS) or not all(0.0 <= one < math.inf for one in wealth):
+        sums = dict.fromkeys(("loss_sum", "spread", "evidence", "peak"), nonnegative)
+        _check.fields(self, promised=open_probability, promise_failure_prob=probability, n=_check.whole, **sums)
+        wealth, waiting = _check.reals("wealth", self.wealth, nonnegative), _pairs(self.waiting)
+        fits = self.loss_sum <= self.n and self.spread <= self.n and self.evidence <= self.peak < inf
+        if not fits or len(wealth) != len(_ODDS) or max(wealth) == inf:
             raise ValueError("wealth and sums must fit each other: take what observe returns, or start anew.")
-        if not (self.ordered is None or isinstance(self.ordered, bool)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if self.ordered not in (None, True, False):
             raise ValueError(f"ordered must be None or a bool, got {self.ordered!r}; take what observe returns.")
-        if self.alarm is not None:
-            _check.count(alarm=self.alarm)
-            if self.alarm > self.n:
-                raise ValueError(
-                    f"alarm must be the number of a loss that was counted, got {self.alarm!r} of {self.n}."
-                )
-        waiting = _pairs(self.waiting)
+        if self.alarm is not None and count(alarm=self.alarm) > self.n:
+            raise ValueError(f"alarm must be the number of a loss that was counted, got {self.alarm!r} of {self.n}.")
         if any(place < self.n for place, _ in waiting) or (waiting and not self.ordered):
             raise ValueError("waiting must hold losses whose turn has not come; take what observe returns.")
         object.__setattr__(self, "wealth", wealth)
@@ -105,16 +97,13 @@ class Monitor:
             failure_prob: probability that the limits of the running risk are wrong at any time.
             false_alarm_prob: probability of an alarm, ever, while the risk stays below what was promised.
         """
-        certain = promised.failure_prob if isinstance(promised, Certificate) else 0.0
-        value = float(promised) if isinstance(promised, Certificate) else promised
+        value, certain = promised, 0.0
+        if isinstance(promised, Certificate):
+            value, certain = promised.value, promised.failure_prob
         if value == 1.0:
             raise ValueError("promised must be below 1, got a vacuous certificate, which no loss can refute.")
-        return cls(
-            promised=value,
-            failure_prob=failure_prob,
-            false_alarm_prob=false_alarm_prob,
-            promise_failure_prob=certain,
-        )
+        given: dict[str, Any] = {"promised": value, "promise_failure_prob": certain}
+        return cls(failure_prob=failure_prob, false_alarm_prob=false_alarm_prob, **given)
 
     def observe(self, losses: ArrayLike, *, positions: ArrayLike | None = None) -> "Monitor":
         """The monitor after more losses.
@@ -143,7 +132,7 @@ class Monitor:
     @property
     def mean(self) -> float:
         """The mean of the losses; NaN before the first."""
-        return self.loss_sum / self.n if self.n else math.nan
+        return self.loss_sum / self.n if self.n else nan
 
     @property
     def upper(self) -> float:
@@ -201,7 +190,7 @@ class Monitor:
                 f"{said} No alarm: the evidence that the risk exceeds {self.promised:.4g} is {self.evidence:.3g}, of "
                 f"{1.0 / self.false_alarm_prob:.4g} that an alarm takes."
             )
-        either = math.fsum((self.false_alarm_prob, self.promise_failure_prob)) * (1.0 - 2.0**-50)  # decimals add up
+        either = fsum((self.false_alarm_prob, self.promise_failure_prob)) * (1.0 - 2.0**-50)  # decimals add up
         return (
             f"{said} ALARM after {self.alarm} losses: if new data follow the law for which a risk of at most "
             f"{self.promised:.4g} was promised, an alarm is ever raised with probability at most {up(either)}."
@@ -219,12 +208,10 @@ class Monitor:
     def from_json(cls, text: str) -> "Monitor":
         """The monitor in ``text``. Raises ValueError when it is not JSON or not a monitor."""
         record = _check.json_record(text)
-        known = isinstance(record, dict) and set(cast(Any, record)) == {"format", *cls.__slots__}
-        if not known or record["format"] != FORMAT:
+        names = {"format", *(one.name for one in fields(cls))}
+        if not isinstance(record, dict) or set(cast(Any, record)) != names or record["format"] != FORMAT:
             raise ValueError(f"text must be a monitor of format {FORMAT!r}; pass what to_json wrote.")
-        values: dict[str, Any] = {**cast(dict[str, Any], record)}
-        del values["format"]
-        return cls(**values)
+        return cls(**{name: value for name, value in cast(Any, record).items() if name != "format"})
 
     def _joined(self, values: Array, positions: Any) -> dict[int, float]:
         """The losses that wait with the new ones among them."""
@@ -284,7 +271,4 @@ def _losses(values: Any) -> Array:
 def _pairs(waiting: Any) -> tuple[tuple[int, float], ...]:
     """``waiting``, if it is pairs of a position and a loss."""
     pairs = _check.pairs("waiting", waiting)
-    for place, loss in pairs:
-        _check.whole(waiting=place)
-        _check.probability(waiting=loss)
-    return tuple((int(place), float(loss)) for place, loss in pairs)
+    return tuple((whole(waiting=place), probability(waiting=loss)) for place, loss in pairs)

@@ -6,15 +6,16 @@ confidence limit is enough. Proof: docs/guarantees.md, "Thresholds that control 
 ValueError.
 """
 
-import math
 from collections.abc import Sequence
 from functools import partial
+from math import inf
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bounds._arrays import Array, doubles
+from bounds._arrays import Array, as_given, doubles
+from bounds._check import door
 from bounds._threshold_tests import Controlled, RiskControl, errors_upper, parts_of, scores_of
 from bounds.hypotheses import proved
 from bounds.means import clopper_pearson_upper
@@ -26,6 +27,7 @@ _REFERENCE = (
 _MONOTONE = "no record that is missed at a threshold is found at a higher one, so that no list of thresholds is needed"
 
 
+@door()
 def control_false_negatives(
     *,
     scores: ArrayLike,
@@ -52,7 +54,7 @@ def control_false_negatives(
         groups: one whole number or text a record: one threshold is to do for every group, at no further cost.
     """
     positive = doubles("positives", positives)
-    if np.asarray(positives).dtype.kind not in "biu" or positive.ndim != 1 or not np.isin(positive, (0.0, 1.0)).all():
+    if as_given(positives).dtype.kind not in "biu" or positive.ndim != 1 or not np.isin(positive, (0.0, 1.0)).all():
         raise ValueError(
             f"positives must be one bool or 0 or 1 a record, got shape {positive.shape}; mark each record."
         )
@@ -61,6 +63,7 @@ def control_false_negatives(
     return _control(what, values, positive > 0.0, groups)
 
 
+@door()
 def control_miscoverage(
     *,
     scores: ArrayLike,
@@ -87,7 +90,7 @@ def control_miscoverage(
     table, which = doubles("scores", scores), doubles("labels", labels)
     if table.ndim != 2 or table.size == 0:
         raise ValueError(f"scores must be one row a record and one column a label, got shape {table.shape}.")
-    whole = np.asarray(labels).dtype.kind in "iu" and which.shape == (len(table),)
+    whole = as_given(labels).dtype.kind in "iu" and which.shape == (len(table),)
     if not whole or not ((which >= 0) & (which < table.shape[1])).all():
         raise ValueError(
             f"labels must be one whole number from 0 to {table.shape[1] - 1} for each of the {len(table)} records, got "
@@ -113,7 +116,7 @@ def allowed_misses(n: int, target: float, failure_prob: float) -> int:
 def _control(what: Controlled, scores: Array, counted: NDArray[np.bool_], groups: ArrayLike | None) -> RiskControl:
     samples = [scores[part][counted[part]] for part in parts_of(groups, len(scores)).values()]
     threshold = min(_threshold(sample, what.target, what.failure_prob) for sample in samples)
-    found = threshold > -math.inf
+    found = threshold > -inf
     lowest = float(min((sample.min() for sample in samples if sample.size), default=0.0))
     shown = threshold if found else lowest
     misses = [(sample < shown).astype(np.float64) for sample in samples]
@@ -121,10 +124,10 @@ def _control(what: Controlled, scores: Array, counted: NDArray[np.bool_], groups
     return what.result(
         [seen],
         seen if found else None,
-        value=float(what.target),
+        value=what.target,
         share=float(np.mean(scores >= threshold)),
-        level=float(what.failure_prob),
-        inputs={"n": len(scores), "target": float(what.target)},
+        level=what.failure_prob,
+        inputs={"n": len(scores), "target": what.target},
         budget="threshold",
         reference=_REFERENCE,
         known=(proved("thresholds fixed beforehand", _MONOTONE),),
@@ -134,4 +137,4 @@ def _control(what: Controlled, scores: Array, counted: NDArray[np.bool_], groups
 def _threshold(sample: Array, target: float, failure_prob: float) -> float:
     """The (k+1)-th smallest score, k misses being allowed; minus infinity when even none is too many."""
     allowed = allowed_misses(sample.size, target, failure_prob) if sample.size else -1
-    return -math.inf if allowed < 0 else float(np.sort(sample)[min(allowed, sample.size - 1)])
+    return -inf if allowed < 0 else float(np.sort(sample)[min(allowed, sample.size - 1)])

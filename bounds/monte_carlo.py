@@ -5,15 +5,15 @@ is spent under "Monte Carlo", and may be handed to ``overall_certificate`` or ch
 out of range, and lists that do not fit each other, raise ValueError.
 """
 
-import math
 from dataclasses import replace
+from math import fsum, inf
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bounds import _check
 from bounds._arrays import doubles, rates, vector
+from bounds._check import door, positive, probability
 from bounds._rounding import inward, log_inverse, outward
 from bounds.certificate import Certificate
 from bounds.hypotheses import unproved
@@ -28,6 +28,7 @@ _OF_A_CHAIN = (
 )
 
 
+@door(mean=probability)
 def gibbs_risk_upper(*, mean: float, draws: int, failure_prob: float) -> Certificate:
     """R̂(Q) ≤ kl⁻¹(mean, ln(1/failure_prob) / draws), from independent draws.
 
@@ -42,11 +43,10 @@ def gibbs_risk_upper(*, mean: float, draws: int, failure_prob: float) -> Certifi
     the weights for all of them one. Terms of unequal weight: ``weighted_risk_upper``; a chain:
     ``correlated_risk_upper``.
     """
-    _check.probability(mean=mean)
-    _check.count(draws=draws)
-    return _certificate("gibbs_risk_upper", float(mean), float(draws), failure_prob, draws=draws)
+    return _certificate("gibbs_risk_upper", mean, float(draws), failure_prob, draws=draws)
 
 
+@door()
 def weighted_risk_upper(*, values: ArrayLike, weights: ArrayLike, failure_prob: float) -> Certificate:
     """R̂(Q) ≤ kl⁻¹(Σ w_i x_i, max_i w_i · ln(1/failure_prob)), from independent draws of unequal weight.
 
@@ -60,14 +60,15 @@ def weighted_risk_upper(*, values: ArrayLike, weights: ArrayLike, failure_prob: 
     x, w = vector("values", rates("values", values)), vector("weights", weights)
     if x.shape != w.shape:
         raise ValueError(f"values must be a list as long as weights, got shapes {x.shape} and {w.shape}.")
-    if not ((w > 0.0) & (w < math.inf)).all():
+    if not ((w > 0.0) & (w < inf)).all():
         raise ValueError("weights must be positive and finite, got one that is not; leave out what has no weight.")
     share = w / w.max()
-    whole = math.fsum(share)
-    mean = min(1.0, outward(math.fsum(x * share) / whole))
+    whole = fsum(share)
+    mean = min(1.0, outward(fsum(x * share) / whole))
     return _certificate("weighted_risk_upper", mean, max(1.0, inward(whole)), failure_prob, terms=int(x.size))
 
 
+@door()
 def correlated_risk_upper(*, chain: ArrayLike, failure_prob: float) -> Certificate:
     """R̂(Q) ≤ kl⁻¹(mean, ln(1/failure_prob) / effective draws) from one Markov chain: always optimistic.
 
@@ -80,19 +81,19 @@ def correlated_risk_upper(*, chain: ArrayLike, failure_prob: float) -> Certifica
     """
     effective = effective_sample_size(chain)
     values = rates("chain", chain)
-    mean = min(1.0, outward(math.fsum(values) / values.size))
+    mean = min(1.0, outward(fsum(values) / values.size))
     made = _certificate("correlated_risk_upper", mean, effective, failure_prob, kept_steps=int(values.size))
     return replace(made, hypotheses=standing("correlated_risk_upper", given=_OF_A_CHAIN))
 
 
+@door(alpha=positive)
 def weighted_average_size(alpha: float) -> float:
     """(2 - alpha)/alpha, alpha in (0, 1]: how many equal weights have the variance of weights alpha (1-alpha)^j.
 
     1.67 for alpha = 0.75, 399 for 0.005: the most independent draws that such a running average can be worth.
     """
-    _check.probability(alpha=alpha)
-    _check.positive(alpha=alpha)
-    return (2.0 - float(alpha)) / float(alpha)
+    probability(alpha=alpha)
+    return (2.0 - alpha) / alpha
 
 
 def effective_sample_size(draws: ArrayLike) -> float:
@@ -104,12 +105,12 @@ def effective_sample_size(draws: ArrayLike) -> float:
     Formal guarantee: none; it is an estimate, and assumes stationarity.
     """
     chain: Any = doubles("draws", draws)
-    if chain.ndim != 1 or chain.size < 4:
-        raise ValueError(f"draws must be one chain of at least 4 numbers, got shape {chain.shape}; pass chains singly.")
-    if not np.isfinite(chain).all():
-        raise ValueError("draws must be finite, got a NaN or an infinity among them.")
-    n = int(chain.size)
-    if bool((chain == chain[0]).all()):
+    n = chain.size
+    if chain.ndim != 1 or n < 4 or not np.isfinite(chain).all():
+        raise ValueError(
+            f"draws must be one chain of at least 4 finite numbers, got shape {chain.shape}; pass chains singly."
+        )
+    if (chain == chain[0]).all():
         return 1.0
     chain = np.ldexp(chain, -np.frexp(np.abs(chain).max())[1])  # exact but for what is lost beside the largest draw
     scaled = (chain - chain.mean()) / np.ptp(chain)
@@ -123,7 +124,6 @@ def effective_sample_size(draws: ArrayLike) -> float:
 
 
 def _certificate(name: str, mean: float, worth: float, failure_prob: float, **inputs: float) -> Certificate:
-    _check.open_probability(failure_prob=failure_prob)
     confidence = log_inverse(failure_prob)
     per_draw = outward(confidence / worth)
     return Certificate(

@@ -10,28 +10,29 @@ from functools import lru_cache
 
 from bounds.hypotheses import Hypothesis, Name, declared, unproved
 
-_EVERY: tuple[Name, ...] = ("records independent", "new data follow the same law", "settings fixed beforehand")
-_PRIOR: tuple[Name, ...] = ("prior saw none of these rows",)
-_PREDICTOR: tuple[Name, ...] = ("predictor saw none of these rows",)
-_DRAWS: tuple[Name, ...] = ("draws independent",)
+Names = tuple[Name, ...]
+_EVERY: Names = ("records independent", "new data follow the same law", "settings fixed beforehand")
+_PRIOR: Names = ("prior saw none of these rows",)
+_PREDICTOR: Names = ("predictor saw none of these rows",)
+_DRAWS: Names = ("draws independent",)
 
-_PRIVACY: tuple[Name, ...] = ("privacy covers these rows", "noise secret or independent")
-_SUMS: tuple[Name, ...] = (
+_PRIVACY: Names = ("privacy covers these rows", "noise secret or independent")
+_SUMS: Names = (
     "records enter by noisy sums",
     "noise secret or independent",
     "schedule blind to the records",
     "first weights independent",
 )
-_DRAW: tuple[Name, ...] = (
+_DRAW: Names = (
     "drawn from the law that is paid for",
     "potentials one a record",
     "noise secret or independent",
     "schedule blind to the records",
 )
-_PUBLIC: tuple[Name, ...] = (*_SUMS, "batches drawn without the records")
-_SECRET: tuple[Name, ...] = (*_SUMS, "batches secret and Poisson")
+_PUBLIC: Names = (*_SUMS, "batches drawn without the records")
+_SECRET: Names = (*_SUMS, "batches secret and Poisson")
 
-OF_PRICE: dict[str, tuple[Name, ...]] = {
+OF_PRICE: dict[str, Names] = {
     "dp_": _PRIVACY,
     "max_information_": _PRIVACY,
     "printed_2018_": _PRIVACY,
@@ -52,7 +53,7 @@ OF_PRICE: dict[str, tuple[Name, ...]] = {
 }
 """Instead of an innocent prior or predictor, by the price's prefix."""
 
-_PRICED: dict[str, tuple[tuple[Name, ...], tuple[Name, ...]]] = {
+_PRICED: dict[str, tuple[Names, Names]] = {
     **dict.fromkeys(
         ("maurer", "langford_seeger", "mcallester", "quadratic", "tolstikhin_seldin", "thiemann", "catoni",
          "catoni_grid", "linear", "unexpected_bernstein", "split_kl", "recursive", "ece_pac_bayes", "gibbs_pac_bayes",
@@ -76,7 +77,7 @@ _CONTROL: tuple[str, ...] = (
     "control_miscoverage",
 )  # fmt: skip
 
-NEEDS: dict[tuple[str, str], tuple[Name, ...]] = {
+NEEDS: dict[tuple[str, str], Names] = {
     **{(formula, ""): (*_EVERY, *prior, *more) for formula, (prior, more) in _PRICED.items()},
     **{
         (formula, prefix): (*_EVERY, *names, *more)
@@ -98,7 +99,7 @@ NEEDS: dict[tuple[str, str], tuple[Name, ...]] = {
 }
 """The hypotheses of each formula at each price, by its name and the price's prefix."""
 
-OF_THE_INPUTS: tuple[Name, ...] = (
+OF_THE_INPUTS: Names = (
     *_PRIOR,
     *_DRAWS,
     "steps fixed beforehand",

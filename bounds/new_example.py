@@ -10,11 +10,11 @@ Everywhere n counts people and ``examples`` all their examples, ``risk`` is the 
 Arguments out of range raise ValueError. Proofs: docs/people.md.
 """
 
-import math
 from dataclasses import replace
+from math import log1p
 
-from bounds import _check
-from bounds._assemble import Bill, billed, kl_value
+from bounds._assemble import billed, kl_value, of_people, settled
+from bounds._check import door
 from bounds._rounding import inward, least, outward, total
 from bounds.certificate import Certificate
 from bounds.kl import binary_kl_upper
@@ -26,6 +26,7 @@ from bounds.xi import log_xi
 NEW_EXAMPLE = "risk of a new example"
 
 
+@door()
 def new_example_betting(*, sample: PeopleSample, most_examples: int, failure_prob: float) -> Certificate:
     """The largest ratio that a fair game on Σ loss - R · size does not refute: ``ratio_betting_upper``.
 
@@ -37,13 +38,14 @@ def new_example_betting(*, sample: PeopleSample, most_examples: int, failure_pro
     1 - failure_prob.
     """
     sample = checked(sample)
-    if sample.largest > _checked(sample.n, sample.examples, most_examples):
+    bill = _billed("new_example_betting", INDEPENDENT, sample.n, sample.examples, most_examples, failure_prob)
+    if sample.largest > most_examples:
         raise ValueError(
             f"most_examples must be at least the {sample.largest} examples of one person of the sample, got "
             f"{most_examples!r}; drop the surplus by thinned(), or pass a limit that was known beforehand."
         )
-    bill = _billed("new_example_betting", INDEPENDENT, sample.n, sample.examples, most_examples, failure_prob)
-    return bill.certificate(
+    return settled(
+        bill,
         ratio_betting_upper(sample.means, sample.sizes / most_examples, failure_prob),
         of="predictor",
         measures=NEW_EXAMPLE,
@@ -53,6 +55,7 @@ def new_example_betting(*, sample: PeopleSample, most_examples: int, failure_pro
     )
 
 
+@door()
 def new_example_kl(
     *, risk: float, n: int, examples: int, most_examples: int, failure_prob: float, price: Price = INDEPENDENT
 ) -> Certificate:
@@ -65,9 +68,9 @@ def new_example_kl(
     not see, give a risk for a new example of at most ``value`` with probability at least 1 - failure_prob. At another
     price, for weights that are a function of what the price's mechanism released, over people and mechanism.
     """
-    _check.probability(risk=risk)
     bill = _billed("new_example_kl", of_weights(price), n, examples, most_examples, failure_prob)
-    return bill.certificate(
+    return settled(
+        bill,
         _kl_ratio_upper(risk, n, examples / most_examples, bill.total_nats),
         of="predictor",
         measures=NEW_EXAMPLE,
@@ -77,6 +80,7 @@ def new_example_kl(
     )
 
 
+@door()
 def new_example_pac_bayes(
     *,
     risk: float,
@@ -98,12 +102,14 @@ def new_example_pac_bayes(
     1 - failure_prob. At another price, for a prior that is a function of what the price's mechanism released, over
     people and mechanism; the mechanism must protect all examples of a person together.
     """
-    _check.posterior(risk, kl_nats)
     name, nats = "new_example_pac_bayes", {"kl": kl_nats, "log_xi": log_xi(n)}
-    bill = _billed(name, price, n, examples, most_examples, failure_prob, **nats)
-    people = inward(examples / most_examples)
+    bill, people = (
+        _billed(name, price, n, examples, most_examples, failure_prob, **nats),
+        inward(examples / most_examples),
+    )
     costs = tuple(replace(cost, per_example=outward(cost.nats / people)) for cost in bill.costs)
-    return replace(bill, costs=costs).certificate(
+    return settled(
+        replace(bill, costs=costs),
         kl_value(risk, total(*(cost.per_example for cost in costs))),
         measures=NEW_EXAMPLE,
         terms={"empirical_risk": risk, "effective_people": examples / most_examples},
@@ -112,26 +118,17 @@ def new_example_pac_bayes(
     )
 
 
-def _checked(n: int, examples: int, most_examples: int) -> int:
-    """``most_examples``, if n people can have so many examples."""
-    _check.count(n=n, examples=examples, most_examples=most_examples)
-    n, examples, most_examples = int(n), int(examples), int(most_examples)
+def _billed(
+    formula: str, price: Price, n: int, examples: int, most_examples: int, failure_prob: float, **nats: float
+) -> Certificate:
+    """The bill of n people, if they can have so many examples."""
     if not n <= examples <= n * most_examples:
         raise ValueError(
             f"examples must lie between n = {n} and n times most_examples = {n * most_examples}, got {examples!r}; "
             f"count people in n and all their examples in examples."
         )
-    return most_examples
-
-
-def _billed(
-    formula: str, price: Price, n: int, examples: int, most_examples: int, failure_prob: float, **nats: float
-) -> Bill:
-    """The bill of n people."""
-    _checked(n, examples, most_examples)
-    bill = billed(formula, price, n=n, failure_prob=failure_prob, **nats)
-    bill = replace(bill, inputs={**bill.inputs, "examples": examples, "most_examples": most_examples})
-    return bill.of_people()
+    bill = billed(formula, price, n, failure_prob, **nats)
+    return of_people(replace(bill, inputs={**bill.inputs, "examples": examples, "most_examples": most_examples}))
 
 
 def _kl_ratio_upper(risk: float, n: int, effective_people: float, nats: float) -> float:
@@ -153,8 +150,8 @@ def _kl_ratio_upper(risk: float, n: int, effective_people: float, nats: float) -
         low = max(q, high * (1.0 - 2.0**-46))
         if high >= 1.0 or (q == 0.0 and wrong > 0.0):
             return None
-        gain = right * inward(math.log1p((low - q) / (1.0 - low)))
-        loss = 0.0 if wrong == 0.0 else wrong * outward(math.log1p((high - q) / q))
+        gain = right * inward(log1p((low - q) / (1.0 - low)))
+        loss = 0.0 if wrong == 0.0 else wrong * outward(log1p((high - q) / q))
         return high if inward(gain) >= total(loss, level) else None
 
     if (value := refuted(0.0)) is not None:

@@ -11,20 +11,21 @@ with no second failure probability. The tilts of each kind of stage are in ``bou
 docs/guarantees.md.
 """
 
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar, Self
+from math import exp, fsum, inf, log
+from typing import Any, Self, TypedDict
 
 from bounds import _check
+from bounds._check import count, nonnegative, positive, text
 from bounds._rounding import least, log_inverse, outward, total
-from bounds._transfer_search import Charge
+from bounds._transfer_search import Charge, range_nats
 from bounds.accounting.events import Event, event_to_json
 from bounds.hypotheses import Hypothesis
 from bounds.needs import OF_PRICE
 from bounds.noisy_steps import checked_orders, flattened, record_cost
 from bounds.prices import Inputs, Price
+from bounds.record import record
 
 ORDERS = tuple(1.0 + 0.02 * 2.0 ** (k / 2) for k in range(17))
 """Orders α of a realised price, from 1.02 to 6.12: a grid that was fixed before any run."""
@@ -32,7 +33,15 @@ ORDERS = tuple(1.0 + 0.02 * 2.0 ** (k / 2) for k in range(17))
 _ULP = 2.0**-52
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class Known(TypedDict, total=False):
+    """What the makers of realised prices hand on: the grid of orders, fixed before the run, and what is known of it."""
+
+    orders: Sequence[float]
+    weights: Sequence[float]
+    hypotheses: Sequence[Hypothesis]
+
+
+@record
 class _Draw(Price):
     """A price that is proved by one exponential moment, so that one step pays for the prior and for one draw.
 
@@ -42,7 +51,7 @@ class _Draw(Price):
 
     hypotheses: tuple[Hypothesis, ...] = ()
 
-    pays_for_a_draw: ClassVar[bool] = True
+    pays_for_a_draw = True
 
     @property
     def known(self) -> tuple[Hypothesis, ...]:
@@ -50,7 +59,7 @@ class _Draw(Price):
         return self.hypotheses
 
     def __post_init__(self) -> None:
-        known = known_of(self.hypotheses)
+        known = _check.records("hypotheses", self.hypotheses, Hypothesis)
         if strange := [
             one.name for one in known if one.standing != "unproved" and one.name not in OF_PRICE[self.prefix]
         ]:
@@ -59,7 +68,7 @@ class _Draw(Price):
         object.__setattr__(self, "hypotheses", known)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class WorstCaseSum(_Draw):
     """(√ln(1/failure_prob) + mu √(n/2))²: every record adds Σ_t ‖g_t(s)‖²/σ_t² ≤ mu² at most, whatever is released.
 
@@ -72,16 +81,15 @@ class WorstCaseSum(_Draw):
     mu: float
     event: str = ""
 
-    prefix: ClassVar[str] = "noisy_sum_"
-    reference: ClassVar[str] = 'docs/guarantees.md, "Noisy sums"'
+    prefix = "noisy_sum_"
+    reference = 'docs/guarantees.md, "Noisy sums"'
 
     def __post_init__(self) -> None:
-        _check.nonnegative(mu=self.mu)
-        _check.text(event=self.event)
+        _check.fields(self, event=text)
         _Draw.__post_init__(self)
 
     def _nats(self, n: int, failure_prob: float) -> float:
-        return squared_nats(self.mu, n, failure_prob)
+        return outward(range_nats(2.0 * self.mu, n, failure_prob))
 
     @property
     def inputs(self) -> Inputs:
@@ -89,7 +97,7 @@ class WorstCaseSum(_Draw):
         return {"sum_mu": self.mu, **({"sum_event": self.event} if self.event else {})}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class GibbsRange(_Draw):
     """(√ln(1/failure_prob) + spread √(n/8))²: a draw with potentials that range over ``spread`` nats at each record.
 
@@ -101,15 +109,15 @@ class GibbsRange(_Draw):
 
     spread: float
 
-    prefix: ClassVar[str] = "gibbs_range_"
-    reference: ClassVar[str] = 'docs/guarantees.md, "Gibbs draws"'
+    prefix = "gibbs_range_"
+    reference = 'docs/guarantees.md, "Gibbs draws"'
 
     def __post_init__(self) -> None:
-        _check.nonnegative(spread=self.spread)
+        _check.fields(self, spread=nonnegative)
         _Draw.__post_init__(self)
 
     def _nats(self, n: int, failure_prob: float) -> float:
-        return squared_nats(0.5 * float(self.spread), n, failure_prob)  # c = (α-1) spread²/8
+        return outward(range_nats(self.spread, n, failure_prob))  # c = (α-1) spread²/8
 
     @property
     def inputs(self) -> Inputs:
@@ -117,7 +125,7 @@ class GibbsRange(_Draw):
         return {"draw_spread": self.spread}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class PoissonSum(_Draw):
     """min_α [n/(α-1) Σ_t ln m_α,t + α/(α-1) ln(1/failure_prob)] for secret Poisson batches of clipped contributions.
 
@@ -131,8 +139,8 @@ class PoissonSum(_Draw):
 
     event: Event
 
-    prefix: ClassVar[str] = "poisson_sum_"
-    reference: ClassVar[str] = 'docs/guarantees.md, "Noisy sums on secret batches"'
+    prefix = "poisson_sum_"
+    reference = 'docs/guarantees.md, "Noisy sums on secret batches"'
 
     def __post_init__(self) -> None:
         tuple(flattened(self.event))
@@ -165,7 +173,7 @@ def _least_poisson(event: Event, n: int, failure_prob: float) -> tuple[float, fl
     return min((cost(order), order) for order in (*near, order))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class _Realised(_Draw):
     """A price that was measured on the sample: Λ is the root of
 
@@ -184,18 +192,16 @@ class _Realised(_Draw):
     orders: tuple[float, ...] = ORDERS
     weights: tuple[float, ...] = ()
 
-    measured: ClassVar[bool] = True
+    measured = True
 
     def __post_init__(self) -> None:
-        orders, weights = checked_orders(self.orders), _check.reals("weights", self.weights)
-        for weight in weights:
-            _check.positive(weights=weight)
-        if weights and (len(weights) != len(orders) or math.fsum(weights) > 1.0):
+        orders, weights = checked_orders(self.orders), _check.reals("weights", self.weights, positive)
+        if weights and (len(weights) != len(orders) or fsum(weights) > 1.0):
             raise ValueError(
                 f"weights must be {len(orders)} numbers that sum to at most 1, one for each order, got {weights!r}; "
                 f"leave them out for equal ones."
             )
-        _check.count(records=self.records)
+        _check.fields(self, records=count)
         object.__setattr__(self, "orders", orders)
         object.__setattr__(self, "weights", weights)
         _Draw.__post_init__(self)
@@ -218,7 +224,7 @@ class _Realised(_Draw):
         return mixture_nats(self.orders, weights, self._moments(), failure_prob)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class RealisedSum(_Realised):
     """The price of what was realised: V = Σ_i Σ_t ‖g_t(s_i; Y)‖²/σ_t², M_j = α_j (α_j - 1) V/2, without clipping.
 
@@ -233,11 +239,11 @@ class RealisedSum(_Realised):
 
     contributions: float
 
-    prefix: ClassVar[str] = "realised_sum_"
-    reference: ClassVar[str] = 'docs/guarantees.md, "Noisy sums"'
+    prefix = "realised_sum_"
+    reference = 'docs/guarantees.md, "Noisy sums"'
 
     def __post_init__(self) -> None:
-        _check.nonnegative(contributions=self.contributions)
+        _check.fields(self, contributions=nonnegative)
         _Realised.__post_init__(self)
 
     @property
@@ -246,11 +252,10 @@ class RealisedSum(_Realised):
         return {"sum_contributions": self.contributions, **self._grid}
 
     def _moments(self) -> tuple[float, ...]:
-        whole = float(self.contributions)
-        return tuple(outward(order * (order - 1.0) * (0.5 * whole)) for order in self.orders)
+        return tuple(outward(order * (order - 1.0) * (0.5 * self.contributions)) for order in self.orders)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class _Moments(_Realised):
     """A realised price whose M_j were added up by the functions that know the tilts.
 
@@ -261,13 +266,11 @@ class _Moments(_Realised):
 
     log_moments: tuple[float, ...]
 
-    called: ClassVar[str] = "sum_log_moments"
+    called = "sum_log_moments"
 
     def __post_init__(self) -> None:
         _Realised.__post_init__(self)
-        moments = _check.reals("log_moments", self.log_moments)
-        for moment in moments:
-            _check.nonnegative(log_moments=moment)
+        moments = _check.reals("log_moments", self.log_moments, nonnegative)
         if len(moments) != len(self.orders):
             raise ValueError(
                 f"log_moments must be {len(self.orders)} numbers, one for each order, got {len(moments)}; pass the "
@@ -284,24 +287,11 @@ class _Moments(_Realised):
         return self.log_moments
 
     @classmethod
-    def of(
-        cls,
-        moment: Callable[[float], float],
-        *,
-        records: int,
-        orders: Sequence[float],
-        weights: Sequence[float],
-        hypotheses: Sequence[Hypothesis],
-    ) -> Self:
+    def of(cls, moment: Callable[[float], float], records: int, known: Known, orders: Sequence[float] = ORDERS) -> Self:
         """The price whose M at an order is ``moment`` of it."""
-        orders = checked_orders(orders)
-        return cls(
-            log_moments=tuple(map(moment, orders)),
-            records=records,
-            orders=orders,
-            weights=_check.reals("weights", weights),
-            hypotheses=known_of(hypotheses),
-        )
+        given: dict[str, Any] = {"orders": orders, **known}
+        given["orders"] = checked_orders(given["orders"])
+        return cls(log_moments=tuple(map(moment, given["orders"])), records=records, **given)
 
 
 class RealisedPoissonSum(_Moments):
@@ -311,33 +301,26 @@ class RealisedPoissonSum(_Moments):
     """
 
     __slots__ = ()
-    prefix: ClassVar[str] = "realised_poisson_"
-    reference: ClassVar[str] = 'docs/guarantees.md, "Noisy sums on secret batches"'
+    prefix = "realised_poisson_"
+    reference = 'docs/guarantees.md, "Noisy sums on secret batches"'
 
 
 class GibbsLosses(_Moments):
     """The price of a Gibbs draw by the losses that it reached, M_j = α_j Σ_i ψ_α_j(ℓ_i - m_i): see ``gibbs_losses``."""
 
     __slots__ = ()
-    called: ClassVar[str] = "losses_log_moments"
-    prefix: ClassVar[str] = "gibbs_losses_"
-    reference: ClassVar[str] = 'docs/guarantees.md, "Gibbs draws"'
+    called = "losses_log_moments"
+    prefix = "gibbs_losses_"
+    reference = 'docs/guarantees.md, "Gibbs draws"'
 
 
 class GibbsGradients(_Moments):
     """The price of a draw with convex potentials, by their gradients where it lies: see ``gibbs_gradients``."""
 
     __slots__ = ()
-    called: ClassVar[str] = "gradients_log_moments"
-    prefix: ClassVar[str] = "gibbs_gradients_"
-    reference: ClassVar[str] = 'docs/guarantees.md, "Gibbs draws"'
-
-
-def squared_nats(mu: float, n: int, failure_prob: float) -> float:
-    """(√ln(1/failure_prob) + mu √(n/2))², rounded up: the price of tilts of at most (α-1) mu²/2 a record, whatever is
-    released, so that the best order is known beforehand."""
-    root = math.sqrt(log_inverse(failure_prob)) + float(mu) * math.sqrt(n / 2.0)
-    return outward(outward(root * root))
+    called = "gradients_log_moments"
+    prefix = "gibbs_gradients_"
+    reference = 'docs/guarantees.md, "Gibbs draws"'
 
 
 @lru_cache(maxsize=4096)
@@ -350,25 +333,20 @@ def mixture_nats(
         total(moment / (order - 1.0), order / (order - 1.0) * total(spent, log_inverse(weight)))
         for order, weight, moment in zip(orders, weights, moments, strict=True)
     )
-    if best == math.inf:
+    if best == inf:
         return best
 
     def enough(nats: float) -> bool:
         parts = [
-            ((order - 1.0) / order * nats, moment / order, -math.log(weight))
+            ((order - 1.0) / order * nats, moment / order, -log(weight))
             for order, weight, moment in zip(orders, weights, moments, strict=True)
         ]
         logs = [gained - paid - grid for gained, paid, grid in parts]
         top = max(logs)
-        if not top > -math.inf:
+        if not top > -inf:
             return False
-        size = max(gained + paid + abs(grid) for gained, paid, grid in parts if paid < math.inf)
-        found = top + math.log(math.fsum(math.exp(one - top) for one in logs))
+        size = max(gained + paid + abs(grid) for gained, paid, grid in parts if paid < inf)
+        found = top + log(fsum(exp(one - top) for one in logs))
         return found - (16.0 * size + 32.0) * _ULP >= spent
 
     return least(enough, 0.0, best, relative=1e-13)
-
-
-def known_of(hypotheses: Sequence[Hypothesis]) -> tuple[Hypothesis, ...]:
-    """``hypotheses`` as a tuple, if they are such records."""
-    return _check.records("hypotheses", hypotheses, Hypothesis)

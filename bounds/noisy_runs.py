@@ -1,14 +1,16 @@
 """Prices of noisy sums, made from what ran and from what it kept: an event, and squared norms step by step."""
 
-import math
 from collections.abc import Sequence
+from math import sqrt, ulp
+from typing import Any, Unpack
 
 from bounds import _check
+from bounds._check import count, door, nonnegative
 from bounds._rounding import outward, total
 from bounds.accounting.events import Event, event_to_json
 from bounds.hypotheses import Hypothesis
-from bounds.noisy import ORDERS, RealisedPoissonSum, RealisedSum, WorstCaseSum, known_of
-from bounds.noisy_steps import checked_orders, flattened, in_order, log_moment, record_cost, squared_ratio
+from bounds.noisy import Known, RealisedPoissonSum, RealisedSum, WorstCaseSum
+from bounds.noisy_steps import flattened, in_order, log_moment, record_cost, squared_ratio
 
 
 def noisy_sum_worst_case(*, event: Event, hypotheses: Sequence[Hypothesis] = ()) -> WorstCaseSum:
@@ -21,18 +23,17 @@ def noisy_sum_worst_case(*, event: Event, hypotheses: Sequence[Hypothesis] = ())
         if rate != 1.0:
             raise ValueError(f"event must hold steps on all records, got a sample rate of {rate!r}; use PoissonSum.")
     twice = record_cost(event, 2.0)  # ln m at order 2 is Σ 1/noise_multiplier²
-    mu = outward(math.sqrt(twice))
-    return WorstCaseSum(mu=mu, event=event_to_json(event), hypotheses=known_of(hypotheses))
+    mu = outward(sqrt(twice))
+    return WorstCaseSum(mu=mu, event=event_to_json(event), hypotheses=tuple(hypotheses))
 
 
+@door(records=count)
 def noisy_sum_realised(
     *,
     event: Event,
     squared_norms: Sequence[float],
     records: int,
-    orders: Sequence[float] = ORDERS,
-    weights: Sequence[float] = (),
-    hypotheses: Sequence[Hypothesis] = (),
+    **known: Unpack[Known],
 ) -> RealisedSum:
     """The realised price of a run, from what it kept at each step: V = Σ_t squared_norms_t/noise_multiplier_t².
 
@@ -42,28 +43,22 @@ def noisy_sum_realised(
         event: the steps in order; noise multipliers in the unit of the norms, which need not be a clip norm.
         squared_norms: at each step the sum of ‖g_t(s_i)‖² over all records of the batch.
         records: size of the data set.
-        orders, weights: as for ``RealisedSum``; fixed before the run.
+        known: orders and weights, fixed before the run, and hypotheses: as for ``RealisedSum``.
     """
     norms = _norms(squared_norms)
     noises = [noise for _, noise in in_order(event, len(norms))]
     parts = (_product(norm, squared_ratio(noise)) for norm, noise in zip(norms, noises, strict=True))
-    return RealisedSum(
-        contributions=total(*parts),
-        records=records,
-        orders=checked_orders(orders),
-        weights=_check.reals("weights", weights),
-        hypotheses=known_of(hypotheses),
-    )
+    given: dict[str, Any] = {**known}
+    return RealisedSum(contributions=total(*parts), records=records, **given)
 
 
+@door(records=count)
 def poisson_sum_realised(
     *,
     event: Event,
     squared_norms: Sequence[float],
     records: int,
-    orders: Sequence[float] = ORDERS,
-    weights: Sequence[float] = (),
-    hypotheses: Sequence[Hypothesis] = (),
+    **known: Unpack[Known],
 ) -> RealisedPoissonSum:
     """The realised price of clipped sums over secret Poisson batches: M_j = Σ_t squared_norms_t ln m_α_j,t(clip norm).
 
@@ -76,10 +71,9 @@ def poisson_sum_realised(
         event: the steps in order; noise multipliers in clip norms.
         squared_norms: at each step the sum over *all* records of the data set, sampled or not, of the squared norms of
             the clipped contributions, in squared clip norms.
-        records, orders, weights: as for ``noisy_sum_realised``.
+        records, known: as for ``noisy_sum_realised``.
     """
     norms = _norms(squared_norms)
-    _check.count(records=records)
     steps = in_order(event, len(norms))
     for norm in norms:
         if not norm <= records * (1.0 + 1e-9):  # sums are rounded
@@ -98,16 +92,13 @@ def poisson_sum_realised(
             parts += [_product(norm, value) for (_, norm), value in zip(found, each, strict=True)]
         return total(*parts)
 
-    return RealisedPoissonSum.of(moment, records=records, orders=orders, weights=weights, hypotheses=hypotheses)
+    return RealisedPoissonSum.of(moment, records, known)
 
 
 def _norms(values: Sequence[float]) -> tuple[float, ...]:
-    norms = _check.reals("squared_norms", values)
-    for norm in norms:
-        _check.nonnegative(squared_norms=norm)
-    return norms
+    return _check.reals("squared_norms", values, nonnegative)
 
 
 def _product(first: float, second: float) -> float:
     """The product, rounded up; 0 where one is 0."""
-    return outward(first * second) + math.ulp(0.0) if first > 0.0 and second > 0.0 else 0.0
+    return outward(first * second) + ulp(0.0) if first > 0.0 and second > 0.0 else 0.0

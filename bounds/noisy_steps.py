@@ -10,9 +10,9 @@ y/(α-1) nats at order α ("Noisy sums" in docs/guarantees.md):
     any α between             linear between whole orders, 0 at α = 1; the smaller of both where both apply
 """
 
-import math
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from math import comb, expm1, floor, inf, log, log1p, ulp
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,7 +24,7 @@ from bounds.accounting.events import Composed, Event, Gaussian, PoissonSampled, 
 
 _LARGEST_ORDER = 1024.0
 _ULP = 2.0**-52
-_LEAST = math.ulp(0.0)
+_LEAST = ulp(0.0)
 
 
 def poisson_log_moments(
@@ -46,13 +46,13 @@ def poisson_log_moments(
     norms = of_records("squared_norms", squared_norms)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         x = np.where(norms > 0.0, norms * squared_ratio(noise) * (1.0 + 4 * _ULP) + _LEAST, 0.0)
-    return np.array([_sum(log_moment(order, rate, x)) for order in checked_orders(orders)])
+    return np.array([total(*log_moment(order, rate, x).tolist()) for order in checked_orders(orders)])
 
 
 def of_records(name: str, values: ArrayLike) -> Array:
     """Numbers of zero or more, one for each record, as an array."""
     found = vector(name, np.atleast_1d(as_given(values)))
-    if not bool(np.all(found >= 0.0)):
+    if not (found >= 0.0).all():
         raise ValueError(f"{name} must be numbers of zero or more, one for each record, got another.")
     return found
 
@@ -75,14 +75,14 @@ def flattened(event: Event, count: int = 1) -> Iterator[tuple[float, float, int]
     """
     match event:
         case Gaussian():
-            yield 1.0, float(event.noise_multiplier), count
+            yield 1.0, event.noise_multiplier, count
         case PoissonSampled(event=Gaussian() as inner):
-            yield float(event.sample_rate), float(inner.noise_multiplier), count
+            yield event.sample_rate, inner.noise_multiplier, count
         case Composed():
             for part in event.events:
                 yield from flattened(part, count)
         case SelfComposed():
-            yield from flattened(event.event, count * int(event.count))
+            yield from flattened(event.event, count * event.count)
         case _:
             raise ValueError(
                 f"event must hold Gaussian steps, each on all records or on one Poisson sample, got {event!r}; for "
@@ -104,7 +104,7 @@ def in_order(event: Event, steps: int) -> list[tuple[float, float]]:
 def _one_by_one(event: Event) -> list[tuple[float, float]]:
     match event:
         case SelfComposed():
-            return _one_by_one(event.event) * int(event.count)
+            return _one_by_one(event.event) * event.count
         case Composed():
             return [step for part in event.events for step in _one_by_one(part)]
         case _:
@@ -147,7 +147,7 @@ def _times(count: int, value: float) -> float:
     try:
         return outward(count * value)
     except OverflowError:
-        return math.inf
+        return inf
 
 
 def log_moment(order: float, rate: float, x: ArrayLike) -> Array:
@@ -157,7 +157,7 @@ def log_moment(order: float, rate: float, x: ArrayLike) -> Array:
         if rate == 1.0:
             found = 0.5 * order * (order - 1.0) * x
         else:
-            low = math.floor(order)
+            low = floor(order)
             share = order - low  # exact
             found = (1.0 - share) * _whole(low, rate, x) if share < 1.0 and low > 1 else np.zeros_like(x)
             if share > 0.0:
@@ -178,7 +178,7 @@ def _quadratic(order: float, rate: float, x: Array) -> Array:
 def _curvature(excess: float, rate: float) -> float:
     """(1-q)^α - 1 + αq, rounded up, for α - 1 = ``excess`` in (0, 1): a series of positive terms where q is small."""
     if rate >= 0.1:
-        lost, gained = (1.0 - rate) * -math.expm1(excess * math.log1p(-rate)), excess * rate
+        lost, gained = (1.0 - rate) * -expm1(excess * log1p(-rate)), excess * rate
         return outward(gained - lost + 16 * _ULP * (gained + lost))
     term = (1.0 + excess) * (0.5 * (rate * excess) * rate)
     whole = term
@@ -190,14 +190,14 @@ def _curvature(excess: float, rate: float) -> float:
 
 @lru_cache(maxsize=1024)
 def _log_binomials(order: int) -> tuple[float, ...]:
-    return tuple(math.log(math.comb(order, j)) for j in range(2, order + 1))
+    return tuple(log(comb(order, j)) for j in range(2, order + 1))
 
 
 def _whole(order: int, rate: float, x: Array) -> Array:
     """ln(1 + Σ_{j≥2} C(α,j) (1-q)^(α-j) q^j (e^(j(j-1)x/2) - 1)), rounded up; no term is negative. 0 at order 1."""
     if order < 2:
         return np.zeros_like(x)
-    stay, go = math.log1p(-rate), math.log(rate)
+    stay, go = log1p(-rate), log(rate)
     top: Array = np.full_like(x, -np.inf)
     logs: list[Array] = []
     for j, choices in enumerate(_log_binomials(order), start=2):
@@ -210,10 +210,3 @@ def _whole(order: int, rate: float, x: Array) -> Array:
     whole = whole + (size * 8.0 + order) * _ULP
     near: Array = np.log1p(np.exp(np.minimum(whole, 700.0)))
     return np.where(whole > 700.0, whole, near)
-
-
-def _sum(values: Array) -> float:
-    try:
-        return outward(math.fsum(values.tolist()))
-    except OverflowError:
-        return math.inf

@@ -15,40 +15,42 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bounds import _check
 from bounds._arrays import Array, doubles
+from bounds._check import door, nonnegative
 from bounds._rounding import log_inverse
 from bounds.kl import binary_kl, binary_kl_upper
 from bounds.xi import log_xi
 
 
-def cost_per_example(kl_nats: Any, *, n: int, failure_prob: float) -> Any:
-    """c = [KL(Q‖P) + ln ξ(n) + ln(1/failure_prob)]/n, of the type of ``kl_nats``."""
-    _check.open_probability(failure_prob=failure_prob)
-    return (_operand("kl_nats", kl_nats) + (log_xi(n) + log_inverse(failure_prob))) / int(n)
-
-
-def f_classic(risk: Any, kl_nats: Any, *, n: int, failure_prob: float) -> Any:
-    """R̂ + √(c/2); McAllester 1999."""
-    return _operand("risk", risk) + (cost_per_example(kl_nats, n=n, failure_prob=failure_prob) / 2.0) ** 0.5
-
-
-def f_quad(risk: Any, kl_nats: Any, *, n: int, failure_prob: float) -> Any:
-    """(√(R̂ + c/2) + √(c/2))²; Rivasplata et al. 2019, Pérez-Ortiz et al. 2021."""
-    half = cost_per_example(kl_nats, n=n, failure_prob=failure_prob) / 2.0
-    root = (_operand("risk", risk) + half) ** 0.5 + half**0.5
-    return root * root
-
-
-def _operand(name: str, value: Any) -> Any:
+def _operand(**values: Any) -> Any:
     """A number as a float that is not negative; an array or a tensor of numbers unchanged."""
-    number, dtype = value, getattr(value, "dtype", None)
+    ((name, value),) = values.items()
+    dtype = getattr(value, "dtype", None)
     if dtype is None or isinstance(value, float | int | np.generic):
-        _check.nonnegative(**{name: number})
-        return float(number)
+        return nonnegative(**values)
     if getattr(dtype, "kind", "f") not in "fiu":  # those of torch have no kind
         raise ValueError(f"{name} must be a number, or an array or a tensor of numbers, got {value!r}.")
     return value
+
+
+@door(kl_nats=_operand)
+def cost_per_example(kl_nats: Any, *, n: int, failure_prob: float) -> Any:
+    """c = [KL(Q‖P) + ln ξ(n) + ln(1/failure_prob)]/n, of the type of ``kl_nats``."""
+    return (kl_nats + (log_xi(n) + log_inverse(failure_prob))) / n
+
+
+@door(risk=_operand, kl_nats=_operand)
+def f_classic(risk: Any, kl_nats: Any, *, n: int, failure_prob: float) -> Any:
+    """R̂ + √(c/2); McAllester 1999."""
+    return risk + (cost_per_example(kl_nats, n=n, failure_prob=failure_prob) / 2.0) ** 0.5
+
+
+@door(risk=_operand, kl_nats=_operand)
+def f_quad(risk: Any, kl_nats: Any, *, n: int, failure_prob: float) -> Any:
+    """(√(R̂ + c/2) + √(c/2))²; Rivasplata et al. 2019, Pérez-Ortiz et al. 2021."""
+    half = cost_per_example(kl_nats, n=n, failure_prob=failure_prob) / 2.0
+    root = (risk + half) ** 0.5 + half**0.5
+    return root * root
 
 
 class KLObjective(NamedTuple):

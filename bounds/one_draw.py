@@ -6,10 +6,10 @@ short list; the choice sees the price, n and δ alone. Prices that bound an expo
 themselves (s = 0 in the first form), or have s = 1/2 fixed (in the second). "One draw" in docs/guarantees.md.
 """
 
-import math
+from math import inf, nextafter, ulp
 
-from bounds import _check
-from bounds._assemble import billed, check_price, kl_value
+from bounds._assemble import billed, check_price, kl_value, settled, within
+from bounds._check import above_minus_infinity, door
 from bounds._rounding import log_inverse, total
 from bounds.certificate import Certificate
 from bounds.prices import INDEPENDENT, Price
@@ -19,6 +19,7 @@ from bounds.xi import log_xi
 _SHARES = (0.5, 0.2, 0.05, 0.01)
 
 
+@door(log_density_ratio=above_minus_infinity)
 def disintegrated(
     *, risk: float, log_density_ratio: float, n: int, failure_prob: float, price: Price = INDEPENDENT
 ) -> Certificate:
@@ -36,14 +37,14 @@ def disintegrated(
     the sample is not such a draw. ``risk`` is R̂(w); the density ratio, as from ``gaussian_log_density_ratio``, may be
     negative.
     """
-    _check.above_minus_infinity(log_density_ratio=log_density_ratio)
     reference = "Rivasplata, Kuzborskij, Szepesvari and Shawe-Taylor, NeurIPS 2020, arXiv 2006.13057; Maurer 2004"
-    given = {"log_density_ratio": float(log_density_ratio)}
+    given = {"log_density_ratio": log_density_ratio}
     check_price(price)
     shares = () if price.pays_for_a_draw else _SHARES
     return _one_draw("disintegrated", risk, given, given, 1.0, shares, n, failure_prob, price, reference)
 
 
+@door()
 def disintegrated_renyi(
     *, risk: float, renyi_nats: float, n: int, failure_prob: float, price: Price = INDEPENDENT
 ) -> Certificate:
@@ -57,9 +58,8 @@ def disintegrated_renyi(
 
     Formal guarantee: as for ``disintegrated``.
     """
-    _check.divergence(renyi_nats=renyi_nats)
     reference = "Viallard, Germain, Habrard and Morvant 2023, arXiv 2102.08649, at order 2; Maurer 2004"
-    divergence, given = {"renyi": float(renyi_nats)}, {"renyi_nats": float(renyi_nats)}
+    divergence, given = {"renyi": renyi_nats}, {"renyi_nats": renyi_nats}
     check_price(price)
     shares = _SHARES[:1] if price.pays_for_a_draw else _SHARES
     return _one_draw("disintegrated_renyi", risk, divergence, given, 2.0, shares, n, failure_prob, price, reference)
@@ -73,25 +73,23 @@ def _one_draw(
     times: float,
     shares: tuple[float, ...],
     n: int,
-    failure_prob: float,
+    whole: float,
     price: Price,
     reference: str,
 ) -> Certificate:
     """The bound whose draw is paid for ``times`` times, at the best of ``shares``; at once with the prior, if none."""
-    _check.probability(risk=risk)
-    _check.open_probability(failure_prob=failure_prob)
-    whole, risk, nats = float(failure_prob), float(risk), {**divergence, "log_xi": log_xi(n)}
-    terms = {"empirical_risk": risk}
+    nats, terms = {**divergence, "log_xi": log_xi(n)}, {"empirical_risk": risk}
     if not shares:
-        bill = billed(formula, price, n=n, failure_prob=whole, **nats)
+        bill = billed(formula, price, n, whole, **nats)
     else:
         share = min(shares, key=lambda share: _cost(price, n, whole, share, times))
         part, rest = _split(whole, share)
-        bill = billed(formula, price, n=n, failure_prob=rest, **nats, draw=total(times * log_inverse(part)))
-        bill = bill.within(whole, **bill.budget, draw=part)
+        bill = billed(formula, price, n, rest, **nats, draw=total(times * log_inverse(part)))
+        bill = within(bill, whole, **bill.budget, draw=part)
         terms["draw_prob"] = part
-    return bill.certificate(
-        kl_value(risk, bill.per_example),
+    return settled(
+        bill,
+        kl_value(risk, bill.total_per_example),
         of="one draw",
         terms=terms,
         inputs={"risk": risk, **given},
@@ -103,7 +101,7 @@ def _split(whole: float, share: float) -> tuple[float, float]:
     """``share`` of a failure probability, and a positive rest; together no more than the whole."""
     part = share * whole
     rest = whole - part
-    return part, rest if share == 0.5 else max(math.ulp(0.0), math.nextafter(rest, 0.0))
+    return part, rest if share == 0.5 else max(ulp(0.0), nextafter(rest, 0.0))
 
 
 def _cost(price: Price, n: int, whole: float, share: float, times: float) -> float:
@@ -112,4 +110,4 @@ def _cost(price: Price, n: int, whole: float, share: float, times: float) -> flo
     try:
         return total(times * log_inverse(part), price.charge(n=n, failure_prob=rest).nats)
     except ValueError:
-        return math.inf
+        return inf

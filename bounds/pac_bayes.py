@@ -12,17 +12,19 @@ of what the price's mechanism released, R(Q) ≤ value for all posteriors Q simu
 1 - failure_prob. Free parameters must be fixed before the sample was seen. Proofs: docs/guarantees.md.
 """
 
-import math
 from collections.abc import Callable, Sequence
+from math import log, sqrt
 
 from bounds import _check
-from bounds._assemble import billed, catoni_value, kl_value, pinsker_value, quadratic_value
+from bounds._assemble import billed, catoni_value, kl_value, of_posterior, pinsker_value, quadratic_value, settled
+from bounds._check import door, positive
 from bounds._rounding import inward, outward, total
 from bounds.certificate import Certificate
 from bounds.prices import INDEPENDENT, Price
 from bounds.xi import log_two_sqrt, log_xi
 
 
+@door()
 def maurer(*, risk: float, kl_nats: float, n: int, failure_prob: float, price: Price = INDEPENDENT) -> Certificate:
     """The PAC-Bayes-kl bound with Maurer's exact constant: the largest R with
 
@@ -37,6 +39,7 @@ def maurer(*, risk: float, kl_nats: float, n: int, failure_prob: float, price: P
     return _of_kl("maurer", kl_value, reference, risk, kl_nats, n, failure_prob, price)
 
 
+@door()
 def langford_seeger(
     *, risk: float, kl_nats: float, n: int, failure_prob: float, price: Price = INDEPENDENT
 ) -> Certificate:
@@ -46,12 +49,12 @@ def langford_seeger(
 
     Formal guarantee: as for ``maurer``.
     """
-    risk, kl_nats = _check.posterior(risk, kl_nats)
-    bill = billed("langford_seeger", price, n=n, failure_prob=failure_prob, kl=kl_nats, log_two_sqrt_n=log_two_sqrt(n))
+    bill = billed("langford_seeger", price, n, failure_prob, kl=kl_nats, log_two_sqrt_n=log_two_sqrt(n))
     reference = "Langford and Seeger 2001; Maurer 2004, arXiv cs/0411099, Theorem 5"
-    return bill.of_posterior(kl_value(risk, bill.per_example), risk, kl_nats, reference)
+    return of_posterior(bill, kl_value(risk, bill.total_per_example), risk, kl_nats, reference)
 
 
+@door()
 def mcallester(*, risk: float, kl_nats: float, n: int, failure_prob: float, price: Price = INDEPENDENT) -> Certificate:
     """R(Q) ≤ R̂(Q) + √(c/2) with c the right-hand side of ``maurer``, by Pinsker's inequality.
 
@@ -63,6 +66,7 @@ def mcallester(*, risk: float, kl_nats: float, n: int, failure_prob: float, pric
     return _of_kl("mcallester", pinsker_value, reference, risk, kl_nats, n, failure_prob, price)
 
 
+@door()
 def quadratic(*, risk: float, kl_nats: float, n: int, failure_prob: float, price: Price = INDEPENDENT) -> Certificate:
     """R(Q) ≤ (√(R̂ + c/2) + √(c/2))² with c the right-hand side of ``maurer``.
 
@@ -74,6 +78,7 @@ def quadratic(*, risk: float, kl_nats: float, n: int, failure_prob: float, price
     return _of_kl("quadratic", quadratic_value, reference, risk, kl_nats, n, failure_prob, price)
 
 
+@door()
 def tolstikhin_seldin(
     *, risk: float, kl_nats: float, n: int, failure_prob: float, price: Price = INDEPENDENT
 ) -> Certificate:
@@ -86,12 +91,13 @@ def tolstikhin_seldin(
     """
 
     def value(r: float, c: float) -> float:
-        return total(r, 2.0 * c, math.sqrt(2.0 * r) * math.sqrt(c))
+        return total(r, 2.0 * c, sqrt(2.0 * r) * sqrt(c))
 
     reference = "Tolstikhin and Seldin, NeurIPS 2013; Maurer 2004"
     return _of_kl("tolstikhin_seldin", value, reference, risk, kl_nats, n, failure_prob, price)
 
 
+@door()
 def thiemann(
     *, risk: float, kl_nats: float, n: int, failure_prob: float, lam: float | None = None, price: Price = INDEPENDENT
 ) -> Certificate:
@@ -102,23 +108,20 @@ def thiemann(
 
     Formal guarantee: as for ``maurer``, and for every λ simultaneously: it may be chosen on the sample.
     """
-    if lam is not None:
-        _check.positive(lam=lam)
-        lam = float(lam)
-        if not lam < 2.0:
-            raise ValueError(f"lam must be below 2, got {lam!r}; leave it out for the best value.")
-    risk, kl_nats = _check.posterior(risk, kl_nats)
-    bill = billed("thiemann", price, n=n, failure_prob=failure_prob, kl=kl_nats, log_xi=log_xi(n))
-    given, c = {"risk": risk, "kl_nats": kl_nats}, bill.per_example
+    if lam is not None and not lam < 2.0:
+        raise ValueError(f"lam must be below 2, got {lam!r}; leave it out for the best value.")
+    bill = billed("thiemann", price, n, failure_prob, kl=kl_nats, log_xi=log_xi(n))
+    given, c = {"risk": risk, "kl_nats": kl_nats}, bill.total_per_example
     if lam is None:
-        value, best = quadratic_value(risk, c), 2.0 / (math.sqrt(2.0 * risk / c + 1.0) + 1.0)
+        value, best = quadratic_value(risk, c), 2.0 / (sqrt(2.0 * risk / c + 1.0) + 1.0)
     else:
         value, best = outward(total(risk, outward(c / lam)) / inward((2.0 - lam) / 2.0)), lam
         given["lam"] = lam
     reference = "Thiemann, Igel, Wintenberger and Seldin 2017, Theorem 3; Maurer 2004"
-    return bill.certificate(value, terms={"empirical_risk": risk, "lam": best}, inputs=given, reference=reference)
+    return settled(bill, value, terms={"empirical_risk": risk, "lam": best}, inputs=given, reference=reference)
 
 
+@door()
 def catoni(
     *, risk: float, kl_nats: float, n: int, failure_prob: float, inverse_temperature: float, price: Price = INDEPENDENT
 ) -> Certificate:
@@ -131,14 +134,15 @@ def catoni(
     Formal guarantee: as for ``maurer``, provided that C was fixed before the sample was seen; for C chosen from a
     finite list on the sample there is ``catoni_grid``.
     """
-    _check.positive(inverse_temperature=inverse_temperature)
-    risk, kl_nats = _check.posterior(risk, kl_nats)
-    scale, reference = float(inverse_temperature), "Catoni 2007, IMS Lecture Notes 56, Theorem 1.2.1"
-    bill = billed("catoni", price, n=n, failure_prob=failure_prob, kl=kl_nats)
-    value = catoni_value(risk, scale, bill.per_example, int(n))
-    return bill.of_posterior(value, risk, kl_nats, reference, inverse_temperature=scale)
+    bill, reference = (
+        billed("catoni", price, n, failure_prob, kl=kl_nats),
+        "Catoni 2007, IMS Lecture Notes 56, Theorem 1.2.1",
+    )
+    value = catoni_value(risk, inverse_temperature, bill.total_per_example, n)
+    return of_posterior(bill, value, risk, kl_nats, reference, inverse_temperature=inverse_temperature)
 
 
+@door()
 def catoni_grid(
     *,
     risk: float,
@@ -159,15 +163,13 @@ def catoni_grid(
     Formal guarantee: as for ``maurer``, provided that the list, all numbers different, was fixed before the sample was
     seen; which of its members is used may depend on the sample.
     """
-    grid = _check.reals("inverse_temperatures", inverse_temperatures)
+    grid = _check.reals("inverse_temperatures", inverse_temperatures, positive)
     if not grid or len(set(grid)) < len(grid):
         raise ValueError(f"inverse_temperatures must be different numbers, at least one, got {grid!r}.")
-    for scale in grid:
-        _check.positive(inverse_temperatures=scale)
-    risk, kl_nats = _check.posterior(risk, kl_nats)
-    bill = billed("catoni_grid", price, n=n, failure_prob=failure_prob, kl=kl_nats, grid=outward(math.log(len(grid))))
-    value, best = min((catoni_value(risk, scale, bill.per_example, int(n)), scale) for scale in grid)
-    return bill.certificate(
+    bill = billed("catoni_grid", price, n, failure_prob, kl=kl_nats, grid=outward(log(len(grid))))
+    value, best = min((catoni_value(risk, scale, bill.total_per_example, n), scale) for scale in grid)
+    return settled(
+        bill,
         value,
         terms={"empirical_risk": risk, "inverse_temperature": best},
         inputs={"risk": risk, "kl_nats": kl_nats, "inverse_temperatures": ", ".join(map(repr, grid))},
@@ -175,6 +177,7 @@ def catoni_grid(
     )
 
 
+@door()
 def linear(
     *, risk: float, kl_nats: float, n: int, failure_prob: float, lam: float, price: Price = INDEPENDENT
 ) -> Certificate:
@@ -188,15 +191,12 @@ def linear(
 
     Formal guarantee: as for ``maurer``, provided that λ was fixed before the sample was seen.
     """
-    _check.positive(lam=lam)
     if not lam > 0.5:
         raise ValueError(f"lam must be above 1/2, got {lam!r}; pass n divided by the inverse temperature.")
-    lam = float(lam)
-    risk, kl_nats = _check.posterior(risk, kl_nats)
-    bill = billed("linear", price, n=n, failure_prob=failure_prob, kl=kl_nats)
-    value = outward(total(risk, outward(lam * bill.per_example)) / inward((lam - 0.5) / lam))
+    bill = billed("linear", price, n, failure_prob, kl=kl_nats)
+    value = outward(total(risk, outward(lam * bill.total_per_example)) / inward((lam - 0.5) / lam))
     reference = "McAllester 2013, arXiv 1307.2118, Theorem 2; Dziugaite and Roy, ICML 2018, Theorem 2.1"
-    return bill.of_posterior(value, risk, kl_nats, reference, lam=lam)
+    return of_posterior(bill, value, risk, kl_nats, reference, lam=lam)
 
 
 def _of_kl(
@@ -210,6 +210,5 @@ def _of_kl(
     price: Price,
 ) -> Certificate:
     """The inverse kl at the cost c per example, or a closed form above it: ``value`` of the risk and c."""
-    risk, kl_nats = _check.posterior(risk, kl_nats)
-    bill = billed(name, price, n=n, failure_prob=failure_prob, kl=kl_nats, log_xi=log_xi(n))
-    return bill.of_posterior(value(risk, bill.per_example), risk, kl_nats, reference)
+    bill = billed(name, price, n, failure_prob, kl=kl_nats, log_xi=log_xi(n))
+    return of_posterior(bill, value(risk, bill.total_per_example), risk, kl_nats, reference)

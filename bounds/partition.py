@@ -10,18 +10,18 @@ loss_high], the smallest and the largest that is possible; ``tau`` is in nats pe
 range raise ValueError. Proofs: docs/guarantees.md, "Log partition function".
 """
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from math import exp, fsum, inf, log, log1p
 from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bounds import _check
 from bounds._arrays import vector
+from bounds._check import door, real
 from bounds._rounding import log_inverse, outward
 from bounds.kl import binary_kl_lower, binary_kl_upper
+from bounds.record import record
 
 # Below this ln Ẑ its exponential loses digits; a Chernoff bound there would need e^600 draws to say anything.
 _SMALLEST_LOG = -600.0
@@ -37,21 +37,21 @@ def log_mean_exp(values: ArrayLike) -> float:
     their sum is exact.
     """
     x = vector("values", values)
-    if not (x < math.inf).all():
+    if not (x < inf).all():
         raise ValueError("values must be below infinity and not NaN; has the loss overflowed?")
     largest = float(x.max())
-    if largest == -math.inf:
+    if largest == -inf:
         return largest
     with np.errstate(over="ignore"):
         away = np.maximum(x - largest, -800.0)  # where e^d is 0
     terms = np.exp(away)
-    whole = math.fsum(terms)  # at least 1
-    log_mean = math.log(whole / x.size)
-    lost = outward(_ULP * math.fsum(terms * (8.0 - away)) / whole)
-    return largest + log_mean - outward(2.0 * _ULP * (2.0 + abs(log_mean) + abs(largest)) - math.log1p(-lost))
+    whole = fsum(terms)  # at least 1
+    log_mean = log(whole / x.size)
+    lost = outward(_ULP * fsum(terms * (8.0 - away)) / whole)
+    return largest + log_mean - outward(2.0 * _ULP * (2.0 + abs(log_mean) + abs(largest)) - log1p(-lost))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class LogPartition:
     """A lower bound on ln Z that holds with probability 1 - ``failure_prob``, to be charged to who uses it.
 
@@ -64,6 +64,7 @@ class LogPartition:
     candidates: Mapping[str, float]
 
 
+@door()
 def log_partition_lower(log_mean_exp: float, failure_prob: float) -> float:
     """ln Z ≥ ln Ẑ - ln(1/failure_prob), rounded down, for an unbiased estimate Ẑ ≥ 0 of Z, by Markov's inequality.
 
@@ -71,13 +72,12 @@ def log_partition_lower(log_mean_exp: float, failure_prob: float) -> float:
     is asked of Ẑ. The mean of e^(-loss) over exact independent prior draws qualifies, and so does that of importance
     weights, whose proposals are drawn from known densities; draws of Q do not.
     """
-    _check.real(log_mean_exp=log_mean_exp)
-    _check.open_probability(failure_prob=failure_prob)
-    if log_mean_exp == math.inf:
+    if log_mean_exp == inf:
         raise ValueError("log_mean_exp must be below infinity, got inf; has the loss overflowed?")
     return _lowered(log_mean_exp - log_inverse(failure_prob), abs(log_mean_exp) + 1.0)
 
 
+@door()
 def log_partition_chernoff(*, log_mean_exp: float, draws: int, failure_prob: float) -> float:
     """ln Z ≥ ln kl₋⁻¹(Ẑ, ln(1/failure_prob)/draws), rounded down, for a loss ≥ 0.
 
@@ -87,18 +87,16 @@ def log_partition_chernoff(*, log_mean_exp: float, draws: int, failure_prob: flo
     Formal guarantee: for exact, independent draws of P and a loss ≥ 0, ln Z ≥ value with probability at least
     1 - failure_prob; together with ``log_partition_lower`` at the same Ẑ and failure_prob, without any split.
     """
-    _check.real(log_mean_exp=log_mean_exp)
-    _check.count(draws=draws)
-    _check.open_probability(failure_prob=failure_prob)
     if log_mean_exp > 0.0:
         raise ValueError(f"log_mean_exp must be at most 0, got {log_mean_exp!r}; shift the loss so that it is ≥ 0.")
     if log_mean_exp < _SMALLEST_LOG:
-        return -math.inf
-    below = math.exp(log_mean_exp) * (1.0 - 2.0**-50)
+        return -inf
+    below = exp(log_mean_exp) * (1.0 - 2.0**-50)
     rate = float(binary_kl_lower(below, outward(log_inverse(failure_prob) / draws)))
-    return _lowered(math.log(rate), abs(math.log(rate))) if rate > 0.0 else -math.inf
+    return _lowered(log(rate), abs(log(rate))) if rate > 0.0 else -inf
 
 
+@door(mean_loss=real)
 def log_partition_jensen(
     *, mean_loss: float, tau: float, loss_low: float, loss_high: float, draws: int, failure_prob: float
 ) -> float:
@@ -109,18 +107,16 @@ def log_partition_jensen(
 
     Formal guarantee: for exact, independent draws of P, ln Z ≥ value with probability at least 1 - failure_prob.
     """
-    tau, loss_low, loss_high = checked_loss(tau, loss_low, loss_high)
-    _check.real(mean_loss=mean_loss)
+    check_loss(tau, loss_low, loss_high)
     if not loss_low <= mean_loss <= loss_high:
         raise ValueError(f"mean_loss must lie in [{loss_low!r}, {loss_high!r}], got {mean_loss!r}; check the interval.")
-    _check.count(draws=draws)
-    _check.open_probability(failure_prob=failure_prob)
     spread = outward(loss_high - loss_low)
     rate = min(1.0, outward((mean_loss - loss_low) / (loss_high - loss_low)))
     upper = loss_low + spread * float(binary_kl_upper(rate, outward(log_inverse(failure_prob) / draws)))
     return max(_lowered(-tau * upper, tau * (abs(loss_low) + spread)), _floor(tau, loss_low, loss_high))
 
 
+@door()
 def log_partition_best(
     *,
     log_mean_exp: float,
@@ -139,14 +135,11 @@ def log_partition_best(
     Formal guarantee: for exact, independent draws of P and R̂ in [loss_low, loss_high], all candidates are at most ln Z
     with probability at least 1 - failure_prob.
     """
-    tau, loss_low, loss_high = checked_loss(tau, loss_low, loss_high)
-    _check.real(log_mean_exp=log_mean_exp)
-    _check.open_probability(failure_prob=failure_prob)
     half = failure_prob / 2.0
     jensen = log_partition_jensen(
         mean_loss=mean_loss, tau=tau, loss_low=loss_low, loss_high=loss_high, draws=draws, failure_prob=half
     )
-    size = abs(log_mean_exp) + tau * abs(loss_low) if log_mean_exp > -math.inf else 0.0
+    size = abs(log_mean_exp) + tau * abs(loss_low) if log_mean_exp > -inf else 0.0
     shifted = log_mean_exp + tau * loss_low
     if shifted > 2.0**-40 * (1.0 + size):
         raise ValueError(
@@ -157,28 +150,24 @@ def log_partition_best(
     candidates = {
         "certain": _floor(tau, loss_low, loss_high),
         "markov": log_partition_lower(log_mean_exp, half),
-        "chernoff": _lowered(chernoff - tau * loss_low, size + abs(chernoff) if chernoff > -math.inf else 0.0),
+        "chernoff": _lowered(chernoff - tau * loss_low, size + abs(chernoff) if chernoff > -inf else 0.0),
         "jensen": jensen,
     }
     method, known = max(candidates, key=candidates.__getitem__), MappingProxyType(candidates)
     return LogPartition(nats=known[method], method=method, failure_prob=failure_prob, candidates=known)
 
 
-def checked_loss(tau: float, loss_low: float, loss_high: float) -> tuple[float, float, float]:
-    """The three as floats; refuses a temperature that is not positive and an interval that is empty or infinite."""
-    _check.positive(tau=tau)
-    _check.real(loss_low=loss_low, loss_high=loss_high)
-    if not -math.inf < loss_low < loss_high < math.inf:
+def check_loss(tau: float, loss_low: float, loss_high: float) -> None:
+    """Refuse an interval that is empty or infinite, or too large."""
+    if not -inf < loss_low < loss_high < inf:
         raise ValueError(
             f"loss_low must be below loss_high, both finite, got {loss_low!r} and {loss_high!r}; bound the loss."
         )
-    tau, low, high = float(tau), float(loss_low), float(loss_high)
-    if max(abs(low), abs(high)) * max(1.0, tau) > _LARGEST:
+    if max(abs(loss_low), abs(loss_high)) * max(1.0, tau) > _LARGEST:
         raise ValueError(
-            f"loss_low and loss_high, and tau = {tau!r} times them, must be below 1e300, got {low!r} and {high!r}; "
-            f"rescale the loss."
+            f"loss_low and loss_high, and tau = {tau!r} times them, must be below 1e300, got {loss_low!r} and "
+            f"{loss_high!r}; rescale the loss."
         )
-    return tau, low, high
 
 
 def _floor(tau: float, loss_low: float, loss_high: float) -> float:

@@ -7,18 +7,18 @@ examples they have, is a ratio of means: ``bounds.new_example``. Arguments out o
 docs/people.md.
 """
 
-import math
 from dataclasses import dataclass, replace
+from math import fsum, log
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bounds import _check
-from bounds._arrays import Array, Integers, doubles, names, rates
-from bounds._assemble import billed
+from bounds._arrays import Array, Integers, as_given, doubles, names, rates
+from bounds._assemble import billed, of_people, settled
+from bounds._check import door
 from bounds._rounding import outward
 from bounds.certificate import Certificate
-from bounds.hypotheses import declared
 from bounds.means import (
     GRID_NATS,
     betting_upper,
@@ -49,9 +49,8 @@ class PeopleSample:
     sums: Array
 
     def __post_init__(self) -> None:
-        doubles("sizes", self.sizes)
-        sizes, sums = np.asarray(self.sizes), np.array(doubles("sums", self.sums))
-        if not np.issubdtype(sizes.dtype, np.integer) or sizes.ndim != 1 or sizes.size == 0 or sizes.min() < 1:
+        sizes, sums = as_given(self.sizes), np.array(doubles("sums", self.sums))
+        if sizes.dtype.kind not in "iu" or sizes.ndim != 1 or sizes.size == 0 or sizes.min() < 1:
             raise ValueError(f"sizes must be whole numbers of at least 1, one a person, got {self.sizes!r}.")
         if sums.shape != sizes.shape or not ((sums >= 0.0) & (sums <= sizes)).all():
             raise ValueError(
@@ -92,17 +91,17 @@ class PeopleSample:
     @property
     def person_risk(self) -> float:
         """The mean over people of their mean loss, rounded up: ``risk`` for any formula whose n counts people."""
-        return min(1.0, outward(math.fsum(self.means) / self.n))
+        return min(1.0, outward(fsum(self.means) / self.n))
 
     @property
     def person_second_moment(self) -> float:
         """The mean over people of their squared mean loss, rounded up."""
-        return min(1.0, outward(math.fsum(self.means**2) / self.n))
+        return min(1.0, outward(fsum(self.means**2) / self.n))
 
     @property
     def example_risk(self) -> float:
         """The mean loss over all examples, rounded up: ``risk`` for the bounds of ``bounds.new_example``."""
-        return min(1.0, outward(math.fsum(self.sums) / self.examples))
+        return min(1.0, outward(fsum(self.sums) / self.examples))
 
 
 def people_sample(*, losses: ArrayLike, people: ArrayLike) -> PeopleSample:
@@ -124,6 +123,7 @@ def people_sample(*, losses: ArrayLike, people: ArrayLike) -> PeopleSample:
     return PeopleSample(sizes=sizes, sums=sums)
 
 
+@door()
 def thinned(*, people: ArrayLike, most_examples: int, seed: int) -> Integers:
     """The examples that stay when everyone keeps at most ``most_examples`` of theirs, as increasing indices.
 
@@ -131,8 +131,6 @@ def thinned(*, people: ArrayLike, most_examples: int, seed: int) -> Integers:
     is then that of an example from the same population thinned in the same way. ``people`` is as for ``people_sample``.
     """
     position = _positions(people)
-    _check.count(most_examples=most_examples)
-    _check.whole(seed=seed)
     order = np.lexsort((np.random.default_rng(seed).permutation(position.size), position))
     first = np.searchsorted(position[order], position[order])
     kept = order[np.arange(position.size) - first < most_examples]
@@ -181,7 +179,7 @@ def new_person_bernstein(*, sample: PeopleSample, failure_prob: float) -> Certif
     if checked(sample).n < 2:
         raise ValueError(f"sample must have at least two people, got {sample.n}; use new_person_kl.")
     value = empirical_bernstein_upper(sample.means, failure_prob)
-    union = outward(math.log(2.0))
+    union = outward(log(2.0))
     return _new_person("bernstein", value, sample, failure_prob, "Maurer and Pontil 2009, Theorem 4", union=union)
 
 
@@ -210,10 +208,10 @@ def for_a_new_person(certificate: Certificate) -> Certificate:
     Formal guarantee: that of the formula, whose records are people, for the risk for a new person.
     """
     (certificate,) = _check.records("certificate", (certificate,), Certificate)
-    by = f"the caller of bounds.{certificate.name}"
-    return replace(certificate, measures=NEW_PERSON).resting_on(declared("records independent", by, "person"))
+    return of_people(replace(certificate, measures=NEW_PERSON))
 
 
+@door()
 def new_person_monte_carlo(*, sample: PeopleSample, passes: int, failure_prob: float) -> Certificate:
     """An upper bound on the mean over people of their mean loss under Q, from fresh weights for every example.
 
@@ -228,28 +226,26 @@ def new_person_monte_carlo(*, sample: PeopleSample, passes: int, failure_prob: f
 
     ``sample`` is made of the losses' means over the passes, and ``passes`` says how many there were.
     """
-    _check.count(passes=passes)
-    draws = checked(sample).n * int(passes) * sample.smallest
+    draws = checked(sample).n * passes * sample.smallest
     return gibbs_risk_upper(mean=sample.person_risk, draws=draws, failure_prob=failure_prob)
 
 
+@door()
 def new_example_monte_carlo(*, sample: PeopleSample, passes: int, failure_prob: float) -> Certificate:
     """The same for the mean loss over all examples, to which every example of every pass contributes alike.
 
     Formal guarantee and arguments: as for ``new_person_monte_carlo``, R̂(Q) being the mean loss over all examples.
     """
-    _check.count(passes=passes)
-    return gibbs_risk_upper(
-        mean=checked(sample).example_risk, draws=sample.examples * int(passes), failure_prob=failure_prob
-    )
+    draws = checked(sample).examples * passes
+    return gibbs_risk_upper(mean=sample.example_risk, draws=draws, failure_prob=failure_prob)
 
 
 def _new_person(
     name: str, value: float, sample: PeopleSample, failure_prob: float, reference: str, **nats: float
 ) -> Certificate:
     n, risk = sample.n, sample.person_risk
-    bill = billed(f"new_person_{name}", INDEPENDENT, n=n, failure_prob=failure_prob, **nats)
-    return bill.of_people().certificate(
+    return settled(
+        of_people(billed(f"new_person_{name}", INDEPENDENT, n, failure_prob, **nats)),
         value,
         of="predictor",
         measures=NEW_PERSON,

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from bounds import _check
 from bounds._assemble import called
+from bounds._check import count
 from bounds.certificate import Certificate
 from bounds.gibbs_posterior import gibbs_pac_bayes
 from bounds.hypotheses import merged
@@ -22,7 +22,6 @@ from bounds.needs import declared_by
 from bounds.pac_bayes import catoni, langford_seeger, maurer
 from bounds.prices import Accounted, MaxInformation, Price, Printed2018, Sharp
 from bounds.privacy import PrivacyClaim
-from bounds.pure_transfer import transfer_nats_2018 as transfer_nats_2018
 from bounds.released import chernoff, hoeffding, kl_chernoff
 from bounds.released import dp_chernoff_2018 as dp_chernoff_2018
 from bounds.released import dp_hoeffding_2018 as dp_hoeffding_2018
@@ -89,7 +88,7 @@ def hybrid_pac_bayes(
     holds for the n₂ = ``n_bound`` records of S₂. Then R(Q) ≤ value for all posteriors Q simultaneously with probability
     at least 1 - failure_prob over samples and mechanism; ``risk`` is the mean loss on S₂ alone.
     """
-    _check.count(n_bound=n_bound)
+    count(n_bound=n_bound)
     made = private_pac_bayes(risk=risk, kl_nats=kl_nats, n=n_bound, privacy=privacy, failure_prob=failure_prob)
     known = declared_by("the caller of bounds.printed.hybrid_pac_bayes", "hybrid_pac_bayes", "private_")
     return replace(made, name="hybrid_pac_bayes", hypotheses=merged(known, privacy.hypotheses))

@@ -8,15 +8,17 @@ Every notion is about neighbouring data sets S, S' and the mechanism M's outputs
 and infinity promises nothing; parameters out of range and unknown words raise ValueError.
 """
 
-import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, field, fields
 from fractions import Fraction
-from typing import Any, ClassVar, Literal, Self, get_args
+from math import inf, ulp
+from typing import Any, Literal, Self, get_args
 
 from bounds import _check
+from bounds._check import door, nonnegative, positive, probability
 from bounds._rounding import outward
 from bounds.hypotheses import Hypothesis, unproved
+from bounds.record import record
 
 Adjacency = Literal["replace-one", "add-remove"]
 PrivacyStatus = Literal["exact mechanism", "accounted", "assumes stationarity", "approximate accountant"]
@@ -31,7 +33,7 @@ _UNPROVED = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class PrivacyClaim:
     """What every privacy record has: the neighbours it is about, and who vouches for it.
 
@@ -44,8 +46,8 @@ class PrivacyClaim:
             the promise; empty where there is none. It is not part of the promise: records that differ in it are equal.
     """
 
-    notion: ClassVar[str] = ""
-    described: ClassVar[str] = ""
+    notion = ""
+    described = ""
 
     adjacency: Adjacency
     status: PrivacyStatus
@@ -58,11 +60,7 @@ class PrivacyClaim:
 
     def _check_numbers(self) -> None:
         """Refuse parameters out of range."""
-        known = {one.name for one in fields(PrivacyClaim)}
-        for one in fields(self):
-            if one.name not in known:
-                check = _check.probability if one.name == "delta" else _check.nonnegative
-                check(**{one.name: getattr(self, one.name)})
+        _check.fields(self, delta=probability)
 
     @property
     def hypotheses(self) -> tuple[Hypothesis, ...]:
@@ -83,7 +81,7 @@ class PrivacyClaim:
         return cls(**{name: record[name] for name in names & set(record)})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class PureDP(PrivacyClaim):
     """(epsilon, 0)-differential privacy.
 
@@ -92,13 +90,13 @@ class PureDP(PrivacyClaim):
     for replace-one.
     """
 
-    notion: ClassVar[str] = "pure"
-    described: ClassVar[str] = "pure differential privacy"
+    notion = "pure"
+    described = "pure differential privacy"
 
     epsilon: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ApproxDP(PrivacyClaim):
     """(epsilon, delta)-differential privacy, in both directions.
 
@@ -106,14 +104,14 @@ class ApproxDP(PrivacyClaim):
     every event; delta is a probability of differential privacy, no failure probability of a bound.
     """
 
-    notion: ClassVar[str] = "approximate"
-    described: ClassVar[str] = "(epsilon, delta)-differential privacy"
+    notion = "approximate"
+    described = "(epsilon, delta)-differential privacy"
 
     epsilon: float
     delta: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class GaussianDP(PrivacyClaim):
     """mu-Gaussian differential privacy (Dong, Roth and Su 2022).
 
@@ -123,13 +121,13 @@ class GaussianDP(PrivacyClaim):
     record has the status "approximate accountant".
     """
 
-    notion: ClassVar[str] = "gaussian"
-    described: ClassVar[str] = "Gaussian differential privacy"
+    notion = "gaussian"
+    described = "Gaussian differential privacy"
 
     mu: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ZeroConcentratedDP(PrivacyClaim):
     """rho-zero-concentrated differential privacy (Bun and Steinke 2016).
 
@@ -137,13 +135,13 @@ class ZeroConcentratedDP(PrivacyClaim):
     is at most rho nats times the order. mu-GDP implies rho = mu²/2.
     """
 
-    notion: ClassVar[str] = "zero-concentrated"
-    described: ClassVar[str] = "zero-concentrated differential privacy"
+    notion = "zero-concentrated"
+    described = "zero-concentrated differential privacy"
 
     rho: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class PrivacyBound:
     """The promise (epsilon, delta) of an event; one of the two was given, the other lies in a bracket.
 
@@ -188,6 +186,7 @@ def one_of(kind: Any, **words: object) -> None:
             raise ValueError(f"{name} must be one of {', '.join(get_args(kind))}, got {word!r}.")
 
 
+@door(beta=nonnegative, tau=nonnegative, loss_range=positive)
 def exponential_mechanism_epsilon(*, beta: float, tau: float, loss_range: float, n: int) -> float:
     """The replace-one epsilon of one exact sample from density ∝ exp(beta · F(w; S)), rounded up.
 
@@ -207,13 +206,10 @@ def exponential_mechanism_epsilon(*, beta: float, tau: float, loss_range: float,
         loss_range: oscillation of the loss, its largest minus its smallest possible value.
         n: number of records.
     """
-    _check.nonnegative(beta=beta, tau=tau)
-    _check.positive(loss_range=loss_range)
-    _check.count(n=n)
     if beta == 0.0 or tau == 0.0:
         return 0.0
     try:
-        exact = 2 * Fraction(float(beta)) * Fraction(float(tau)) * Fraction(float(loss_range)) / int(n)
-        return outward(max(math.ulp(0.0), float(exact)))
+        exact = 2 * Fraction(beta) * Fraction(tau) * Fraction(loss_range) / n
+        return outward(max(ulp(0.0), float(exact)))
     except OverflowError:
-        return math.inf
+        return inf

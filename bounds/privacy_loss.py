@@ -1,22 +1,23 @@
 """The distribution of the privacy loss on a grid, as an accountant hands it over."""
 
-import math
-from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, ClassVar
+from math import isfinite
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from bounds import _check
 from bounds._arrays import Array, vector
+from bounds._check import positive, probability, real
 from bounds.privacy import PrivacyClaim
+from bounds.record import record
 
 # Masses come out of fast Fourier transforms: room for their noise, and for rounding masses up.
 _NOISE = 1e-6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class PrivacyLossDistribution(PrivacyClaim):
     """A pair of discrete laws (P, Q) that dominates (M(S), M(S without one record)), on a grid of privacy losses.
 
@@ -40,8 +41,8 @@ class PrivacyLossDistribution(PrivacyClaim):
     those of ``PrivacyClaim``.
     """
 
-    notion: ClassVar[str] = "privacy loss distribution"
-    described: ClassVar[str] = "a privacy loss distribution"
+    notion = "privacy loss distribution"
+    described = "a privacy loss distribution"
 
     spacing: float
     lowest: int
@@ -51,13 +52,10 @@ class PrivacyLossDistribution(PrivacyClaim):
     zero_mass: float
 
     def _check_numbers(self) -> None:
-        _check.positive(spacing=self.spacing)
-        _check.probability(infinity_mass=self.infinity_mass, zero_mass=self.zero_mass)
-        _check.real(lowest=self.lowest)
+        _check.fields(self, spacing=positive, infinity_mass=probability, zero_mass=probability)
+        real(lowest=self.lowest)
         if isinstance(self.lowest, bool) or not isinstance(self.lowest, int):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ValueError(f"lowest must be a whole number, got {self.lowest!r}; pass an int.")
-        for name in ("spacing", "infinity_mass", "zero_mass"):
-            object.__setattr__(self, name, float(getattr(self, name)))
         for name, rest in (("with_record", self.infinity_mass), ("without_record", self.zero_mass)):
             masses = _masses(name, getattr(self, name))
             object.__setattr__(self, name, masses)
@@ -85,7 +83,7 @@ class PrivacyLossDistribution(PrivacyClaim):
     @property
     def losses(self) -> Array:
         """The privacy losses of the grid, in nats."""
-        return self.spacing * (np.arange(self.with_record.size, dtype=np.float64) + self.lowest)
+        return self.spacing * (np.arange(self.with_record.size) + self.lowest)
 
     @property
     def digest(self) -> str:
@@ -119,7 +117,7 @@ class PrivacyLossDistribution(PrivacyClaim):
 
 def _masses(name: str, values: ArrayLike) -> Array:
     masses = vector(name, values).copy()
-    if not (masses >= 0.0).all() or not math.isfinite(float(masses.sum())):
+    if not (masses >= 0.0).all() or not isfinite(float(masses.sum())):
         raise ValueError(f"{name} must hold finite masses of at least 0, got {masses.min()!r} among them.")
     masses.flags.writeable = False
     return masses

@@ -2,17 +2,19 @@
 predecessor's, along a chain of posteriors each of which is the prior of the next."""
 
 import itertools
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from math import fsum, inf, log, nextafter
 
 from bounds import _check
-from bounds._assemble import billed, kl_value
+from bounds._assemble import billed, kl_value, of_posterior, settled, within
+from bounds._check import door, open_probability, probability, real
 from bounds._rounding import outward, total
 from bounds.certificate import Certificate
 from bounds.kl import binary_kl_upper
 from bounds.means import ETAS, GRID_NATS, eta_cost
 from bounds.prices import INDEPENDENT, Price
+from bounds.record import record
 from bounds.xi import log_xi
 
 
@@ -22,9 +24,10 @@ def split_value(levels: Sequence[float], shares: Sequence[float], per_example: f
         outward(outward(high - low) * float(binary_kl_upper(share, per_example)))
         for (low, high), share in zip(itertools.pairwise(levels), shares, strict=True)
     ]
-    return math.nextafter(math.fsum((levels[0], *parts)), math.inf)
+    return nextafter(fsum((levels[0], *parts)), inf)
 
 
+@door()
 def split_kl(
     *,
     levels: Sequence[float],
@@ -49,19 +52,17 @@ def split_kl(
         levels: b_0 < ... < b_K within [0, 1].
         shares: K numbers in [0, 1], never increasing; the others as for ``maurer``.
     """
-    levels = _check.reals("levels", levels)
-    for level in levels:
-        _check.probability(levels=level)
+    levels = _check.reals("levels", levels, probability)
     if len(levels) < 2 or any(low >= high for low, high in itertools.pairwise(levels)):
         raise ValueError(f"levels must be two or more increasing numbers, got {levels!r}; sort them.")
     shares = checked_shares(shares, len(levels) - 1)
     steps = (high - low for low, high in itertools.pairwise(levels))
     risk = min(1.0, total(levels[0], *(step * share for step, share in zip(steps, shares, strict=True))))
-    risk, kl_nats = _check.posterior(risk, kl_nats)
-    union = outward(math.log(len(shares)))
-    bill = billed("split_kl", price, n=n, failure_prob=failure_prob, kl=kl_nats, log_xi=log_xi(n), levels=union)
-    return bill.certificate(
-        split_value(levels, shares, bill.per_example),
+    union = outward(log(len(shares)))
+    bill = billed("split_kl", price, n, failure_prob, kl=kl_nats, log_xi=log_xi(n), levels=union)
+    return settled(
+        bill,
+        split_value(levels, shares, bill.total_per_example),
         terms={"empirical_risk": risk},
         inputs={
             **{f"level_{j}": level for j, level in enumerate(levels)},
@@ -74,9 +75,7 @@ def split_kl(
 
 def checked_shares(shares: Sequence[float], count: int) -> tuple[float, ...]:
     """``shares`` as a tuple, if they are ``count`` numbers in [0, 1], none above the one before."""
-    shares = _check.reals("shares", shares)
-    for share in shares:
-        _check.probability(shares=share)
+    shares = _check.reals("shares", shares, probability)
     if len(shares) != count or any(later > earlier for earlier, later in itertools.pairwise(shares)):
         raise ValueError(
             f"shares must be {count} numbers that never increase, got {shares!r}; "
@@ -85,6 +84,7 @@ def checked_shares(shares: Sequence[float], count: int) -> tuple[float, ...]:
     return shares
 
 
+@door(second_moment=real)
 def unexpected_bernstein(
     *, risk: float, second_moment: float, kl_nats: float, n: int, failure_prob: float, price: Price = INDEPENDENT
 ) -> Certificate:
@@ -101,18 +101,15 @@ def unexpected_bernstein(
     Args:
         second_moment: V̂(Q), mean of the squared losses, between risk² and risk; the others as for ``maurer``.
     """
-    risk, kl_nats = _check.posterior(risk, kl_nats)
-    _check.real(second_moment=second_moment)
     if not risk * risk * (1.0 - 1e-9) <= second_moment <= risk * (1.0 + 1e-9):
         raise ValueError(
             f"second_moment must lie between risk² and risk = {risk!r}, got {second_moment!r}; "
             f"pass the mean of the squared losses, not their variance."
         )
-    second = float(second_moment)
-    bill = billed("unexpected_bernstein", price, n=n, failure_prob=failure_prob, kl=kl_nats, grid=GRID_NATS)
-    slack, eta = bernstein_slack(second, bill.per_example)
+    bill = billed("unexpected_bernstein", price, n, failure_prob, kl=kl_nats, grid=GRID_NATS)
+    slack, eta = bernstein_slack(second_moment, bill.total_per_example)
     reference = "Mhammedi, Grunwald and Guedj, NeurIPS 2019, arXiv 1905.13367; Fan, Grama and Liu 2015"
-    made = bill.of_posterior(total(risk, slack), risk, kl_nats, reference, second_moment=second)
+    made = of_posterior(bill, total(risk, slack), risk, kl_nats, reference, second_moment=second_moment)
     return replace(made, terms={**made.terms, "eta": eta})
 
 
@@ -121,7 +118,7 @@ def bernstein_slack(second_moment: float, per_example: float) -> tuple[float, fl
     return min((total(eta_cost(eta) * second_moment, per_example / eta), eta) for eta in ETAS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ExcessStep:
     """What is measured of posterior π_t against its predecessor, on examples that the predecessor has not seen.
 
@@ -141,10 +138,10 @@ class ExcessStep:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shares", checked_shares(self.shares, 3))
-        object.__setattr__(self, "kl_nats", _check.posterior(0.0, self.kl_nats)[1])
-        _check.count(n=self.n)
+        _check.fields(self)
 
 
+@door(gamma=open_probability)
 def recursive(
     *,
     risk: float,
@@ -179,34 +176,31 @@ def recursive(
         failure_prob: probability over the sample that the bound fails.
         price: where π_0 came from.
     """
-    _check.open_probability(gamma=gamma, failure_prob=failure_prob)
-    risk, kl_nats = _check.posterior(risk, kl_nats)
-    steps, gamma, whole = _check.records("steps", steps, ExcessStep), float(gamma), float(failure_prob)
-    each = math.nextafter(whole / (len(steps) + 1), 0.0) if steps else whole
+    steps, whole = _check.records("steps", steps, ExcessStep), failure_prob
+    each = nextafter(whole / (len(steps) + 1), 0.0) if steps else whole
     if not each > 0.0:
         raise ValueError(
             f"failure_prob must be enough for {len(steps) + 1} statements, got {whole!r}; pass a larger one."
         )
-    bill = billed("recursive", price, n=n, failure_prob=each, kl=kl_nats, log_xi=log_xi(n))
-    bound = kl_value(risk, bill.per_example)
+    bill = billed("recursive", price, n, each, kl=kl_nats, log_xi=log_xi(n))
+    bound = kl_value(risk, bill.total_per_example)
     terms: dict[str, float] = {"empirical_risk": risk, "bound_1": bound, **bill.terms}
     inputs: dict[str, float | int | str] = {"risk": risk, "kl_nats": kl_nats, "gamma": gamma}
-    union, earlier = outward(math.log(3.0)), n
+    union, earlier = outward(log(3.0)), n
     for t, step in enumerate(steps, start=2):
         if not step.n < earlier:
             raise ValueError(f"steps must have fewer examples each than before, got {step.n!r} after {earlier}.")
         earlier = step.n
-        later = billed(
-            "recursive", price, n=step.n, failure_prob=each, kl=step.kl_nats, log_xi=log_xi(step.n), levels=union
-        )
-        excess = split_value((-gamma, 0.0, 1.0 - gamma, 1.0), step.shares, later.per_example)
-        bound = min(1.0, max(0.0, math.nextafter(math.fsum((excess, outward(gamma * bound))), math.inf)))
+        later = billed("recursive", price, step.n, each, kl=step.kl_nats, log_xi=log_xi(step.n), levels=union)
+        excess = split_value((-gamma, 0.0, 1.0 - gamma, 1.0), step.shares, later.total_per_example)
+        bound = min(1.0, max(0.0, nextafter(fsum((excess, outward(gamma * bound))), inf)))
         terms |= {f"{cost.name}_nats_{t}": cost.nats for cost in later.costs}
         terms |= {f"{name}_{t}": term for name, term in later.terms.items()}
-        terms |= {f"total_per_example_{t}": later.per_example, f"excess_{t}": excess, f"bound_{t}": bound}
+        terms |= {f"total_per_example_{t}": later.total_per_example, f"excess_{t}": excess, f"bound_{t}": bound}
         inputs |= {f"share_{t}_{j}": share for j, share in enumerate(step.shares, start=1)}
         inputs |= {f"kl_nats_{t}": step.kl_nats, f"n_{t}": step.n}
-    return replace(bill.within(whole, bound=whole), terms={}).certificate(
+    return settled(
+        replace(within(bill, whole, bound=whole), terms={}),
         bound,
         terms=terms,
         inputs=inputs,

@@ -6,12 +6,12 @@ independent examples, ``failure_prob`` the probability over sample and mechanism
 range raise ValueError. Proofs: docs/guarantees.md, "Private weights".
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
+from math import log, sqrt
 
-from bounds import _check
-from bounds._assemble import billed, kl_value, quadratic_value
+from bounds._assemble import billed, kl_value, pinsker_value, quadratic_value, settled
+from bounds._check import door
 from bounds._rounding import log_inverse, outward, total
 from bounds.certificate import Certificate
 from bounds.needs import declared_by
@@ -20,6 +20,7 @@ from bounds.prices import INDEPENDENT, Independent, Price, Printed2018, of_weigh
 _REFERENCE = 'docs/guarantees.md, "Private weights"'
 
 
+@door()
 def kl_chernoff(*, risk: float, n: int, failure_prob: float, price: Price = INDEPENDENT) -> Certificate:
     """R(w) ≤ kl⁻¹(R̂(w), Λ/n), Λ the price.
 
@@ -29,6 +30,7 @@ def kl_chernoff(*, risk: float, n: int, failure_prob: float, price: Price = INDE
     return _priced("kl_chernoff", kl_value, risk, n, failure_prob, price)
 
 
+@door()
 def chernoff(*, risk: float, n: int, failure_prob: float, price: Price = INDEPENDENT) -> Certificate:
     """The explicit form of ``kl_chernoff``: R(w) ≤ R̂ + c + √(c² + 2cR̂), c = Λ/n, from kl(q‖p) ≥ (p-q)²/(2p).
 
@@ -37,14 +39,16 @@ def chernoff(*, risk: float, n: int, failure_prob: float, price: Price = INDEPEN
     return _priced("chernoff", quadratic_value, risk, n, failure_prob, price)
 
 
+@door()
 def hoeffding(*, risk: float, n: int, failure_prob: float, price: Price = INDEPENDENT) -> Certificate:
     """The linear form of ``kl_chernoff``: R(w) ≤ R̂ + √(Λ/(2n)), by Pinsker's inequality.
 
     Formal guarantee: as for ``kl_chernoff``, of which this is a relaxation.
     """
-    return _priced("hoeffding", lambda r, c: total(r, math.sqrt(c / 2.0)), risk, n, failure_prob, price)
+    return _priced("hoeffding", pinsker_value, risk, n, failure_prob, price)
 
 
+@door()
 def dp_hoeffding_2018(*, risk: float, n: int, epsilon: float, failure_prob: float) -> Certificate:
     """As printed in 2018: R(w) ≤ R̂ + ε̄ + n^(-1/2), with ε̄ = max{ε, √(ln(3/failure_prob)/n)}.
 
@@ -56,6 +60,7 @@ def dp_hoeffding_2018(*, risk: float, n: int, epsilon: float, failure_prob: floa
     return _printed("hoeffding", total, risk, n, epsilon, failure_prob)
 
 
+@door()
 def dp_chernoff_2018(*, risk: float, n: int, epsilon: float, failure_prob: float) -> Certificate:
     """As printed in 2018: R(w) ≤ R̂ + √(6R̂) (ε̄ + n^(-1/2)) + 6 (ε̄² + 1/n), ε̄ = max{ε, √(ln(3/failure_prob)/n)}.
 
@@ -65,7 +70,7 @@ def dp_chernoff_2018(*, risk: float, n: int, epsilon: float, failure_prob: float
     """
 
     def value(r: float, bar: float, root: float) -> float:
-        return total(r, math.sqrt(6.0 * r) * (bar + root), 6.0 * bar * bar, 6.0 * root * root) if bar < 1.0 else 1.0
+        return total(r, sqrt(6.0 * r) * (bar + root), 6.0 * bar * bar, 6.0 * root * root) if bar < 1.0 else 1.0
 
     return _printed("chernoff", value, risk, n, epsilon, failure_prob)
 
@@ -74,12 +79,11 @@ def _priced(
     formula: str, value: Callable[[float, float], float], risk: float, n: int, failure_prob: float, price: Price
 ) -> Certificate:
     """``value`` of the risk and the price per example."""
-    _check.probability(risk=risk)
-    risk, fresh = float(risk), isinstance(price, Independent)
-    bill = billed(formula, of_weights(price), n=n, failure_prob=failure_prob)
-    return bill.certificate(
-        value(risk, bill.per_example),
-        of="weights" if fresh else "released weights",
+    bill = billed(formula, of_weights(price), n, failure_prob)
+    return settled(
+        bill,
+        value(risk, bill.total_per_example),
+        of="weights" if isinstance(price, Independent) else "released weights",
         terms={"empirical_risk": risk},
         inputs={"risk": risk},
         reference=_REFERENCE,
@@ -90,14 +94,12 @@ def _printed(
     part: str, value: Callable[[float, float, float], float], risk: float, n: int, epsilon: float, failure_prob: float
 ) -> Certificate:
     """``value`` of the risk, ε̄ and n^(-1/2); ε̄ is in the place of a price in nats, so that there are no costs."""
-    _check.probability(risk=risk)
-    risk, bill = float(risk), billed(part, Printed2018(epsilon=epsilon), n=n, failure_prob=failure_prob)
-    bar = max(float(epsilon), outward(math.sqrt(total(math.log(3.0), log_inverse(failure_prob)) / n)))
-    name = f"dp_{part}_2018"
+    bill, name = billed(part, Printed2018(epsilon=epsilon), n, failure_prob), f"dp_{part}_2018"
+    bar = max(epsilon, outward(sqrt(total(log(3.0), log_inverse(failure_prob)) / n)))
     known = declared_by(f"the caller of bounds.{name}", name)
-    bill = replace(bill, name=name, costs=(), reference="", hypotheses=known)
-    return bill.certificate(
-        value(risk, bar, outward(1.0 / math.sqrt(n))),
+    return settled(
+        replace(bill, name=name, costs=(), reference="", hypotheses=known),
+        value(risk, bar, outward(1.0 / sqrt(n))),
         of="released weights",
         terms={"empirical_risk": risk, "epsilon_bar": bar},
         inputs={"risk": risk},

@@ -11,10 +11,10 @@ enter. The bins must not depend on the examples (they may depend on the predicto
 ValueError. Proofs: docs/guarantees.md.
 """
 
-import math
+from math import sqrt
 
-from bounds import _check
-from bounds._assemble import Bill, billed
+from bounds._assemble import billed, settled
+from bounds._check import door
 from bounds._rounding import total
 from bounds.certificate import Certificate
 from bounds.means import GRID_NATS
@@ -25,6 +25,7 @@ _HELD_OUT = 'docs/guarantees.md, "Calibration error on held-out examples"'
 _TRAINING = 'docs/guarantees.md, "Calibration error from training data"'
 
 
+@door()
 def ece_hoeffding(*, calibration_error: float, n: int, failure_prob: float) -> Certificate:
     """ECE ≤ plug-in ECE + √(2 ln(1/failure_prob)/n), whatever the number of bins.
 
@@ -34,10 +35,10 @@ def ece_hoeffding(*, calibration_error: float, n: int, failure_prob: float) -> C
     Formal guarantee: for a predictor and bins that do not depend on the n independent examples, ECE ≤ value with
     probability at least 1 - failure_prob; ``calibration_error`` is the plug-in ECE on them.
     """
-    _check.probability(calibration_error=calibration_error)
-    bill = billed("ece_hoeffding", INDEPENDENT, n=n, failure_prob=failure_prob)
-    return bill.certificate(
-        total(float(calibration_error), math.sqrt(2.0 * bill.per_example)),
+    bill = billed("ece_hoeffding", INDEPENDENT, n, failure_prob)
+    return settled(
+        bill,
+        total(calibration_error, sqrt(2.0 * bill.total_per_example)),
         of="predictor",
         measures="ECE",
         terms={"calibration_error": calibration_error},
@@ -46,6 +47,7 @@ def ece_hoeffding(*, calibration_error: float, n: int, failure_prob: float) -> C
     )
 
 
+@door()
 def ece_second_moment(*, calibration_error: float, mean_squared_gap: float, n: int, failure_prob: float) -> Certificate:
     """ECE ≤ plug-in ECE + min_η [ (c_η/η) V̂ + ln(20/failure_prob)/(η n) ],    c_η = -η - ln(1-η)
 
@@ -55,11 +57,11 @@ def ece_second_moment(*, calibration_error: float, mean_squared_gap: float, n: i
 
     Formal guarantee: as for ``ece_hoeffding``.
     """
-    _check_gaps(calibration_error, mean_squared_gap)
-    bill = billed("ece_second_moment", INDEPENDENT, n=n, failure_prob=failure_prob, grid=GRID_NATS)
+    bill = billed("ece_second_moment", INDEPENDENT, n, failure_prob, grid=GRID_NATS)
     return _second_moment(bill, calibration_error, mean_squared_gap, {}, _HELD_OUT, "predictor")
 
 
+@door()
 def ece_pac_bayes(
     *,
     calibration_error: float,
@@ -83,33 +85,28 @@ def ece_pac_bayes(
     ``calibration_error`` and ``mean_squared_gap`` are posterior means of the plug-in ECE and of the mean squared gap on
     the n examples; if they are upper confidence bounds (of averages over draws of w), ``Certificate.charged`` pays.
     """
-    _check_gaps(calibration_error, mean_squared_gap)
-    _check.divergence(kl_nats=kl_nats)
-    bill = billed("ece_pac_bayes", price, n=n, failure_prob=failure_prob, kl=kl_nats, grid=GRID_NATS)
+    bill = billed("ece_pac_bayes", price, n, failure_prob, kl=kl_nats, grid=GRID_NATS)
     return _second_moment(bill, calibration_error, mean_squared_gap, {"kl_nats": kl_nats}, _TRAINING, "randomised")
 
 
 def _second_moment(
-    bill: Bill, calibration_error: float, mean_squared_gap: float, inputs: Inputs, reference: str, of: str
+    bill: Certificate, calibration_error: float, mean_squared_gap: float, inputs: Inputs, reference: str, of: str
 ) -> Certificate:
     """The un-expected Bernstein inequality at the best η of the grid, which costs ln 20 nats once."""
-    slack, eta = bernstein_slack(float(mean_squared_gap), bill.per_example)
-    gaps = {"calibration_error": calibration_error, "mean_squared_gap": mean_squared_gap}
-    return bill.certificate(
-        total(float(calibration_error), slack),
-        of=of,
-        measures="ECE",
-        terms={**gaps, "eta": eta},
-        inputs={**gaps, **inputs},
-        reference=reference,
-    )
-
-
-def _check_gaps(calibration_error: float, mean_squared_gap: float) -> None:
-    _check.probability(calibration_error=calibration_error, mean_squared_gap=mean_squared_gap)
     if mean_squared_gap < calibration_error * calibration_error * (1.0 - 1e-9):
         raise ValueError(
             f"mean_squared_gap must be at least calibration_error² = {calibration_error**2!r}, got "
             f"{mean_squared_gap!r}; pass the mean of (c - f)², not a variance; if both are upper bounds, pass the root "
             f"of this one as calibration_error, which it bounds too."
         )
+    slack, eta = bernstein_slack(mean_squared_gap, bill.total_per_example)
+    gaps = {"calibration_error": calibration_error, "mean_squared_gap": mean_squared_gap}
+    return settled(
+        bill,
+        total(calibration_error, slack),
+        of=of,
+        measures="ECE",
+        terms={**gaps, "eta": eta},
+        inputs={**gaps, **inputs},
+        reference=reference,
+    )

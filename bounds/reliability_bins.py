@@ -6,25 +6,26 @@ takes no part of the failure probability. Arguments out of range raise ValueErro
 """
 
 import itertools
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from math import fsum, log, nextafter, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from bounds import _check
 from bounds._arrays import doubles, rates, vector
+from bounds._check import door, probability
 from bounds._rounding import log_inverse, outward, total
 from bounds.certificate import Certificate
 from bounds.means import clopper_pearson_lower, clopper_pearson_upper
 from bounds.needs import declared_by
+from bounds.record import record
 
 _SLACK = 2.0**-50  # more than the rounding of a few sums of numbers up to 2
 _REFERENCE = 'docs/guarantees.md, "Calibration bin by bin"'
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ConfidenceBin:
     """``count`` examples whose confidence lies between ``low`` and ``high``; ``correct`` were predicted correctly.
 
@@ -40,8 +41,8 @@ class ConfidenceBin:
     mean_confidence: float
 
     def __post_init__(self) -> None:
-        _check.probability(low=self.low, high=self.high, mean_confidence=self.mean_confidence)
-        _check.whole(count=self.count, correct=self.correct)
+        shares = dict.fromkeys(("low", "high", "mean_confidence"), probability)
+        _check.fields(self, count=_check.whole, correct=_check.whole, **shares)
         if self.correct > self.count:
             raise ValueError(f"correct must not exceed count = {self.count}, got {self.correct}; count both anew.")
         if not self.low <= self.mean_confidence <= self.high:
@@ -55,17 +56,16 @@ class ConfidenceBin:
         return abs(self.correct / self.count - self.mean_confidence) if self.count else 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class CalibrationSample:
     """What calibration bounds need to know of a sample of n examples, each mean rounded up.
 
-    ``calibration_error`` is the plug-in ECE, Σ_b |Σ_{i in b} (c_i - f_i)| / n, ``mean_squared_gap`` the mean of
-    (c_i - f_i)², the top-label Brier score, and ``mean_absolute_gap`` that of |c_i - f_i|.
+    ``calibration_error`` is the plug-in ECE, Σ_b |Σ_{i in b} (c_i - f_i)| / n, and ``mean_squared_gap`` the mean of
+    (c_i - f_i)², the top-label Brier score.
     """
 
     calibration_error: float
     mean_squared_gap: float
-    mean_absolute_gap: float
     n: int
     bins: tuple[ConfidenceBin, ...]
 
@@ -89,21 +89,21 @@ def calibration_sample(*, confidence: ArrayLike, correct: ArrayLike, edges: Sequ
     for b, (low, high) in enumerate(itertools.pairwise(ends)):
         inside = slot == b
         count, right, confidences = int(inside.sum()), int(c[inside].sum()), f[inside]
-        mean = math.fsum(confidences) / count if count else low
+        mean = fsum(confidences) / count if count else low
         bins.append(
             ConfidenceBin(low=low, high=high, count=count, correct=right, mean_confidence=min(max(mean, low), high))
         )
-        sums.append(abs(math.fsum((right, *(-confidences).tolist()))))
-    gap = np.abs(c - f)
+        sums.append(abs(fsum((right, *(-confidences).tolist()))))
+    gap = c - f
     return CalibrationSample(
         calibration_error=min(1.0, outward(total(*sums) / f.size)),
-        mean_squared_gap=min(1.0, outward(math.fsum(gap * gap) / f.size)),
-        mean_absolute_gap=min(1.0, outward(math.fsum(gap) / f.size)),
+        mean_squared_gap=min(1.0, outward(fsum(gap * gap) / f.size)),
         n=int(f.size),
         bins=tuple(bins),
     )
 
 
+@door()
 def mce_hoeffding(*, bins: Sequence[ConfidenceBin], min_count: int, failure_prob: float) -> Certificate:
     """The largest calibration gap of the bins with at least ``min_count`` examples, by Hoeffding's inequality.
 
@@ -120,12 +120,13 @@ def mce_hoeffding(*, bins: Sequence[ConfidenceBin], min_count: int, failure_prob
     """
 
     def gap(one: ConfidenceBin, certified: int) -> float:
-        nats = total(log_inverse(failure_prob), math.log(certified))
-        return one.gap + outward((1.0 + one.high - one.low) * math.sqrt(nats / (2.0 * one.count))) + _SLACK
+        nats = total(log_inverse(failure_prob), log(certified))
+        return one.gap + outward((1.0 + one.high - one.low) * sqrt(nats / (2.0 * one.count))) + _SLACK
 
     return _largest("mce_hoeffding", bins, min_count, failure_prob, gap)
 
 
+@door()
 def mce_clopper_pearson(*, bins: Sequence[ConfidenceBin], min_count: int, failure_prob: float) -> Certificate:
     """As ``mce_hoeffding``, with Clopper and Pearson's bounds for the accuracies: better far from one half.
 
@@ -139,9 +140,9 @@ def mce_clopper_pearson(*, bins: Sequence[ConfidenceBin], min_count: int, failur
     """
 
     def gap(one: ConfidenceBin, certified: int) -> float:
-        each = math.nextafter(failure_prob / (2 * certified), 0.0)
-        nats = total(log_inverse(failure_prob), math.log(2 * certified))
-        reach = outward((one.high - one.low) * math.sqrt(nats / (2.0 * one.count))) + _SLACK
+        each = nextafter(failure_prob / (2 * certified), 0.0)
+        nats = total(log_inverse(failure_prob), log(2 * certified))
+        reach = outward((one.high - one.low) * sqrt(nats / (2.0 * one.count))) + _SLACK
         least, most = max(one.low, one.mean_confidence - reach), min(one.high, one.mean_confidence + reach)
         above = clopper_pearson_upper(one.correct, one.count, each) - least
         return max(above, most - clopper_pearson_lower(one.correct, one.count, each)) + _SLACK
@@ -156,19 +157,16 @@ def _largest(
     failure_prob: float,
     gap: Callable[[ConfidenceBin, int], float],
 ) -> Certificate:
-    _check.count(min_count=min_count)
-    _check.open_probability(failure_prob=failure_prob)
     bins = _check.records("bins", bins, ConfidenceBin)
     if not bins:
         raise ValueError("bins must be at least one, got none; pass those of calibration_sample.")
     kept = [one for one in bins if one.count >= min_count]
-    gaps = [min(1.0, gap(one, len(kept))) if one.count >= min_count else 1.0 for one in bins]
-    certified = [found for one, found in zip(bins, gaps, strict=True) if one.count >= min_count]
+    found = {b: min(1.0, gap(one, len(kept))) for b, one in enumerate(bins) if one.count >= min_count}
     names = ("low", "high", "count", "correct", "mean_confidence")
-    listed = {f"{name}s": ", ".join(_plain(getattr(one, name)) for one in bins) for name in names}
+    listed = {f"{name}s": ", ".join(repr(getattr(one, name)) for one in bins) for name in names}
     return Certificate(
         name=name,
-        value=max(certified, default=1.0),
+        value=max(found.values(), default=1.0),
         failure_prob=failure_prob,
         of="predictor",
         measures="MCE",
@@ -178,13 +176,9 @@ def _largest(
             "bins": len(bins),
             "bins_certified": len(kept),
             "share_certified": sum(one.count for one in kept) / max(1, sum(one.count for one in bins)),
-            **{f"gap_{b}": found for b, found in enumerate(gaps)},
+            **{f"gap_{b}": found.get(b, 1.0) for b in range(len(bins))},
         },
         budget={"bound": failure_prob},
         reference=_REFERENCE,
         inputs={**listed, "min_count": min_count, "failure_prob": failure_prob},
     )
-
-
-def _plain(number: float) -> str:
-    return repr(number if isinstance(number, int) else float(number))

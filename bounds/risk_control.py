@@ -15,13 +15,14 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bounds import _check
 from bounds._arrays import Array, as_given, doubles
+from bounds._check import door, nonnegative
 from bounds._rounding import inward
 from bounds._threshold_tests import Controlled, RiskControl, control, descending, finite, losses_of, parts_of, scores_of
 from bounds.budget import FailureBudget
 
 
+@door()
 def control_risk(
     *,
     losses: ArrayLike,
@@ -69,6 +70,7 @@ def control_risk(
     )
 
 
+@door()
 def control_selective_risk(
     *,
     confidence: ArrayLike,
@@ -107,6 +109,7 @@ def control_selective_risk(
     return control(what, answered, n=len(values), thresholds=listed, starts=starts, groups=groups, exact=exact)
 
 
+@door(most_labels=nonnegative)
 def control_set_size(
     *,
     scores: ArrayLike,
@@ -133,7 +136,6 @@ def control_set_size(
     table = doubles("scores", scores)
     if table.ndim != 2 or table.size == 0 or np.isnan(table).any():
         raise ValueError(f"scores must be one row a record and one column a label, none NaN, got shape {table.shape}.")
-    _check.nonnegative(most_labels=most_labels)
     labels, listed = table.shape[1], descending(thresholds)
     target = min(1.0, inward(most_labels / labels))
 

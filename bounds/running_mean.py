@@ -5,15 +5,15 @@ errors, and exp(η Σ(μ_i - x_i) - c_η Σ(x_i - x̂_i)²), which knows losses 
 "Limits at all times".
 """
 
-import math
+from math import exp, expm1, fsum, inf, log, log1p, nextafter
 
 from bounds._rounding import inward, least, log_inverse, outward, total
 from bounds.means import eta_cost
 
 _RATES = tuple(6.0 * 0.625**k for k in range(24))
 _ETAS = tuple(0.8 * 0.6**k for k in range(18))
-_SHARES = (outward(math.log(2.0 * len(_RATES))), outward(math.log(2.0 * len(_ETAS))))
-_DROPS = tuple(inward(-math.expm1(-rate)) for rate in _RATES)
+_SHARES = (outward(log(2.0 * len(_RATES))), outward(log(2.0 * len(_ETAS))))
+_DROPS = tuple(inward(-expm1(-rate)) for rate in _RATES)
 _SLACK = 2.0**-48
 """Of an exponent, over the size of its parts: some eight roundings."""
 
@@ -37,8 +37,8 @@ def running_mean_lower(n: int, loss_sum: float, spread: float, failure_prob: flo
 
     Formal guarantee: as for ``running_mean_upper``, ``loss_sum`` being at most the sum of the losses.
     """
-    rest = min(float(n), math.nextafter(n - loss_sum, math.inf))
-    return max(0.0, math.nextafter(1.0 - running_mean_upper(n, rest, spread, failure_prob), 0.0))
+    rest = min(float(n), nextafter(n - loss_sum, inf))
+    return max(0.0, nextafter(1.0 - running_mean_upper(n, rest, spread, failure_prob), 0.0))
 
 
 def _evidence(mean: float, n: int, loss_sum: float, spread: float) -> float:
@@ -46,11 +46,11 @@ def _evidence(mean: float, n: int, loss_sum: float, spread: float) -> float:
     logs: list[float] = []
     for rate, drop in zip(_RATES, _DROPS, strict=True):
         if mean * drop >= 1.0:
-            return math.inf
-        gain, loss = -n * math.log1p(-mean * drop), rate * loss_sum
+            return inf
+        gain, loss = -n * log1p(-mean * drop), rate * loss_sum
         logs.append(gain - loss - _SHARES[0] - _SLACK * (gain + loss + 8.0))
     for eta in _ETAS:
         gain, loss = eta * n * mean, total(eta * loss_sum, eta * eta_cost(eta) * spread)
         logs.append(gain - loss - _SHARES[1] - _SLACK * (gain + loss + 8.0))
     top = max(logs)
-    return top + math.log(math.fsum(math.exp(log - top) for log in logs)) - 2.0**-45
+    return top + log(fsum(exp(one - top) for one in logs)) - 2.0**-45

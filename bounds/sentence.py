@@ -3,9 +3,9 @@
 Rounding starts from the shortest decimal that is the float, so that 0.05 is written 0.05.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from math import isinf, isnan
 
 from bounds.certificate import Certificate
 from bounds.hypotheses import UNITS
@@ -88,9 +88,9 @@ def percent(share: float) -> str:
 
 
 def _rounded(value: float, exponent: Callable[[Decimal], int], rounding: str) -> str:
-    if math.isnan(value):
+    if isnan(value):
         raise ValueError("expected a number, got NaN: the file is damaged, or was not written by pacdp")
-    if math.isinf(value):
+    if isinf(value):
         return "∞" if value > 0 else "-∞"
     exact = Decimal(repr(float(value)))
     if not exact:

@@ -6,17 +6,15 @@ failure_prob alone; what is returned is the theorem evaluated at that choice, ro
 docs/guarantees.md.
 """
 
-import math
 from functools import lru_cache
+from math import inf, sqrt
 
-from bounds import _check
+from bounds._check import door
 from bounds._losses import ConcentratedLoss, GaussianLoss, from_approximate, from_distribution
 from bounds._rounding import log_inverse, outward
-from bounds._transfer_search import Charge, charged, search
+from bounds._transfer_search import Charge, charged, range_nats, search
 from bounds.privacy import ApproxDP, GaussianDP, PrivacyClaim, PureDP, ZeroConcentratedDP
 from bounds.privacy_loss import PrivacyLossDistribution
-from bounds.pure_transfer import max_information_nats as max_information_nats
-from bounds.pure_transfer import transfer_nats as transfer_nats
 
 Claim = PureDP | ApproxDP | GaussianDP | ZeroConcentratedDP | PrivacyLossDistribution
 
@@ -24,13 +22,14 @@ _SMALLEST_MU = 1e-12  # below it squares lose digits; rounding a guarantee up is
 _LARGEST = 1e300  # beyond it, at the latest, nothing is promised
 
 
+@door()
 def transfer_cost(*, privacy: PrivacyClaim, n: int, failure_prob: float) -> Charge:
     """The cost of the general transfer, Λ = n (a + H_α(a)/δ₂) + α/(α-1) ln(1/δ₁), rounded up.
 
     "General transfer" in docs/guarantees.md: if E_S exp f(y, S) ≤ 1 for every fixed y, and a mechanism that saw S
     released Y, then f(Y, S) ≤ Λ except with probability δ₁ + δ₂, plus what losses without a bound cost. H_α(a) is the
     largest f-divergence E (ζ_α(x) - a)^+ of the mechanism from itself without one record, x their privacy loss. A pure
-    guarantee uses ``transfer_nats`` instead, at 2 epsilon if it is for add-remove adjacency.
+    guarantee uses the sharp transfer (``Sharp``) instead, at 2 epsilon if it is for add-remove adjacency.
 
     Formal guarantee: at least the theorem's expression at the alpha, a and split that are returned, whose parts sum to
     at most ``failure_prob``; the choice depends on nothing but the arguments. 532 nats for mu = 0.05 at n = 60000 and
@@ -42,9 +41,7 @@ def transfer_cost(*, privacy: PrivacyClaim, n: int, failure_prob: float) -> Char
     Raises ValueError when an argument is out of range, or when n times the probability of a loss without a bound
     (delta, or the mass at infinity) leaves nothing of the failure probability.
     """
-    _check.count(n=n)
-    _check.open_probability(failure_prob=failure_prob)
-    return _cost(checked(privacy), int(n), float(failure_prob))
+    return _cost(checked(privacy), n, failure_prob)
 
 
 def checked(privacy: object) -> Claim:
@@ -63,13 +60,13 @@ def _cost(privacy: Claim, n: int, failure_prob: float) -> Charge:
         case PureDP() | ApproxDP(delta=0.0):
             return _pure(privacy, n, failure_prob)
         case GaussianDP(mu=0.0) | ZeroConcentratedDP(rho=0.0):
-            return charged(log_inverse(failure_prob), math.inf, 0.0, failure_prob)
+            return charged(log_inverse(failure_prob), inf, 0.0, failure_prob)
         case GaussianDP(mu=size) | ZeroConcentratedDP(rho=size) | ApproxDP(epsilon=size) if size > _LARGEST:
-            return charged(math.inf, math.inf, math.inf, failure_prob)
+            return charged(inf, inf, inf, failure_prob)
         case GaussianDP(mu=mu):
-            law = GaussianLoss(max(float(mu), _SMALLEST_MU))
+            law = GaussianLoss(max(mu, _SMALLEST_MU))
         case ZeroConcentratedDP(rho=rho):
-            law = ConcentratedLoss(max(outward(math.sqrt(2.0 * rho)), _SMALLEST_MU))
+            law = ConcentratedLoss(max(outward(sqrt(2.0 * rho)), _SMALLEST_MU))
         case ApproxDP():
             law = from_approximate(privacy)
         case PrivacyLossDistribution():
@@ -84,14 +81,10 @@ def _cost(privacy: Claim, n: int, failure_prob: float) -> Charge:
 
 
 def _pure(privacy: PureDP | ApproxDP, n: int, failure_prob: float) -> Charge:
-    epsilon = _of_replacement(privacy)
-    nats = transfer_nats(epsilon=epsilon, n=n, failure_prob=failure_prob)
-    if not 0.0 < nats < math.inf or epsilon == 0.0:
-        return charged(nats, math.inf, epsilon, failure_prob)
-    excess = math.sqrt(8.0 * log_inverse(failure_prob) / n)  # (α - 1) epsilon
+    """The sharp transfer, for replace-one adjacency."""
+    epsilon = privacy.epsilon * (1.0 if privacy.adjacency == "replace-one" else 2.0)
+    nats = range_nats(epsilon, n, failure_prob)
+    if not 0.0 < nats < inf or epsilon == 0.0:
+        return charged(nats, inf, epsilon, failure_prob)
+    excess = sqrt(8.0 * log_inverse(failure_prob) / n)  # (α - 1) epsilon
     return charged(nats, 1.0 + excess / epsilon, (epsilon + excess) * epsilon / 8.0, failure_prob)
-
-
-def _of_replacement(privacy: PureDP | ApproxDP) -> float:
-    """epsilon for replace-one adjacency."""
-    return float(privacy.epsilon) * (1.0 if privacy.adjacency == "replace-one" else 2.0)

@@ -1,16 +1,18 @@
 """ln ξ(n), Maurer's constant, and the 2√n that most papers have in its place."""
 
-import math
 from functools import lru_cache
+from math import ceil, exp, log, pi, sqrt
 
 import numpy as np
 
-from bounds import _check
+from bounds._check import door
 from bounds._rounding import outward
 
 _EXACT_UP_TO = 10**10
 
 
+@door()
+@lru_cache(maxsize=256)
 def log_xi(n: int) -> float:
     """ln ξ(n) in nats, rounded up, with ξ(n) = Σ_k C(n,k) (k/n)^k (1-k/n)^(n-k).
 
@@ -22,23 +24,17 @@ def log_xi(n: int) -> float:
 
     Formal guarantee: at least ln ξ(n). Raises ValueError when n is not a whole number of at least 1.
     """
-    _check.count(n=n)
-    return _log_xi(int(n))
-
-
-@lru_cache(maxsize=256)
-def _log_xi(n: int) -> float:
     if n > _EXACT_UP_TO:
-        return outward(math.log(2.0 + math.sqrt(math.pi * n / 2.0)))
-    last = min(n, math.ceil(10.0 * math.sqrt(n)))
-    products = np.cumprod(1.0 - np.arange(last, dtype=np.float64) / n)
-    tail = n / last * math.exp(-(last**2) / (2.0 * n)) if last < n else 0.0
+        return outward(log(2.0 + sqrt(pi * n / 2.0)))
+    last = min(n, ceil(10.0 * sqrt(n)))
+    products = np.cumprod(1.0 - np.arange(last) / n)
+    tail = n / last * exp(-(last**2) / (2.0 * n)) if last < n else 0.0
     xi = 1.0 + float(products.sum()) + tail
     # three roundings a factor, and those of the sum
-    return outward(math.log(xi) + (4.0 * last + 64.0) * 2.0**-53)
+    return outward(log(xi) + (4.0 * last + 64.0) * 2.0**-53)
 
 
+@door()
 def log_two_sqrt(n: int) -> float:
     """ln(2√n) in nats, rounded up: the constant that most papers have in place of ``log_xi``."""
-    _check.count(n=n)
-    return outward(math.log(2.0) + 0.5 * math.log(n))
+    return outward(log(2.0) + 0.5 * log(n))

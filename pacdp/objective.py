@@ -29,10 +29,18 @@ from pacdp.step.clip import Clip
 from pacdp.step.compiled import CompiledSums, agreeing
 from pacdp.step.fixed_size import FixedSizeSums
 from pacdp.step.gradients import NO_CLIPPING
-from pacdp.step.one_by_one import OneByOne, sum_with_norms
+from pacdp.step.one_by_one import (
+    AT_ONCE,
+    Part,
+    by_compiled_layers,
+    by_reference,
+    multiplicities,
+    summed,
+)
 from pacdp.step.precision import full_precision
 from pacdp.step.sample import poisson, with_replacement
 from pacdp.step.set_up import require_own_examples
+from pacdp.step.units import Network
 from pacdp.trials import mixes, require_no_writes
 
 _ROUNDING = 256.0
@@ -272,7 +280,7 @@ class Objective:
         self, weights: Float[Tensor, "chains dim"], norms: Tensor, people: People
     ) -> Tensor:
         """As :meth:`_clipped`, where all people are in every batch; norms in units of a sum over n examples."""
-        seen, each = list[Tensor](), self.n / people.count
+        seen, each = list[Tensor](), self.n / len(people.parts)
         for k, own in enumerate(weights):
             labels = self._labels_of(k)
             with _unwritten(own):
@@ -296,8 +304,9 @@ class Objective:
             drawn, group = self.draw(keys, tick)
             with full_precision(self.device):
                 for k, g in enumerate(group):
-                    own = weights[k], drawn[g], self._labels_of(k), self._gradient[k], norms[k]
-                    found[k] = sum_with_norms(self.network, self.loss, *own)
+                    native = self.network, self.loss, weights[k], self._labels_of(k)
+                    part = by_compiled_layers(*native, len(drawn[g]))
+                    found[k] = self._summed(part, drawn[g], k, norms)
         elif self._sums is not None:
             found = self._sums(
                 weights,
@@ -310,24 +319,26 @@ class Objective:
             )
         left = [k for k, one in enumerate(found) if one is None]
         if left:
-            one = OneByOne(self.model, self.layout, self.examples[0], self.loss)
+            network, inputs = Network(self.model, {}, self.loss), self.examples[0]
             drawn, group = self.draw(keys.select(left), tick)
             with _unwritten(weights):
                 for k, g in zip(left, group, strict=True):
-                    kept = None if norms is None else norms[k]
-                    found[k] = one.sum(
-                        weights[k],
-                        drawn[g],
-                        self._labels_of(k),
-                        self._clip,
-                        self._gradient[k],
-                        kept,
-                    )
+                    own = weights[k], inputs, self._labels_of(k), self._clip
+                    part = by_reference(network, self.layout, *own)
+                    found[k] = self._summed(part, drawn[g], k, norms)
         seen = torch.stack([one for one in found if one is not None], dim=1)
         worst = torch.tensor([[self.loss.high], [1.0]], dtype=seen.dtype, device=seen.device)
         return torch.where(
             seen.isfinite(), seen, worst
         )  # one record's loss must not decide whether the chain goes on
+
+    def _summed(self, part: Part, drawn: Tensor, chain: int, norms: Tensor | None) -> Tensor | None:
+        """A chain's sum into the gradient, and its squared norms; None where these are kept and not finite."""
+        most = None if norms is None else AT_ONCE
+        means, squares = summed(part, drawn, self._gradient[chain], most)
+        if norms is not None:
+            norms[chain] = squares @ multiplicities(drawn).to(squares.dtype)
+        return means if norms is None or bool(norms[chain].isfinite()) else None
 
     def has_fixed_shapes(self, keys: Keys) -> bool:
         """Whether the shapes of no step depend on a draw, so that a GPU can replay it; not with secret keys.

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import torch
@@ -11,9 +11,10 @@ from torch import Tensor, nn
 
 import bounds
 from bounds import _check
+from pacdp.store.record import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Point:
     """One network, used as it is."""
 
@@ -23,7 +24,7 @@ class Point:
         _require_vector(self.weights)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class LocalGibbs:
     """Q ∝ exp(-τ R̂(w')) N(w'; weights, (γτ)⁻¹ I): the Gibbs classifier of Entropy-SG(L)D.
 
@@ -44,7 +45,7 @@ class LocalGibbs:
         return (self.gamma * self.tau) ** -0.5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class GaussianPosterior:
     """Independent Gaussian weights: every number of parameter ``name`` is N(means[name], stds[name]²).
 
@@ -74,9 +75,8 @@ class GaussianPosterior:
     def __post_init__(self) -> None:
         for what in ("means", "stds", "buffers", "factors"):
             given: object = getattr(self, what)
-            if not isinstance(given, Mapping) or not all(
-                isinstance(each, Tensor) for each in given.values()
-            ):
+            named = isinstance(given, Mapping)
+            if not named or not all(isinstance(each, Tensor) for each in given.values()):
                 raise ValueError(
                     f"expected {what} to be a mapping from names to tensors, got {type(given).__name__}"
                 )
@@ -93,6 +93,13 @@ class GaussianPosterior:
                     f"expected factors of parameters that have a mean, got one of {name}"
                 )
             _require_factor(name, factor, self.means[name], self.stds[name])
+
+    def to(self, device: torch.device | str) -> "GaussianPosterior":
+        """The same law on a device, without gradients."""
+        return GaussianPosterior(**{
+            what: {name: one.detach().to(device) for name, one in getattr(self, what).items()}
+            for what in ("means", "stds", "buffers", "factors")
+        })  # fmt: skip
 
     @classmethod
     def around(
@@ -147,8 +154,7 @@ class GaussianPosterior:
             ("parameters", self.means, prior.means),
             ("buffers", self.buffers, prior.buffers),
         ):
-            odd = odd_names(ours, theirs)
-            if odd:
+            if odd := odd_names(ours, theirs):
                 raise ValueError(
                     f"expected a prior over the same {what}, got other names or shapes in {odd}"
                 )
@@ -156,75 +162,67 @@ class GaussianPosterior:
             other = prior.buffers[name]
             if value.dtype != other.dtype or not torch.equal(value.cpu(), other.cpu()):
                 return math.inf
-        parts = [
-            _divergence(
-                mean, self.stds[name], prior.means[name], prior.stds[name], self.factors.get(name)
-            )
-            for name, mean in self.means.items()
-        ]
-        total = math.fsum(parts)
+        total = math.fsum(self._divergence(prior, name) for name in self.means)
         return math.nextafter(total, math.inf) if total > 0 else total
+
+    def _divergence(self, prior: "GaussianPosterior", name: str) -> float:
+        """The divergence of one parameter."""
+        mean, std, centre, wide = self._numbers(prior, name)
+        if name in self.factors:
+            if (wide == 0.0).any():
+                return math.inf
+            factor = _wide(self.factors[name])
+            wide = _over(wide, mean)
+            return bounds.divergence.triangular_gaussian_kl(
+                mean, factor, centre, wide, std_q=float(std)
+            )
+        uniform = std.size == wide.size == 1
+        std, wide = (
+            one.reshape(()) if uniform else _over(one, mean, whole=True) for one in (std, wide)
+        )
+        fixed = np.broadcast_to((std == 0.0) & (wide == 0.0), mean.shape)
+        if ((std == 0.0) != (wide == 0.0)).any() or (mean[fixed] != centre[fixed]).any():
+            return math.inf
+        free = ~fixed
+        if not free.any():
+            return 0.0
+        std, wide = (one if uniform else one[free] for one in (std, wide))
+        return bounds.divergence.gaussian_kl(mean[free], std, centre[free], wide)
+
+    def _numbers(self, prior: "GaussianPosterior", name: str) -> tuple[np.ndarray, ...]:
+        """Mean and std of a parameter here and in the prior, in float64."""
+        laws = (self.means, self.stds, prior.means, prior.stds)
+        return tuple(_wide(each[name]) for each in laws)
 
     def log_ratio(self, prior: "GaussianPosterior", weights: Mapping[str, Tensor]) -> float:
         """ln (dself/dprior)(weights) in nats, rounded up; weights that are fixed in both laws do not count."""
         _require_no_factors(prior)
-        found = []
-        for name, mean in self.means.items():
-            given = (weights[name], mean, self.stds[name], prior.means[name], prior.stds[name])
+        found, ratio = list[float](), bounds.divergence
+        for name in self.means:
+            drawn, (mean, std, centre, wide) = _wide(weights[name]), self._numbers(prior, name)
             if name in self.factors:
-                drawn, rows, _, centre, wide = (_wide(one) for one in given)
-                found.append(
-                    bounds.divergence.triangular_log_density_ratio(
-                        drawn,
-                        rows,
-                        _wide(self.factors[name]),
-                        centre,
-                        _over(wide, rows),
-                        std_q=float(self.stds[name]),
-                    )
-                )
+                factor, wide = _wide(self.factors[name]), _over(wide, mean)
+                found.append(ratio.triangular_log_density_ratio(drawn, mean, factor, centre, wide,
+                                                                std_q=float(std)))  # fmt: skip
                 continue
-            values = [np.broadcast_to(_wide(one), mean.shape).ravel() for one in given]
+            values = [
+                np.broadcast_to(one, mean.shape).ravel() for one in (drawn, mean, std, centre, wide)
+            ]
             free = (
                 values[2] > 0.0
             )  # fixed weights are equal in both, or the divergence were infinite
             if free.any():
-                found.append(
-                    bounds.divergence.gaussian_log_density_ratio(*(value[free] for value in values))
-                )
+                found.append(ratio.gaussian_log_density_ratio(*(value[free] for value in values)))
         return math.nextafter(math.fsum(found), math.inf)
-
-
-def _divergence(
-    mean_q: Tensor, std_q: Tensor, mean_p: Tensor, std_p: Tensor, factor: Tensor | None
-) -> float:
-    mean, std, centre, wide = (_wide(each) for each in (mean_q, std_q, mean_p, std_p))
-    if factor is not None:
-        if (wide == 0.0).any():
-            return math.inf
-        return bounds.divergence.triangular_gaussian_kl(
-            mean, _wide(factor), centre, _over(wide, mean), std_q=float(std_q)
-        )
-    uniform = std.size == wide.size == 1
-    std, wide = (
-        one.reshape(()) if uniform else np.broadcast_to(one, mean.shape) for one in (std, wide)
-    )
-    fixed = np.broadcast_to((std == 0.0) & (wide == 0.0), mean.shape)
-    if ((std == 0.0) != (wide == 0.0)).any() or (mean[fixed] != centre[fixed]).any():
-        return math.inf
-    free = ~fixed
-    if not free.any():
-        return 0.0
-    std, wide = (one if uniform else one[free] for one in (std, wide))
-    return bounds.divergence.gaussian_kl(mean[free], std, centre[free], wide)
 
 
 def _wide(value: Tensor) -> np.ndarray:
     return value.detach().cpu().double().numpy()
 
 
-def _over(std: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    return std.reshape(()) if std.size == 1 else np.broadcast_to(std, rows.shape)
+def _over(std: np.ndarray, rows: np.ndarray, *, whole: bool = False) -> np.ndarray:
+    """One number as it is, or, where there are several or ``whole`` asks for it, one for each of the rows' numbers."""
+    return std.reshape(()) if std.size == 1 and not whole else np.broadcast_to(std, rows.shape)
 
 
 def _require_factor(name: str, factor: Tensor, mean: Tensor, std: Tensor) -> None:

@@ -33,7 +33,6 @@ from pacdp.step.processes import (
     process_count,
     process_rank,
     require_agreement,
-    totals,
 )
 from pacdp.store.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from pacdp.store.reservation import new_run
@@ -89,22 +88,12 @@ def save_run(
     Raises:
         CheckpointError: the file cannot be written.
     """
-    if not together.several:
-        _write(path, state, about, ())
-        return
     device = next(state.module.parameters()).device
-    others = _states_of_others(state.own_states(), device)
-    failure: Exception | None = None
-    if process_rank() == 0:
-        try:
-            _write(path, state, about, others)
-        except Exception as error:  # the others wait to hear of it, whatever it is
-            failure = error
-    (failures,) = totals([0.0 if failure is None else 1.0], device)
-    if failures:
-        raise failure or CheckpointError(
-            f"the first process could not write {path}: its own message says why"
-        )
+    others = _states_of_others(state.own_states(), device) if together.several else ()
+    says = f"the first process could not write {path}: its own message says why"
+    together.first_does(
+        lambda: _write(path, state, about, others), device, otherwise=CheckpointError(says)
+    )
 
 
 def load_run(

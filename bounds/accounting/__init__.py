@@ -14,6 +14,7 @@ from bounds.accounting.events import (
     ExponentialMechanism,
     Gaussian,
     NonPrivate,
+    OnceAnEpoch,
     PoissonSampled,
     SelfComposed,
     event_from_dict,

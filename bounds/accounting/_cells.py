@@ -17,13 +17,14 @@ the rounding of the ends of the cells. If it moves losses by at most e, the spli
 ``doubt`` collects those.
 """
 
-import math
+from math import asinh, ceil, exp, expm1, inf, log, log1p, pi, sinh, sqrt
 
 import numpy as np
 
+from bounds._arrays import Array
 from bounds._elementwise import jit
 
-_ROOT = 1.0 / math.sqrt(2.0 * math.pi)
+_ROOT = 1.0 / sqrt(2.0 * pi)
 _PIECE = 0.25
 _ULP = 2.0**-50
 
@@ -49,16 +50,16 @@ def _boundary(
     """
     variance, scale = sigma * sigma, 1.0 / (sigma * sigma)
     if replace:
-        slope = (1.0 - rate) / move * math.exp(0.5 / variance)
-        z = variance * (0.5 * x + math.asinh(slope * math.sinh(0.5 * x))) if x != 0.0 else 0.0
-        moved, other = move * math.exp((z - 0.5) * scale), move * math.exp((-z - 0.5) * scale)
+        slope = (1.0 - rate) / move * exp(0.5 / variance)
+        z = variance * (0.5 * x + asinh(slope * sinh(0.5 * x))) if x != 0.0 else 0.0
+        moved, other = move * exp((z - 0.5) * scale), move * exp((-z - 0.5) * scale)
         steep = moved / (1.0 - rate + moved) + other / (1.0 - rate + other)
         return z, _ULP * (abs(x) + steep * (abs(x) + (2.0 * abs(z) + 1.0) * scale))
     share = risen / rate
     if rate < 1.0 and share <= -1.0:
-        return -math.inf, 0.0
-    z = variance * (x - math.log(move) if rate == 1.0 else math.log1p(share) + math.log(rate / move)) + 0.5
-    moved = move * math.exp((z - 0.5) * scale)
+        return -inf, 0.0
+    z = variance * (x - log(move) if rate == 1.0 else log1p(share) + log(rate / move)) + 0.5
+    moved = move * exp((z - 0.5) * scale)
     lost = abs(x) if rate == 1.0 else (2.0 * abs(risen) + (moved if move != rate else 0.0)) / ratio
     return z, _ULP * (lost + moved / (1.0 - rate + moved) * (2.0 * abs(z) + 1.0) * scale)
 
@@ -67,7 +68,7 @@ def _boundary(
 def _fall(w: float) -> float:
     """1 - e^(-w)."""
     if w > 0.03:
-        return -math.expm1(-w)
+        return -expm1(-w)
     return w * (1.0 - w / 2 * (1.0 - w / 3 * (1.0 - w / 4 * (1.0 - w / 5 * (1.0 - w / 6 * (1.0 - w / 7))))))
 
 
@@ -79,21 +80,21 @@ def _gap(
     if a <= left:
         return 0.0
     scale = 1.0 / (sigma * sigma)
-    if left == -math.inf:
-        return move * math.exp((a - 0.5) * scale) - (risen + rate)
+    if left == -inf:
+        return move * exp((a - 0.5) * scale) - (risen + rate)
     d = (a - left) * scale
-    rise = move * math.exp((left - 0.5) * scale) * math.expm1(d)
+    rise = move * exp((left - 0.5) * scale) * expm1(d)
     if not replace:
         return rise
-    fall = -move * math.exp((-left - 0.5) * scale) * math.expm1(-d)
-    return (rise + ratio * fall) / (1.0 - rate + move * math.exp((-a - 0.5) * scale))
+    fall = -move * exp((-left - 0.5) * scale) * expm1(-d)
+    return (rise + ratio * fall) / (1.0 - rate + move * exp((-a - 0.5) * scale))
 
 
 @jit
 def add_cells(
-    edges: np.ndarray,
-    growth: np.ndarray,
-    ratios: np.ndarray,
+    edges: Array,
+    growth: Array,
+    ratios: Array,
     sigma: float,
     rate: float,
     move: float,
@@ -101,9 +102,9 @@ def add_cells(
     replace: bool,
     z_low: float,
     z_top: float,
-    total: np.ndarray,
-    right: np.ndarray,
-    doubt: np.ndarray,
+    total: Array,
+    right: Array,
+    doubt: Array,
 ) -> None:
     """Add ``weight`` times the masses from z_low to z_top to total, right and doubt; s = 1 - rate, m = move.
 
@@ -119,7 +120,7 @@ def add_cells(
         if not high > low:
             continue
         reach = max(abs(low), abs(high)) * inverse + inverse + 1.0
-        pieces = math.ceil((high - low) * inverse * reach / _PIECE)
+        pieces = ceil((high - low) * inverse * reach / _PIECE)
         width = (high - low) / pieces
         u = width * inverse
         w = 0.5 * u * inverse
@@ -128,26 +129,26 @@ def add_cells(
             a = low + piece * width
             t = (a + 0.5 * width) * inverse
             s0, s1 = _series(t, u), _series(t - inverse, u)
-            still = _ROOT * u * math.exp(-0.5 * t * t)
-            moved = _ROOT * u * math.exp(-0.5 * (t - inverse) * (t - inverse))
+            still = _ROOT * u * exp(-0.5 * t * t)
+            moved = _ROOT * u * exp(-0.5 * (t - inverse) * (t - inverse))
             mass += stay * still * (1.0 + s0) + move * moved * (1.0 + s1)
             hinge += move * moved * ((s1 - s0) + (1.0 + s0) * _fall(w))
             other = still * (1.0 + s0)
             if replace:
                 s2 = _series(t + inverse, u)
-                away = _ROOT * u * math.exp(-0.5 * (t + inverse) * (t + inverse))
+                away = _ROOT * u * exp(-0.5 * (t + inverse) * (t + inverse))
                 other = stay * other + move * away * (1.0 + s2)
                 ratio = ratios[k] + _gap(a, start, risen, ratios[k], sigma, rate, move, replace)
-                hinge += ratio * move * away * ((s0 - s2) + (1.0 + s0) * math.expm1(w))
+                hinge += ratio * move * away * ((s0 - s2) + (1.0 + s0) * expm1(w))
             if a > start:
                 hinge += _gap(a, start, risen, ratios[k], sigma, rate, move, replace) * other
         total[k] += weight * mass
         doubt[k] += weight * mass * (before + after) / (edges[k + 1] - edges[k])
-        right[k] += weight * hinge / -math.expm1(edges[k] - edges[k + 1])
+        right[k] += weight * hinge / -expm1(edges[k] - edges[k + 1])
 
 
 @jit
-def spread(total: np.ndarray, right: np.ndarray, doubt: np.ndarray, slack: float) -> np.ndarray:
+def spread(total: Array, right: Array, doubt: Array, slack: float) -> Array:
     """Masses on the grid that dominate: each cell split to its ends, rounded up by ``slack`` of what lies around.
 
     A loss that rounding moved out of its cell belongs to the next one, at most e from their common end.
@@ -166,7 +167,7 @@ def spread(total: np.ndarray, right: np.ndarray, doubt: np.ndarray, slack: float
 
 
 @jit
-def gather(total: np.ndarray, right: np.ndarray, doubt: np.ndarray, edges: np.ndarray, slack: float) -> np.ndarray:
+def gather(total: Array, right: Array, doubt: Array, edges: Array, slack: float) -> Array:
     """Masses on the grid that understate the loss under P: contents of cells merged to the means x_k, left to right.
 
     ``held`` is mass from the left not merged yet, ``deficit`` its Σ mass (e^(x_k - loss) - 1); the mass b of the next
@@ -179,8 +180,8 @@ def gather(total: np.ndarray, right: np.ndarray, doubt: np.ndarray, edges: np.nd
         mass = max(0.0, total[k] - 2.0 * doubt[k])
         f = min(max(right[k] / total[k], 0.0), 1.0) if mass > 0.0 else 0.0
         width = edges[k + 1] - edges[k]
-        counter = mass * f * -math.expm1(-width)
-        grow = math.expm1(width)
+        counter = mass * f * -expm1(-width)
+        grow = expm1(width)
         if deficit <= counter:
             used = mass * (deficit / counter) if counter > 0.0 else 0.0
             out[k] += (held + used) * (1.0 - slack)
@@ -192,7 +193,7 @@ def gather(total: np.ndarray, right: np.ndarray, doubt: np.ndarray, edges: np.nd
         held, deficit = held * (1.0 - share), deficit * (1.0 - share)
         deficit += grow * (deficit + held)
         last = k + 1 == len(total)
-        if last or deficit > -math.expm1(edges[k + 1] - edges[k + 2]) * min(max(right[k + 1], 0.0), total[k + 1]):
+        if last or deficit > -expm1(edges[k + 1] - edges[k + 2]) * min(max(right[k + 1], 0.0), total[k + 1]):
             out[base] += held * (1.0 - slack)
             held, deficit = 0.0, 0.0
     out[base] += held * (1.0 - slack)

@@ -8,7 +8,7 @@ Errors of p̃ that add up to E count with M e^(-θε) w E, w = max_d e^(-θd) (1
 Chernoff's bound on the tail.
 """
 
-import math
+from math import exp, expm1, inf, log
 from typing import NamedTuple
 
 import numpy as np
@@ -21,16 +21,16 @@ from bounds.accounting._pieces import Mechanism, grid
 from bounds.accounting._plan import plan
 
 _LOG_HUGE = 690.0
-_HUGE = math.exp(0.999 * _LOG_HUGE)
+_HUGE = exp(0.999 * _LOG_HUGE)
 _FEW = 20
 
 
 @jit
-def _sums(masses: np.ndarray, tilt: float, spacing: float) -> tuple[np.ndarray, np.ndarray]:
+def _sums(masses: Array, tilt: float, spacing: float) -> tuple[Array, Array]:
     """At every y_j: Σ_(k≥j) p̃ e^(-θd) (1 - e^(-d)) and Σ_(k≥j) p̃ e^(-(θ+1)d), d = y_k - y_j."""
     n = len(masses)
     first, second = np.zeros(n + 1), np.zeros(n + 1)
-    decay, faster, fall = math.exp(-tilt * spacing), math.exp(-(tilt + 1.0) * spacing), -math.expm1(-spacing)
+    decay, faster, fall = exp(-tilt * spacing), exp(-(tilt + 1.0) * spacing), -expm1(-spacing)
     for j in range(n - 1, -1, -1):
         first[j] = decay * (first[j + 1] + fall * second[j + 1])
         second[j] = masses[j] + faster * second[j + 1]
@@ -51,8 +51,8 @@ class Curve:
         self._error, self._beyond, self._below = error, beyond, below
         start, size, tilt = law.window[:3]
         self._excess, self._rest = _sums(law.masses, tilt, law.spacing)
-        self._edges = np.asarray((start + np.arange(size + 1)) * law.spacing, dtype=np.float64)
-        self._weight = math.exp(tilt * math.log(tilt / (1.0 + tilt))) / (1.0 + tilt) if tilt > 0.0 else 1.0
+        self._edges = np.asarray((start + np.arange(size + 1)) * law.spacing)
+        self._weight = exp(tilt * log(tilt / (1.0 + tilt))) / (1.0 + tilt) if tilt > 0.0 else 1.0
 
     def delta(self, epsilon: Array) -> Array:
         """delta at each epsilon."""
@@ -71,7 +71,7 @@ class Curve:
 
     def at(self, epsilon: float) -> float:
         """delta at one epsilon."""
-        return float(self.delta(np.array([epsilon], dtype=np.float64))[0])
+        return float(self.delta(np.array([epsilon]))[0])
 
     @property
     def end(self) -> float:
@@ -83,7 +83,7 @@ class Curve:
         values = self.delta(self._edges)
         found = np.flatnonzero(values <= delta if self._sign > 0 else values > delta)
         if not found.size:
-            return math.inf if self._sign > 0 else 0.0
+            return inf if self._sign > 0 else 0.0
         right = int(found[0]) if self._sign > 0 else int(found[-1]) + 1  # the last edge promises every delta
         low, high = float(self._edges[max(right - 1, 0)]), float(self._edges[right])
         for _ in range(45):
@@ -115,13 +115,13 @@ class Law(NamedTuple):
 
     def understated(self) -> Curve:
         """At most delta(epsilon) in the remove direction."""
-        folded = math.exp(min(0.0, self.lower.log_above)) + math.exp(min(0.0, self.lower.log_below))
+        folded = exp(min(0.0, self.lower.log_above)) + exp(min(0.0, self.lower.log_below))
         return Curve(self.lower, -1.0, self.slack, error=self.lower.error + folded)
 
     def _overstated(self, side: Composite, infinity: float) -> Curve:
         end = (side.window.start + side.window.size) * side.spacing
-        above = math.exp(min(0.0, side.log_scale - side.window.tilt * end + side.log_above))
-        below = math.exp(min(0.0, side.log_below))
+        above = exp(min(0.0, side.log_scale - side.window.tilt * end + side.log_above))
+        below = exp(min(0.0, side.log_below))
         return Curve(side, 1.0, self.slack, error=side.error, beyond=above + infinity, below=below)
 
 

@@ -11,14 +11,13 @@ window of n masses is bounded by Chernoff's inequality, and folds back into it.
 """
 
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-import math
-from dataclasses import dataclass
+from math import exp, inf, log2, sqrt
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 from scipy import fft
 
-from bounds._arrays import Array, Integers
+from bounds._arrays import Array, Complex, Integers
 from bounds._elementwise import jit
 
 _ULP = 2.0**-53
@@ -41,8 +40,7 @@ class Window(NamedTuple):
     upper_edge: float
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Composite:
+class Composite(NamedTuple):
     """A composed law, tilted: true masses are e^(log_scale - tilt·y) times these, y = spacing · (start + k)."""
 
     spacing: float
@@ -56,7 +54,7 @@ class Composite:
 
 
 @jit
-def _fold(values: np.ndarray, indices: np.ndarray, out: np.ndarray) -> None:
+def _fold(values: Array, indices: Integers, out: Array) -> None:
     n = len(out)
     for j in range(len(values)):
         out[indices[j] % n] += values[j]
@@ -64,13 +62,13 @@ def _fold(values: np.ndarray, indices: np.ndarray, out: np.ndarray) -> None:
 
 @jit
 def _multiply(
-    before: np.ndarray,
-    values: np.ndarray,
-    shares: np.ndarray,
-    counts: np.ndarray,
-    noises: np.ndarray,
-    product: np.ndarray,
-    size: np.ndarray,
+    before: Complex,
+    values: Complex,
+    shares: Array,
+    counts: Integers,
+    noises: Array,
+    product: Complex,
+    size: Array,
 ) -> None:
     """Multiply in shares[i, 0] · before + shares[i, 1] · values, off by noises[i] at most, counts[i] times each."""
     z, bound = np.empty(_BLOCK, before.dtype), np.empty(_BLOCK)
@@ -81,7 +79,7 @@ def _multiply(
             own, other, noise, left = shares[i, 0], shares[i, 1], noises[i], counts[i]
             for j in range(len(old)):
                 x = own * old[j] + other * new[j]
-                z[j], bound[j] = x, math.sqrt(x.real * x.real + x.imag * x.imag) * (1.0 + 5e-16) + noise
+                z[j], bound[j] = x, sqrt(x.real * x.real + x.imag * x.imag) * (1.0 + 5e-16) + noise
             while left:
                 if left & 1:
                     for j in range(len(old)):
@@ -122,7 +120,7 @@ class Spectrum:
         half = window.size // 2 + 1
         self._product, self._size = np.ones(half, complex), np.ones(half)
         self._buffers, self._rows = np.zeros((_TOGETHER, window.size)), list[_Row]()
-        self._noise = 16.0 * _ULP * math.log2(window.size)
+        self._noise = 16.0 * _ULP * log2(window.size)
         self._log_scale, self._steps, self._first, self._last = 0.0, 0, 0, 0
         self._before, self._row = _Moments(np.empty(0), 0.0, 0, 0), np.zeros(half, complex)
 
@@ -147,7 +145,7 @@ class Spectrum:
         weights = np.exp(exponents - peaks[:, None])
         moments = peaks + np.log(weights.sum(axis=1))
         divisor = float(moments[0]) if log_scale is None else log_scale
-        _fold(weights[0] * math.exp(peaks[0] - divisor), indices, self._buffers[len(self._rows)])
+        _fold(weights[0] * exp(peaks[0] - divisor), indices, self._buffers[len(self._rows)])
         law = _Moments(moments, divisor, int(indices[0]), int(indices[-1]))
         self._count(count, moments - divisor, divisor, law.first, law.last)
         once = [1, count - 1] if count > 1 else [1]
@@ -212,8 +210,8 @@ class Spectrum:
             window=self.window,
             log_scale=self._log_scale,
             masses=masses,
-            error=math.sqrt(float(weight @ error**2)) + back,
+            error=sqrt(float(weight @ error**2)) + back,
             cell_error=(float(weight @ error) + back) / n,
-            log_above=-math.inf if self._last < start + n else float(above[rates > 0.0].min(initial=0.0)),
-            log_below=-math.inf if self._first >= start else float(below[rates < 0.0].min(initial=0.0)),
+            log_above=-inf if self._last < start + n else float(above[rates > 0.0].min(initial=0.0)),
+            log_below=-inf if self._first >= start else float(below[rates < 0.0].min(initial=0.0)),
         )

@@ -11,7 +11,7 @@ and says which. This loses the square of their distance. From below, a level is 
 """
 
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-import math
+from math import fsum, log, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -35,8 +35,8 @@ class Level(NamedTuple):
 
     part: Mechanism
     alone: int
-    shares: Array
-    times: Integers
+    shares: Array = np.empty(0)
+    times: Integers = np.empty(0, np.int64)
 
     @property
     def uses(self) -> int:
@@ -50,22 +50,18 @@ def grouped(parts: list[tuple[Mechanism, int]]) -> list[Level]:
     Formal guarantee: the composition of the uses, those between levels taken as mixtures, dominates that of ``parts``.
     """
     if len(parts) <= _MOST:
-        return [_alone(part, count) for part, count in parts]
+        return [Level(part, count) for part, count in parts]
     made: list[Level] = []
     families: dict[tuple[object, ...], list[tuple[Noise, int]]] = {}
     for part, count in parts:
         if isinstance(part, Noise) and part.rate < 1.0:
             families.setdefault((part.rate, part.replace, part.epsilons), []).append((part, count))
         else:
-            made.append(_alone(part, count))
-    gap = math.fsum(math.log(max(_sigmas(f)) / min(_sigmas(f))) for f in families.values()) / _MOST
+            made.append(Level(part, count))
+    gap = fsum(log(max(_sigmas(f)) / min(_sigmas(f))) for f in families.values()) / _MOST
     for family in families.values():
         made += _family(sorted(family, key=lambda use: use[0].sigma), gap)
     return made
-
-
-def _alone(part: Mechanism, count: int) -> Level:
-    return Level(part, count, np.empty(0), np.empty(0, np.int64))
 
 
 def _sigmas(family: list[tuple[Noise, int]]) -> list[float]:
@@ -76,7 +72,7 @@ def _family(family: list[tuple[Noise, int]], gap: float) -> list[Level]:
     """Levels, none of them further than ``gap`` from the next in logarithms unless there is nothing between."""
     sigmas, counts = np.array(_sigmas(family)), np.array([count for _, count in family], np.int64)
     logs = np.log(sigmas)
-    made, last, end = [_alone(*family[0])], 0, len(family) - 1
+    made, last, end = [Level(*family[0])], 0, len(family) - 1
     while last < end:
         at = max(last + 1, int(np.searchsorted(logs, logs[last] + gap, "right")) - 1)
         numerators = _numerators(sigmas[last : at + 1], family[0][0].replace)
@@ -89,7 +85,7 @@ def _family(family: list[tuple[Noise, int]], gap: float) -> list[Level]:
 
 def _numerators(sigmas: Array, replace: bool) -> Integers:
     """Numerators of the first multiplier's shares at those between it and the last, rounded up."""
-    x = 1.0 / (sigmas * math.sqrt(2.0 if replace else 8.0))
+    x = 1.0 / (sigmas * sqrt(2.0 if replace else 8.0))
     values = -erfc(x) if x[-1] > 0.5 else erf(x)
     width = values[0] - values[-1]
     if not width > _CLOSE * np.abs(values).max():

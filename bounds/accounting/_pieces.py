@@ -7,14 +7,14 @@ tail to minus infinity, the other two tails to the last grid point.
 
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 import itertools
-import math
-from dataclasses import dataclass
+from math import exp, expm1, fsum, inf, log, log1p, prod, sqrt
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
 
 from bounds._arrays import Array, Integers
+from bounds.accounting._allocation import Ratios, ratios
 from bounds.accounting._cells import add_cells, gather, spread
 from bounds.accounting._schedule import Schedule, Step
 
@@ -67,8 +67,7 @@ class Masses(NamedTuple):
     zero_mass: float
 
 
-@dataclass(frozen=True, slots=True)
-class Noise:
+class Noise(NamedTuple):
     """The pair (1-q) N(0, σ²) + q N(1, σ²) against N(0, σ²), or against its mirror image for replace-one.
 
     Where it is ``negligible``, it stands for a step with more noise or a smaller rate.
@@ -85,7 +84,7 @@ class Noise:
         found: list[tuple[float, float]] = []
         for signs in itertools.product((1.0, -1.0), repeat=len(self.epsilons)):
             signed = [sign * epsilon for sign, epsilon in zip(signs, self.epsilons, strict=True)]
-            found.append((math.prod(1.0 / (1.0 + math.exp(x)) for x in signed), math.fsum(signed)))
+            found.append((prod(1.0 / (1.0 + exp(x)) for x in signed), fsum(signed)))
         return found
 
     def ends(self, reach: float) -> tuple[float, float]:
@@ -95,10 +94,10 @@ class Noise:
 
     def loss(self, z: Array, shift: float = 0.0) -> Array:
         """ln(P/Q) at z, where pure mechanisms have the loss ``shift``."""
-        stay = math.log1p(-self.rate) if self.rate < 1.0 else -math.inf
+        stay = log1p(-self.rate) if self.rate < 1.0 else -inf
         scale = 1.0 / (2.0 * self.sigma**2)
-        up = np.logaddexp(stay, math.log(self.rate) + shift + (2.0 * z - 1.0) * scale)
-        return up - np.logaddexp(stay, math.log(self.rate) + (-2.0 * z - 1.0) * scale) if self.replace else up
+        up = np.logaddexp(stay, log(self.rate) + shift + (2.0 * z - 1.0) * scale)
+        return up - np.logaddexp(stay, log(self.rate) + (-2.0 * z - 1.0) * scale) if self.replace else up
 
     def range(self, reach: float) -> tuple[float, float]:
         """The smallest and the largest loss that is looked at."""
@@ -133,7 +132,7 @@ class Noise:
         """What ``add_cells`` adds up over ``choices``."""
         total, right, doubt = np.zeros((3, part.losses.size - 1))
         for weight, shift in choices:
-            noise = (self.sigma, self.rate, self.rate * math.exp(shift), weight, self.replace, *self.ends(reach))
+            noise = (self.sigma, self.rate, self.rate * exp(shift), weight, self.replace, *self.ends(reach))
             add_cells(part.losses, part.growth, part.ratios, *noise, total, right, doubt)
         return total, right, doubt
 
@@ -144,8 +143,7 @@ class Noise:
         return p, (1.0 - self.rate) * still + self.rate * down if self.replace else still
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(NamedTuple):
     """Randomised response, which dominates every pure mechanism: the loss is ± epsilon."""
 
     epsilon: float
@@ -161,15 +159,55 @@ class Response:
         total, right, doubt = np.zeros((3, x.size - 1))
         for loss in (-self.epsilon, self.epsilon):
             k = int(np.searchsorted(x, loss, "right")) - 1
-            mass = 1.0 / (1.0 + math.exp(-loss))
+            mass = 1.0 / (1.0 + exp(-loss))
             total[k] += mass
             doubt[k] += mass * 2.0**-50 * abs(loss) / (x[k + 1] - x[k])
-            right[k] += mass * math.expm1(x[k] - loss) / math.expm1(x[k] - x[k + 1])
+            right[k] += mass * expm1(x[k] - loss) / expm1(x[k] - x[k + 1])
         with_record = spread(total, right, doubt, _SLACK)
         return Masses(part.indices, with_record, _reversed(with_record, x), _silent(x), 0.0, 0.0)
 
 
-Mechanism = Noise | Response
+class Allocation(NamedTuple):
+    """An epoch of which each record is in one batch, against the same without the record."""
+
+    batches: int
+    sigma: float
+
+    def law(self, reach: float, above: bool) -> Ratios:
+        """The likelihood ratio under Q, where what is left out is as rare as noise beyond ``reach``."""
+        return ratios(self.batches, self.sigma, float(ndtr(-reach)) / self.batches, above)
+
+    def points(self, reach: float) -> tuple[Array, Array]:
+        """Losses, and logarithms of P's masses."""
+        law = self.law(reach, True)
+        return np.log(law.values[1:]), np.log(law.masses[1:] * law.values[1:] + 1e-300)
+
+    def range(self, reach: float) -> tuple[float, float]:
+        """The smallest and the largest loss that is kept."""
+        losses, _ = self.points(reach)
+        return float(losses[0]), float(losses[-1])
+
+    def masses(self, grid: Grid, reach: float) -> Masses:
+        """On the grid."""
+        part, law = grid.part(*self.range(reach)), self.law(reach, True)
+        with_record = spread(*_in_cells(law, part.losses), _SLACK)
+        lower = gather(*_in_cells(self.law(reach, False), part.losses), part.losses, _SLACK)
+        zero = law.lost + float(law.masses[0])
+        return Masses(part.indices, with_record, _reversed(with_record, part.losses), lower, law.lost_with, zero)
+
+
+def _in_cells(law: Ratios, losses: Array) -> tuple[Array, Array, Array]:
+    """P's masses in the cells between losses, what of each belongs to its right end, and what rounding may move."""
+    x, mass = np.log(law.values[1:]), law.masses[1:] * law.values[1:]
+    k = np.clip(np.searchsorted(losses, x, "right") - 1, 0, losses.size - 2)
+    width = losses[k + 1] - losses[k]
+    right = mass * np.expm1(losses[k] - x) / np.expm1(-width)
+    doubt = mass * 2.0**-50 * (np.abs(x) + 1.0) / width
+    made: Array = np.array([np.bincount(k, one, losses.size - 1) for one in (mass, right, doubt)], dtype=np.float64)
+    return made[0], made[1], made[2]
+
+
+Mechanism = Noise | Response | Allocation
 
 
 def _reversed(with_record: Array, losses: Array) -> Array:
@@ -188,9 +226,10 @@ def mechanisms(made: Schedule) -> list[tuple[Mechanism, int]]:
     replace = made.adjacency == "replace-one"
     found: list[tuple[Mechanism, int]] = []
     if made.precision > 0.0:
-        found.append((_noise(Step(1.0, 1.0 / math.sqrt(made.precision)), replace), 1))
+        found.append((_noise(Step(1.0, 1.0 / sqrt(made.precision)), replace), 1))
     for step, count in sorted(made.sampled.items()):
         found.append((_noise(step, replace), count))
+    found += [(Allocation(*epoch), count) for epoch, count in sorted(made.epochs.items())]
     found += [(Response(max(epsilon, _LEAST_EPSILON)), count) for epsilon, count in sorted(made.pure.items())]
     return found
 

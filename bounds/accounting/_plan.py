@@ -7,7 +7,7 @@ small against delta as well.
 """
 
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-import math
+from math import ceil, exp, floor, frexp, fsum, inf, ldexp, log, log1p, sqrt
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -16,15 +16,15 @@ from scipy.special import ndtri
 
 from bounds._arrays import Array
 from bounds.accounting._fourier import Window
-from bounds.accounting._pieces import Mechanism, Noise
+from bounds.accounting._pieces import Allocation, Mechanism, Noise
 
 _NODES = 129
 _MOST_GROUPS = 64
 _LARGEST = 4000.0  # of exponents
 _SMALLEST_LOG = -650.0
-_NEGLIGIBLE = math.log(1e-4)  # of delta
+_NEGLIGIBLE = log(1e-4)  # of delta
 _MARGIN = 6.0
-_LOG_ERROR = math.log(1e-12) + _MARGIN  # of the transforms, for each step
+_LOG_ERROR = log(1e-12) + _MARGIN  # of the transforms, for each step
 _MANY_POINTS = 2**15
 _MOST_POINTS = 2**20
 
@@ -70,7 +70,7 @@ class Losses:
         weights = np.exp(self._logs)
         mean = (weights * self._values).sum(axis=1)
         square = (weights * self._values**2).sum(axis=1)
-        return math.sqrt(float(self._counts @ np.maximum(square - mean**2, 0.0)) + 1e-300)
+        return sqrt(float(self._counts @ np.maximum(square - mean**2, 0.0)) + 1e-300)
 
     def cumulant(self, tilt: float) -> float:
         """K."""
@@ -117,6 +117,11 @@ def losses(parts: list[tuple[Mechanism, int]], reach: float) -> tuple[Losses, Lo
 
 
 def _points(part: Mechanism, reach: float) -> tuple[Array, Array]:
+    if isinstance(part, Allocation):
+        x, logs = part.points(reach)
+        at = np.linspace(0, x.size - 1, _NODES).round().astype(int)
+        first = np.append(0, at[:-1] + 1)
+        return x[at], np.logaddexp.reduceat(logs, first)
     if not isinstance(part, Noise):
         x = np.linspace(-part.epsilon, part.epsilon, _NODES)
         logs = np.full(_NODES, -1e4)
@@ -126,9 +131,9 @@ def _points(part: Mechanism, reach: float) -> tuple[Array, Array]:
     plain = part.loss(z)
     density = -0.5 * (z / part.sigma) ** 2 + plain
     if part.replace:
-        stay = math.log1p(-part.rate) if part.rate < 1.0 else -math.inf
-        density += np.logaddexp(stay, math.log(part.rate) - (2.0 * z + 1.0) / (2.0 * part.sigma**2))
-    return plain + math.fsum(part.epsilons) * np.sign(z), density
+        stay = log1p(-part.rate) if part.rate < 1.0 else -inf
+        density += np.logaddexp(stay, log(part.rate) - (2.0 * z + 1.0) / (2.0 * part.sigma**2))
+    return plain + fsum(part.epsilons) * np.sign(z), density
 
 
 def plan(
@@ -147,8 +152,8 @@ def plan(
     whole = log_delta is None and epsilon is None
     if log_delta is None and epsilon is not None:
         log_delta = max(float(side.log_tails(epsilon).min()) for side in losses(parts, 30.0))
-    log_delta = max(_SMALLEST_LOG, math.log(1e-12) if log_delta is None else log_delta)
-    reach = max(6.0, -float(ndtri(math.exp(max(_SMALLEST_LOG, log_delta - 12.0 - math.log(steps))))))
+    log_delta = max(_SMALLEST_LOG, log(1e-12) if log_delta is None else log_delta)
+    reach = max(6.0, -float(ndtri(exp(max(_SMALLEST_LOG, log_delta - 12.0 - log(steps))))))
     sides = losses(parts, reach)
     ranges = [(part.range(reach), count) for part, count in parts]
     least, most = sum(count * low for (low, _), count in ranges), sum(count * top for (_, top), count in ranges)
@@ -156,7 +161,7 @@ def plan(
     found: list[Range] = []
     for side, low, top in zip(sides, (least, -most), (most, -least), strict=True):
         at = side.epsilon(log_delta) if epsilon is None else epsilon
-        tilt = 0.0 if whole else side.tilt(at, small - _LOG_ERROR - math.log(steps))
+        tilt = 0.0 if whole else side.tilt(at, small - _LOG_ERROR - log(steps))
         folded = small - _MARGIN - min(0.0, side.cumulant(tilt) - tilt * at)
         start, lower_edge = side.edge(tilt, folded, -1)
         end, upper_edge = max(side.edge(tilt, folded, 1), side.end(tilt, small))
@@ -164,10 +169,10 @@ def plan(
         found.append(Range(tilt, min(max(low, start), last), last, lower_edge, upper_edge, start <= low, end >= top))
     width = max(wanted.end - wanted.start for wanted in found)
     # a share of one step's deviation, and of the loss of a record that is not sampled; limited by the window
-    spacing = resolution * min(side.deviation for side in sides) / math.sqrt(steps)
+    spacing = resolution * min(side.deviation for side in sides) / sqrt(steps)
     rates = [part.rate for part, _ in parts if isinstance(part, Noise) and part.rate < 1.0]
     if rates:
-        spacing = min(spacing, max(10.0 * resolution * -math.log1p(-min(rates)), width / _MANY_POINTS))
+        spacing = min(spacing, max(10.0 * resolution * -log1p(-min(rates)), width / _MANY_POINTS))
     spacing = _rounded(max(spacing, width / _MOST_POINTS))
     added = [3.0 * steps * spacing + 0.2 * resolution * abs(end) for end in (least, most)]
     remove, add = _window(spacing, found[0], added[0], added[1]), _window(spacing, found[1], added[1], added[0])
@@ -178,12 +183,12 @@ def _window(spacing: float, wanted: Range, before: float, after: float) -> Windo
     """The window on the grid; where a range ends with the losses there are, it takes in what the grid adds to them."""
     start = wanted.start - (before if wanted.first else 0.0)
     end = wanted.end + (after if wanted.last else 0.0)
-    first = math.floor(start / spacing) - 2
-    size = cast(Any, fft.next_fast_len)(max(64, math.ceil(end / spacing) + 3 - first), real=True)
+    first = floor(start / spacing) - 2
+    size = cast(Any, fft.next_fast_len)(max(64, ceil(end / spacing) + 3 - first), real=True)
     return Window(first, int(size), wanted.tilt, wanted.lower_edge, wanted.upper_edge)
 
 
 def _rounded(spacing: float) -> float:
     """Twenty bits of it, so that multiples are exact."""
-    mantissa, exponent = math.frexp(spacing)
-    return math.ldexp(math.floor(mantissa * 2**20), exponent - 20)
+    mantissa, exponent = frexp(spacing)
+    return ldexp(floor(mantissa * 2**20), exponent - 20)

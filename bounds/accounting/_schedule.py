@@ -4,9 +4,9 @@ Gaussians on all records compose into one: their squared inverse multipliers add
 3.3), also when each looks at the releases before it. Sampled Gaussians and exponential mechanisms are counted.
 """
 
-import math
 from collections import Counter
 from dataclasses import dataclass, field
+from math import fsum, inf, isinf, log1p, sqrt
 from typing import NamedTuple
 
 from bounds.accounting.events import (
@@ -15,6 +15,7 @@ from bounds.accounting.events import (
     ExponentialMechanism,
     Gaussian,
     NonPrivate,
+    OnceAnEpoch,
     PoissonSampled,
     SelfComposed,
     unknown,
@@ -24,6 +25,7 @@ from bounds.privacy import Adjacency, one_of
 _MOST_CHOICES = 12
 # A sampled step with less noise has a privacy loss of hundreds of nats; it is counted as no protection at all.
 _LEAST_NOISE = 0.05
+_LEAST_IN_EPOCH = 0.2
 # So is noise on all records together, where other steps keep it from being composed in closed form.
 _LEAST_TOGETHER = 0.1
 _MOST_NOISE = 1e150  # more noise counts as this much, whose square is a number still
@@ -39,6 +41,13 @@ class Step(NamedTuple):
     epsilons: tuple[float, ...] = ()
 
 
+class Epoch(NamedTuple):
+    """Gaussian sums of batches of which each record is in exactly one."""
+
+    batches: int
+    noise_multiplier: float
+
+
 @dataclass(slots=True)
 class Schedule:
     """The normal form. ``squares`` are the squared inverse multipliers of Gaussians on all records.
@@ -51,6 +60,7 @@ class Schedule:
     adjacency: Adjacency
     squares: list[float] = field(default_factory=list[float])
     sampled: Counter[Step] = field(default_factory=Counter[Step])
+    epochs: Counter[Epoch] = field(default_factory=Counter[Epoch])
     pure: Counter[float] = field(default_factory=Counter[float])
     log_missed: float = 0.0
     revealed: bool = False
@@ -60,9 +70,9 @@ class Schedule:
     def precision(self) -> float:
         """The sum of the squares, to the last digit however many there are; infinite where it passes all floats."""
         try:
-            return math.fsum(self.squares)
+            return fsum(self.squares)
         except OverflowError:
-            return math.inf
+            return inf
 
     @property
     def private(self) -> bool:
@@ -77,17 +87,12 @@ class Schedule:
     @property
     def exact(self) -> bool:
         """Whether everything is one Gaussian mechanism."""
-        return self.private and not self.sampled and not self.pure
+        return self.private and not self.sampled and not self.epochs and not self.pure
 
     @property
     def mu(self) -> float:
         """The parameter of the Gaussians on all records: sensitivity over standard deviation."""
-        return (2.0 if self.adjacency == "replace-one" else 1.0) * math.sqrt(self.precision)
-
-    @property
-    def steps(self) -> int:
-        """The number of mechanisms that are composed numerically."""
-        return self.sampled.total() + self.pure.total() + (self.precision > 0.0)
+        return (2.0 if self.adjacency == "replace-one" else 1.0) * sqrt(self.precision)
 
 
 def schedule(event: Event, adjacency: Adjacency) -> Schedule:
@@ -95,7 +100,7 @@ def schedule(event: Event, adjacency: Adjacency) -> Schedule:
     one_of(Adjacency, adjacency=adjacency)
     made = Schedule(adjacency=adjacency)
     _add(made, event, 1)
-    if math.isinf(made.precision) or (made.beyond_grid and not made.exact):
+    if isinf(made.precision) or (made.beyond_grid and not made.exact):
         made.given_up = True
     return made
 
@@ -103,7 +108,7 @@ def schedule(event: Event, adjacency: Adjacency) -> Schedule:
 def _add(made: Schedule, event: Event, count: int) -> None:
     match event:
         case Gaussian():
-            inverse = 1.0 / min(float(event.noise_multiplier), _MOST_NOISE)
+            inverse = 1.0 / min(event.noise_multiplier, _MOST_NOISE)
             made.squares.append(count * (inverse * inverse))  # infinite where a power would raise
         case ExponentialMechanism():
             epsilon = _epsilon(event, made.adjacency)
@@ -115,24 +120,36 @@ def _add(made: Schedule, event: Event, count: int) -> None:
             _add(made, event.event, count)
         case PoissonSampled():
             _add_sampled(made, event, count)
+        case OnceAnEpoch(batches=1):
+            _add(made, event.event, count)
+        case OnceAnEpoch():
+            if made.adjacency == "replace-one":
+                raise ValueError(
+                    f"OnceAnEpoch is accounted for add-remove neighbours only, got replace-one for {event!r}; a record "
+                    f"replaced is one removed and one added: (epsilon, delta) for each is (2 epsilon, (1 + e^epsilon) "
+                    f"delta) for both."
+                )
+            noise = float(event.event.noise_multiplier)
+            made.given_up |= noise < _LEAST_IN_EPOCH
+            made.epochs[Epoch(int(event.batches), noise)] += count
         case Composed():
             for part in event.events:
                 _add(made, part, count)
         case SelfComposed():
-            _add(made, event.event, count * int(event.count))
+            _add(made, event.event, count * event.count)
         case _:
             raise unknown(event)
 
 
 def _add_sampled(made: Schedule, event: PoissonSampled, count: int) -> None:
     inner = schedule(event.event, made.adjacency)
-    if inner.sampled:
+    if inner.sampled or inner.epochs:
         raise ValueError(
-            f"PoissonSampled must not hold another PoissonSampled, got one inside {event.event!r}; for one sample "
+            f"PoissonSampled must not hold another sample, got one inside {event.event!r}; for one Poisson sample "
             f"drawn from another, multiply the two rates."
         )
     if not inner.private:
-        made.log_missed += count * math.log1p(-float(event.sample_rate))
+        made.log_missed += count * log1p(-event.sample_rate)
         return
     if not inner.precision:
         raise ValueError(
@@ -149,18 +166,18 @@ def _add_sampled(made: Schedule, event: PoissonSampled, count: int) -> None:
             f"PoissonSampled must hold at most {_MOST_CHOICES} exponential mechanisms, got {inner.pure.total()} in "
             f"{event!r}."
         )
-    noise = 1.0 / math.sqrt(inner.precision)
+    noise = 1.0 / sqrt(inner.precision)
     if noise < _LEAST_NOISE:
-        made.log_missed += count * math.log1p(-float(event.sample_rate))
+        made.log_missed += count * log1p(-event.sample_rate)
         return
-    made.sampled[Step(float(event.sample_rate), noise, tuple(sorted(inner.pure.elements())))] += count
+    made.sampled[Step(event.sample_rate, noise, tuple(sorted(inner.pure.elements())))] += count
 
 
 def _epsilon(event: ExponentialMechanism, adjacency: Adjacency) -> float:
     if event.adjacency == adjacency:
-        return float(event.epsilon)
+        return event.epsilon
     if adjacency == "replace-one":
-        return 2.0 * float(event.epsilon)
+        return 2.0 * event.epsilon
     raise ValueError(
         f"ExponentialMechanism is stated for {event.adjacency} neighbours, got adjacency={adjacency!r} for {event!r}; "
         f"state its epsilon for add-remove."

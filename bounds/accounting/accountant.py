@@ -6,13 +6,13 @@ Manurangsi 2022), which gives a pair of laws that dominates it; pairs compose by
 Truncation and rounding are bounded and counted. Which theorem covers which event: docs/accounting.md.
 """
 
-import math
 from dataclasses import replace
+from math import exp, expm1, inf, log
 
 import numpy as np
 
-from bounds import _check
 from bounds._arrays import Array, Integers
+from bounds._check import door, positive
 from bounds.accounting._compose import compose
 from bounds.accounting._fourier import Composite
 from bounds.accounting._pieces import mechanisms
@@ -27,6 +27,14 @@ _PASSES = 3
 _CLOSE = 0.02
 
 
+def _resolution(**value: float) -> float:
+    found = positive(**value)
+    if not 1e-4 <= found <= 1.0:
+        raise ValueError(f"resolution must lie in [0.0001, 1], got {found!r}; 0.01 suits most.")
+    return found
+
+
+@door(delta=delta_in_range, resolution=_resolution)
 def privacy_epsilon(
     *, event: Event, delta: float, adjacency: Adjacency, resolution: float | None = None
 ) -> PrivacyBound:
@@ -42,13 +50,11 @@ def privacy_epsilon(
     Raises ValueError when an argument is out of range or the event holds a nesting that no theorem here covers.
     """
     made = schedule(event, adjacency)
-    delta_in_range(delta)
-    _check_resolution(resolution)
     if not made.private:
         upper = _by_absence(made, delta=delta, resolution=resolution)
-        return _answer(made, math.inf if made.revealed else 0.0, upper, epsilon=upper, delta=delta)
+        return _answer(made, inf if made.revealed else 0.0, upper, epsilon=upper, delta=delta)
     lower, upper = _epsilon(made, delta, resolution)
-    if upper == math.inf or upper - lower > 2.0 * _CLOSE * upper:
+    if upper == inf or upper - lower > 2.0 * _CLOSE * upper:
         upper = min(upper, renyi_epsilon(event=event, delta=delta, adjacency=adjacency).upper)
     return _answer(made, lower, upper, epsilon=upper, delta=delta)
 
@@ -57,12 +63,12 @@ def _epsilon(made: Schedule, delta: float, resolution: float | None) -> tuple[fl
     """Both ends, for a normal form that is composed as a whole."""
     if made.exact:
         return epsilon_end(made.mu / ROUNDING, delta, 0), epsilon_end(made.mu * ROUNDING, delta, 1)
-    parts, upper, lower, near = mechanisms(made), math.inf, 0.0, None
+    parts, upper, lower, near = mechanisms(made), inf, 0.0, None
     for _ in range(_PASSES):
-        law = compose(parts, resolution=resolution, log_delta=math.log(delta), epsilon=near)
+        law = compose(parts, resolution=resolution, log_delta=log(delta), epsilon=near)
         upper = min(upper, max(side.epsilon(delta) for side in law.overstated()))
         lower = max(lower, law.understated().epsilon(delta))
-        last, near = near, upper if upper < math.inf else lower
+        last, near = near, upper if upper < inf else lower
         if near == last or near == 0.0 or upper - lower <= _CLOSE * near:
             break
     return lower, upper
@@ -74,15 +80,16 @@ def _by_absence(made: Schedule, *, delta: float, resolution: float | None) -> fl
     Given that it does not, what is left is (ε, δ - p)-private. Adding p to the probability of every event covers the
     rest, and 1 - p of a probability is at least exp(ln(1-p)) of it: (ε - ln(1-p), δ)-private.
     """
-    share = -math.expm1(made.log_missed) * ROUNDING
+    share = -expm1(made.log_missed) * ROUNDING
     if made.revealed or made.given_up or not share < delta:
-        return math.inf
+        return inf
     rest = replace(made, log_missed=0.0)
     if not (rest.sampled or rest.pure or rest.precision):
         return -made.log_missed * ROUNDING
     return (_epsilon(rest, (delta - share) / ROUNDING, resolution)[1] - made.log_missed) * ROUNDING
 
 
+@door(resolution=_resolution)
 def privacy_delta(
     *, event: Event, epsilon: float, adjacency: Adjacency, resolution: float | None = None
 ) -> PrivacyBound:
@@ -95,10 +102,8 @@ def privacy_delta(
     Raises ValueError when an argument is out of range or the event holds a nesting that no theorem here covers.
     """
     made = schedule(event, adjacency)
-    _check.nonnegative(epsilon=epsilon)
-    if epsilon == math.inf:
+    if epsilon == inf:
         raise ValueError("epsilon must be finite, got inf; at infinity every delta is 0.")
-    _check_resolution(resolution)
     if not made.private:
         return _answer(made, 1.0 if made.revealed else 0.0, 1.0, epsilon=epsilon, delta=1.0)
     if made.exact:
@@ -106,15 +111,16 @@ def privacy_delta(
         return _answer(made, lower, upper, epsilon=epsilon, delta=upper)
     parts, upper, lower, near = mechanisms(made), 1.0, 0.0, None
     for _ in range(_PASSES):
-        law = compose(parts, resolution=resolution, log_delta=near, epsilon=float(epsilon))
+        law = compose(parts, resolution=resolution, log_delta=near, epsilon=epsilon)
         last, upper = upper, min(upper, max(side.at(epsilon) for side in law.overstated()))
         lower = max(lower, law.understated().at(epsilon))
         if upper - lower <= _CLOSE * upper or upper > 0.9 * last < 1.0:
             break
-        near = math.log(upper)
+        near = log(upper)
     return _answer(made, lower, upper, epsilon=epsilon, delta=upper)
 
 
+@door(resolution=_resolution)
 def privacy_record(
     *, event: Event, adjacency: Adjacency, resolution: float = 0.05
 ) -> GaussianDP | PrivacyLossDistribution:
@@ -133,6 +139,7 @@ def privacy_record(
     return loss_distribution(event=event, adjacency=adjacency, resolution=resolution)
 
 
+@door(resolution=_resolution)
 def loss_distribution(*, event: Event, adjacency: Adjacency, resolution: float = 0.05) -> PrivacyLossDistribution:
     """The distribution of the composed privacy loss, on a grid, with every error rounded up into its masses.
 
@@ -145,7 +152,7 @@ def loss_distribution(*, event: Event, adjacency: Adjacency, resolution: float =
     Raises ValueError when an argument is out of range, or nothing is promised, or too little for a grid.
     """
     made = schedule(event, adjacency)
-    _check.positive(resolution=resolution)
+    positive(resolution=resolution)
     if not made.private or made.beyond_grid:
         raise ValueError(
             "event must promise something to have a distribution of its loss, got one that is not private, or whose "
@@ -164,8 +171,8 @@ def loss_distribution(*, event: Event, adjacency: Adjacency, resolution: float =
         lowest=first,
         with_record=upper + lower * decay,
         without_record=lower + upper * decay,
-        infinity_mass=min(1.0, math.exp(min(0.0, law.remove.log_above)) + law.infinity_mass),
-        zero_mass=min(1.0, math.exp(min(0.0, law.add.log_above)) + law.zero_mass),
+        infinity_mass=min(1.0, exp(min(0.0, law.remove.log_above)) + law.infinity_mass),
+        zero_mass=min(1.0, exp(min(0.0, law.add.log_above)) + law.zero_mass),
         adjacency=adjacency,
         status="accounted",
         event=event_to_json(event),
@@ -174,16 +181,9 @@ def loss_distribution(*, event: Event, adjacency: Adjacency, resolution: float =
 
 def _raised(side: Composite, slack: float, indices: Integers) -> Array:
     """Masses at these grid points, with their errors added; none outside the window."""
-    masses = (side.masses * math.exp(side.log_scale) + side.cell_error) * (1.0 + slack)
+    masses = (side.masses * exp(side.log_scale) + side.cell_error) * (1.0 + slack)
     at = indices - side.window.start
     return np.where((at >= 0) & (at < masses.size), masses[np.clip(at, 0, masses.size - 1)], 0.0)
-
-
-def _check_resolution(resolution: float | None) -> None:
-    if resolution is not None:
-        _check.positive(resolution=resolution)
-        if not 1e-4 <= resolution <= 1.0:
-            raise ValueError(f"resolution must lie in [0.0001, 1], got {resolution!r}; 0.01 suits most.")
 
 
 def _answer(made: Schedule, lower: float, upper: float, *, epsilon: float, delta: float) -> PrivacyBound:
@@ -191,7 +191,7 @@ def _answer(made: Schedule, lower: float, upper: float, *, epsilon: float, delta
     lower = min(lower, upper)
     return PrivacyBound(
         lower=lower,
-        estimate=upper if made.exact or upper == math.inf else upper - (upper - lower) / 3.0,
+        estimate=upper if made.exact or upper == inf else upper - (upper - lower) / 3.0,
         upper=upper,
         epsilon=epsilon,
         delta=delta,

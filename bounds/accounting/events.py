@@ -7,15 +7,17 @@ knows, and is told the neighbouring relation at every call. Numbers out of range
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from itertools import groupby
 from typing import Any, cast, get_args
 
 from bounds import _check
+from bounds._check import positive, real
 from bounds.privacy import Adjacency, one_of
+from bounds.record import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Gaussian:
     """A sum of clipped contributions of all records, released with Gaussian noise.
 
@@ -25,10 +27,10 @@ class Gaussian:
     noise_multiplier: float
 
     def __post_init__(self) -> None:
-        _check.positive(noise_multiplier=self.noise_multiplier)
+        _check.fields(self)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ExponentialMechanism:
     """A pure mechanism: its output's probability changes by at most a factor exp(epsilon) between neighbours.
 
@@ -41,16 +43,16 @@ class ExponentialMechanism:
     adjacency: Adjacency
 
     def __post_init__(self) -> None:
-        _check.positive(epsilon=self.epsilon)
+        _check.fields(self, epsilon=positive)
         one_of(Adjacency, adjacency=self.adjacency)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class NonPrivate:
     """A release without any protection: every epsilon is infinite from then on."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class PoissonSampled:
     """A mechanism that sees each record independently with the same probability.
 
@@ -62,7 +64,7 @@ class PoissonSampled:
     event: "Event"
 
     def __post_init__(self) -> None:
-        _check.real(sample_rate=self.sample_rate)
+        _check.fields(self, sample_rate=real)
         if not 0.0 < self.sample_rate <= 1.0:
             raise ValueError(
                 f"sample_rate must lie in (0, 1], got {self.sample_rate!r}; pass the probability that a record takes "
@@ -70,7 +72,24 @@ class PoissonSampled:
             )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
+class OnceAnEpoch:
+    """One epoch: a Gaussian sum of each of ``batches`` batches, of which each record is in exactly one.
+
+    Its batch is uniform, secret, and independent of other records, of other epochs and of everything else. ``event`` is
+    the ``Gaussian`` of one batch. No shuffled list does this: batches of a fixed size make records' places depend on
+    each other.
+    """
+
+    batches: int
+    event: Gaussian
+
+    def __post_init__(self) -> None:
+        _check.fields(self, batches=_check.count)
+        _check.records("event", (self.event,), Gaussian)
+
+
+@record
 class Composed:
     """Mechanisms run one after another, at least one, each free to look at what those before it released."""
 
@@ -82,7 +101,7 @@ class Composed:
             raise ValueError("events must hold at least one event, got none; a schedule without steps has no privacy.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class SelfComposed:
     """The same mechanism, run ``count`` times, once at least."""
 
@@ -90,12 +109,11 @@ class SelfComposed:
     count: int
 
     def __post_init__(self) -> None:
-        _check.count(count=self.count)
+        _check.fields(self, count=_check.count)
 
 
-Event = Gaussian | ExponentialMechanism | NonPrivate | PoissonSampled | Composed | SelfComposed
+Event = Gaussian | ExponentialMechanism | NonPrivate | PoissonSampled | OnceAnEpoch | Composed | SelfComposed
 _KINDS = {kind.__name__: kind for kind in get_args(Event)}
-_PLAIN: dict[str, Any] = {"adjacency": str, "count": int, "inner": dict}
 
 
 def sampled_gaussians(*, sample_rate: float, noise_multipliers: Iterable[float]) -> Event:
@@ -120,7 +138,7 @@ def event_to_dict(event: Event) -> dict[str, Any]:
     values: dict[str, Any] = {field.name: getattr(event, field.name) for field in fields(event)}
     if "event" in values:
         values["inner"] = event_to_dict(values.pop("event"))
-    return kind | {name: _PLAIN.get(name, float)(value) for name, value in values.items()}
+    return kind | values
 
 
 def event_from_dict(record: Mapping[str, Any]) -> Event:
@@ -150,14 +168,15 @@ def event_from_json(text: str) -> Event:
     return event_from_dict(_check.json_record(text))
 
 
-def delta_in_range(delta: float) -> None:
+def delta_in_range(**delta: float) -> float:
     """Refuse a delta that promises nothing."""
-    _check.real(delta=delta)
-    if not 0.0 < delta < 1.0:
+    value = real(**delta)
+    if not 0.0 < value < 1.0:
         raise ValueError(
-            f"delta must lie strictly between 0 and 1, got {delta!r}; pass a number well below one over the number of "
+            f"delta must lie strictly between 0 and 1, got {value!r}; pass a number well below one over the number of "
             f"records."
         )
+    return value
 
 
 def unknown(event: object) -> ValueError:

@@ -11,23 +11,24 @@ release is mu-GDP for adding or removing a record,
 (Bok, Su and Altschuler 2024 for constant steps; Altschuler and Talwar 2022). "Last iterate" in docs/guarantees.md.
 """
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from math import inf, sqrt
 from typing import Any, cast
 
 import numpy as np
 
 from bounds import _check
 from bounds._arrays import Array
+from bounds._check import count, door, nonnegative, positive
 from bounds._rounding import outward
 from bounds.privacy import Adjacency, GaussianDP, one_of
+from bounds.record import record
 
 _ULP = 2.0**-52
 _FORGOTTEN = 1e-100  # factors below it are those of steps whose shift is moved to later ones
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class LastIterate:
     """Noisy contractions of which the last iterate alone is released.
 
@@ -47,10 +48,8 @@ class LastIterate:
 
     def __post_init__(self) -> None:
         for name in ("contractions", "sensitivities", "noises"):
-            values = _check.reals(name, getattr(self, name))
-            for value in values:
-                (_check.positive if name == "noises" else _check.nonnegative)(**{name: value})
-            object.__setattr__(self, name, values)
+            rule = positive if name == "noises" else nonnegative
+            object.__setattr__(self, name, _check.reals(name, getattr(self, name), rule))
         if not len(self.contractions) == len(self.sensitivities) == len(self.noises) > 0:
             raise ValueError(
                 f"contractions, sensitivities and noises must hold one number for each step, got "
@@ -65,9 +64,9 @@ class LastIterate:
         shifts, squares = self._of_the_release()
         with np.errstate(over="ignore"):
             slopes: Array = cast(Any, isotonic_regression)(shifts / squares, weights=squares).x
-            found = math.sqrt(float(np.sum(squares * slopes**2)))
+            found = sqrt(float(np.sum(squares * slopes**2)))
         steps = len(self.noises)
-        return outward(found * (1.0 + (steps + 16) * _ULP)) if found == found else math.inf
+        return outward(found * (1.0 + (steps + 16) * _ULP)) if found == found else inf
 
     def privacy(self, *, adjacency: Adjacency) -> GaussianDP:
         """The promise for these neighbours; replacing a record is removing one and adding another, at twice mu."""
@@ -87,6 +86,7 @@ class LastIterate:
         return (factors * s)[first:], (factors * sigma)[first:] ** 2
 
 
+@door(ridge=positive, row_norm=positive, classes=count)
 def ridge_head(
     *, step_sizes: Sequence[float], ridge: float, row_norm: float, n: int, noises: Sequence[float], classes: int
 ) -> LastIterate:
@@ -109,20 +109,16 @@ def ridge_head(
     Raises:
         ValueError: a step is so long that it does not contract, or a number is out of range.
     """
-    sizes = _check.reals("step_sizes", step_sizes)
-    _check.positive(ridge=ridge, row_norm=row_norm)
-    _check.count(n=n, classes=classes)
+    sizes = _check.reals("step_sizes", step_sizes, positive)
     curvature = ridge + (0.25 if classes == 1 else 0.5) * row_norm**2
-    slope = row_norm * (1.0 if classes == 1 else math.sqrt(2.0))
-    for size in sizes:
-        _check.positive(step_sizes=size)
-        if not size * curvature < 2.0:
-            raise ValueError(
-                f"step_sizes must be below 2/(ridge + curvature) = {2.0 / curvature!r}, got {size!r}: longer steps "
-                f"do not contract."
-            )
+    slope = row_norm * (1.0 if classes == 1 else sqrt(2.0))
+    if not max(sizes, default=0.0) * curvature < 2.0:
+        raise ValueError(
+            f"step_sizes must be below 2/(ridge + curvature) = {2.0 / curvature!r}, got {max(sizes)!r}: longer steps "
+            f"do not contract."
+        )
     return LastIterate(
         contractions=tuple(max(abs(1.0 - size * ridge), abs(1.0 - size * curvature)) + 8 * _ULP for size in sizes),
-        sensitivities=tuple(outward(size * slope / int(n)) for size in sizes),
+        sensitivities=tuple(outward(size * slope / n) for size in sizes),
         noises=_check.reals("noises", noises),
     )

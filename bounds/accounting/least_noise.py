@@ -1,10 +1,10 @@
 """How much noise a target asks for: one factor for all noise multipliers of a schedule."""
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from math import exp, inf, log
 
-from bounds import _check
+from bounds._check import door, open_probability, positive
 from bounds.accounting.accountant import privacy_epsilon
 from bounds.accounting.events import (
     Composed,
@@ -12,19 +12,21 @@ from bounds.accounting.events import (
     ExponentialMechanism,
     Gaussian,
     NonPrivate,
+    OnceAnEpoch,
     PoissonSampled,
     SelfComposed,
     delta_in_range,
     unknown,
 )
 from bounds.privacy import Adjacency, PrivacyBound
+from bounds.record import record
 
 _LARGEST = 20.0  # of logarithms
 _ROUNDS = 40
 _COARSE = 0.2  # resolution of a first search
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Calibration:
     """A schedule that meets a target: ``event``, all noise multipliers times ``scale``.
 
@@ -36,16 +38,16 @@ class Calibration:
     achieved: PrivacyBound
 
 
+@door(scale=positive)
 def scaled(event: Event, scale: float) -> Event:
     """The event with every Gaussian's noise multiplier times ``scale``; other mechanisms stay as they are.
 
     Raises ValueError when the scale is no positive number, or the event none.
     """
-    _check.positive(scale=scale)
     match event:
         case Gaussian():
-            return Gaussian(noise_multiplier=event.noise_multiplier * float(scale))
-        case PoissonSampled() | SelfComposed():
+            return Gaussian(noise_multiplier=event.noise_multiplier * scale)
+        case PoissonSampled() | OnceAnEpoch() | SelfComposed():
             return replace(event, event=scaled(event.event, scale))
         case Composed():
             return Composed(events=tuple(scaled(part, scale) for part in event.events))
@@ -55,6 +57,7 @@ def scaled(event: Event, scale: float) -> Event:
             raise unknown(event)
 
 
+@door(epsilon=positive, delta=delta_in_range, tolerance=open_probability)
 def calibrate_noise(
     *, event: Event, epsilon: float, delta: float, adjacency: Adjacency, tolerance: float = 1e-3
 ) -> Calibration:
@@ -69,16 +72,13 @@ def calibrate_noise(
     Raises ValueError when an argument is out of range, or no noise meets the target (a part that is no Gaussian spends
     it).
     """
-    _check.positive(epsilon=epsilon)
-    delta_in_range(delta)
-    _check.open_probability(tolerance=tolerance)
     tolerance = max(tolerance, 1e-9)
 
     start, step = 0.0, 0.7
     for resolution in (_COARSE, None):
 
         def spent(log_scale: float, resolution: float | None = resolution) -> PrivacyBound:
-            at = scaled(event, math.exp(log_scale))
+            at = scaled(event, exp(log_scale))
             return privacy_epsilon(event=at, delta=delta, adjacency=adjacency, resolution=resolution)
 
         low, over, high, best = _bracket(spent, epsilon, start, step)
@@ -89,7 +89,7 @@ def calibrate_noise(
             at = spent(middle)
             low, over, high, best = (low, over, middle, at) if at.upper <= epsilon else (middle, at.upper, high, best)
         start, step = high, max(0.01, tolerance)
-    return Calibration(scale=math.exp(start), event=scaled(event, math.exp(start)), achieved=best)
+    return Calibration(scale=exp(start), event=scaled(event, exp(start)), achieved=best)
 
 
 def _bracket(
@@ -106,15 +106,15 @@ def _bracket(
             return further, other.upper, log_scale, at
         log_scale, at, step = further, other, 1.5 * step
     raise ValueError(
-        f"epsilon must be within reach of the noise, got {epsilon!r}: at a factor of {math.exp(log_scale):.3g} the "
+        f"epsilon must be within reach of the noise, got {epsilon!r}: at a factor of {exp(log_scale):.3g} the "
         f"event spends {at.upper:.6g}; its other parts, or delta, decide."
     )
 
 
 def _guess(low: float, over: float, high: float, under: float, epsilon: float, tolerance: float) -> float:
     """Where epsilon is met if its logarithm is linear in that of the factor, half a tolerance to either side."""
-    if not (over < math.inf and under > 0.0):
+    if not (over < inf and under > 0.0):
         return 0.5 * (low + high)
-    secant = low + (high - low) * math.log(over / epsilon) / math.log(over / under)
+    secant = low + (high - low) * log(over / epsilon) / log(over / under)
     nudged = secant + (0.4 if high - secant > tolerance else -0.4) * tolerance
     return min(max(nudged, low + 0.05 * (high - low)), high - 0.05 * (high - low))

@@ -6,17 +6,18 @@ widths are chosen to leave it below 1e-12. That, for each step, and 1e-9 relativ
 delta): Canonne, Kamath and Steinke (2020), Proposition 12.
 """
 
-import math
 from collections.abc import Sequence
 from functools import lru_cache
+from math import ceil, exp, inf, log, log1p, pi, sqrt
 
 import numpy as np
 
 from bounds import _check
 from bounds._arrays import Array
+from bounds._check import door, positive
 from bounds._elementwise import jit
 from bounds.accounting._levels import grouped
-from bounds.accounting._pieces import Mechanism, Noise, mechanisms
+from bounds.accounting._pieces import Allocation, Mechanism, Noise, mechanisms
 from bounds.accounting._schedule import schedule
 from bounds.accounting.events import Event, delta_in_range
 from bounds.privacy import Adjacency, PrivacyBound
@@ -35,24 +36,24 @@ def _log_moment(
     order: float, rate: float, move: float, sigma: float, replace: bool, low: float, high: float, points: int
 ) -> float:
     """ln ∫ P^α Q^(1-α), P = (1-q) φ₀ + m φ₁, Q = φ₀ or (1-q) φ₀ + m φ₋₁."""
-    stay = math.log1p(-rate) if rate < 1.0 else -math.inf
-    shift, scale = math.log(move), 0.5 / (sigma * sigma)
+    stay = log1p(-rate) if rate < 1.0 else -inf
+    shift, scale = log(move), 0.5 / (sigma * sigma)
     step = (high - low) / (points - 1)
-    peak, total = -math.inf, 0.0
+    peak, total = -inf, 0.0
     for i in range(points):
         z = low + i * step
         up = shift + (2.0 * z - 1.0) * scale
-        value = max(stay, up) + math.log1p(math.exp(-abs(stay - up)))
+        value = max(stay, up) + log1p(exp(-abs(stay - up)))
         exponent = order * value - z * z * scale
         if replace:
             down = shift - (2.0 * z + 1.0) * scale
-            exponent += (1.0 - order) * (max(stay, down) + math.log1p(math.exp(-abs(stay - down))))
+            exponent += (1.0 - order) * (max(stay, down) + log1p(exp(-abs(stay - down))))
         if exponent > peak:
-            total = total * math.exp(peak - exponent) + 1.0
+            total = total * exp(peak - exponent) + 1.0
             peak = exponent
         else:
-            total += math.exp(exponent - peak)
-    return peak + math.log(total * step / (sigma * math.sqrt(2.0 * math.pi)))
+            total += exp(exponent - peak)
+    return peak + log(total * step / (sigma * sqrt(2.0 * pi)))
 
 
 def renyi_divergences(*, event: Event, adjacency: Adjacency, orders: Sequence[float] = ORDERS) -> Array:
@@ -63,28 +64,27 @@ def renyi_divergences(*, event: Event, adjacency: Adjacency, orders: Sequence[fl
 
     Raises ValueError when an order is not above 1, or the event holds a nesting that no theorem here covers.
     """
-    orders = _check.reals("orders", orders)
-    for order in orders:
-        _check.positive(orders=order)
-        if order <= 1.0:
-            raise ValueError(f"orders must be above 1, got {order!r}; 1 + 1e-6 is as good as 1.")
+    orders = _check.reals("orders", orders, positive)
+    if not min(orders, default=2.0) > 1.0:
+        raise ValueError(f"orders must be above 1, got {min(orders)!r}; 1 + 1e-6 is as good as 1.")
     made = schedule(event, adjacency)
     if not made.private:
-        return np.full(len(orders), math.inf)
-    total = np.array(orders, dtype=np.float64) * made.mu**2 / 2.0
-    at, before = np.array(orders, dtype=np.float64) - 1.0, np.empty(0)
+        return np.full(len(orders), inf)
+    total = np.array(orders) * made.mu**2 / 2.0
+    at, before = np.array(orders) - 1.0, np.empty(0)
     for part, count, shares, times in grouped(mechanisms(made)):
         if isinstance(part, Noise) and part.rate == 1.0:
             continue
         found = _divergences(part, orders)
         total += count * found
         for share, uses in zip(shares, times, strict=True):  # moments of a mixture are those of its parts, mixed
-            own, other = math.log(share) if share else -math.inf, math.log1p(-share) if share < 1.0 else -math.inf
+            own, other = log(share) if share else -inf, log1p(-share) if share < 1.0 else -inf
             total += uses * (np.logaddexp(own + at * before, other + at * found) + _ROUNDING) / at
         before = found
     return total * _SLACK
 
 
+@door(delta=delta_in_range)
 def renyi_epsilon(
     *, event: Event, delta: float, adjacency: Adjacency, orders: Sequence[float] = ORDERS
 ) -> PrivacyBound:
@@ -97,7 +97,6 @@ def renyi_epsilon(
 
     Raises ValueError when an argument is out of range.
     """
-    delta_in_range(delta)
     divergences = renyi_divergences(event=event, adjacency=adjacency, orders=orders)
     best = epsilon_of_divergences(divergences, orders, delta)
     return PrivacyBound(
@@ -107,8 +106,8 @@ def renyi_epsilon(
 
 def epsilon_of_divergences(divergences: Array, orders: Sequence[float], delta: float) -> float:
     """The epsilon of :func:`renyi_epsilon`."""
-    at = np.array(orders, dtype=np.float64)
-    found = divergences + np.log1p(-1.0 / at) - (math.log(delta) + np.log(at)) / (at - 1.0)
+    at = np.array(orders)
+    found = divergences + np.log1p(-1.0 / at) - (log(delta) + np.log(at)) / (at - 1.0)
     return max(0.0, float(found.min()) + 1e-12)
 
 
@@ -118,6 +117,8 @@ def _divergences(part: Mechanism, orders: tuple[float, ...]) -> Array:
 
 
 def _divergence(part: Mechanism, order: float) -> float:
+    if isinstance(part, Allocation):
+        return inf  # its likelihood ratio is bounded from above alone
     if not isinstance(part, Noise):
         x = part.epsilon
         weights = -np.logaddexp(0.0, np.array([-x, x])) + (order - 1.0) * np.array([x, -x])
@@ -125,10 +126,10 @@ def _divergence(part: Mechanism, order: float) -> float:
     reach = 12.0 * part.sigma
     far = (2.0 * order if part.replace else order) + reach
     step = min(part.sigma / 8.0, part.sigma**2 / 2.0)
-    points = math.ceil((far + reach + 1.0) / step)
+    points = ceil((far + reach + 1.0) / step)
     logs: list[float] = []
     for weight, loss in part.choices():
-        move = part.rate * math.exp(loss)
+        move = part.rate * exp(loss)
         found = _log_moment(order, part.rate, move, part.sigma, part.replace, -reach - 1.0, far, points)
-        logs.append(math.log(weight) + found)
+        logs.append(log(weight) + found)
     return (max(0.0, float(np.logaddexp.reduce(logs))) + _ROUNDING) / (order - 1.0)

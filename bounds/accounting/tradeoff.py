@@ -5,8 +5,8 @@ least f(a) (Dong, Roth and Su 2022). By their Proposition 2.12, f is what all pa
 finite list of pairs therefore gives a sound, if smaller, f.
 """
 
-import math
 from collections.abc import Sequence
+from math import exp, expm1, fsum, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from bounds import _check
 from bounds._arrays import Array, rates
+from bounds._check import door, probability
 from bounds.accounting._compose import compose
 from bounds.accounting._pieces import mechanisms
 from bounds.accounting._schedule import schedule
@@ -46,7 +47,7 @@ def privacy_profile(*, event: Event, adjacency: Adjacency, epsilons: Sequence[fl
         epsilons = _check.reals("epsilons", epsilons)
         if not all(abs(value) <= _LARGEST for value in epsilons):
             raise ValueError(f"epsilons must lie between -1e6 and 1e6, got {epsilons!r}; beyond, delta is 1 or 0.")
-    asked = None if epsilons is None else np.array(epsilons, dtype=np.float64)
+    asked = None if epsilons is None else np.array(epsilons)
     if not made.private:
         at = np.zeros(1) if asked is None else asked
         return Profile(at, np.ones(at.size))
@@ -83,6 +84,7 @@ def trade_off(*, event: Event, adjacency: Adjacency, type_i: ArrayLike) -> Array
     return np.clip(1.0 - power - 1e-12, 0.0, 1.0 - levels.ravel()).reshape(levels.shape)
 
 
+@door(false_positive_rate=probability)
 def best_true_positive_rate(*, event: Event, adjacency: Adjacency, false_positive_rate: float) -> float:
     """The largest rate at which an attacker finds the record at this rate of false alarms, rounded up.
 
@@ -91,7 +93,6 @@ def best_true_positive_rate(*, event: Event, adjacency: Adjacency, false_positiv
 
     Raises ValueError when the rate is outside [0, 1].
     """
-    _check.probability(false_positive_rate=false_positive_rate)
     return 1.0 - float(trade_off(event=event, adjacency=adjacency, type_i=false_positive_rate))
 
 
@@ -107,13 +108,13 @@ def clt_gdp(*, event: Event) -> GaussianDP:
     made = schedule(event, "add-remove")
     if not made.private or made.pure or any(step.epsilons for step in made.sampled):
         raise ValueError(f"event must hold Gaussian events alone, sampled or not, got {event!r}.")
-    square = made.precision + math.fsum(
-        count * step.sample_rate**2 * math.expm1(step.noise_multiplier**-2) for step, count in made.sampled.items()
+    square = made.precision + fsum(
+        count * step.sample_rate**2 * expm1(step.noise_multiplier**-2) for step, count in made.sampled.items()
     )
-    return GaussianDP(mu=math.sqrt(square), adjacency="add-remove", status="approximate accountant")
+    return GaussianDP(mu=sqrt(square), adjacency="add-remove", status="approximate accountant")
 
 
 def _gaussian(mu: float, epsilon: float) -> float:
     if epsilon >= 0.0:
         return delta_bracket(mu, epsilon)[1]
-    return min(1.0, 1.0 - math.exp(epsilon) + math.exp(epsilon) * delta_bracket(mu, -epsilon)[1] + 1e-15)
+    return min(1.0, 1.0 - exp(epsilon) + exp(epsilon) * delta_bracket(mu, -epsilon)[1] + 1e-15)

@@ -11,24 +11,25 @@ Papernot and Steinke (2022), Theorems 2 and 6; e^-μ is for no run at all, which
 docs/accounting.md.
 """
 
-import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
+from math import expm1, inf, log
 
 import numpy as np
 
 from bounds import _check
 from bounds._arrays import Array
+from bounds._check import door, open_probability, positive, real
 from bounds.accounting.events import Event, delta_in_range
 from bounds.accounting.renyi import ORDERS, epsilon_of_divergences, renyi_divergences
 from bounds.accounting.tradeoff import privacy_profile
 from bounds.privacy import Adjacency, PrivacyBound
+from bounds.record import record
 
 _SLACK = 1.0 + 1e-9
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class NegativeBinomialRuns:
     """P[K = k] ∝ (1-γ)^k Π_(l<k) (l+η)/(l+1), k = 1, 2, ...: geometric for η = 1, logarithmic for η = 0."""
 
@@ -38,21 +39,20 @@ class NegativeBinomialRuns:
     """η above -1: the smaller, the heavier the tail, and the cheaper the choice."""
 
     def __post_init__(self) -> None:
-        _check.open_probability(stopping=self.stopping)
-        _check.real(shape=self.shape)
-        if not -1.0 < self.shape < math.inf:
+        _check.fields(self, stopping=open_probability, shape=real)
+        if not -1.0 < self.shape < inf:
             raise ValueError(f"shape must be above -1 and finite, got {self.shape!r}; 1 is the geometric law.")
 
     @property
     def mean(self) -> float:
         """E[K] = η(1-γ)/(γ(1-γ^η)), or (1-γ)/(γ ln(1/γ)) for η = 0."""
-        within = -math.log(self.stopping) if self.shape == 0.0 else self._grown / self.shape
+        within = -log(self.stopping) if self.shape == 0.0 else self._grown / self.shape
         return (1.0 - self.stopping) / self.stopping / within
 
     @property
     def _grown(self) -> float:
         """1 - γ^η."""
-        return -math.expm1(self.shape * math.log(self.stopping))
+        return -expm1(self.shape * log(self.stopping))
 
     def probabilities(self) -> Iterator[Decimal]:
         """P[K = 0], P[K = 1], ... in the precision of the decimal context."""
@@ -65,7 +65,7 @@ class NegativeBinomialRuns:
             probability, k = probability * (1 - gamma) * (k + eta) / (k + 1), k + 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class PoissonRuns:
     """P[K = k] = e^-μ μ^k/k!, k = 0, 1, ...: few surprises in the running time, and sometimes no run at all."""
 
@@ -73,7 +73,7 @@ class PoissonRuns:
     """μ."""
 
     def __post_init__(self) -> None:
-        _check.positive(mean=self.mean)
+        _check.fields(self, mean=positive)
 
     def probabilities(self) -> Iterator[Decimal]:
         """P[K = 0], P[K = 1], ... in the precision of the decimal context."""
@@ -106,17 +106,18 @@ def tuned_divergences(
     if not isinstance(runs, Runs):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ValueError(f"runs must be NegativeBinomialRuns or PoissonRuns, got {runs!r}")
     one = np.max([renyi_divergences(event=event, adjacency=adjacency, orders=orders) for event in events], axis=0)
-    at = np.array(orders, dtype=np.float64)
+    at = np.array(orders)
     if isinstance(runs, NegativeBinomialRuns):
-        nats = -math.log(runs.stopping)
+        nats = -log(runs.stopping)
         extra = min(nats, float(((1.0 - 1.0 / at) * one + nats / at).min()))  # β = 1 is the first
-        return (one + (1.0 + runs.shape) * extra + math.log(runs.mean) / (at - 1.0)) * _SLACK
+        return (one + (1.0 + runs.shape) * extra + log(runs.mean) / (at - 1.0)) * _SLACK
     near = -np.log1p(-1.0 / at) * (2.0 - _SLACK)
     deltas = [privacy_profile(event=event, adjacency=adjacency, epsilons=near.tolist()).deltas for event in events]
     moments = (at - 1.0) * (one + runs.mean * np.max(deltas, axis=0))
-    return np.logaddexp(-runs.mean, math.log(runs.mean) + moments) / (at - 1.0) * _SLACK
+    return np.logaddexp(-runs.mean, log(runs.mean) + moments) / (at - 1.0) * _SLACK
 
 
+@door(delta=delta_in_range)
 def tuned_epsilon(
     *, events: Sequence[Event], runs: Runs, delta: float, adjacency: Adjacency, orders: Sequence[float] = ORDERS
 ) -> PrivacyBound:
@@ -127,7 +128,6 @@ def tuned_epsilon(
 
     Raises ValueError when an argument is out of range.
     """
-    delta_in_range(delta)
     divergences = tuned_divergences(events=events, runs=runs, adjacency=adjacency, orders=orders)
     best = epsilon_of_divergences(divergences, orders, delta)
     return PrivacyBound(

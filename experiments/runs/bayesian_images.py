@@ -14,7 +14,7 @@ from pacdp.cli.runtime import Runtime
 from pacdp.cli.sweep.jobs import single
 from pacdp.data import load
 from pacdp.losses import cross_entropies
-from pacdp.uncertainty import predictive_mean
+from pacdp.uncertainty import class_uncertainty
 
 MEAN, STD = 0.1307, 0.3081
 """Of MNIST's pixels: public constants, those of the paper's code."""
@@ -52,7 +52,7 @@ def judged(members: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
     ``filled_mce`` is the largest gap of the bins that hold FEWEST of the images: a MCE that no handful of images sets.
     ``one_bin_ece`` is |accuracy - mean confidence|.
     """
-    probabilities = predictive_mean(members)
+    probabilities = class_uncertainty(members).probabilities
     test: dict[str, Any] = {**summary(probabilities, labels)}
     curve: dict[str, Any] = {**reliability_curve(probabilities, labels).columns()}
     bins = zip(curve["count"], curve["confidence"], curve["accuracy"], strict=True)

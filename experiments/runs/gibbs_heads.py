@@ -16,7 +16,7 @@ from experiments.runs.held_out import of_a_list
 from experiments.study import Row
 from pacdp import HeldOut, certify
 from pacdp.certify import BoundSet
-from pacdp.certify.drawn_head import draw_price
+from pacdp.certify.heads import draw_price
 from pacdp.cli.runtime import Runtime
 from pacdp.cli.sweep.jobs import Job, single
 from pacdp.data import Dataset, load

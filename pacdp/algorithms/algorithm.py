@@ -6,13 +6,13 @@ What every algorithm needs of a run (clip norm, noise multiplier, sample rate) i
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from torch import nn, optim
 
 from bounds.accounting import Event, PrivacyBound
+from bounds.record import record
 from pacdp.layers.priors import Law, Prior, law_of
 from pacdp.layers.regularise import Regulariser, prior_gradient
 from pacdp.schedules import Schedule, as_schedule
@@ -22,7 +22,7 @@ from pacdp.step.release import PrivateStep
 from pacdp.step.units import UnitFunction
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Choice:
     """How a step chooses privately among candidates, one for each noise scale."""
 

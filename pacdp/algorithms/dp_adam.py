@@ -9,17 +9,18 @@ variance is not done here. Privacy is untouched either way: the moments are post
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from torch import nn, optim
 
+from bounds.record import record
 from pacdp.algorithms.algorithm import Descent
 from pacdp.layers.priors import Law, Prior
 from pacdp.schedules import Schedule
 from pacdp.store.canonical import JOINED_LATER
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class DPAdam(Descent):
     """Settings of DP-Adam: Adam on clipped, noisy gradients.
 

@@ -6,12 +6,11 @@ adds κ ∇KL(posterior‖prior)/n. The KL depends on no data: outside the clipp
 (The authors' code clips it together with every example's gradient.)
 """
 
-from dataclasses import dataclass
-
 import torch
 from torch import nn
 
 from bounds import _check
+from bounds.record import record
 from pacdp.algorithms.algorithm import Descent
 from pacdp.layers.bayes import bayesian
 from pacdp.layers.priors import Law, Prior, law_of
@@ -20,7 +19,7 @@ from pacdp.schedules import Schedule
 from pacdp.step.mechanism import Mechanism
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class DPBBP(Descent):
     """Settings of DP-BBP, on a network whose layers :meth:`network` made Bayesian.
 

@@ -4,19 +4,18 @@ Each example has its own mask in every dropout layer, independent of all others,
 of that example and its own draws. N masks may be averaged before clipping.
 """
 
-from dataclasses import dataclass
-
 import torch
 from torch import nn
 
 from bounds import _check
+from bounds.record import record
 from pacdp.algorithms.algorithm import Descent
 from pacdp.layers.dropout import with_example_dropout
 from pacdp.layers.priors import Law, Prior
 from pacdp.schedules import Schedule
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class DPMCDropout(Descent):
     """Settings of DP-MC-Dropout, on a network whose dropout layers :meth:`network` or
     :func:`pacdp.private.with_example_dropout` made.

@@ -1,13 +1,12 @@
 """DP-SGD (Abadi et al. 2016): w ← w - lr_t (Σ_i clip_C(g_i) + N(0, (σ_t C)² I)) / B, with Poisson batches."""
 
-from dataclasses import dataclass
-
+from bounds.record import record
 from pacdp.algorithms.algorithm import Descent
 from pacdp.layers.priors import Law, Prior
 from pacdp.schedules import Schedule
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class DPSGD(Descent):
     """Settings of DP-SGD: clipped, noisy gradient descent.
 

@@ -17,9 +17,9 @@ h_t = step_size (1 + t/decay_offset)^-decay.
 """
 
 import math
-from dataclasses import dataclass
 from typing import Literal, assert_never
 
+from bounds.record import record
 from pacdp.algorithms.algorithm import Descent
 from pacdp.errors import require_positive
 from pacdp.layers.priors import Law, Prior
@@ -27,7 +27,7 @@ from pacdp.schedules import Schedule, as_schedule
 from pacdp.step.mechanism import Mechanism
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class DPSGLD(Descent):
     """Settings of DP-SGLD. The convention has no default: they differ by orders of magnitude in epsilon.
 

@@ -22,7 +22,7 @@ its normaliser fixed, so each inner step is a Poisson-sampled Gaussian mechanism
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
 import numpy as np
@@ -32,6 +32,7 @@ from torch import Tensor
 
 import bounds
 from bounds.accounting import Event
+from bounds.record import record
 from pacdp.algorithms.chain import (
     Coefficients,
     LangevinStep,
@@ -51,7 +52,7 @@ from pacdp.step.promise import NoPrivacy
 from pacdp.store.canonical import JOINED_LATER
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class EntropySGD(Thermal):
     """Settings of a run of Entropy-SGD (``beta`` None) or Entropy-SGLD; defaults are the paper's for MNIST."""
 

@@ -20,7 +20,6 @@ multiplies the moments of the choice by q, which no theorem allows. :func:`publi
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -29,6 +28,7 @@ from torch import Tensor
 from torch.func import grad
 
 from bounds import _check, accounting
+from bounds.record import record
 from pacdp.algorithms.algorithm import Algorithm, Choice
 from pacdp.errors import require_finite, require_positive
 from pacdp.step.clip import Weights
@@ -40,7 +40,7 @@ from pacdp.step.units import Network, UnitFunction
 _MOMENTS = np.arange(1.0, 33.0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class P3SGD(Algorithm):
     """Settings of P3SGD; give :func:`pacdp.loop.train` the people.
 

@@ -12,7 +12,6 @@ still. H_ii is estimated by v_i (∇R̂(w + r v) - ∇R̂(w))_i / r on the same 
 From step ``freeze_after`` on V stays fixed, Γ is 0 and costs nothing.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -21,6 +20,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 import bounds
+from bounds.record import record
 from pacdp.algorithms.chain import Coefficients, Thermal, step_sizes
 from pacdp.algorithms.sampler import Info, Potential
 from pacdp.chains import NOISE, PROBE, Keys, normal_like
@@ -37,7 +37,7 @@ class Preconditioned(NamedTuple):
     step: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class PSGLD(Thermal):
     """Settings of a run of preconditioned SGLD."""
 

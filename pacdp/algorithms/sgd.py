@@ -3,11 +3,11 @@
 v ← momentum v + ∇R̂(w; batch),   w ← w - h_t v,   h_t = step_size t^-decay
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from torch import Tensor
 
+from bounds.record import record
 from pacdp.algorithms.chain import Chain, Coefficients, step_sizes
 from pacdp.algorithms.sampler import Info, Motion, Potential
 from pacdp.chains import NOISE, Keys, langevin
@@ -16,7 +16,7 @@ from pacdp.schedules import Factor
 from pacdp.step.promise import NoPrivacy
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class SGD(Chain):
     """Settings of a run of SGD."""
 

@@ -8,12 +8,13 @@ the velocity scaled by √h. The gradient's own noise is not subtracted from the
 step heats the chain.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
 import numpy as np
 from torch import Tensor
 
+from bounds.record import record
 from pacdp.algorithms.chain import Coefficients, LangevinStep, Thermal, step_sizes
 from pacdp.algorithms.sampler import Info, Motion, Potential
 from pacdp.chains import NOISE, Keys, langevin
@@ -22,7 +23,7 @@ from pacdp.schedules import Factor
 from pacdp.store.canonical import JOINED_LATER
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class SGHMC(Thermal):
     """Settings of a run of SGHMC."""
 

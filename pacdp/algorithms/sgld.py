@@ -6,13 +6,14 @@ In Langevin time the step is η = 2h/τ: w + ½η ∇ log target + √η N(0, I)
 under Lebesgue measure (exp(-τR̂) stays above a positive constant), so the Gaussian base measure is not optional.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
 import numpy as np
 from torch import Tensor
 
 from bounds.accounting import Event
+from bounds.record import record
 from pacdp.algorithms.chain import (
     Coefficients,
     LangevinStep,
@@ -29,7 +30,7 @@ from pacdp.step.langevin import langevin_event
 from pacdp.store.canonical import JOINED_LATER
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class SGLD(Thermal):
     """Settings of a run of SGLD."""
 

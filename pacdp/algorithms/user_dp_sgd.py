@@ -6,15 +6,14 @@ i runs over a Poisson sample of patients, k over all records of patient i. Every
 clipped once: a patient cut in two and clipped twice could move the sum by 2C (McMahan, Ramage, Talwar and Zhang 2018).
 """
 
-from dataclasses import dataclass
-
 from bounds import _check
+from bounds.record import record
 from pacdp.algorithms.algorithm import Descent
 from pacdp.schedules import Schedule
 from pacdp.step.units import UnitFunction, summed_gradient
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class UserDPSGD(Descent):
     """Settings of user-level DP-SGD; give :func:`pacdp.loop.train` the people.
 

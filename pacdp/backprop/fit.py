@@ -7,7 +7,7 @@ along a cosine; an exponential average of the weights (and of BatchNorm's statis
 import copy
 import math
 from collections.abc import Callable
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, field
 from functools import partial
 from typing import Literal, NamedTuple
 
@@ -19,12 +19,13 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from bounds import _check
 from pacdp.errors import Diverged
+from pacdp.store.record import record
 
 _CELLS = 4
 """Side of the coarse grid of displacements."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Augmentation:
     """How far images are distorted; the defaults leave them as they are. Uniform in ± the given range each."""
 
@@ -58,12 +59,6 @@ def augmented(
     """
     if not any(astuple(settings)):
         return images
-    grid = _grid(images, settings, generator).to(images.device)
-    return F.grid_sample(images, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
-
-
-def _grid(images: Tensor, settings: Augmentation, generator: torch.Generator) -> Tensor:
-    """Where to look each pixel up, in units of half the image."""
     batch, _, height, width = images.shape
     angle, zoom_x, zoom_y, shear, shift_x, shift_y = (
         2.0 * torch.rand(6, batch, generator=generator) - 1.0
@@ -75,14 +70,14 @@ def _grid(images: Tensor, settings: Augmentation, generator: torch.Generator) ->
     rows = [zoom_x * cos, shear * cos - sin, settings.shift * 2.0 / width * shift_x]
     rows += [zoom_y * sin, zoom_y * cos + shear * sin, settings.shift * 2.0 / height * shift_y]
     theta = torch.stack(rows, dim=1).view(batch, 2, 3)
+    # where to look each pixel up, in units of half the image
     grid = F.affine_grid(theta, [batch, 1, height, width], align_corners=False)
     if settings.elastic:
         coarse = torch.randn(batch, 2, _CELLS, _CELLS, generator=generator)
         coarse *= settings.elastic * 2.0 / torch.tensor([width, height]).view(2, 1, 1)
-        grid = grid + F.interpolate(
-            coarse, (height, width), mode="bicubic", align_corners=True
-        ).permute(0, 2, 3, 1)
-    return grid
+        fine = F.interpolate(coarse, (height, width), mode="bicubic", align_corners=True)
+        grid = grid + fine.permute(0, 2, 3, 1)
+    return F.grid_sample(images, grid.to(images.device), align_corners=False)
 
 
 Progress = Callable[[int, int], None]
@@ -96,8 +91,17 @@ class Examples(NamedTuple):
     inputs: Float[Tensor, "n ..."]
     labels: Int64[Tensor, " n"]
 
+    def require_some(self) -> int:
+        """How many they are; ValueError where there are none, or labels of another number."""
+        n = len(self.inputs)
+        if n < 1 or len(self.labels) != n:
+            raise ValueError(
+                f"expected one label for each of n >= 1 inputs, got {n} inputs and {len(self.labels)} labels"
+            )
+        return n
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@record
 class FitSettings:
     """How the prior's mean is trained."""
 
@@ -135,11 +139,7 @@ def fit(
         ValueError: no examples, or labels of another number.
         Diverged: the training loss is not finite.
     """
-    n = len(data.inputs)
-    if n < 1 or len(data.labels) != n:
-        raise ValueError(
-            f"expected one label for each of n >= 1 inputs, got {n} inputs and {len(data.labels)} labels"
-        )
+    n = data.require_some()
     images = data.inputs.ndim == 4
     form = (
         torch.channels_last if images else torch.contiguous_format

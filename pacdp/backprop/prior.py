@@ -6,7 +6,7 @@ one of which may be chosen on the bound's own examples for 2 ln j + ln(π²/6) n
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from pacdp.backprop.fit import Examples, FitSettings, Progress, fit
 from pacdp.certify import DataFree, HeldOut, Prior
 from pacdp.data import Dataset, Split, index_hash, make_splits, require_disjoint
 from pacdp.posterior import GaussianPosterior
+from pacdp.store.record import record
 
 
 class Parts(NamedTuple):
@@ -80,7 +81,7 @@ def data_free_prior(module: nn.Module, *, std: float) -> Prior:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ScaleGrid:
     """Priors whose standard deviations are those of one prior times largest · e^(-j/precision), j = 1, 2, ...
 

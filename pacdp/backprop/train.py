@@ -18,7 +18,6 @@ are fixed: they have no coordinates.
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import torch
@@ -32,7 +31,9 @@ from pacdp.errors import Diverged
 from pacdp.layers.plain import call_with
 from pacdp.losses import Loss
 from pacdp.models import require_evaluation
-from pacdp.posterior import GaussianPosterior, odd_names
+from pacdp.posterior import GaussianPosterior
+from pacdp.stochastic.law import require_law_of
+from pacdp.store.record import record
 
 _LEAST_RISK = 1e-9
 """Where the derivative of kl⁻¹ by the risk, infinite at 0, is taken instead."""
@@ -65,7 +66,7 @@ Spread = Literal["layer", "diagonal"]
 """Which weights share one ratio of standard deviations: those of a parameter, or none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Coordinates:
     """A posterior near ``prior``, as leaves for an optimiser."""
 
@@ -84,28 +85,23 @@ class Coordinates:
         Raises:
             ValueError: no weight of the prior is random, or one tensor has fixed and random weights.
         """
-        moved = _moved(prior, device)
-        random = {
-            name: moved.means[name] for name, std in moved.stds.items() if _is_random(name, std)
-        }
-        if not random:
+        moved, shifts, widths = prior.to(device), dict[str, Tensor](), dict[str, Tensor]()
+        for name, mean in moved.means.items():
+            random = moved.stds[name] > 0
+            if not bool(random.any()):
+                continue
+            if not bool(random.all()):
+                raise ValueError(
+                    f"expected the prior of {name} to be random or fixed as a whole, got both: split the parameter"
+                )
+            shape = () if spread == "layer" else mean.shape
+            shifts[name] = torch.zeros_like(mean, requires_grad=True)
+            widths[name] = torch.zeros(shape, device=device, requires_grad=True)
+        if not shifts:
             raise ValueError(
                 "expected a prior with a positive standard deviation somewhere, got fixed weights alone"
             )
-
-        def zeros(shape: tuple[int, ...]) -> Tensor:
-            return torch.zeros(shape, device=device, requires_grad=True)
-
-        return cls(
-            prior=moved,
-            shifts={
-                name: torch.zeros_like(mean, requires_grad=True) for name, mean in random.items()
-            },
-            widths={
-                name: zeros(() if spread == "layer" else tuple(mean.shape))
-                for name, mean in random.items()
-            },
-        )
+        return cls(prior=moved, shifts=shifts, widths=widths)
 
     def leaves(self) -> list[Tensor]:
         """What an optimiser moves."""
@@ -138,9 +134,7 @@ class Coordinates:
     def draw(self, generator: torch.Generator) -> dict[str, Tensor]:
         """One draw of all weights, differentiable; fixed weights as they are."""
         drawn = dict(self.prior.means)
-        for name in drawn:
-            if name not in self.shifts:
-                continue
+        for name in self.shifts:
             mean = self.mean(name)
             noise = torch.randn(
                 mean.shape, generator=generator, dtype=mean.dtype, device=generator.device
@@ -158,24 +152,7 @@ class Coordinates:
         )
 
 
-def _is_random(name: str, std: Tensor) -> bool:
-    positive = std > 0
-    if bool(positive.any()) and not bool(positive.all()):
-        raise ValueError(
-            f"expected the prior of {name} to be random or fixed as a whole, got both: split the parameter"
-        )
-    return bool(positive.any())
-
-
-def _moved(prior: GaussianPosterior, device: torch.device | str) -> GaussianPosterior:
-    return GaussianPosterior(
-        means={name: value.detach().to(device) for name, value in prior.means.items()},
-        stds={name: value.detach().to(device) for name, value in prior.stds.items()},
-        buffers={name: value.to(device) for name, value in prior.buffers.items()},
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class PosteriorSettings:
     """How a posterior is trained."""
 
@@ -230,11 +207,12 @@ def train_posterior(
 
     Raises:
         ValueError: no examples, labels of another number, a layer that draws or mixes examples, a prior over other
-            weights or without a random one.
+            weights or buffers, or without a random one.
         Diverged: the objective is not finite.
     """
-    n = len(data.inputs)
-    _require_trainable(prior, module, data)
+    n = data.require_some()
+    require_evaluation(module)
+    require_law_of(module, prior)
     coordinates = Coordinates.at(prior, spread=settings.spread, device=device)
     optimizer = torch.optim.SGD(coordinates.leaves(), lr=1.0, momentum=settings.momentum)
     buffers = dict(coordinates.prior.buffers)
@@ -258,16 +236,3 @@ def train_posterior(
             seen = (float(one.detach()) for one in (risk, kl_nats, value))
             progress(Seen(step + 1, settings.steps, *seen))
     return coordinates.posterior()
-
-
-def _require_trainable(prior: GaussianPosterior, module: nn.Module, data: Examples) -> None:
-    if len(data.inputs) < 1 or len(data.labels) != len(data.inputs):
-        raise ValueError(
-            f"expected one label for each of n >= 1 inputs, got {len(data.inputs)} inputs and {len(data.labels)} labels"
-        )
-    require_evaluation(module)
-    odd = odd_names(dict(module.named_parameters()), prior.means)
-    if odd:
-        raise ValueError(
-            f"expected a prior over the parameters of the module, got other names or shapes in {odd}"
-        )

@@ -16,27 +16,16 @@ class TopLabel(NamedTuple):
     correct: Bool[np.ndarray, " n"]
 
 
-def require_predictions(
-    probabilities: Float[np.ndarray, "n classes"], labels: Int[np.ndarray, " m"]
-) -> None:
-    """Check what every metric assumes of its arguments; m must equal n.
+def require_probabilities(probabilities: Float[np.ndarray, "n classes"]) -> None:
+    """Check what predictive probabilities are.
 
     Raises:
-        ValueError: no example, fewer than two classes, another number of labels, a label outside 0 .. classes - 1, an
-            entry that is negative or not finite, or a row whose sum is not 1 within 1e-4.
+        ValueError: no example, fewer than two classes, an entry that is negative or not finite, or a row whose sum is
+            not 1 within 1e-4.
     """
     if probabilities.ndim != 2 or probabilities.shape[0] < 1 or probabilities.shape[1] < 2:
         raise ValueError(
             f"expected probabilities [n >= 1, classes >= 2], got shape {probabilities.shape}"
-        )
-    n, classes = probabilities.shape
-    if labels.shape != (n,):
-        raise ValueError(
-            f"expected one label for each of {n} rows of probabilities, got labels of {labels.shape}"
-        )
-    if labels.min() < 0 or labels.max() >= classes:
-        raise ValueError(
-            f"expected labels in 0 .. {classes - 1}, got {labels.min()} .. {labels.max()}: number the classes from 0"
         )
     if not probabilities.min() >= 0.0:  # false for NaN as well
         raise ValueError(
@@ -47,6 +36,26 @@ def require_predictions(
         raise ValueError(
             f"expected rows of probabilities that sum to 1 within {ROW_SUM_TOLERANCE:g}, one is off by {off:.3g}: "
             "normalise them, in float32 or float64"
+        )
+
+
+def require_predictions(
+    probabilities: Float[np.ndarray, "n classes"], labels: Int[np.ndarray, " m"]
+) -> None:
+    """Check what every metric assumes of its arguments; m must equal n.
+
+    Raises:
+        ValueError: see :func:`require_probabilities`; another number of labels, or a label outside 0 .. classes - 1.
+    """
+    require_probabilities(probabilities)
+    n, classes = probabilities.shape
+    if labels.shape != (n,):
+        raise ValueError(
+            f"expected one label for each of {n} rows of probabilities, got labels of {labels.shape}"
+        )
+    if labels.min() < 0 or labels.max() >= classes:
+        raise ValueError(
+            f"expected labels in 0 .. {classes - 1}, got {labels.min()} .. {labels.max()}: number the classes from 0"
         )
 
 

@@ -7,7 +7,6 @@ more than a batch is held: its pages are handed back to the system as soon as th
 import functools
 import mmap
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from pacdp.certify.examples import BoundSet
 from pacdp.data import Dataset as Images
 from pacdp.data.hashing import pair_hashes, require_no_mask, row_hashes
 from pacdp.data.rows import Rows
+from pacdp.store.record import record
 from pacdp.trials.buffers import Holdings
 
 Inputs = dict[str, Tensor]
@@ -34,7 +34,7 @@ FORMS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record(eq=False)
 class Batch:
     """Some examples.
 

@@ -10,15 +10,14 @@ from dataclasses import asdict
 
 import bounds
 from bounds.prices import Accounted
-from pacdp.certify.examples import BoundSet
-from pacdp.certify.gibbs import GibbsEstimate, GibbsSettings, Progress, estimate_gibbs
-from pacdp.certify.networks import released_certificate
+from pacdp.certify.gibbs import GibbsEstimate, GibbsSettings, estimate_gibbs
+from pacdp.certify.networks import Question, released_certificate
 from pacdp.certify.outputs import error_share
 from pacdp.certify.priors import privacy_to_dict
 from pacdp.chains import CERTIFY, Keys
 from pacdp.losses import Loss
 from pacdp.objective import Objective, Risks
-from pacdp.posterior import LocalGibbs, Point
+from pacdp.posterior import LocalGibbs
 from pacdp.predictions.bounding import about, clopper_pearson
 from pacdp.predictions.report import Measured, Refusal, Report
 from pacdp.step.promise import NoPrivacy
@@ -149,38 +148,31 @@ def _resting(made: bounds.Certificate, privacy: bounds.PureDP) -> bounds.Certifi
     return made.resting_on(*privacy.hypotheses) if privacy.hypotheses else made
 
 
-def assess(
-    law: LocalGibbs | Point,
-    data: Objective,
-    prior: bounds.PrivacyClaim | NoPrivacy,
-    test: Objective | None,
-    failure_prob: float,
-    effort: GibbsSettings | None,
-    seed: int,
-    progress: Progress | None,
-) -> Report:
+def assess(asked: Question) -> Report:
     """The Gibbs classifier around a chain's weights and the weights themselves."""
+    law, prior, (data, test) = asked.law, asked.prior, asked.given
+    if not isinstance(prior, bounds.PrivacyClaim | NoPrivacy):
+        raise ValueError(
+            "the weights of a chain need prior=, what it promises: a privacy claim or NoPrivacy"
+        )
     (train,) = data.risks(law.weights[None])
     tested = test.risks(law.weights[None])[0] if test else None
     gibbs = None
     if isinstance(law, LocalGibbs):
-        keys = Keys.derive([seed], purpose=CERTIFY)
-        (gibbs,) = estimate_gibbs([law], data, test, effort or GibbsSettings(), keys, progress)
-    own = {"train": train._asdict(), "test": tested._asdict() if tested else None}
-    found = Report.of(
+        keys, effort = Keys.derive([asked.seed], purpose=CERTIFY), asked.gibbs or GibbsSettings()
+        (gibbs,) = estimate_gibbs([law], data, test, effort, keys, asked.progress)
+    found = asked.report(
+        "gibbs" if gibbs else "released",
         [
             *_measured(train, tested, gibbs),
-            *_certificates(data, prior, train, gibbs, failure_prob),
-            clopper_pearson(tested.errors, tested.n, failure_prob, of="weights")
+            *_certificates(data, prior, train, gibbs, asked.failure_prob),
+            clopper_pearson(tested.errors, tested.n, asked.failure_prob, of="weights")
             if tested
             else Refusal(name="test-set bound", reason="no examples were kept from training"),
         ],
-        BoundSet.behind(data),
-        route="gibbs" if gibbs else "released",
-        failure_prob=failure_prob,
         privacy=None if isinstance(prior, NoPrivacy) else privacy_to_dict(prior),
         gibbs=asdict(gibbs) if gibbs else None,
-        details={"weights": own},
+        details={"weights": {"train": train._asdict(), "test": tested and tested._asdict()}},
     )
     return found.each(lambda made: made.resting_on(MIXED)) if data.mixes else found
 

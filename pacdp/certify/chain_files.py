@@ -9,15 +9,18 @@ import torch
 from torch import Tensor, nn
 
 from pacdp.algorithms import KINDS, Settings, State, restore
+from pacdp.certify.examples import Device
 from pacdp.chains import Batching, Layout
 from pacdp.data import Dataset
 from pacdp.errors import CheckpointError
 from pacdp.losses import Loss
 from pacdp.objective import Objective
+from pacdp.posterior import odd_names
 from pacdp.problem import Problem
 from pacdp.step.planned_steps import Plan, charged_steps
 from pacdp.store.canonical import described, digest
 from pacdp.store.checkpoint import Checkpoint, save_checkpoint
+from pacdp.store.record import Values
 
 _SETTINGS: dict[str, type[Settings]] = {kind.__name__: kind for kind in KINDS}
 
@@ -44,11 +47,14 @@ def require_consistent(
         CheckpointError: it names what differs.
     """
     loss, run = objective.loss, header.get("run") or {}
-    expected = {"n": objective.n, "loss": interval(loss)}
-    expected |= {name: run[name] for name in ("problem", "sampler", "seed", "chain") if name in run}
-    expected |= {"config_hash": digest(run)} if "config_hash" in header else {}
     by_person = objective.keep_norms and objective.people
-    expected |= {"people": by_person.to_dict() if by_person else None}
+    expected: Values = {
+        "n": objective.n,
+        "loss": interval(loss),
+        **{name: run[name] for name in ("problem", "sampler", "seed", "chain") if name in run},
+        **({"config_hash": digest(run)} if "config_hash" in header else {}),
+        "people": by_person.to_dict() if by_person else None,
+    }
     for name, value in expected.items():
         if header.get(name) != value:
             said = f"{name} = {header.get(name)!r}, but its run and data make it {value!r}"
@@ -71,12 +77,7 @@ def require_network(path: Path | str, checkpoint: Checkpoint, objective: Objecti
     Raises:
         CheckpointError: names or shapes differ.
     """
-    here = {
-        name: tuple(view.shape)
-        for name, view in objective.layout.views(objective.weights()[0]).items()
-    }
-    saved = {name: tuple(value.shape) for name, value in checkpoint.model.items()}
-    if saved != here:
+    if odd_names(checkpoint.model, objective.layout.views(objective.weights()[0])):
         raise CheckpointError(
             f"{path} holds tensors of another network than its problem describes: take it from its source again"
         )
@@ -97,13 +98,13 @@ def require_data(path: Path | str, checkpoint: Checkpoint, train: Dataset, test:
             )
 
 
-def interval(loss: Loss) -> dict[str, Any]:
+def interval(loss: Loss) -> Values:
     """What a header says of the loss."""
     return {"name": loss.name, "low": loss.low, "high": loss.high, "oscillation": loss.oscillation}
 
 
 def chain_state(
-    checkpoint: Checkpoint, settings: Settings, layout: Layout, device: torch.device | str
+    checkpoint: Checkpoint, settings: Settings, layout: Layout, device: Device
 ) -> State:
     """The sampler's state, of one chain, that a checkpoint holds."""
     tensors = {name: tensor.to(device)[None] for name, tensor in checkpoint.state.items()}
@@ -113,32 +114,26 @@ def chain_state(
 
 def first_model(problem: Problem, data: Dataset, *, seed: int, chain: int = 0) -> nn.Module:
     """The network that a chain starts from: independent for different seeds and chains."""
-    return problem.model(data, generator=torch.Generator().manual_seed(_initial_seed(seed, chain)))
-
-
-def _initial_seed(seed: int, chain: int) -> int:
     # torch's generators on the CPU read no more than 32 bits of a seed
-    return int(np.random.SeedSequence(seed, spawn_key=(chain,)).generate_state(1)[0])
+    own = int(np.random.SeedSequence(seed, spawn_key=(chain,)).generate_state(1)[0])
+    return problem.model(data, generator=torch.Generator().manual_seed(own))
 
 
 def objectives(
-    problem: Problem, settings: Settings, train: Dataset, test: Dataset, *, device: torch.device | str,
+    problem: Problem, settings: Settings, train: Dataset, test: Dataset, *, device: Device,
     labels: tuple[Sequence[np.ndarray], Sequence[np.ndarray]] | None = None, batching: Batching = "auto",
     bfloat16: bool = False, in_bytes: bool = False
 ) -> tuple[Objective, Objective]:  # fmt: skip
     """The empirical risk on the training set and the one on the test set; ``labels`` are those of each chain."""
-    generator = torch.Generator().manual_seed(0)
-    own = labels or (None, None)
-    objective = problem.objective(
-        train, generator=generator, batch_size=settings.batch_size, clip_norm=settings.clip_norm, labels=own[0],
-        device=device, batching=batching, bfloat16=bfloat16, keep_norms=settings.keep_norms,
-        every_record=settings.every_record, in_bytes=in_bytes
-    )  # fmt: skip
-    held_out = problem.objective(
-        test, generator=generator, batch_size=settings.batch_size, labels=own[1], device=device, batching=batching,
-        bfloat16=bfloat16, in_bytes=in_bytes and settings.clip_norm is None and not settings.keep_norms
-    )  # fmt: skip
-    return objective, held_out
+    how: Values = {
+        "generator": torch.Generator().manual_seed(0), "batch_size": settings.batch_size, "device": device,
+        "batching": batching, "bfloat16": bfloat16,
+    }  # fmt: skip
+    own, clip, kept = labels or (None, None), settings.clip_norm, settings.keep_norms
+    objective = problem.objective(train, labels=own[0], clip_norm=clip, keep_norms=kept, in_bytes=in_bytes,
+                                  every_record=settings.every_record, **how)  # fmt: skip
+    in_bytes = in_bytes and clip is None and not kept
+    return objective, problem.objective(test, labels=own[1], in_bytes=in_bytes, **how)
 
 
 def save_trained(

@@ -4,7 +4,7 @@ Whatever can be data can be evidence: :func:`rows_of` takes all of it, and refus
 """
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,11 +21,13 @@ from pacdp.data import DataError, require_disjoint
 from pacdp.data.row_checks import FEW, require_apart, require_covers, require_plain
 from pacdp.data.rows import Rows
 from pacdp.errors import CheckpointError
+from pacdp.store.record import Values, record
 
 _PLURAL = {"example": "examples", "person": "people"}
 Known = BoundSet | Seen
 """Examples of whose rows something is known."""
-FIXED = "settings fixed beforehand"
+FIXED, UNSEEN = "settings fixed beforehand", "prior saw none of these rows"
+NEW_TO_IT = "predictor saw none of these rows"
 WHOEVER = "whoever chose the settings"
 _DRAWS = proved("draws independent", "draws keyed by seed, pass and example")
 
@@ -124,7 +126,7 @@ def equal_inputs(
     return (declared(name, f"the caller; {said} and count as separate draws: {mend}"),)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Evidence:
     """What is known of the rows behind certificates, and of who fixed the settings.
 
@@ -144,15 +146,12 @@ class Evidence:
         Of a prior that saw some rows freely and these privately, that it saw none of these freely is needed too. What
         only whoever called a formula of ``bounds`` vouches for is unproved, since nobody but this package did.
         """
-        own = {one.name for one in made.hypotheses}
-        if "privacy covers these rows" in own:
-            own.add("prior saw none of these rows")
         rows = self.test if self.test and made.name.startswith("test_set") else self.bound
         known = {one.name: one for one in (*rows, _DRAWS)}
-        if "prior saw none of these rows" in known:
-            known["predictor saw none of these rows"] = replace(
-                known["prior saw none of these rows"], name="predictor saw none of these rows"
-            )
+        if UNSEEN in known:
+            known[NEW_TO_IT] = replace(known[UNSEEN], name=NEW_TO_IT)
+        own = {one.name for one in made.hypotheses}
+        own |= {UNSEEN} if "privacy covers these rows" in own else set()
         given = [one for name, one in known.items() if name in own]
         silent = [
             unproved(one.name, NOBODY)
@@ -175,22 +174,19 @@ def evidence_of(
     found = (*_everywhere(data), *standing(source, data))
     if test is None:
         return Evidence(bound=found, fixed=settings.standing(data))
-    require_plain(test.rows, name="the test set's rows")
-    require_apart(test.rows, data.rows, ("the test set's rows", "the bound's rows"))
+    whose = "the test set's rows"
+    require_plain(test.rows, name=whose)
+    require_apart(test.rows, data.rows, (whose, "the bound's rows"))
     if isinstance(source, Private) and source.rows is not None:
-        require_apart(
-            source.rows, test.rows, ("the rows of the privacy claim", "the test set's rows")
-        )
+        require_apart(source.rows, test.rows, ("the rows of the privacy claim", whose))
     if source is not None and source.seen is not None:
         _unseen(source.seen, test, "the test set's")
     said = "the caller; row hashes show that the bound's examples are not among them"
-    unseen = declared("predictor saw none of these rows", said)
-    return Evidence(
-        bound=found, test=(*_everywhere(test), unseen), fixed=settings.standing(data, test)
-    )
+    own = (*_everywhere(test), declared(NEW_TO_IT, said))
+    return Evidence(bound=found, test=own, fixed=settings.standing(data, test))
 
 
-def summaries(bound: Known, test: Known | None = None, prior: Rows | None = None) -> dict[str, Any]:
+def summaries(bound: Known, test: Known | None = None, prior: Rows | None = None) -> Values:
     """What a report says of the rows behind it."""
     rows = {"bound": bound.rows, "test": None if test is None else test.rows, "prior": prior}
     return {name: None if one is None else one.summary() for name, one in rows.items()}
@@ -212,7 +208,7 @@ def standing(source: Source | None, data: Known) -> tuple[Hypothesis, ...]:
     """
     if source is None or isinstance(source, DataFree):
         by = "the caller" if source is None else f"the caller: {source.description}"
-        return (declared("prior saw none of these rows", by),)
+        return (declared(UNSEEN, by),)
     if isinstance(source, NoisySum):
         if source.unit != data.unit:
             raise ValueError(
@@ -220,7 +216,20 @@ def standing(source: Source | None, data: Known) -> tuple[Hypothesis, ...]:
                 "to the sums: keep the norms of the records that are counted"
             )
         return ()
-    found = [] if source.seen is None else [_new_to(source.seen, data)]
+    found = list[Hypothesis]()
+    if (seen := source.seen) is not None:
+        new = _unseen(seen, data, "the bound's")
+        if new is None and data.indices is None:
+            raise ValueError(
+                "give data.indices, or the rows that the prior saw: the prior learnt from examples of this data set, "
+                "and which ones the bound rests on decides whether it may be used"
+            )
+        if new is None:
+            raise ValueError(
+                f"the bound's data ({data.data_hash[:12]}) are not the data that the prior was learnt from "
+                f"({seen.data_hash[:12]}), and indices mean nothing there: certify on those, or give the prior's rows"
+            )
+        found.append(new)
     if isinstance(source, Private):
         if data.unit == "person" and source.unit != "person":
             raise ValueError(
@@ -229,49 +238,31 @@ def standing(source: Source | None, data: Known) -> tuple[Hypothesis, ...]:
             )
         covers = declared("privacy covers these rows", "the caller")
         if source.rows is not None:
-            require_covers(source.rows, data.rows)
-            _require_single(source, source.rows)
+            claim = source.rows
+            require_covers(claim, data.rows)
+            if (
+                source.unit != "person"
+            ):  # to replace one record was to replace all its copies, whoever's
+                claim = Rows(examples=claim.examples, inputs=claim.inputs, key_mark=claim.key_mark)
+            require_plain(claim, name="the rows of the privacy claim")
             covers = proved("privacy covers these rows", "row hashes")
         found += [covers, declared("noise secret or independent", source.noise)]
     return tuple(found)
-
-
-def _new_to(seen: HeldOut, data: Known) -> Hypothesis:
-    found = _unseen(seen, data, "the bound's")
-    if found is None and data.indices is None:
-        raise ValueError(
-            "give data.indices, or the rows that the prior saw: the prior learnt from examples of this data set, and "
-            "which ones the bound rests on decides whether it may be used"
-        )
-    if found is None:
-        raise ValueError(
-            f"the bound's data ({data.data_hash[:12]}) are not the data that the prior was learnt from "
-            f"({seen.data_hash[:12]}), and indices mean nothing there: certify on those, or give the prior's rows"
-        )
-    return found
 
 
 def _unseen(seen: HeldOut, data: Known, whose: str) -> Hypothesis | None:
     """What shows that these are others than those seen; None where nothing does. DataError where some are the same."""
     if seen.rows is not None:
         require_apart(seen.rows, data.rows, ("the prior's rows", f"{whose} rows"))
-        return proved(
-            "prior saw none of these rows", "row hashes, of all that the caller says it saw"
-        )
+        return proved(UNSEEN, "row hashes, of all that the caller says it saw")
     other = bool(seen.data_hash and data.data_hash and seen.data_hash != data.data_hash)
     if seen.indices is None or data.indices is None or other:
         return None
     require_disjoint(seen.indices, data.indices, ("what the prior saw", f"{whose} examples"))
-    return declared("prior saw none of these rows", "the caller's indices, which are disjoint")
+    return declared(UNSEEN, "the caller's indices, which are disjoint")
 
 
-def _require_single(source: Private, rows: Rows) -> None:
-    """Refuse a promise to rows that the mechanism had several times: replacing one record replaced all its copies."""
-    single = Rows(examples=rows.examples, inputs=rows.inputs, key_mark=rows.key_mark)
-    require_plain(rows if source.unit == "person" else single, name="the rows of the privacy claim")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Settings:
     """How the settings behind a predictor were chosen.
 

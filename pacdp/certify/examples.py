@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -16,6 +16,7 @@ from pacdp.data.hashing import pair_hashes, row_hashes
 from pacdp.data.rows import Rows
 from pacdp.objective import Objective
 from pacdp.predictions.examples import Counted
+from pacdp.store.record import Values, record
 
 MAX = sys.float_info.max
 """The largest finite number; Python's whole numbers go on beyond."""
@@ -23,7 +24,7 @@ Unit = Literal["example", "person"]
 Device = torch.device | str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record(eq=False)
 class BoundSet(Counted):
     """Examples, and whose they are where that is known: then people, not examples, are counted as independent.
 
@@ -42,7 +43,7 @@ class BoundSet(Counted):
     indices: Split | None = None
     data_hash: str = ""
     people: Int64[np.ndarray, " n"] | None = None
-    _kept: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
+    _kept: Values = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         require_kinds(self, inputs=Tensor, labels=Tensor, indices=Split | None, data_hash=str,

@@ -19,8 +19,8 @@ This is the Gibbs distribution at inverse temperature n epsilon / 2 per unit of 
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float64, Int64
@@ -29,11 +29,13 @@ from torch import nn
 import bounds
 from bounds.hypotheses import declared, proved
 from pacdp.certify.examples import MAX, BoundSet, Device, require_kinds
+from pacdp.certify.networks import Question
 from pacdp.certify.outputs import error_share
-from pacdp.certify.priors import Private, Source
+from pacdp.certify.priors import Private
 from pacdp.certify.reading import Network, Reading
 from pacdp.predictions.bounding import about, clopper_pearson
 from pacdp.predictions.report import Measured, Report
+from pacdp.store.record import record
 
 Weights = Float64[np.ndarray, " networks"]
 Counts = Int64[np.ndarray, " networks"]
@@ -47,7 +49,7 @@ _CHOSEN = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Finite:
     """Finitely many networks, in eval mode, that saw none of the bound's examples.
 
@@ -79,17 +81,10 @@ class Finite:
             raise ValueError(f"expected Finite.seed >= 0, got {self.seed}")
 
 
-def assess(
-    law: Finite,
-    source: Source | None,
-    *,
-    data: BoundSet,
-    test: BoundSet | None,
-    failure_prob: float,
-    device: Device,
-) -> Report:
+def assess(asked: Question) -> Report:
     """The ensemble, its vote, the best network and the private choice, as far as they are asked for."""
-    if isinstance(source, Private):
+    law, data, test, failure_prob = asked.law, asked.data, asked.test, asked.failure_prob
+    if isinstance(asked.source, Private):
         raise ValueError(
             "networks that saw the bound's examples, even privately, need a prior of their own"
         )
@@ -97,7 +92,7 @@ def assess(
         raise ValueError(
             "certificates of finitely many networks count examples: give data without people"
         )
-    answers = said(law.networks, data, device)
+    answers = said(law.networks, data, asked.device)
     errors = (answers != data.labels.numpy()).sum(1)
     found = assess_finite(errors, n=data.n, failure_prob=failure_prob, weights=law.weights)
     made, chosen = [found.ensemble, found.vote, found.one], {"best network": found.best}
@@ -111,9 +106,9 @@ def assess(
         made.append(own.resting_on(*_CHOSEN))
     measured = [*_measured(answers, found.weights, chosen, data, "bound")]
     if test is not None:
-        answers = said(law.networks, test, device)
+        answers = said(law.networks, test, asked.device)
         measured += _measured(answers, found.weights, chosen, test, "test")
-    return Report.of([*made, *measured], data, route="finite", failure_prob=failure_prob)
+    return asked.report("finite", [*made, *measured])
 
 
 def said(
@@ -202,8 +197,7 @@ def selected_certificate(
     return about(made, of="private choice")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FiniteAssessment:
+class FiniteAssessment(NamedTuple):
     """Certificates of the ensemble, of one network and of the vote, each by itself."""
 
     weights: Weights
@@ -232,13 +226,13 @@ def assess_finite(
     Raises:
         ValueError: no network, counts outside 0 ... n, weights that are not positive.
     """
+    from scipy.optimize import minimize_scalar  # a good part of the time of importing pacdp
+
     if not np.issubdtype(errors.dtype, np.integer):
         raise ValueError(f"expected whole numbers of errors, got {errors.dtype}: round them up")
-    if errors.ndim != 1 or not len(errors) or errors.min() < 0 or errors.max() > n:
-        raise ValueError(
-            f"expected counts of 0 to n = {n} errors of at least one network, got {errors!r}"
-        )
-    base = log_probabilities(errors * 0, epsilon=0.0, weights=weights)
+    base = log_probabilities(errors, epsilon=0.0, weights=weights)
+    if errors.max() > n:
+        raise ValueError(f"expected counts of 0 to n = {n} errors, got {errors!r}")
 
     def at(log_strength: float) -> tuple[Weights, bounds.Certificate]:
         found = base - math.exp(log_strength) * (errors - errors.min())
@@ -246,40 +240,32 @@ def assess_finite(
         q = q / math.fsum(q)
         used = q > 0
         nats = math.fsum(q[used] * (np.log(q[used]) - base[used]))
-        nats = (
-            max(0.0, nats) + 1e-12 * (1.0 + abs(nats)) + len(q) * 1e-15
-        )  # sums and logarithms of doubles
+        nats = max(0.0, nats) + 1e-12 * (1.0 + abs(nats)) + len(q) * 1e-15  # rounding of doubles
         risk = min(1.0, math.fsum(q * errors) / n * (1.0 + 1e-12))
         made = bounds.maurer(risk=risk, kl_nats=nats, n=n, failure_prob=failure_prob)
         return q, about(made, "finite_ensemble", of="ensemble")
 
-    from scipy.optimize import (
-        minimize_scalar,
-    )  # a good part of the time that importing pacdp would take
-
     best: Any = minimize_scalar(lambda s: at(s)[1].value, bounds=(-12.0, 4.0), method="bounded")
     q, ensemble = min((at(s) for s in (-700.0, float(best.x), 4.0)), key=lambda pair: pair[1].value)
-    vote = replace(
-        ensemble, name="vote_" + ensemble.name, value=min(1.0, 2.0 * ensemble.value), of="vote"
-    )
+    twice = min(1.0, 2.0 * ensemble.value)
+    vote = replace(about(ensemble, f"vote_{ensemble.name}", of="vote"), value=twice)
     tails = [failure_prob * math.exp(ln) * (1.0 - 1e-12) for ln in base]
-    values = [
-        bounds.clopper_pearson_upper(int(k), n, tail) for k, tail in zip(errors, tails, strict=True)
-    ]
-    chosen = int(np.argmin(values))
+    pairs = zip(errors.tolist(), tails, strict=True)
+    chosen = int(np.argmin([bounds.clopper_pearson_upper(k, n, tail) for k, tail in pairs]))
     one = clopper_pearson(int(errors[chosen]), n, tails[chosen])
-    listed = ",".join(repr(math.exp(ln)) for ln in base)
-    unequal = {"weights": listed, "chosen_network": chosen} if np.ptp(base) > 0.0 else {}
+    inputs = {
+        **one.inputs,
+        "failure_prob": failure_prob,
+        "networks": len(errors),
+        "tail": tails[chosen],
+    }
+    if np.ptp(base) > 0.0:
+        listed = ",".join(repr(math.exp(ln)) for ln in base)
+        inputs |= {"weights": listed, "chosen_network": chosen}
     one = replace(
         about(one, "one_of_finitely_many", of="best network"),
         failure_prob=failure_prob,
         budget={"union over networks": failure_prob},
-        inputs={
-            **one.inputs,
-            "failure_prob": failure_prob,
-            "networks": len(errors),
-            "tail": tails[chosen],
-            **unequal,
-        },
+        inputs=inputs,
     )
-    return FiniteAssessment(weights=q, best=chosen, ensemble=ensemble, vote=vote, one=one)
+    return FiniteAssessment(q, chosen, ensemble, vote, one)

@@ -8,7 +8,6 @@ run is not Q: what rests on these numbers is optimistic. E ln Ẑ <= ln Z (Jense
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -20,6 +19,7 @@ from pacdp.chains import NOISE, PRIOR, Keys, langevin
 from pacdp.errors import Diverged
 from pacdp.objective import Objective
 from pacdp.posterior import LocalGibbs
+from pacdp.store.record import record
 
 Progress = Callable[[int, int], None]
 
@@ -27,7 +27,7 @@ Progress = Callable[[int, int], None]
 _FEWEST = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class GibbsSettings:
     """How hard to look at a Gibbs posterior."""
 
@@ -54,7 +54,7 @@ class GibbsSettings:
         _check.count(prior_draws=self.prior_draws, test_draws=self.test_draws)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class GibbsEstimate:
     """What the run saw. All are estimates."""
 

@@ -5,8 +5,8 @@ By another network: R(f) ≤ R(h) + P(f ≠ h) ("Untouched networks" in docs/gua
 labelled record, h is the network that is certified on them, and examples that neither saw say how often they differ.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -15,23 +15,23 @@ import torch
 from torch import Tensor
 
 import bounds
-from bounds.hypotheses import Hypothesis, declared, proved
+from bounds.hypotheses import declared, proved
 from bounds.prices import Accounted, Price
 from pacdp.certify.batches import bound_set
 from pacdp.certify.evidence import Settings, rows_of, summaries
 from pacdp.certify.examples import BoundSet, Device, Unit
-from pacdp.certify.outputs import classes_of, error_share
-from pacdp.certify.priors import Private
+from pacdp.certify.outputs import answers_of, classes_of, error_share
+from pacdp.certify.priors import Source
 from pacdp.certify.reading import Function, Network, Reading, Seen
 from pacdp.certify.released_counts import ReleasedErrors, sum_of_rates
 from pacdp.data.errors import DataError
 from pacdp.data.row_checks import require_plain
-from pacdp.data.rows import Rows
-from pacdp.losses import in_error
+from pacdp.losses import Loss
 from pacdp.predictions.bounding import about, clopper_pearson
 from pacdp.predictions.report import Measured, Refusal, Report
 from pacdp.stochastic import MonteCarloRisk
 from pacdp.stochastic.risk import at_or_above
+from pacdp.store.record import Values, record
 from pacdp.trials.buffers import Holdings
 
 _FOR_PEOPLE = (bounds.new_person_betting, bounds.new_person_kl)
@@ -44,39 +44,80 @@ Release = Callable[[float, int, Unit], ReleasedErrors]
 """Releases the errors (the sum of people's rates) and the number of records, with noise that a ledger counts."""
 
 
-def released(
-    law: Network,
-    source: Private,
-    release: Release | None,
-    *,
-    data: BoundSet,
-    test: BoundSet | None,
-    failure_prob: float,
-    device: Device,
-) -> Report:
+@record(eq=False)
+class Question:
+    """What is certified, on which examples: all that a route is told.
+
+    Attributes: the arguments of :func:`pacdp.certify` of the same names, and
+
+        law: what is certified.
+        data: the examples that the bound rests on.
+        test: those of the test set.
+        given: both as they were given; of a chain an Objective each.
+        source: where the prior, or the network, came from.
+        failure_prob: of each certificate, divided by the number of settings.
+    """
+
+    law: Any
+    data: BoundSet
+    test: BoundSet | None = None
+    given: tuple[Any, Any] = (None, None)
+    prior: Any = None
+    source: Source | None = None
+    network: Any = None
+    failure_prob: float = 0.05
+    monte_carlo: Any = None
+    gibbs: Any = None
+    losses: Sequence[Loss] = ()
+    formulas: Sequence[Callable[..., bounds.Certificate]] = ()
+    seed: int = 0
+    device: Device = "cpu"
+    progress: Callable[[int, int], None] | None = None
+    release: Release | None = None
+
+    def judged(self, network: Function, of: str) -> dict[str, Seen]:
+        """What a network did on the bound's examples, "bound", and, where there is one, on the test set, "test"."""
+        law = Network(network=network, of=of)
+        return Reading(law=law, device=self.device).judged(self.data, self.test)
+
+    def on_both(self, sets: Mapping[str, Seen]) -> Iterator[Finding]:
+        """The errors of a network on both sets, and what the test set certifies of it."""
+        yield from (one.measured(on) for on, one in sets.items())
+        if "test" in sets:
+            yield from fresh_certificates(sets["test"], failure_prob=self.failure_prob)
+
+    def report(self, route: str, findings: Iterable[Finding], **known: Any) -> Report:
+        """What was found, under the name of a route."""
+        told = {"route": route, "failure_prob": self.failure_prob, **known}
+        return Report.of(findings, self.data, **told)
+
+
+def released(asked: Question) -> Report:
     """Everything that applies to a network as it is, which was released privately.
 
     With ``release`` its certificate is made from counts that are released here, with noise.
     """
-    sets = Reading(law=law, device=device).judged(data, test)
+    source: Any = asked.source  # Private, by which a network comes here
+    data = asked.data
+    sets = Reading(law=asked.law, device=asked.device).judged(data, asked.test)
     seen = sets["bound"]
-    how: dict[str, Any] = {"of": law.of, "measures": data.risk(), "failure_prob": failure_prob}
-    report: dict[str, Any] = {"route": "released", "failure_prob": failure_prob}
-    if release is not None:
-        counts = release(sum_of_rates(seen.wrong, data.people), data.units, data.unit)
+    how: Values = {
+        "of": asked.law.of,
+        "measures": data.risk(),
+        "failure_prob": asked.failure_prob,
+    }
+    if asked.release is not None:
+        counts = asked.release(sum_of_rates(seen.wrong, data.people), data.units, data.unit)
         made = noisy_certificate(counts, privacy=source.privacy, **how)
         n = 1 if isinstance(made, Refusal) else int(made.inputs["n"])
-        found = Report.of([made], data, **report)
+        found = asked.report("released", [made])
         return replace(found, n=n, examples=n if data.people is None else None)
     made = [
         released_certificate(seen.error, n=data.units, price=price, **how)
         for price in (source.sums, source.price)
         if price is not None
     ]
-    findings: list[Finding] = [one.measured(on) for on, one in sets.items()]
-    if test is not None:
-        made += fresh_certificates(sets["test"], failure_prob=failure_prob)
-    return Report.of([*findings, *made], data, **report)
+    return asked.report("released", [*made, *asked.on_both(sets)])
 
 
 def noisy_certificate(
@@ -147,7 +188,7 @@ def released_certificate(
 
     Formal guarantee: as for :func:`bounds.kl_chernoff`, or :func:`bounds.maurer` at no divergence.
     """
-    at: dict[str, Any] = {"risk": risk, "n": n, "failure_prob": failure_prob, "price": price}
+    at: Values = {"risk": risk, "n": n, "failure_prob": failure_prob, "price": price}
     made = bounds.maurer(kl_nats=0.0, **at) if price.measured else bounds.kl_chernoff(**at)
     return about(made, of=of, measures=measures)
 
@@ -155,7 +196,7 @@ def released_certificate(
 SEEN = "neither network saw the unlabelled rows"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record(eq=False)
 class Surrogate:
     """A network with a certificate, by which another one is certified.
 
@@ -217,7 +258,17 @@ def disagreement(
         )
     saw = {name: rows_of(one, f"saw[{name!r}]") for name, one in surrogate.saw.items()}
     known = saw if seen is None else {**saw, "the network's rows": rows_of(seen, "seen")}
-    fresh = _unseen(found.rows, known, seen is not None)
+    require_plain(found.rows, name="the unlabelled rows")
+    for name, one in known.items():
+        if shared := found.rows.shared_inputs(one):
+            raise DataError(
+                f"{shared} of the unlabelled rows are among {name}: give rows that were set aside by their place, "
+                "because networks that learnt from a row agree there more often than on new ones."
+            )
+    by = f"row hashes show that they are not among {', '.join(known)}"
+    unseen = (
+        declared(SEEN, f"the caller, for the network; {by}") if seen is None else proved(SEEN, by)
+    )
     settings.standing(found)
     Holdings(law.network).require_none(
         found.inputs, hashes=found.rows.inputs, whose="the unlabelled"
@@ -226,28 +277,12 @@ def disagreement(
     outputs = (Reading(law=one, device=device).outputs(found.inputs) for one in (law, other))
     k = int(disagreements(*outputs).sum())
     made = bounds.disagreement(surrogate=surrogate.certificate, k=k, n=found.n, failure_prob=own)
-    made = replace(made, of=law.of).resting_on(fresh)
+    made = replace(made, of=law.of).resting_on(unseen)
     differ = Measured(of=law.of, on="bound", loss="differs from the surrogate", mean=error_share(k, found.n),
                       errors=k, n=found.n)  # fmt: skip
     details = {"surrogate_saw": {name: one.summary() for name, one in saw.items()}}
     return Report.of([made, differ], found, route="disagreement", failure_prob=made.failure_prob,
                      rows=summaries(found), details=details, choices={"count": settings.count})  # fmt: skip
-
-
-def _unseen(rows: Rows, known: Mapping[str, Rows], both: bool) -> Hypothesis:
-    """That none of these rows is among the known ones, whatever their labels; DataError where some are."""
-    require_plain(rows, name="the unlabelled rows")
-    for name, one in known.items():
-        if shared := rows.shared_inputs(one):
-            raise DataError(
-                f"{shared} of the unlabelled rows are among {name}: give rows that were set aside by their place, "
-                "because networks that learnt from a row agree there more often than on new ones."
-            )
-    listed = ", ".join(known)
-    if both:
-        return proved(SEEN, f"row hashes show that they are not among {listed}")
-    said = f"the caller, for the network; row hashes show that they are not among {listed}"
-    return declared(SEEN, said)
 
 
 def disagreements(one: Tensor, other: Tensor) -> Any:
@@ -261,6 +296,6 @@ def disagreements(one: Tensor, other: Tensor) -> Any:
         raise ValueError(
             f"expected networks of the same classes, got {counts[0]} and {counts[1]} of the surrogate"
         )
-    flat = other.ndim == 1 or other.shape[1] == 1
-    answers = (other.reshape(-1) > 0).long() if flat else other.argmax(dim=1)
-    return (in_error(one, answers) | in_error(other, answers)).numpy()
+    labels = torch.zeros(len(one), dtype=torch.int64)
+    first, second = (answers_of(each, labels).predicted for each in (one, other))
+    return np.asarray((first != second) | (first == -1))

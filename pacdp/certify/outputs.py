@@ -2,10 +2,10 @@
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from fractions import Fraction
 from numbers import Real
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -15,12 +15,13 @@ from torch import Tensor
 from pacdp.certify.examples import require_labels
 from pacdp.predictions.answers import Answers, from_probabilities
 from pacdp.stochastic.risk import at_or_above
+from pacdp.store.record import record
 
 LossOf = Callable[[Any, Tensor], Tensor]
 """Outputs of the network, as it returns them, and labels; gives [m] numbers in [0, 1]."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ClippedError:
     """The size of an error, or its square, over the size at which it is clipped: min(|y - f|, at)/at, or its square.
 
@@ -54,10 +55,7 @@ class ClippedError:
 
     def __call__(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """The losses [m] of outputs [m, ...] against targets of the same shape, up to a last axis of one."""
-        flat, wanted = (
-            outputs.reshape(len(outputs), -1).double(),
-            targets.reshape(len(targets), -1).double(),
-        )
+        flat, wanted = (one.reshape(len(one), -1).double() for one in (outputs, targets))
         if flat.shape != wanted.shape:
             raise ValueError(
                 f"expected outputs and targets of one shape, got {tuple(outputs.shape)} and {tuple(targets.shape)}"
@@ -71,20 +69,17 @@ class ClippedError:
 
     def of_arrays(self, outputs: np.ndarray, targets: np.ndarray) -> Float64[np.ndarray, " m"]:
         """The same for arrays; ValueError where they hold anything but real numbers."""
-        real = dict[str, Tensor]()
-        for name, values in {
-            "predictions": np.asarray(outputs),
-            "targets": np.asarray(targets),
-        }.items():
+        real = list[Tensor]()
+        for name, given in {"predictions": outputs, "targets": targets}.items():
             try:
+                values = np.asarray(given)
                 if values.dtype.kind not in "biufO" or values.ndim == 0:
                     raise TypeError(f"{values.dtype} of shape {values.shape}")
-                real[name] = torch.as_tensor(values.astype(np.float64))
+                real.append(torch.as_tensor(values.astype(np.float64)))
             except (TypeError, ValueError) as error:
-                raise ValueError(
-                    f"{name} must be real numbers, one for each example: {error}"
-                ) from error
-        return self(real["predictions"], real["targets"]).numpy()
+                said = f"{name} must be real numbers, one for each example: {error}"
+                raise ValueError(said) from error
+        return self(*real).numpy()
 
 
 def answers_of(outputs: Tensor, labels: Int64[Tensor, " m"], *, scores: bool = False) -> Answers:
@@ -135,12 +130,11 @@ def logits_of(outputs: Any) -> Tensor:
     """
     found, named = outputs, None
     if isinstance(outputs, Mapping):
-        named = sorted(map(str, cast(Mapping[Any, Any], outputs)))
-        found = cast(Mapping[Any, Any], outputs).get("logits")
+        named, found = sorted(map(str, outputs)), outputs.get("logits")
     elif hasattr(outputs, "logits"):
         found = outputs.logits
-    elif isinstance(outputs, tuple | list) and len(cast(Any, outputs)):
-        found = cast(Any, outputs)[0]
+    elif isinstance(outputs, tuple | list) and len(outputs):
+        found = outputs[0]
     elif is_dataclass(outputs):
         named = [one.name for one in fields(outputs)]
     if isinstance(found, Tensor) and found.is_floating_point():
@@ -182,10 +176,9 @@ def class_labels(labels: Tensor, whose: str) -> Tensor:
 def losses_of(loss: LossOf | ClippedError, outputs: Any, labels: Tensor) -> Tensor:
     """Losses in [0, 1], one an example."""
     n = len(labels)
+    said = logits_of(outputs) if isinstance(loss, ClippedError) else outputs
     try:
-        found = loss(
-            logits_of(outputs) if isinstance(loss, ClippedError) else outputs, labels.clone()
-        )
+        found = loss(said, labels.clone())
     except ValueError:
         raise
     except Exception as error:  # a stranger's function may raise anything

@@ -1,8 +1,6 @@
 """Priors: a law over weights and where it came from, which decides the theorems that may use it."""
 
 import json
-from dataclasses import dataclass
-from typing import Any
 
 import bounds
 from bounds.prices import Accounted, Independent, Price
@@ -10,6 +8,7 @@ from pacdp.certify.examples import MAX, require_kinds
 from pacdp.data import Split
 from pacdp.data.rows import Rows
 from pacdp.posterior import GaussianPosterior
+from pacdp.store.record import Values, record
 
 NOISE_OF_THE_RUN = "the run, whose noise is drawn from a seed that must not depend on the examples"
 """Who vouches for the noise of a chain."""
@@ -20,7 +19,7 @@ NOISE_OF_THE_SYSTEM = (
 """Who vouches for the noise of a chain with secret keys."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class DataFree:
     """The prior was fixed before any example was looked at: random first weights, or weights learnt on other data."""
 
@@ -29,7 +28,7 @@ class DataFree:
     price = Independent()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class HeldOut:
     """The prior was learnt on other examples.
 
@@ -56,7 +55,7 @@ class HeldOut:
         return self
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Private:
     """The prior is a function of what a private mechanism released, which may have seen every example of the bound.
 
@@ -97,7 +96,7 @@ def _require_unit(source: "Private | NoisySum") -> None:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class NoisySum:
     """The prior is a function of what noisy sums over the bound's examples released, at a price made from these.
 
@@ -124,7 +123,7 @@ class NoisySum:
 Source = DataFree | HeldOut | Private | NoisySum
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Prior:
     """A Gaussian over the weights of a network, with its source.
 
@@ -141,16 +140,16 @@ class Prior:
         if not 0.0 <= self.choice_nats <= MAX:
             raise ValueError(f"expected choice_nats >= 0 and finite, got {self.choice_nats}")
 
-    def to_dict(self) -> dict[str, Any] | None:
+    def to_dict(self) -> Values | None:
         """JSON values: source and what the choice costs, not the weights."""
         return source_to_dict(self.source, choice_nats=self.choice_nats)
 
 
-def source_to_dict(source: Source | None, *, choice_nats: float = 0.0) -> dict[str, Any] | None:
+def source_to_dict(source: Source | None, *, choice_nats: float = 0.0) -> Values | None:
     """JSON values of where a prior came from, and what choosing it costs; None where nobody says."""
     if source is None:
         return None
-    about: dict[str, Any] = {"source": type(source).__name__, "choice_nats": choice_nats}
+    about: Values = {"source": type(source).__name__, "choice_nats": choice_nats}
     if isinstance(source, Private):
         told = ("notion", "adjacency", "status")
         about["privacy"] = {name: getattr(source.privacy, name) for name in told}
@@ -163,7 +162,7 @@ def source_to_dict(source: Source | None, *, choice_nats: float = 0.0) -> dict[s
     return {**about, "n": getattr(known, "n", 0), "hash": getattr(known, "hash", "")}
 
 
-def privacy_to_dict(privacy: bounds.PrivacyClaim) -> dict[str, Any]:
+def privacy_to_dict(privacy: bounds.PrivacyClaim) -> Values:
     """What a report says of a promise; the masses of a distribution by their digest, with the event they are of."""
     record = {
         name.removeprefix("privacy_"): value

@@ -42,6 +42,7 @@ from pacdp.predictions.columns import require_own_name
 from pacdp.predictions.examples import Examples
 from pacdp.predictions.report import Measured
 from pacdp.stochastic.risk import at_or_above
+from pacdp.store.record import record
 from pacdp.trials import MOST, Unwritten, kept_inputs, pool, require_alone, require_own_outputs
 from pacdp.trials.buffers import Holdings
 
@@ -69,7 +70,7 @@ class AtWeights:
         return call_with(self.module, state, inputs)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record(eq=False)
 class Seen(Examples):
     """Examples that one network was run over: what it said of them, or its losses, and hashes of their rows.
 
@@ -131,7 +132,7 @@ class Seen(Examples):
         return Measured(loss=name, mean=sample.person_risk, **line)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Network:
     """One network as it is: a module in eval mode, or any function from inputs to one row of logits an example.
 
@@ -156,7 +157,7 @@ class Network:
         require_counts(self, *(() if self.batch_size is None else ("batch_size",)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record(eq=False)
 class Reading:
     """How a network is run over examples.
 

@@ -10,7 +10,7 @@ gives the count away.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
@@ -22,6 +22,7 @@ from torch import Tensor
 from bounds import _check
 from bounds._rounding import outward
 from bounds.accounting import Composed, Event, Gaussian
+from pacdp.store.record import Values, record
 from pacdp.store.reservation import SYSTEM, Books, Stream, Stretch, Unit
 
 _GRID = 2**10
@@ -36,7 +37,7 @@ class Normals(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ReleasedErrors:
     """An error count and the number of records, both with noise, and what is known of that noise."""
 
@@ -61,7 +62,7 @@ class ReleasedErrors:
         noises = (self.std_errors, self.std_n)
         return Composed(events=tuple(Gaussian(noise_multiplier=float(std)) for std in noises))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Values:
         """JSON values that may be published: all but the receipt."""
         return {
             name: getattr(self, name) for name in ("errors", "n", "std_errors", "std_n", "unit")
@@ -78,15 +79,11 @@ class ReleasedErrors:
             ValueError: failure_prob outside (0, 1).
         """
         _check.open_probability(failure_prob=failure_prob)
-        reach = (
-            outward(-float(ndtri(failure_prob / 2.0))) + 1e-12
-        )  # a failure probability's half for each count
-        grid = 1 if self.unit == "example" else _GRID
-        errors = (
-            math.floor((self.errors + outward(reach * self.std_errors) + 1.0 / _GRID) * grid) / grid
-        )
-        n = math.ceil(self.n - outward(reach * self.std_n) - 1.0 / _GRID)
-        return max(0.0, errors), max(0, n)
+        # half of the failure probability for each count
+        reach = outward(-float(ndtri(failure_prob / 2.0))) + 1e-12
+        grid, half = 1 if self.unit == "example" else _GRID, 1.0 / _GRID
+        errors = math.floor((self.errors + outward(reach * self.std_errors) + half) * grid) / grid
+        return max(0.0, errors), max(0, math.ceil(self.n - outward(reach * self.std_n) - half))
 
 
 def sum_of_rates(wrong: Bool[np.ndarray, " n"], people: Int64[np.ndarray, " n"] | None) -> float:
@@ -148,24 +145,17 @@ def released_errors(
         raise ValueError(
             f"errors must be a multiple of 1/{_GRID}, got {errors}: take them from sum_of_rates"
         )
-    made = ReleasedErrors(
-        errors=0.0, n=0.0, std_errors=float(std_errors), std_n=float(std_n), unit=unit
-    )
-    asked = Stretch(
-        run=run,
-        algorithm="counts",
-        unit=unit,
-        first=1,
-        last=2,
-        event=made.event,
-        stream=stream,
-        label=label,
-        kind="release",
-    )
-    granted = ledger.reserve(asked)
-    noisy: list[float] = []
-    for step, (value, std) in enumerate(((errors, std_errors), (n, std_n)), start=1):
+    stds: Values = {"std_errors": float(std_errors), "std_n": float(std_n)}
+    made = ReleasedErrors(errors=0.0, n=0.0, unit=unit, **stds)
+    granted = ledger.reserve(
+        Stretch(run=run, algorithm="counts", unit=unit, first=1, last=2, event=made.event, stream=stream, label=label,
+                kind="release")
+    )  # fmt: skip
+
+    def noisy(step: int, value: float, std: float) -> float:
         granted.draw(step)
-        noise = float(randomness.noised(torch.zeros(1, dtype=torch.float64), std=float(std)))
-        noisy.append((round(value * _GRID) + round(noise * _GRID)) / _GRID)
-    return replace(made, errors=noisy[0], n=noisy[1], receipt=granted.receipt)
+        noise = float(randomness.noised(torch.zeros(1, dtype=torch.float64), std=std))
+        return (round(value * _GRID) + round(noise * _GRID)) / _GRID
+
+    first, second = noisy(1, errors, made.std_errors), noisy(2, n, made.std_n)
+    return replace(made, errors=first, n=second, receipt=granted.receipt)

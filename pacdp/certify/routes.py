@@ -1,6 +1,6 @@
 """The one door: a network or a law over networks, examples, where it came from -> a report."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,14 +9,14 @@ from torch import nn
 
 import bounds
 from bounds import _check
-from pacdp.certify import chain, drawn_head, finite, gaussian, networks, undrawn_heads
+from pacdp.certify import chain, finite, gaussian, heads, networks
 from pacdp.certify.batches import bound_set
 from pacdp.certify.evidence import Settings, evidence_of, source_of, summaries
 from pacdp.certify.examples import BoundSet, Device, require_kind
 from pacdp.certify.finite import Finite
-from pacdp.certify.gaussian import Formula, Gaussians, MonteCarlo, Progress
-from pacdp.certify.gibbs import GibbsSettings
-from pacdp.certify.networks import Release, Surrogate, disagreement
+from pacdp.certify.gaussian import Formula, MonteCarlo
+from pacdp.certify.gibbs import GibbsSettings, Progress
+from pacdp.certify.networks import Question, Release, Surrogate, disagreement
 from pacdp.certify.outputs import ClippedError, LossOf
 from pacdp.certify.priors import (
     NOISE_OF_THE_RUN,
@@ -37,6 +37,7 @@ from pacdp.predictions.certify import certified
 from pacdp.predictions.examples import described
 from pacdp.predictions.report import Report
 from pacdp.step.promise import NoPrivacy
+from pacdp.store.record import Values
 from pacdp.trials.buffers import Holdings
 
 Law = GaussianPosterior | LocalGibbs | Point | Network | Finite | GibbsHead | UndrawnHeads
@@ -134,9 +135,7 @@ def certify(
         law = Network(network=law)
     settings = Settings.declared() if settings is None else settings
     given = dict(locals())  # every argument by its name
-    alone = isinstance(law, Network) and not isinstance(prior, Private)
-    how = "a network" if surrogate is None else "a surrogate"
-    _require_used(how if alone else type(law).__name__, given)
+    route = _route(given)
     seed, device = seed or 0, "cpu" if device is None else device
     require_draws(seed, device)
     _check.open_probability(failure_prob=failure_prob)
@@ -145,7 +144,7 @@ def certify(
         raise ValueError(
             "the weights of a chain and an Objective, as data and test set, go together, got one without the other"
         )
-    if isinstance(law, Network) and alone:
+    if route is None:
         return _of_a_network(
             law, data, prior, seen, test, surrogate, settings,
             loss=loss, ask=ask, failure_prob=failure_prob, device=device
@@ -155,49 +154,20 @@ def certify(
             "release goes with a Network that a private mechanism released, and without a test set"
         )
     read = BoundSet.behind if of_chain else bound_set
-    source, bound, fresh = (
-        _source(prior, of_chain),
+    bound, fresh, source = (
         read(data),
         None if test is None else read(test),
+        _source(prior, of_chain),
     )
+    asked = Question(
+        law=law, data=bound, test=fresh, given=(data, test), prior=prior, source=source, network=network,
+        failure_prob=failure_prob, monte_carlo=monte_carlo or MonteCarlo(), gibbs=gibbs, losses=losses,
+        formulas=formulas, seed=seed, device=device, progress=progress, release=release,
+    )  # fmt: skip
     evidence = evidence_of(source, bound, fresh, settings)
-    for whose, one, rows in (("the bound's", data, bound), ("the test set's", test, fresh)):
-        if rows is not None:
-            module = one.model if isinstance(one, Objective) else network
-            _require_nothing_held(law, module, prior, rows, whose)
+    _require_nothing_held(asked)
     before = bound.version, fresh and fresh.version
-    at: dict[str, Any] = {
-        "data": bound,
-        "test": fresh,
-        "failure_prob": failure_prob,
-        "device": device,
-    }
-    match law:
-        case LocalGibbs() | Point():
-            if not isinstance(prior, bounds.PrivacyClaim | NoPrivacy):
-                raise ValueError(
-                    "the weights of a chain need prior=, what it promises: a privacy claim or NoPrivacy"
-                )
-            found = chain.assess(law, data, prior, test, failure_prob, gibbs, seed, progress)
-        case GaussianPosterior():
-            if not isinstance(prior, Prior) or not isinstance(network, nn.Module):
-                raise ValueError(
-                    "a Gaussian posterior needs prior=Prior(law=..., source=...) and network=, its module"
-                )
-            where = Gaussians(
-                posterior=law, prior=prior, module=network, how=monte_carlo or MonteCarlo(), losses=losses,
-                formulas=formulas, seed=seed, progress=progress, **at
-            )  # fmt: skip
-            found = gaussian.assess(where)
-        case Network():
-            assert isinstance(source, Private)
-            found = networks.released(law, source, release, **at)
-        case GibbsHead():
-            found = drawn_head.assess(law, source, **at)
-        case UndrawnHeads():
-            found = undrawn_heads.assess(law, source, **at)
-        case Finite():
-            found = finite.assess(law, source, **at)
+    found = route(asked)
     if (bound.version, fresh and fresh.version) != before:
         raise ValueError(
             "the network writes on its inputs or on labels, which changes the examples: let it copy them"
@@ -213,7 +183,7 @@ def certify(
 
 
 def _of_a_network(
-    law: Network, data: Any, prior: From, seen: Any, test: Any, surrogate: Surrogate | None, settings: Settings,
+    law: Any, data: Any, prior: From, seen: Any, test: Any, surrogate: Surrogate | None, settings: Settings,
     *, loss: LossOf | ClippedError | None, ask: Sequence[str] | str | None, failure_prob: float, device: Device
 ) -> Report:  # fmt: skip
     """What examples that are new to a network say of it: the report of its predictions, with what is known of rows.
@@ -263,37 +233,55 @@ _KINDS = {
     "seed": int | None,
 }
 _ALWAYS = {"law", "data", "prior", "settings", "failure_prob"}
-_USED = {
-    "a surrogate": {"seen", "surrogate", "device"},
-    "a network": {"seen", "test", "loss", "ask", "device"},
-    "Network": {"test", "device", "release"},
-    "GaussianPosterior": {"network", "test", "monte_carlo", "losses", "formulas", "seed", "device", "progress"},
-    "LocalGibbs": {"test", "gibbs", "seed", "progress"},
-    "Point": {"test"},
-    "Finite": {"test", "device"},
-    "GibbsHead": {"test", "device"},
-    "UndrawnHeads": {"test", "device"},
-}  # fmt: skip
-"""Which arguments mean something beside these, of a network as it is, by another one, and of each kind of law."""
+_ROUTES: dict[type, tuple[Callable[[Question], Report], set[str]]] = {
+    Network: (networks.released, {"test", "device", "release"}),
+    GaussianPosterior: (
+        gaussian.assess,
+        {"network", "test", "monte_carlo", "losses", "formulas", "seed", "device", "progress"},
+    ),
+    LocalGibbs: (chain.assess, {"test", "gibbs", "seed", "progress"}),
+    Point: (chain.assess, {"test"}),
+    Finite: (finite.assess, {"test", "device"}),
+    GibbsHead: (heads.drawn, {"test", "device"}),
+    UndrawnHeads: (heads.undrawn, {"test", "device"}),
+}
+"""What certifies each kind of law, and which arguments mean something to it beside ``_ALWAYS``."""
+_ALONE = {"seen", "test", "loss", "ask", "device"}, {"seen", "surrogate", "device"}
+"""Likewise of a network as it is, and of one by another."""
 
 
-def _require_used(what: str, given: Mapping[str, Any]) -> None:
-    """Refuse an argument of another type, and one that nothing would look at."""
+def _route(given: Mapping[str, Any]) -> Callable[[Question], Report] | None:
+    """What certifies the law; None for a network as it is.
+
+    Raises:
+        ValueError: an argument of another type, one that nothing would look at, or a subclass of a law: what is proved
+            of a law is proved of its own methods.
+    """
     for name, kind in _KINDS.items():
         require_kind(name, given[name], kind)
+    law = given["law"]
+    if type(law) not in _ROUTES:
+        raise ValueError(
+            f"law must be one of pacdp's own, got a subclass {type(law).__name__} of one: what is proved of a law is "
+            "proved of its own methods"
+        )
+    route, used = _ROUTES[type(law)]
+    if isinstance(law, Network) and not isinstance(given["prior"], Private):
+        route, used = None, _ALONE[given["surrogate"] is not None]
     for name, value in given.items():
         absent = value is None or (isinstance(value, list | tuple) and not value)
-        if not absent and name not in _ALWAYS | _USED[what]:
+        if not absent and name not in _ALWAYS | used:
             raise ValueError(
                 f"{name} is not used for what is certified here, and would be ignored: leave it out"
             )
+    return route
 
 
 def _source(prior: From, of_chain: bool) -> Source | None:
     if isinstance(prior, NoPrivacy) and not of_chain:
         raise ValueError(f"no certificate may rest on these examples: {prior.reason}")
     if isinstance(prior, bounds.PrivacyClaim):
-        own: dict[str, Any] = {"noise": NOISE_OF_THE_RUN} if of_chain else {}
+        own: Values = {"noise": NOISE_OF_THE_RUN} if of_chain else {}
         return Private(privacy=prior, **own)
     if isinstance(prior, NoPrivacy):
         return None
@@ -312,34 +300,44 @@ def require_draws(seed: int, device: Device) -> None:
         ) from error
 
 
-def _require_nothing_held(
-    law: Law, module: nn.Module | None, prior: From, data: BoundSet, whose: str
-) -> None:
+def _require_nothing_held(asked: Question) -> None:
     """Refuse a predictor or a prior in which the examples themselves stand.
 
     Of a Gaussian it is the laws whose tensors are used: the bound pays for the posterior's random weights alone, and
     examples in the prior's mean, in a weight of deviation 0 or in a buffer are free of charge. A test set pays for
     nothing.
     """
-    held: Any = nn.Module()
-    paid = [*getattr(law, "means", ())]
-    held.network = law.network if isinstance(law, Network) else module
-    held.networks = list(getattr(law, "networks", ()))
-    if isinstance(law, LocalGibbs | Point) and module is not None:
-        paid = [name for name, _ in module.named_parameters()]  # in whose place are the chain's
-    if isinstance(law, GaussianPosterior):
-        means = {} if whose == "the bound's" else law.means
-        laws: Any = {"posterior": {**law.buffers, **means}}
-        if isinstance(prior, Prior):
-            laws["prior"] = {**prior.law.buffers, **prior.law.means}
-        held.laws = {
-            name: {key: each.detach() for key, each in own.items()} for name, own in laws.items()
-        }
-    if isinstance(law, GibbsHead):
-        held.law = {"anchor": law.anchor, "metric": law.metric}
-    if isinstance(law, UndrawnHeads):
-        held.law = {"centre": law.law.centre, "turn": law.law.turn}
-    holdings = Holdings(held, paid=[f"network.{name}" for name in paid])
-    for block in data.blocks():
-        hashes = data.rows.inputs if block is data.inputs else None
-        holdings.require_none(block, hashes=hashes, whose=whose)
+    law, prior = asked.law, asked.prior
+    for whose, given, data in (
+        ("the bound's", asked.given[0], asked.data),
+        ("the test set's", asked.given[1], asked.test),
+    ):
+        if data is None:
+            continue
+        held: Any = nn.Module()
+        held.network = given.model if isinstance(given, Objective) else asked.network
+        paid = [*getattr(law, "means", ())]
+        match law:
+            case Network():
+                held.network = law.network
+            case Finite():
+                held.networks = list(law.networks)
+            case LocalGibbs() | Point():  # in whose place are the chain's
+                paid = [name for name, _ in held.network.named_parameters()]
+            case GaussianPosterior():
+                means = {} if whose == "the bound's" else law.means
+                laws: Any = {"posterior": {**law.buffers, **means}}
+                if isinstance(prior, Prior):
+                    laws["prior"] = {**prior.law.buffers, **prior.law.means}
+                held.laws = {
+                    name: {key: each.detach() for key, each in own.items()}
+                    for name, own in laws.items()
+                }
+            case GibbsHead():
+                held.law = law
+            case _:
+                held.law = law.law
+        holdings = Holdings(held, paid=[f"network.{name}" for name in paid])
+        for block in data.blocks():
+            hashes = data.rows.inputs if block is data.inputs else None
+            holdings.require_none(block, hashes=hashes, whose=whose)

@@ -4,7 +4,7 @@ What a checkpoint says is compared with its data, its network and its run: nothi
 from a header where it follows from something else.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,7 @@ from pacdp.step.langevin import Claim, accounted_privacy, accounted_to_dict
 from pacdp.step.planned_steps import ChargedSteps, Plan, charged_steps
 from pacdp.stochastic import passes_for
 from pacdp.store.checkpoint import Checkpoint, load_checkpoint
+from pacdp.store.record import Values, record
 
 MONTE_CARLO_SHARE = 0.02
 SLACK_NATS = 1e-4
@@ -84,7 +85,7 @@ def privacy_of(
     return accounted_privacy(settings, n=n, steps=plan.charged(step).steps if plan else step)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Trained:
     """What a checkpoint says, with its data and network rebuilt and checked against it."""
 
@@ -147,7 +148,7 @@ class Trained:
             oscillation=data.loss.oscillation, n=data.n, step=self.state.step
         )
         share = failure_prob / self.charged.stopping_times
-        drawn: dict[str, Any] = {"gibbs": settings, "seed": seed, "progress": progress}
+        drawn: Values = {"gibbs": settings, "seed": seed, "progress": progress}
         found = certify(posterior, data, prior=privacy, failure_prob=share, test=self.test, settings=self.fixed,
                         **(drawn if isinstance(posterior, LocalGibbs) else {}))  # fmt: skip
         if clipped:
@@ -312,10 +313,11 @@ def load_trained(
     state = chain_state(checkpoint, settings, objective.layout, device)
     return Trained(checkpoint=checkpoint, problem=problem, settings=settings, objective=objective, test=held_out,
                    weights=state.weights[0], state=state, keys=keys, plan=plan,
-                   records=_records(train, settings))  # fmt: skip
+                   records=records_of(train, settings))  # fmt: skip
 
 
-def _records(data: Dataset, settings: Settings) -> bounds.Hypothesis | None:
+def records_of(data: Dataset, settings: Settings) -> bounds.Hypothesis | None:
+    """That a chain which kept no norms of people counts their examples as if they were independent."""
     if data.people is None or settings.keep_norms:
         return None
     by = f"{data.name} says whose its examples are, and a chain's certificates count examples, not {data.unit}s"

@@ -41,6 +41,7 @@ from pacdp.data import Dataset
 from pacdp.losses import Loss, bounded_cross_entropy
 from pacdp.objective import Objective
 from pacdp.posterior import GaussianPosterior
+from pacdp.store.record import Values
 
 START_OF_THE_RUN = "the run, whose first weights are drawn from its seed"
 """Who vouches for the first weights of a chain."""
@@ -115,10 +116,9 @@ def realised_price(
             "ones: certify it by its accounted privacy"
         )
     drawn = "batches drawn without the records"
+    batches = declared(drawn, "the run, whose batches are drawn from its seed")
     if settings.every_record:
         batches = proved(drawn, "the settings: every record is in every batch")
-    else:
-        batches = declared(drawn, "the run, whose batches are drawn from its seed")
     each = f"the run, which kept one sum for each of its {gradients} gradients"
     known = (
         *_of_noisy_sums(
@@ -222,10 +222,10 @@ def train_certified(
         ValueError: batch statistics, settings whose steps are no sums with noise, or as for :class:`Objective`.
         Diverged: a weight is not finite.
     """
-    settings = replace(settings, batch_size=data.n, keep_norms=True, every_record=True)
-    fixed = fixed or Settings.declared()
+    whole: Values = {"batch_size": data.n, "keep_norms": True, "every_record": True}
+    settings, fixed = replace(settings, **whole), fixed or Settings.declared()
     loss = loss or bounded_cross_entropy(classes=data.classes, max_loss=8.0)
-    objective = Objective(model, loss, data, batch_size=data.n, keep_norms=True, every_record=True)
+    objective = Objective(model, loss, data, **whole)
     sampler = build(settings, objective)
     state, norms = sampler.init(objective.weights()), list[Tensor]()
     for part in run_chains(sampler, state, Keys.derive([seed]), until=steps, chunk=steps):

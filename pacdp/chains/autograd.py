@@ -50,15 +50,6 @@ class _Resident:
         """Outputs for the examples in [start, stop)."""
         return self._call(self.layout.views(weights), self.inputs[start:stop])
 
-    def _call(self, parameters: dict[str, Tensor], inputs: Tensor) -> Tensor:
-        with self.precision():
-            outputs = call_with(self.model, parameters, inputs)
-        return outputs.to(self.inputs.dtype)
-
-
-class LoopedNetwork(_Resident):
-    """One forward and backward pass a chain."""
-
     def backward(
         self, weights: Tensor, batches: Sequence[Tensor], group: Sequence[int], labels: Sequence[Tensor], loss: Loss,
         gradient: Tensor,
@@ -81,6 +72,15 @@ class LoopedNetwork(_Resident):
             found[0, k] = mean.detach()
             found[1, k] = _ZERO_ONE(logits.detach(), labels[k]).mean()
         return found
+
+    def _call(self, parameters: dict[str, Tensor], inputs: Tensor) -> Tensor:
+        with self.precision():
+            outputs = call_with(self.model, parameters, inputs)
+        return outputs.to(self.inputs.dtype)
+
+
+class LoopedNetwork(_Resident):
+    """One forward and backward pass a chain."""
 
 
 class VmappedNetwork(_Resident):
@@ -111,19 +111,11 @@ class VmappedNetwork(_Resident):
                 "use batching='loop'"
             ) from error
 
-    def backward(
-        self, weights: Tensor, batches: Sequence[Tensor], group: Sequence[int], labels: Sequence[Tensor], loss: Loss,
-        gradient: Tensor,
-    ) -> Tensor:  # fmt: skip
-        """Gradients of each chain's mean loss into ``gradient``; returns mean losses and errors [2, chains]."""
-        inputs = batches[0][None] if len(batches) == 1 else torch.stack([batches[g] for g in group])
-        return self.together(weights, inputs, torch.stack(list(labels)), loss, gradient)
-
     def together(
         self, weights: Tensor, inputs: Float[Tensor, "batches batch ..."], labels: Int[Tensor, "labellings batch"],
         loss: Loss, gradient: Tensor,
     ) -> Tensor:  # fmt: skip
-        """The same from inputs and labels with a leading dimension of one for all chains, or one a chain."""
+        """As :meth:`backward`, all at once: inputs and labels have a row for all chains, or one a chain."""
 
         def one(
             parameters: dict[str, Tensor], x: Tensor, y: Tensor

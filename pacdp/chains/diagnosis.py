@@ -2,8 +2,10 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
+
+from bounds.record import record
 
 R_HAT_LIMIT = 1.01
 """Vehtari et al. 2021."""
@@ -15,7 +17,7 @@ FEWEST_STEPS = 100
 """Kept steps per chain below which nothing is judged."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class TraceDiagnosis:
     """What one recorded quantity says about its chains. None where too few effective draws allow no judgement."""
 
@@ -42,7 +44,7 @@ class TraceDiagnosis:
     """Two-sided, times the number of z from which it was chosen."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Diagnosis:
     """Every trace's numbers, and what is wrong in plain sentences.
 
@@ -67,28 +69,32 @@ class Diagnosis:
 
 def level_of(traces: Mapping[str, TraceDiagnosis]) -> float:
     """Each test's share of ``REFUTED_BY_CHANCE``."""
-    return REFUTED_BY_CHANCE / (3 * len(traces))
+    return REFUTED_BY_CHANCE / (len(_TESTS) * len(traces))
+
+
+_TESTS = {
+    "r_hat_p_value": (
+        "R-hat",
+        "halves of chains differ by more than chance explains (p = {r_hat_p_value:.1e})",
+    ),
+    "ks_p_value": (
+        "Kolmogorov-Smirnov",
+        "the two halves of a chain have different laws (Kolmogorov-Smirnov p = {ks_p_value:.1e})",
+    ),
+    "geweke_p_value": (
+        "Geweke",
+        "the level drifts from the beginning to the end (Geweke z = {geweke_z:.3g})",
+    ),
+}
+"""Tests of stationarity: p-value, name, and what a small one says."""
 
 
 def _refutations(trace: TraceDiagnosis, level: float) -> list[str]:
-    said: list[str] = []
-    if (
-        trace.r_hat_p_value is not None
-        and trace.r_hat_p_value < level
-        and (trace.r_hat or 0.0) > R_HAT_LIMIT
-    ):
-        said.append(
-            f"halves of chains differ by more than chance explains (p = {trace.r_hat_p_value:.1e})"
-        )
-    if trace.ks_p_value is not None and trace.ks_p_value < level:
-        said.append(
-            f"the two halves of a chain have different laws (Kolmogorov-Smirnov p = {trace.ks_p_value:.1e})"
-        )
-    if trace.geweke_p_value is not None and trace.geweke_p_value < level:
-        said.append(
-            f"the level drifts from the beginning to the end (Geweke z = {trace.geweke_z:.3g})"
-        )
-    return said
+    seen = asdict(trace)
+    small = [name for name in _TESTS if seen[name] is not None and seen[name] < level]
+    if (trace.r_hat or 0.0) <= R_HAT_LIMIT and "r_hat_p_value" in small:
+        small.remove("r_hat_p_value")
+    return [_TESTS[name][1].format(**seen) for name in small]
 
 
 def warnings_of(name: str, trace: TraceDiagnosis, level: float) -> list[str]:
@@ -113,15 +119,11 @@ def warnings_of(name: str, trace: TraceDiagnosis, level: float) -> list[str]:
         said.append(
             f"{draws:.0f} effective draws per chain, fewer than {FEWEST_DRAWS}: its averages are not reliable"
         )
-    silent = {
-        "R-hat": trace.r_hat_p_value,
-        "Kolmogorov-Smirnov": trace.ks_p_value,
-        "Geweke": trace.geweke_p_value,
-    }
-    names = ", ".join(test for test, p in silent.items() if p is None)
-    if names:
+    silent = [test for p_value, (test, _) in _TESTS.items() if getattr(trace, p_value) is None]
+    if silent:
         said.append(
-            f"too short to judge ({names}): half a chain is worth fewer than 30 independent draws, or hardly moves"
+            f"too short to judge ({', '.join(silent)}): half a chain is worth fewer than 30 independent draws, or "
+            "hardly moves"
         )
     return [f"{name}: {text}." for text in said]
 

@@ -89,30 +89,27 @@ def diagnose(traces: Mapping[str, ArrayLike], *, burn_in: float = 0.5) -> Diagno
 
 def _diagnose(kept: Float[np.ndarray, "chains steps"]) -> TraceDiagnosis:
     chains, steps = kept.shape
-    half = steps // 2
+    # neither overflows nor passes for constant, however large or small the trace
     peak = float(np.abs(kept).max()) or 1.0
-    unit = (
-        kept / peak
-    )  # neither overflows nor passes for constant, however large or small the trace
+    unit = kept / peak
+    moves = [(part != part[:, :1]).any(axis=1) for part in _halves(unit)]
+    numbers: dict[str, Any] = {
+        "chains": chains,
+        "steps": steps,
+        "still_chains": int((~(moves[0] & moves[1])).sum()),
+        "mean": float(unit.mean()) * peak,
+    }
     low, width = float(unit.min()), float(np.ptp(unit))
-    halves_move = [
-        (np.ptp(part, axis=1) > 0.0) if half else np.zeros(chains, bool) for part in _halves(unit)
-    ]
-    still = int((~(halves_move[0] & halves_move[1])).sum())
-    mean = float(unit.mean()) * peak
     if steps < FEWEST_STEPS or width == 0.0:
-        return TraceDiagnosis(chains=chains, steps=steps, still_chains=still, mean=mean)
+        return TraceDiagnosis(**numbers)
     unit = (unit - low) / width
-    first, second = _halves(unit)
-    r_hat, r_hat_p_value = _r_hat(
-        np.vstack(_halves(kept / 2.0))
-    )  # unscaled: rounding would break ties when folded
+    # unscaled: rounding would break ties when folded
+    r_hat, r_hat_p_value = _r_hat(np.vstack(_halves(kept / 2.0)))
     z, z_p_value = _geweke(_scores(unit))
     return TraceDiagnosis(
-        chains=chains, steps=steps, still_chains=still, mean=mean,
-        standard_error=_number(_arviz().mcse(unit, method="mean")) * width * peak,
-        effective_draws=_number(_arviz().ess(unit, method="bulk")), r_hat=r_hat, r_hat_p_value=r_hat_p_value,
-        ks_p_value=_kolmogorov_smirnov(first, second), geweke_z=z, geweke_p_value=z_p_value,
+        **numbers, standard_error=float(_arviz().mcse(unit, method="mean")) * width * peak,
+        effective_draws=float(_arviz().ess(unit, method="bulk")), r_hat=r_hat, r_hat_p_value=r_hat_p_value,
+        ks_p_value=_kolmogorov_smirnov(*_halves(unit)), geweke_z=z, geweke_p_value=z_p_value,
     )  # fmt: skip
 
 
@@ -127,21 +124,13 @@ def _arviz() -> Any:
     return array_stats
 
 
-def _number(value: Any) -> float:
-    return float(value)
-
-
 def _times(rows: Float[np.ndarray, "rows steps"]) -> Float[np.ndarray, " rows"]:
     """Autocorrelation time of each row about its line, on the long side; a row that never moves gets too long a one."""
     steps = rows.shape[1]
     moves = np.ptp(rows, axis=1) > 0.0
     residuals = scipy.signal.detrend(rows, axis=1)
-    draws = np.array(
-        [
-            effective_sample_size(row) if ok else 1.0
-            for row, ok in zip(residuals, moves, strict=True)
-        ]
-    )
+    given = zip(residuals, moves, strict=True)
+    draws = np.array([effective_sample_size(row) if ok else 1.0 for row, ok in given])
     return (steps / draws) * (1.0 + 4.0 / draws)
 
 
@@ -160,7 +149,7 @@ def _r_hat(halves: Float[np.ndarray, "rows steps"]) -> tuple[float | None, float
             continue
         scores = _scores(values)
         moves = bool((np.ptp(values, axis=1) > 0.0).any())
-        r_hat = _number(_arviz().rhat(scores, method="identity")) if moves else math.inf
+        r_hat = float(_arviz().rhat(scores, method="identity")) if moves else math.inf
         draws = steps / float(_times(scores).mean())
         between = draws * (r_hat**2 - (steps - 1) / steps)
         found.append(r_hat)

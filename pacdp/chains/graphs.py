@@ -49,13 +49,12 @@ class Replayed:
 
     def __init__(self, sampler: Any, keys: Keys) -> None:
         self._sampler, self._keys = sampler, keys
-        self._kind: Any = None
-        self._state: Any = None
+        self._own: Any = None
+        """The state, in memory that every step reads and writes."""
         self._tick = torch.zeros(0)
         self._recording: _Recording | None = None
-        self._lasting = list[
-            Tensor
-        ]()  # what the last step that was carried out writes to: the recorded one does too
+        self._lasting = list[Tensor]()
+        """What the last step that was carried out writes to: the recorded one does too."""
 
     def step(self, state: Any, keys: Keys) -> tuple[Any, Any]:
         """The next state.
@@ -79,12 +78,10 @@ class Replayed:
             self._recording = self._record(numbers, flags)
         for name, own in self._recording.numbers.items():
             value = numbers[name]
-            if not np.array_equal(
-                value, self._recording.written[name]
-            ):  # each copy is a call of the device's driver
-                own.copy_(
-                    _like(own, torch.from_numpy(np.ascontiguousarray(value))), non_blocking=True
-                )
+            # each copy is a call of the device's driver
+            if not np.array_equal(value, self._recording.written[name]):
+                new = torch.from_numpy(np.ascontiguousarray(value))
+                own.copy_(_like(own, new), non_blocking=True)
                 self._recording.written[name] = value.copy()
         self._tick.fill_(state.step)
         if self._recording.graph is None:
@@ -93,39 +90,36 @@ class Replayed:
             self._recording.graph.replay()
             info = self._recording.info
         seen = type(info)(*(None if value is None else value.clone() for value in info))
-        return type(state)(*self._state, step=state.step + 1), seen
+        return self._own._replace(step=state.step + 1), seen
 
     def _load(self, state: Any) -> None:
-        tensors = tuple(state[:-1])
-        if self._state is None:
-            self._kind = type(state)
-            self._state = tuple(tensor.clone() for tensor in tensors)
-            self._tick = torch.zeros((), dtype=torch.int64, device=tensors[0].device)
-        for own, tensor in zip(self._state, tensors, strict=True):
+        if self._own is None:
+            self._own = type(state)(*(tensor.clone() for tensor in state[:-1]), step=0)
+            self._tick = torch.zeros((), dtype=torch.int64, device=state[0].device)
+        for own, tensor in zip(self._own[:-1], state[:-1], strict=True):
             if own is not tensor:
                 own.copy_(_like(own, tensor))
 
     def _advance(self, numbers: dict[str, Tensor], flags: dict[str, Any]) -> Any:
-        state = self._kind(*self._state, step=0)
         self._lasting = list[Tensor]()
         before = _held.set(self._lasting)
         try:
             after, info = self._sampler.transition(
-                state, {**numbers, **flags}, self._keys, self._tick
+                self._own, {**numbers, **flags}, self._keys, self._tick
             )
         finally:
             _held.reset(before)
-        for own, tensor in zip(self._state, after[:-1], strict=True):
+        for own, tensor in zip(self._own[:-1], after[:-1], strict=True):
             own.copy_(tensor)
         return info
 
     def _record(self, numbers: dict[str, np.ndarray], flags: dict[str, Any]) -> _Recording:
-        device = self._state[0].device
+        device = self._tick.device
         static = {name: torch.tensor(value, device=device) for name, value in numbers.items()}
         written = {name: value.copy() for name, value in numbers.items()}
         if device.type != "cuda":
             return _Recording(None, static, written, flags, None)
-        kept = [tensor.clone() for tensor in self._state]
+        kept = [tensor.clone() for tensor in self._own[:-1]]
         side = torch.cuda.Stream(device)
         side.wait_stream(torch.cuda.current_stream(device))
         with torch.cuda.stream(side):
@@ -133,7 +127,7 @@ class Replayed:
                 self._advance(static, flags)
         torch.cuda.current_stream(device).wait_stream(side)
         graph, info = recorded(lambda: self._advance(static, flags), device)
-        for own, tensor in zip(self._state, kept, strict=True):
+        for own, tensor in zip(self._own[:-1], kept, strict=True):
             own.copy_(tensor)
         return _Recording(graph, static, written, flags, info)
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from itertools import accumulate
 
 import torch
 from jaxtyping import Float
@@ -23,17 +24,22 @@ class Layout:
         }
         self.shapes = {name: tuple(p.shape) for name, p in model.named_parameters()}
         self._transposed = {name: name in linear for name in self.shapes}
-        self.dim = sum(math.prod(shape) for shape in self.shapes.values())
+        stored = [
+            shape[::-1] if self._transposed[name] else shape for name, shape in self.shapes.items()
+        ]
+        ends = [0, *accumulate(map(math.prod, stored))]
+        self.dim = ends[-1]
+        self.places = list(zip(ends, ends[1:], stored, strict=False))
+        """Where each parameter lies: its begin, its end, and its shape there."""
 
     def views(self, flat: Float[Tensor, "*chains dim"]) -> dict[str, Tensor]:
         """The pieces of flat vectors by name, each [*chains, *shape], sharing memory."""
-        pieces = flat.split([math.prod(shape) for shape in self.shapes.values()], dim=-1)
         found: dict[str, Tensor] = {}
-        for (name, shape), piece in zip(self.shapes.items(), pieces, strict=True):
-            if self._transposed[name]:
-                found[name] = piece.unflatten(-1, shape[::-1]).mT
-            else:
-                found[name] = piece.unflatten(-1, shape) if shape else piece.squeeze(-1)
+        for (name, turned), (start, stop, shape) in zip(
+            self._transposed.items(), self.places, strict=True
+        ):
+            piece = flat[..., start:stop].unflatten(-1, shape) if shape else flat[..., start]
+            found[name] = piece.mT if turned else piece
         return found
 
     def flatten(self, named: Mapping[str, Tensor]) -> Float[Tensor, " dim"]:

@@ -1,6 +1,7 @@
 """What an empirical risk says at weights: estimates from minibatches, and means over a whole data set."""
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -52,20 +53,17 @@ def exact_risks(
     Raises:
         ValueError: a loss is NaN or lies outside the interval that it declares.
     """
-    total, far = Totals(kinds), torch.zeros((), dtype=torch.int64, device=labels.device)
+    total = Totals(kinds)
     for given, places in outputs:
-        own = labels[places]
-        if not clipped:
-            total.add(given, own, double_sum)
-            continue
         near = given.isfinite().reshape(len(given), -1).all(dim=1)
-        far += (~near).sum()
+        if not clipped:
+            near = torch.ones_like(near)
         kept = torch.where(near.reshape(-1, *[1] * (given.ndim - 1)), given, 0.0)
-        total.add(
-            kept,
-            own,
-            lambda values, loss, near=near: double_sum(torch.where(near, values, 0.0), loss),
-        )
-    ends, n, worst = (kinds[0].high, 1.0, 1.0), len(labels), int(far) if clipped else 0
-    loss, errors, ramps = (one + worst * most for one, most in zip(total.read(), ends, strict=True))
+        total.add(kept, labels[places], partial(_worst_if_far, near=near))
+    n, (loss, errors, ramps) = len(labels), total.read()
     return Risks(loss / n, errors / n, ramps / n, round(errors), n)
+
+
+def _worst_if_far(values: Tensor, loss: Loss, *, near: Tensor) -> Tensor:
+    """The sum of the losses, the loss's upper end standing for those of examples that are not near."""
+    return double_sum(torch.where(near, values, loss.high), loss)

@@ -111,23 +111,23 @@ def _path(folder: Path, number: int) -> Path:
 
 def _found(folder: Path) -> Snapshots:
     """The snapshots of a folder, in order."""
+    found, shapes = Snapshots(folder), None
     names = {path.name for path in folder.glob("snapshots-*")}
     paths = [_path(folder, number) for number in range(len(names))]
     if names != {path.name for path in paths}:
         raise CheckpointError(
             f"{folder} lacks one of its first {len(names)} snapshots or holds a foreign one; restore it"
         )
-    steps, shapes = list[int](), dict[str, torch.Size]()
     for path in paths:
-        found = _read(path)
-        own = {name: value.shape for name, value in found.model.items()}
-        if steps and (found.header["step"] <= steps[-1] or own != shapes):
+        one = _read(path)
+        own = {name: value.shape for name, value in one.model.items()}
+        if found.steps and (one.header["step"] <= found.steps[-1] or own != shapes):
             raise CheckpointError(
                 f"{path} does not go on from the one before: a snapshot of another chain?"
             )
-        steps.append(found.header["step"])
+        found.steps.append(one.header["step"])
         shapes = own
-    return Snapshots(folder, steps)
+    return found
 
 
 def _read(path: Path) -> Checkpoint:

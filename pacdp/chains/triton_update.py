@@ -20,21 +20,6 @@ _LANES, _PAGE = tl.constexpr(LANES), tl.constexpr(PAGE)
 
 
 @triton.jit
-def _moved(x, g, c, mean, keep, rate, pull, scale, alpha, noise, place, inside,
-           HAS_G: tl.constexpr, HAS_C: tl.constexpr, HAS_MEAN: tl.constexpr):  # fmt: skip
-    """The new weights at these places, written; the running average moves in place."""
-    new = keep * tl.load(x + place, mask=inside, other=0.0) + scale * noise
-    if HAS_G:
-        new -= rate * tl.load(g + place, mask=inside, other=0.0)
-    if HAS_C:
-        new += pull * tl.load(c + place, mask=inside, other=0.0)
-    if HAS_MEAN:
-        old = tl.load(mean + place, mask=inside, other=0.0)
-        tl.store(mean + place, old + alpha * (new - old), mask=inside)
-    return new
-
-
-@triton.jit
 def _kernel(out, x, keep, g, rate, c, pull, scale, keys, tick, mean, alpha, dim, pages, chains,
             keep_by, rate_by, pull_by, scale_by, alpha_by, stream: tl.constexpr,
             HAS_G: tl.constexpr, HAS_C: tl.constexpr, HAS_MEAN: tl.constexpr):  # fmt: skip
@@ -52,27 +37,24 @@ def _kernel(out, x, keep, g, rate, c, pull, scale, keys, tick, mean, alpha, dim,
     c2 = tl.zeros([_LANES], tl.uint32) + (step & 0xFFFFFFFF).to(tl.uint32)
     c3 = tl.zeros([_LANES], tl.uint32) + ((step >> 32) & 0xFFFFFFFF).to(tl.uint32)
     w0, w1, w2, w3 = block(c0, c1, c2, c3, low, high)
-    first, second = normal_pair(w0, w1)
-    third, fourth = normal_pair(w2, w3)
+    noise = normal_pair(w0, w1) + normal_pair(w2, w3)
     k = tl.load(keep + chain * keep_by)
     r = tl.load(rate + chain * rate_by)
     p = tl.load(pull + chain * pull_by)
     s = tl.load(scale + chain * scale_by)
     a = tl.load(alpha + chain * alpha_by)
-    base = chain * dim
     for part in tl.static_range(4):  # pyright: ignore[reportGeneralTypeIssues]
-        if part == 0:
-            noise = first
-        elif part == 1:
-            noise = second
-        elif part == 2:
-            noise = third
-        else:
-            noise = fourth
         offset = page * _PAGE + part * _LANES + lane
         inside = offset < dim
-        place = base + offset
-        new = _moved(x, g, c, mean, k, r, p, s, a, noise, place, inside, HAS_G, HAS_C, HAS_MEAN)
+        place = chain * dim + offset
+        new = k * tl.load(x + place, mask=inside, other=0.0) + s * noise[part]
+        if HAS_G:
+            new -= r * tl.load(g + place, mask=inside, other=0.0)
+        if HAS_C:
+            new += p * tl.load(c + place, mask=inside, other=0.0)
+        if HAS_MEAN:
+            old = tl.load(mean + place, mask=inside, other=0.0)
+            tl.store(mean + place, old + a * (new - old), mask=inside)
         tl.store(out + place, new, mask=inside)
 
 
@@ -88,16 +70,16 @@ def update(
     chains, dim = x.shape
     out = torch.empty_like(x) if out is None else out
     columns = [one.reshape(-1) for one in (keep, rate, pull, scale, alpha)]
-    by = [
-        int(len(one) > 1) * one.stride(0) for one in columns
-    ]  # one number for all chains stays one
     k, r, p, s, a = columns
-    kernel: Any = _kernel
+    # one number for all chains stays one
+    by = [int(len(one) > 1) * one.stride(0) for one in columns]
     pages = -(-dim // PAGE)
-    launch = kernel[(chains * pages,)]
+    kernel: Any = _kernel
     with current(x.device):
-        launch(out, x, k, x if gradient is None else gradient, r, x if centre is None else centre, p, s, keys, tick,
-               x if average is None else average, a, dim, pages, chains, *by, stream,
-               HAS_G=gradient is not None, HAS_C=centre is not None, HAS_MEAN=average is not None,
-               enable_fp_fusion=True)  # fmt: skip  # Triton's default changes from release to release, and bits with it
+        kernel[(chains * pages,)](
+            out, x, k, x if gradient is None else gradient, r, x if centre is None else centre, p, s, keys, tick,
+            x if average is None else average, a, dim, pages, chains, *by, stream,
+            HAS_G=gradient is not None, HAS_C=centre is not None, HAS_MEAN=average is not None,
+            enable_fp_fusion=True,  # Triton's default changes from release to release, and bits with it
+        )  # fmt: skip
     return out

@@ -1,7 +1,6 @@
 """Drift, noise and running average of K chains in one pass: the only arithmetic that every sampler shares."""
 
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -11,7 +10,7 @@ from torch import Tensor
 from pacdp.chains.native import threads
 from pacdp.chains.native import update as native
 from pacdp.random import philox
-from pacdp.random.devices import current, fused
+from pacdp.random.devices import current, fused, triton_form
 from pacdp.random.keys import Keys, SecretKeys
 
 Coefficient = float | np.ndarray | Tensor
@@ -67,9 +66,10 @@ def langevin(
     given = (x, _column(keep, x), gradient, _column(rate, x), centre, _column(pull, x), _column(scale, x),
              keys.noise_on(x.device), stream, tick, average, _column(alpha, x))  # fmt: skip
     whole = all(one is None or one.is_contiguous() for one in (x, gradient, centre, average, out))
-    kernel = _kernel() if x.device.type == "cuda" and x.dtype == torch.float32 and whole else None
-    if kernel is not None:
-        return kernel(*given, out=out)
+    if x.device.type == "cuda" and x.dtype == torch.float32 and whole:
+        kernel = triton_form("pacdp.chains.triton_update", "update")
+        if kernel is not None:
+            return kernel(*given, out=out)
     result = _plain(*given)
     return result if out is None else out.copy_(result)
 
@@ -114,16 +114,6 @@ def _released(
 
     threads.spread(release, threads.shares(len(x)))
     return made, rates
-
-
-@cache
-def _kernel() -> Callable[..., Tensor] | None:
-    """The step as one kernel, where Triton is here (it comes with torch for GPUs); None elsewhere."""
-    try:
-        from pacdp.chains.triton_update import update
-    except ImportError:
-        return None
-    return update
 
 
 @fused

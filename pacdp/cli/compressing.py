@@ -3,10 +3,9 @@
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import torch
-from torch import Tensor
 
 from pacdp import compress, load_checkpoint
 from pacdp.certify.evidence import Settings
@@ -15,7 +14,7 @@ from pacdp.cli.folder import Folder, provenance
 from pacdp.cli.runtime import Certifying, Runtime, Training
 from pacdp.cli.serial import Values, from_dict, later, record, to_dict
 from pacdp.compress import Adam, Chained, Groups, KernelRidge, Stop
-from pacdp.compress.certify import assess, outputs_of, rows_behind
+from pacdp.compress.certify import Ended
 from pacdp.compress.learner import State
 from pacdp.compress.run import Records, Round, Trace, require_counted
 from pacdp.data import Dataset, make_splits
@@ -174,36 +173,8 @@ def _told(found: Report, out: Path, runtime: Runtime, config: Compression) -> Va
     return found.to_dict(subject=subject, provenance=made_by)
 
 
-class Finished(NamedTuple):
-    """A finished run as its folder has it, its errors counted again."""
-
-    config: Compression
-    trace: Trace
-    data: BoundSet
-    test: BoundSet
-    start_rows: Rows | None
-
-    def assess(self, failure_prob: float | None = None, *, tried: int = 1) -> Report:
-        """What it says of its network, of which ``tried`` settings were tried on the sample."""
-        config = self.config
-        return assess(
-            config.learner, self.trace, self.data, self.test, stop=config.stop, expected=config.expected,
-            failure_prob=config.failure_prob if failure_prob is None else failure_prob, tolerance=config.tolerance,
-            settings=config.settings(self.test, tried), start_rows=self.start_rows,
-        )  # fmt: skip
-
-    @property
-    def saw(self) -> dict[str, Rows]:
-        """The rows that the network depends on, by what to call them."""
-        return rows_behind(self.data, self.start_rows, self.config.settings(self.test))
-
-    def __call__(self, inputs: Tensor) -> Tensor:
-        """The network's outputs."""
-        return outputs_of(self.config.learner, self.trace.best_state, inputs)
-
-
-def finished(path: Path, runtime: Runtime) -> Finished:
-    """The finished run of a folder.
+def finished(path: Path, runtime: Runtime, *, tried: int = 1) -> tuple[Compression, Ended]:
+    """The finished run of a folder, of which ``tried`` settings were tried on the sample, its errors counted again.
 
     Raises:
         CheckpointError: the run is not finished, is on other data, or errs on other records than it says.
@@ -228,7 +199,11 @@ def finished(path: Path, runtime: Runtime) -> Finished:
         data.inputs, data.labels, data.people, seed=config.seed, tolerance=config.tolerance
     )
     require_counted(config.learner, trace, records, folder.checkpoint)
-    return Finished(config, trace, data, test, None if before is None else before.rows())
+    return config, Ended(
+        learner=config.learner, trace=trace, data=data, test=test, stop=config.stop, expected=config.expected,
+        tolerance=config.tolerance, settings=config.settings(test, tried),
+        start_rows=None if before is None else before.rows(),
+    )  # fmt: skip
 
 
 def certified(path: Path, runtime: Runtime, how: Certifying) -> Values:
@@ -237,5 +212,7 @@ def certified(path: Path, runtime: Runtime, how: Certifying) -> Values:
     Raises:
         CheckpointError: as :func:`finished`.
     """
-    found, folder = finished(path, runtime), path if path.is_dir() else path.parent
-    return _told(found.assess(how.failure_prob, tried=how.tried), folder, runtime, found.config)
+    folder = path if path.is_dir() else path.parent
+    config, run = finished(path, runtime, tried=how.tried)
+    found = run.report(config.failure_prob if how.failure_prob is None else how.failure_prob)
+    return _told(found, folder, runtime, config)

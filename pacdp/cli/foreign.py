@@ -101,15 +101,14 @@ def _beside(
         raise ValueError(
             "give the rows that --model saw by --prior-data or --prior-rows with --surrogate, or none"
         )
-    other = finished(folder, Runtime())
-    certificates = other.assess(0.5 * common["failure_prob"]).certificates
-    made = [one for one in certificates if one.name == "compression"]
-    if not made:
+    _, other = finished(folder, Runtime())
+    if other.trace.best is None:
         raise ValueError(
             f"the sample of {folder} ran out, so that nothing is certified: compress with smaller groups"
         )
+    made = other.certificate(0.5 * common["failure_prob"])
     network = load_into(module, read_weights(path), source=str(path))
-    own = Surrogate(network=other, certificate=made[0], saw=other.saw)
+    own = Surrogate(network=other.network, certificate=made, saw=other.saw)
     return certify(
         network, examples.inputs, surrogate=own, seen=source and source.rows,
         failure_prob=common["failure_prob"],

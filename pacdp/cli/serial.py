@@ -10,22 +10,16 @@ while it has its default, so that the JSON and the keys of earlier configuration
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import field, fields, is_dataclass
 from types import NoneType
-from typing import Any, TypeVar, cast, dataclass_transform, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from pacdp.store.canonical import JOINED_LATER as JOINED_LATER
 from pacdp.store.canonical import left_out
+from pacdp.store.record import Values as Values
+from pacdp.store.record import record as record
 
 Config = TypeVar("Config")
-Values = dict[str, Any]
-"""Values by their names: a JSON object, or what a function is called with."""
-
-
-@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
-def record(kind: type[Config]) -> type[Config]:
-    """A frozen dataclass whose fields are given by name: a configuration, a command, or what is known of something."""
-    return dataclass(frozen=True, slots=True, kw_only=True)(kind)
 
 
 def later(default: Any) -> Any:

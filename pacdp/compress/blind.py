@@ -37,8 +37,7 @@ def require_blind(rule: Rule, records: Records) -> None:
     learner = rule.learner
     _require_empty_hands(learner, records)
     rng = np.random.default_rng([rule.seed, 1])
-    trial = replace(rule, stop=Stop(no_errors_left=False, rounds=(_TRIAL,)))
-    used = 0
+    trial, used = replace(rule, stop=Stop(no_errors_left=False, rounds=(_TRIAL,))), 0
     for _ in range(_TRIAL):
         used += rule.groups.at(used)
     few = _ROWS * records.n // len(records.labels)  # people with so many examples together
@@ -145,19 +144,19 @@ class _Holder(torch.nn.Module):
 
 def _require_empty_hands(learner: Learner, records: Records) -> None:
     """The learner holds no rows of the sample: in attributes, closures, or global variables that its functions name."""
-    globals_named = {}
+    named = dict[str, Any]()
     for part in vars(type(learner)).keys() | {"train_network", "estimator"}:
         function = getattr(learner, part, None)
         function = getattr(function, "__func__", function)
         if isinstance(function, FunctionType) and not str(function.__module__).startswith("pacdp."):
-            names = set(function.__code__.co_names)
-            globals_named |= {
-                f"global {name}": function.__globals__[name]
-                for name in names & function.__globals__.keys()
+            known = function.__globals__
+            named |= {
+                f"global {name}": known[name]
+                for name in function.__code__.co_names
+                if name in known
             }
-    for where in (learner, globals_named):
-        found = Holdings(_Holder(where)).of(records.inputs)
-        if found:
+    for where in (learner, named):
+        if found := Holdings(_Holder(where)).of(records.inputs):
             raise Looks(
                 f"{found[0].where.removeprefix('thing')} of the learner holds {found[0].rows} records of the sample: "
                 "it may be given none but those that it picks"

@@ -1,8 +1,8 @@
 """From a learner and a sample to a certificate: ``pacdp.compress``."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +14,21 @@ import bounds
 from bounds import _check
 from bounds.hypotheses import declared
 from pacdp.certify.batches import bound_set
-from pacdp.certify.evidence import Settings, evidence_of, rows_of, standing, summaries
+from pacdp.certify.evidence import Evidence, Settings, evidence_of, rows_of, standing, summaries
 from pacdp.certify.examples import BoundSet, require_kind
 from pacdp.certify.networks import Surrogate, fresh_certificates
 from pacdp.certify.outputs import error_share
 from pacdp.certify.priors import HeldOut
-from pacdp.certify.reading import Function, Network, Reading, Seen
+from pacdp.certify.reading import Function, Network, Reading
 from pacdp.certify.routes import certify
 from pacdp.compress.blind import require_blind, require_replayed
-from pacdp.compress.learner import Estimator, Groups, Learner, State, Stop
+from pacdp.compress.learner import ANSWERS, Estimator, Groups, Learner, State, Stop
 from pacdp.compress.run import BATCH, Records, Round, Rule, Trace, carry_out, tensor_of
 from pacdp.compress.view import padded
 from pacdp.data import Dataset
 from pacdp.data.rows import Rows
 from pacdp.predictions.report import Measured, Refusal, Report, Reported
+from pacdp.store.record import Values, record
 
 REPLAYED = (
     "whoever wrote the learner; the run on the records that it kept, and on no others, gave the same network, bit for "
@@ -35,22 +36,133 @@ REPLAYED = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Ended:
+    """A run that ended, on which records, and by which rules: all that its certificate rests on.
+
+    Attributes:
+        learner: what was run.
+        trace: what it did.
+        data: the sample.
+        test: other examples, or None.
+        stop, expected, tolerance, settings, start_rows: as for :func:`compress`.
+    """
+
+    learner: Learner
+    trace: Trace
+    data: BoundSet
+    test: BoundSet | None
+    stop: Stop
+    expected: Sequence[int] = ()
+    tolerance: float = 0.0
+    settings: Settings = field(default_factory=Settings.declared)
+    start_rows: Rows | None = None
+
+    @property
+    def network(self) -> Function:
+        """The network that the run ended with, as a function of inputs."""
+        return partial(outputs_of, self.learner, self.trace.best_state)
+
+    @property
+    def saw(self) -> dict[str, Rows]:
+        """The rows that the network depends on, by what to call them: sample, head start, those that chose settings."""
+        named = {
+            "the sample": self.data.rows,
+            "the rows of the head start": self.start_rows,
+            "the rows that the settings were chosen on": self.settings.elsewhere,
+        }
+        return {name: rows for name, rows in named.items() if rows is not None}
+
+    @property
+    def measures(self) -> str:
+        """What the certificate is about: the 0-1 risk, or of a sample of people the share of people in error."""
+        if self.data.people is None:
+            return "0-1 risk"
+        return f"share of people with more than {self.tolerance:g} of their examples in error"
+
+    @cached_property
+    def _looked_at(self) -> bool:
+        """Whether settings were chosen on rows of the test set, which then certifies nothing."""
+        chosen = self.settings.elsewhere
+        return bool(self.test and chosen and chosen.shared_inputs(self.test.rows))
+
+    @cached_property
+    def _evidence(self) -> Evidence:
+        source = None if self.start_rows is None else HeldOut(rows=self.start_rows)
+        if not self._looked_at:
+            return evidence_of(source, self.data, self.test, self.settings)
+        # a test set that was looked at shares no rows with the sample all the same
+        evidence_of(source, self.data, self.test, replace(self.settings, elsewhere=None))
+        return evidence_of(source, self.data, None, self.settings)
+
+    def certificate(self, failure_prob: float) -> bounds.Certificate:
+        """``bounds.compression`` of the best of the run's ends, each of which has its share of the failure probability.
+
+        Raises:
+            ValueError: the sample ran out before the run ended, so that there is none.
+        """
+        n, whole = self.data.units, self.settings.share(failure_prob)
+        share, weights = whole / self.stop.ends, None
+        if self.expected:
+            weights = bounds.compression_weights(n=n, expected=self.expected, failure_prob=share)
+        made = bounds.compression(k=len(self.trace.kept), n=n, failure_prob=share, weights=weights)
+        if self.stop.ends > 1:
+            made = made.charged("other ends of the run", whole - share)
+        known = [declared("learner saw picked records alone", REPLAYED)]
+        if self.start_rows is not None:
+            known += [
+                one for one in self._evidence.bound if one.name == "prior saw none of these rows"
+            ]
+        return self._evidence.on(replace(made, measures=self.measures).resting_on(*known))
+
+    def report(self, failure_prob: float) -> Report:
+        """What the run says of the network that it ended with."""
+        data, test, best, rounds = self.data, self.test, self.trace.best, self.trace.rounds
+        common: Values = {
+            "route": "compression", "failure_prob": self.settings.share(failure_prob),
+            "rows": summaries(data, test, self.start_rows), "choices": {"count": self.settings.count},
+        }  # fmt: skip
+        evidence = self._evidence
+        if best is None:
+            why = f"the sample of {data.units} records ran out after {len(rounds)} rounds, before the run's end"
+            return Report.of([Refusal(name="compression", reason=why)], data, **common)
+        network = Network(network=self.network, of="weights", batch_size=2**30)
+        sets = Reading(law=network).judged(data, test)
+        findings: list[Any] = [self.certificate(failure_prob)]
+        findings += [one.measured(on) for on, one in sets.items()]
+        for on, one in sets.items():
+            if data.people is not None and one.people is not None:
+                _, owner, sizes = np.unique(one.people, return_inverse=True, return_counts=True)
+                share = np.bincount(owner, weights=one.wrong) / sizes
+                mean = error_share(int((share > self.tolerance).sum()), len(sizes))
+                findings.append(
+                    Measured(of="weights", on=on, loss=self.measures, mean=mean, n=len(sizes))
+                )
+        if self._looked_at:
+            why = "the settings were chosen on rows of the test set"
+            findings.append(Refusal(name="test_set", reason=why))
+        elif test is not None:
+            fresh = fresh_certificates(sets["test"], failure_prob=common["failure_prob"])
+            findings += map(evidence.on, fresh)
+        told = {**best._asdict(), "rounds": [list(one) for one in rounds], "ends": self.stop.ends}
+        return Report.of(findings, data, details={"compression": told}, **common)
+
+
+@record(eq=False)
 class Compressed(Reported):
     """A learner that was run on records it picked, and what that says of its network.
 
     Attributes:
         report: certificates, measured errors, and what they rest on.
-        trace: the run.
-        learner: what was run.
-        saw: the rows that the network depends on, by what to call them: sample, head start, those that chose settings.
-        again: the certificate at another failure probability.
+        run: the run that ended, and what it rests on.
     """
 
-    trace: Trace
-    learner: Learner
-    saw: Mapping[str, Rows]
-    again: Callable[[float], bounds.Certificate]
+    run: Ended
+
+    @property
+    def trace(self) -> Trace:
+        """What the run did."""
+        return self.run.trace
 
     @property
     def certificate(self) -> bounds.Certificate:
@@ -59,7 +171,7 @@ class Compressed(Reported):
         Raises:
             ValueError: the sample ran out before the run ended, so that there is none.
         """
-        return self.report.certificate(of="weights", measures=self.report.certificates[0].measures)
+        return self.report.certificate(of="weights", measures=self.run.measures)
 
     @property
     def kept(self) -> int:
@@ -68,7 +180,7 @@ class Compressed(Reported):
 
     def __call__(self, inputs: Any) -> Tensor:
         """The network's outputs for inputs."""
-        return outputs_of(self.learner, self.trace.best_state, tensor_of(inputs))
+        return self.run.network(inputs)
 
     def certify_other(
         self, network: Function, unlabelled: Tensor | Dataset, *, failure_prob: float = 0.05,
@@ -90,11 +202,8 @@ class Compressed(Reported):
             DataError: unlabelled rows that either network saw, or that repeat each other.
         """
         _check.open_probability(failure_prob=failure_prob)
-        if self.trace.best is None:
-            raise ValueError(
-                "the sample ran out, so that nothing is certified: choose smaller groups or more records"
-            )
-        own = Surrogate(network=self, certificate=self.again(0.5 * failure_prob), saw=self.saw)
+        made = self.run.certificate(0.5 * failure_prob)
+        own = Surrogate(network=self.run.network, certificate=made, saw=self.run.saw)
         return certify(network, unlabelled, surrogate=own, seen=seen, failure_prob=failure_prob)
 
 
@@ -154,15 +263,21 @@ def compress(
         CheckpointError: the file is another run's.
     """
     bound, fresh = bound_set(data), None if test is None else bound_set(test)
-    classes = data.classes if isinstance(data, Dataset) else int(bound.labels.max()) + 1
-    own: Learner = learner if isinstance(learner, Learner) else _estimator(learner, classes)
+    if not isinstance(learner, Learner):
+        if not hasattr(learner, "fit") or not any(hasattr(learner, says) for says in ANSWERS):
+            raise ValueError(
+                f"learner must be one of pacdp.compress or have fit and predict, got {type(learner).__name__}; wrap a "
+                "training function in pacdp.compress.Torch"
+            )
+        classes = data.classes if isinstance(data, Dataset) else int(bound.labels.max()) + 1
+        learner = Estimator(estimator=learner, classes=classes)
     groups = groups if isinstance(groups, Groups) else Groups(sizes=(groups,))
     kinds = {"tolerance": (tolerance, float | int), "seed": (seed, int),
              "stop": (stop, Stop | None), "settings": (settings, Settings | None)}  # fmt: skip
     for name, (given, kind) in kinds.items():
         require_kind(name, given, kind)
     stop, settings = stop or Stop(), settings or Settings.declared()
-    rule = Rule(learner=own, groups=groups, stop=stop, seed=seed, start=start)
+    rule = Rule(learner=learner, groups=groups, stop=stop, seed=seed, start=start)
     _check.open_probability(failure_prob=failure_prob)
     if not 0.0 <= tolerance < 1.0:
         raise ValueError(
@@ -170,123 +285,22 @@ def compress(
         )
     if (start is None) != (start_rows is None):
         raise ValueError("start and start_rows go together: a head start says which rows it saw")
-    start_rows = None if start_rows is None else rows_of(start_rows, "start_rows")
-    source = None if start_rows is None else HeldOut(rows=start_rows)
-    standing(
-        source, bound
-    )  # which refuses a head start that saw rows of the sample, before any work is done
+    if start_rows is not None:  # of which none may be the sample's, before any work is done
+        start_rows = rows_of(start_rows, "start_rows")
+        standing(HeldOut(rows=start_rows), bound)
     records = Records.of(bound.inputs, bound.labels, bound.people, seed=seed, tolerance=tolerance)
     require_blind(rule, records)
     header = {**(about or {}), "rows": bound.rows.digest, "tolerance": tolerance}
     trace = carry_out(rule, records, about=header, every=every, file=None if file is None else Path(file),
                       progress=progress)  # fmt: skip
     require_replayed(rule, records, trace)
-    found = assess(own, trace, bound, fresh, stop=stop, failure_prob=failure_prob, expected=expected, settings=settings,
-                   tolerance=tolerance, start_rows=start_rows)  # fmt: skip
-    saw = rows_behind(bound, start_rows, settings)
-
-    def again(prob: float) -> bounds.Certificate:
-        assert trace.best is not None
-        made = certificate(k=trace.best.kept, n=bound.units, failure_prob=settings.share(prob), ends=stop.ends,
-                           expected=expected)  # fmt: skip
-        return replace(
-            made,
-            measures=found.certificates[0].measures,
-            hypotheses=found.certificates[0].hypotheses,
-        )
-
-    return Compressed(report=found, trace=trace, learner=own, saw=saw, again=again)
+    run = Ended(learner=learner, trace=trace, data=bound, test=fresh, stop=stop, expected=expected,
+                tolerance=tolerance, settings=settings, start_rows=start_rows)  # fmt: skip
+    return Compressed(report=run.report(failure_prob), run=run)
 
 
-def rows_behind(data: BoundSet, start_rows: Rows | None, settings: Settings) -> dict[str, Rows]:
-    """The rows that the network depends on, by what to call them: sample, head start, those that chose settings."""
-    named = {
-        "the sample": data.rows,
-        "the rows of the head start": start_rows,
-        "the rows that the settings were chosen on": settings.elsewhere,
-    }
-    return {name: rows for name, rows in named.items() if rows is not None}
-
-
-def assess(
-    learner: Learner, trace: Trace, data: BoundSet, test: BoundSet | None, *, stop: Stop, failure_prob: float,
-    expected: Sequence[int], settings: Settings, tolerance: float = 0.0, start_rows: Rows | None = None
-) -> Report:  # fmt: skip
-    """What a run says of the network that it ended with."""
-    chosen, share = settings.elsewhere, settings.share(failure_prob)
-    looked_at = bool(test is not None and chosen is not None and chosen.shared_inputs(test.rows))
-    source = None if start_rows is None else HeldOut(rows=start_rows)
-    if looked_at:  # which shares no rows with the sample all the same
-        evidence_of(source, data, test, replace(settings, elsewhere=None))
-    evidence = evidence_of(source, data, None if looked_at else test, settings)
-    common: dict[str, Any] = {"route": "compression", "failure_prob": share}
-    common |= {"rows": summaries(data, test, start_rows), "choices": {"count": settings.count}}
-    best = trace.best
-    if best is None:
-        why = f"the sample of {data.units} records ran out after {len(trace.rounds)} rounds, before the run's end"
-        return Report.of([Refusal(name="compression", reason=why)], data, **common)
-    made = certificate(k=best.kept, n=data.units, failure_prob=share, ends=stop.ends, expected=expected)  # fmt: skip
-    known = [declared("learner saw picked records alone", REPLAYED)]
-    known += [
-        one for one in evidence.bound if source and one.name == "prior saw none of these rows"
-    ]
-    measures = "0-1 risk" if data.people is None else people_in_error(tolerance)
-
-    outputs = partial(outputs_of, learner, trace.best_state)
-    network = Network(network=outputs, of="weights", batch_size=2**30)
-    sets = Reading(law=network).judged(data, test)
-    findings: list[Any] = [evidence.on(replace(made, measures=measures).resting_on(*known))]
-    findings += [one.measured(on) for on, one in sets.items()]
-    findings += _by_person(sets, tolerance) if data.people is not None else []
-    if looked_at:
-        findings.append(
-            Refusal(name="test_set", reason="the settings were chosen on rows of the test set")
-        )
-    elif test is not None:
-        findings += map(evidence.on, fresh_certificates(sets["test"], failure_prob=share))
-    told = {**best._asdict(), "rounds": [list(one) for one in trace.rounds], "ends": stop.ends}
-    return Report.of(findings, data, details={"compression": told}, **common)
-
-
-def people_in_error(tolerance: float) -> str:
-    """What the certificate of a sample of people is about."""
-    return f"share of people with more than {tolerance:g} of their examples in error"
-
-
-def _by_person(sets: Mapping[str, Seen], tolerance: float) -> Iterator[Measured]:
-    """That share among the people of the sample and of the test set."""
-    for on, one in sets.items():
-        if one.people is not None:
-            _, owner, sizes = np.unique(one.people, return_inverse=True, return_counts=True)
-            count = int((np.bincount(owner, weights=one.wrong) / sizes > tolerance).sum())
-            mean, loss = error_share(count, len(sizes)), people_in_error(tolerance)
-            yield Measured(of="weights", on=on, loss=loss, mean=mean, n=len(sizes))
-
-
-def certificate(
-    *, k: int, n: int, failure_prob: float, ends: int, expected: Sequence[int]
-) -> bounds.Certificate:
-    """``bounds.compression`` of the best of some ends, each of which has its share of the failure probability."""
-    share = failure_prob / ends
-    weights = (
-        bounds.compression_weights(n=n, expected=expected, failure_prob=share) if expected else None
-    )
-    made = bounds.compression(k=k, n=n, failure_prob=share, weights=weights)
-    return made.charged("other ends of the run", failure_prob - share) if ends > 1 else made
-
-
-def outputs_of(learner: Learner, state: State, inputs: Tensor) -> Tensor:
-    """The network's outputs, in batches of the size of the run."""
-    viewed = padded(learner.view(inputs), BATCH)
-    return torch.cat([learner.outputs(state, batch) for batch in viewed])[: len(inputs)]
-
-
-def _estimator(learner: Any, classes: int) -> Learner:
-    if not hasattr(learner, "fit") or not any(
-        hasattr(learner, f) for f in ("decision_function", "predict_proba", "predict")
-    ):
-        raise ValueError(
-            f"learner must be one of pacdp.compress or have fit and predict, got {type(learner).__name__}; wrap a "
-            "training function in pacdp.compress.Torch"
-        )
-    return Estimator(estimator=learner, classes=classes)
+def outputs_of(learner: Learner, state: State, inputs: Any) -> Tensor:
+    """The network's outputs for inputs, in batches of the size of the run."""
+    rows = tensor_of(inputs)
+    viewed = padded(learner.view(rows), BATCH)
+    return torch.cat([learner.outputs(state, batch) for batch in viewed])[: len(rows)]

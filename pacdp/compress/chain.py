@@ -2,8 +2,8 @@
 
 import functools
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import asdict, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,24 +16,19 @@ from bounds import _check
 from pacdp.algorithms import SGD, Settings, build, restore
 from pacdp.chains import Keys
 from pacdp.compress.learner import State
+from pacdp.compress.run import prefixed
 from pacdp.compress.view import View, padded
 from pacdp.data import Dataset
 from pacdp.losses import bounded_cross_entropy
 from pacdp.models import Architecture
 from pacdp.models import build as network_of
 from pacdp.objective import Objective
+from pacdp.store.record import record
 
 _BLOCK = 64  # records whose kernel is computed at once
 _KNOWN: Any = WeakTensorKeyDictionary()
+"""By batch: the learner, the records of the full blocks, and these blocks' columns of the kernel."""
 _CHAIN = "chain."  # before the names of what a chain carries besides its weights
-
-
-class _Known(NamedTuple):
-    """The full blocks of a kernel's columns, for a batch."""
-
-    learner: "KernelRidge"
-    support: Tensor
-    columns: list[Tensor]
 
 
 @functools.lru_cache(maxsize=8)
@@ -49,7 +44,7 @@ def _network(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class _OfNetwork:
     """What learners with a network have in common."""
 
@@ -71,7 +66,7 @@ class _OfNetwork:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Chained(_OfNetwork):
     """One of pacdp's chains: each round makes some of its steps on the records picked so far and goes on from there."""
 
@@ -95,16 +90,9 @@ class Chained(_OfNetwork):
         network = _network(self.architecture, data.inputs.shape[1:], self.classes, seed)
         loss = bounded_cross_entropy(classes=self.classes, max_loss=self.max_loss)
         objective = Objective(network, loss, data, batch_size=self.sampler.batch_size)
-        sampler, keys, done = (
-            build([self.sampler], objective),
-            Keys.derive([seed]),
-            (round - 1) * self.steps,
-        )
-        parts = {
-            name.removeprefix(_CHAIN): one
-            for name, one in (state or {}).items()
-            if name.startswith(_CHAIN)
-        }
+        sampler, keys = build([self.sampler], objective), Keys.derive([seed])
+        done = (round - 1) * self.steps
+        parts = prefixed(state or {}, _CHAIN)
         first = objective.weights() if state is None else objective.layout.flatten(state)[None]
         now: Any = restore(self.sampler, parts, done) if parts else sampler.init(first)
         for _ in range(self.steps):
@@ -114,7 +102,7 @@ class Chained(_OfNetwork):
         return {name: one.detach().clone() for name, one in (weights | carried).items()}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Adam(_OfNetwork):
     """Adam on random batches of the records picked so far, from the weights of the round before, with new moments."""
 
@@ -149,7 +137,7 @@ class Adam(_OfNetwork):
         return {name: one.detach().clone() for name, one in weights.items()}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class KernelRidge:
     """Ridge regression of ±1 on exp(-|x - z|²/(2 width²)), solved anew in every round."""
 
@@ -183,19 +171,12 @@ class KernelRidge:
         same, bit for bit, once it is full: full ones are remembered as long as the batch is there.
         """
         support, rows = state["support"], viewed.flatten(1)
-        known = _KNOWN[viewed] if viewed in _KNOWN else None
-        fits = (
-            known is not None
-            and known.learner == self
-            and torch.equal(support[: len(known.support)], known.support)
-        )
-        blocks, columns = (
-            padded(support, _BLOCK),
-            list(known.columns) if known is not None and fits else [],
-        )
-        columns += [self._kernel(rows, block) for block in blocks[len(columns) :]]
+        learner, seen, known = _KNOWN.get(viewed, (self, support[:0], []))
+        fits = learner == self and torch.equal(support[: len(seen)], seen)
+        columns = [*known] if fits else []
+        columns += [self._kernel(rows, block) for block in padded(support, _BLOCK)[len(columns) :]]
         full = len(support) // _BLOCK
-        _KNOWN[viewed] = _Known(self, support[: full * _BLOCK], columns[:full])
+        _KNOWN[viewed] = self, support[: full * _BLOCK], columns[:full]
         found = viewed.new_zeros(len(rows), self.classes)
         for column, part in zip(columns, padded(state["coefficients"], _BLOCK), strict=True):
             found.addmm_(column, part)

@@ -5,9 +5,9 @@ When a run picks how many records, and when it stops, is fixed beforehand, whate
 
 import copy
 import random
+from bisect import bisect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -15,8 +15,10 @@ import torch
 from jaxtyping import Float, Int64, Shaped
 from torch import Tensor, nn
 
+from pacdp.store.record import record
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@record
 class Groups:
     """How many records each round picks, by how many were picked before.
 
@@ -30,31 +32,22 @@ class Groups:
     """How many records are picked when each of them begins; the first begins at 0."""
 
     def __post_init__(self) -> None:
-        if not self.sizes or any(
-            isinstance(g, bool) or not isinstance(g, int) or g < 1 for g in self.sizes
-        ):
+        if not self.sizes or any(type(g) is not int or g < 1 for g in self.sizes):
             raise ValueError(
                 f"expected sizes of groups that are whole numbers >= 1, got {self.sizes}"
             )
-        if (
-            len(self.starts) != len(self.sizes)
-            or self.starts[0] != 0
-            or list(self.starts) != sorted(set(self.starts))
-        ):
+        rising = list(self.starts) == sorted({0, *self.starts})
+        if len(self.starts) != len(self.sizes) or not rising:
             raise ValueError(
                 f"expected one start for each of {self.sizes}, rising from 0, got {self.starts}"
             )
 
     def at(self, picked: int) -> int:
         """The size of the group that is picked when so many records are."""
-        return next(
-            g
-            for g, start in zip(reversed(self.sizes), reversed(self.starts), strict=True)
-            if start <= picked
-        )
+        return self.sizes[bisect(self.starts, picked) - 1]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Stop:
     """When the run ends.
 
@@ -89,6 +82,8 @@ class Stop:
         return float(self.rounds[-1]) if self.rounds else float("inf")
 
 
+ANSWERS = ("decision_function", "predict_proba", "predict")
+"""What an estimator may answer by, the most telling first."""
 State = Any
 """What training leaves: tensors by name, or anything else, which a resumed run then makes again from the picks."""
 
@@ -151,7 +146,7 @@ def seeded(seed: int, round: int) -> Iterator[None]:
         random.setstate(before[2])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Torch:
     """A network and a function that trains it, as people write them.
 
@@ -197,7 +192,7 @@ class Torch:
         return network
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Estimator:
     """A classifier of scikit-learn, or one that is called like it, fitted anew in every round.
 
@@ -243,11 +238,7 @@ class Estimator:
             found[:, state] = 0.0
             return found
         rows, places = viewed.numpy(), torch.from_numpy(np.asarray(state.classes_, dtype=np.int64))
-        said = next(
-            getattr(state, name)
-            for name in ("decision_function", "predict_proba", "predict")
-            if hasattr(state, name)
-        )
+        said = next(getattr(state, name) for name in ANSWERS if hasattr(state, name))
         values = np.asarray(said(rows), dtype=np.float64)
         if said.__name__ == "predict":
             values = (values[:, None] == state.classes_).astype(np.float64)

@@ -3,7 +3,7 @@ docs/guarantees.md)."""
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from pacdp.errors import CheckpointError
 from pacdp.losses import margins
 from pacdp.store.canonical import canonical
 from pacdp.store.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from pacdp.store.record import record
 
 BATCH = 1000
 """Records whose outputs are computed at once, always as many."""
@@ -73,8 +74,8 @@ class Records:
         records = np.sort(records)
         examples = np.flatnonzero(np.isin(self.owner, records))
         owner = np.searchsorted(records, self.owner[examples])
-        return Records(inputs=self.inputs[examples], labels=self.labels[examples], owner=owner,
-                       n=len(records), tie_breakers=self.tie_breakers[records], tolerance=self.tolerance)  # fmt: skip
+        return replace(self, inputs=self.inputs[examples], labels=self.labels[examples], owner=owner,
+                       n=len(records), tie_breakers=self.tie_breakers[records])  # fmt: skip
 
     def examples(self, records: Indices) -> tuple[Tensor, Tensor]:
         """The examples of these records, record by record in the order given."""
@@ -91,6 +92,13 @@ class Records:
             known = learner, padded(learner.view(self.inputs), BATCH)
             self.__dict__["_viewed"] = known
         return known[1]
+
+
+def prefixed(tensors: Mapping[str, Tensor], before: str) -> dict[str, Tensor]:
+    """Those whose names begin so, by the rest of their names."""
+    return {
+        name.removeprefix(before): one for name, one in tensors.items() if name.startswith(before)
+    }
 
 
 def tensor_of(values: Any) -> Tensor:
@@ -123,7 +131,7 @@ def scored(learner: Learner, state: State, records: Records) -> Scores:
     return Scores(share > records.tolerance, share, near)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Rule:
     """All that decides a run but the records.
 
@@ -149,8 +157,7 @@ class Rule:
         )
 
 
-def _none() -> Indices:
-    return np.empty(0, dtype=np.int64)
+_NONE = np.empty(0, dtype=np.int64)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -166,11 +173,11 @@ class Trace:
         state: the network's state after the last round.
     """
 
-    picks: Indices = field(default_factory=_none)
+    picks: Indices = field(default_factory=_NONE.copy)
     rounds: list[Round] = field(default_factory=list[Round])
     best: Round | None = None
     best_state: State = None
-    errors: Indices = field(default_factory=_none)
+    errors: Indices = field(default_factory=_NONE.copy)
     state: State = None
 
     @property
@@ -231,36 +238,30 @@ class Trace:
             inputs, labels = records.examples(made.picks[: at.picked])
             return rule.learner.train(None, inputs, labels, round=at.number, seed=rule.seed)
 
-        now = {
-            name.removeprefix(_NOW): one
-            for name, one in found.state.items()
-            if name.startswith(_NOW)
-        }
+        now = prefixed(found.state, _NOW)
         if made.rounds:
             made.state = now or again(made.rounds[-1])
-        if made.rounds and not now:
-            made.best_state = None if made.best is None else again(made.best)
+            if not now:
+                made.best_state = None if made.best is None else again(made.best)
         require_counted(rule.learner, made, records, file)
         return made
 
     def write(self, file: Path, identity: str, about: Mapping[str, Any] | None) -> None:
         """Put it in a file, as a whole or not at all."""
         best = None if self.best is None else self.best.number
-        header = {
-            **(about or {}),
-            "step": len(self.rounds),
-            "compression": {"identity": identity, "best": best},
+        own = {"step": len(self.rounds), "compression": {"identity": identity, "best": best}}
+        header = {**(about or {}), **own}
+        tensors = {
+            "picks": torch.from_numpy(self.picks),
+            "errors": torch.from_numpy(self.errors),
+            "rounds": torch.tensor(self.rounds, dtype=torch.int64).reshape(-1, 4),
         }
-        state = {
-            "picks": self.picks,
-            "errors": self.errors,
-            "rounds": np.array(self.rounds, dtype=np.int64).reshape(-1, 4),
-        }
-        tensors = {name: torch.from_numpy(array) for name, array in state.items()}
         if isinstance(self.state, Mapping):
             tensors |= {f"{_NOW}{name}": one for name, one in self.state.items()}
-        own = self.best_state if isinstance(self.best_state, Mapping) else {"none": torch.zeros(1)}
-        save_checkpoint(file, Checkpoint(header=header, model=own, state=tensors))
+        model = (
+            self.best_state if isinstance(self.best_state, Mapping) else {"none": torch.zeros(1)}
+        )
+        save_checkpoint(file, Checkpoint(header=header, model=model, state=tensors))
 
 
 def require_counted(learner: Learner, trace: Trace, records: Records, file: Path) -> None:
@@ -303,18 +304,17 @@ def carry_out(
     if file is not None and file.exists():
         at = Trace.resumed(file, identity, rule, records)
     state = at.state if at.rounds else rule.start
-    scores = _tied(records.n) if state is None else scored(learner, state, records)
+    none = np.zeros(records.n)
+    scores = Scores(none == 0, none, none) if state is None else scored(learner, state, records)
     saved = time.monotonic()
     while True:
         left = np.setdiff1d(np.arange(records.n), at.picks)
         errors = left[scores.error[left]]
         number, done = len(at.rounds), stop.no_errors_left and not len(errors)
-        if number and (done or number in stop.rounds):
-            here = Round(number, len(at.picks), len(errors), len(at.picks) + len(errors))
-            if at.best is None or here.kept < at.best.kept:
-                at.best, at.best_state, at.errors = here, state, errors
-        if done and not number:  # a head start that needs nothing
-            at.best, at.best_state, at.errors = Round(0, 0, 0, 0), state, left[:0]
+        here = Round(number, len(at.picks), len(errors), len(at.picks) + len(errors))
+        better = at.best is None or here.kept < at.best.kept
+        if better and (done or number in stop.rounds):
+            at.best, at.best_state, at.errors = here, state, errors
         if done or number >= stop.last:
             break
         if (count := rule.groups.at(len(at.picks))) > len(left):
@@ -334,7 +334,3 @@ def carry_out(
     if file is not None:
         at.write(file, identity, about)
     return at
-
-
-def _tied(n: int) -> Scores:
-    return Scores(np.ones(n, dtype=bool), np.zeros(n), np.zeros(n))

@@ -1,7 +1,7 @@
 """Fixed maps before a network: oriented gradients, and shifted copies of the records that it is trained on."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
 import torch
@@ -11,11 +11,12 @@ from torch import Tensor
 from bounds import _check
 from pacdp.features import OrientedGradients, unit
 from pacdp.store.canonical import JOINED_LATER, left_out
+from pacdp.store.record import record
 
 _CHUNK = 500
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class View:
     """What a network sees of an image. Nothing of it depends on any sample, so that it costs nothing."""
 

@@ -31,6 +31,7 @@ from pacdp.data.hashing import table_hashes
 from pacdp.data.row_checks import FEW
 from pacdp.predictions import Report, certify_predictions
 from pacdp.predictions.columns import coded
+from pacdp.store.record import Values
 from pacdp.trials import own_answers
 
 _KEPT = 0.5
@@ -116,7 +117,7 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
         """Refuse what cannot be fitted or certified."""
         raise NotImplementedError
 
-    def _table(self, said: np.ndarray, targets: np.ndarray) -> dict[str, Any]:
+    def _table(self, said: np.ndarray, targets: np.ndarray) -> Values:
         """What is certified of answers beside targets."""
         raise NotImplementedError
 
@@ -220,7 +221,7 @@ class CertifiedClassifier(ClassifierMixin, _Certified):
                 f"y must hold at least two classes, got {names.pop()!r} in every row: nothing is told apart"
             )
 
-    def _table(self, said: np.ndarray, targets: np.ndarray) -> dict[str, Any]:
+    def _table(self, said: np.ndarray, targets: np.ndarray) -> Values:
         text = targets.dtype == object
         names = coded("y", targets).names if text else np.unique(targets).tolist()
         known = list(dict.fromkeys([*self.classes_.tolist(), *names]))
@@ -299,7 +300,7 @@ class CertifiedRegressor(RegressorMixin, _Certified):
     def _require(self, y: Any) -> None:
         _ = self._loss
 
-    def _table(self, said: np.ndarray, targets: np.ndarray) -> dict[str, Any]:
+    def _table(self, said: np.ndarray, targets: np.ndarray) -> Values:
         return {"losses": {self._loss.name: self._loss.of_arrays(said, targets)}}
 
     def certify(

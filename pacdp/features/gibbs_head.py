@@ -34,18 +34,6 @@ _MOST = 2.0**22
 """Of the trace of A + R over the least eigenvalue of R."""
 
 
-class Sealed:
-    """A law whose hypotheses are proved of its own methods, so that it has no subclasses."""
-
-    __slots__ = ()
-
-    def __init_subclass__(cls) -> None:
-        if cls.__bases__ != (Sealed,):
-            raise TypeError(
-                "what is proved of a law is proved of its own methods: it has no subclasses"
-            )
-
-
 class HeadDraw(NamedTuple):
     """What was drawn, and what each record pays for it."""
 
@@ -58,7 +46,7 @@ class HeadDraw(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GibbsHead(Sealed):
+class GibbsHead:
     """The law that a head is drawn from; no number here may depend on the records that it is drawn with."""
 
     anchor: Float64[Tensor, "classes dim"]

@@ -31,6 +31,17 @@ def gaussian_errors(
     return 1.0 - torch.special.log_ndtr(gaps[:, :, None] + at).sum(dim=1).exp() @ share
 
 
+def errors_and_slopes(
+    logits: Float[Tensor, "n classes"], labels: Int64[Tensor, " n"]
+) -> tuple[float, Float[Tensor, "n classes"]]:
+    """The sum of :func:`gaussian_errors`, and its derivative by the logits."""
+    leaf = logits.detach().requires_grad_()
+    with torch.enable_grad():
+        wrong = gaussian_errors(leaf, labels).sum()
+        (slopes,) = torch.autograd.grad(wrong, leaf)
+    return float(wrong.detach()), slopes
+
+
 def fit_mean(
     features: Float[Tensor, "n dim"], labels: Int64[Tensor, " n"], *, prior_mean: Float[Tensor, "classes dim"],
     std: float, cost_nats: float, iterations: int,
@@ -61,13 +72,9 @@ def fit_mean(
     def objective() -> Tensor:
         weights = start + move.detach()
         risk, slope = 0.0, torch.zeros_like(weights)
-        for rows in torch.arange(n).split(_BATCH):
-            part = features[rows[0] : rows[-1] + 1]
-            logits = (part @ weights.T).requires_grad_()
-            with torch.enable_grad():
-                wrong = gaussian_errors(logits, labels[rows]).sum()
-                (by_logits,) = torch.autograd.grad(wrong, logits)
-            risk += float(wrong.detach()) / n
+        for part, own in zip(features.split(_BATCH), labels.split(_BATCH), strict=True):
+            wrong, by_logits = errors_and_slopes(part @ weights.T, own)
+            risk += wrong / n
             slope.addmm_(by_logits.T, part, alpha=1.0 / n)
         kl = float(move.detach().square().sum()) / 2.0
         half = (kl + cost_nats) / (2.0 * n)

@@ -21,7 +21,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 import bounds
-from pacdp.features.head import gaussian_errors
+from pacdp.features.head import errors_and_slopes
 from pacdp.posterior import GaussianPosterior
 
 _BATCH = 10_000
@@ -166,12 +166,10 @@ class _Descent:
         for rows in torch.arange(len(self.labels)).split(_BATCH):
             at = slice(int(rows[0]), int(rows[-1]) + 1)
             part, std = self.features[at], self.deviations[at, None]
-            logits = ((part @ weights.T / std) @ self.corners).requires_grad_()
-            with torch.enable_grad():
-                wrong = gaussian_errors(logits, self.labels[at]).sum()
-                (by_logits,) = torch.autograd.grad(wrong, logits)
-            risk += float(wrong.detach()) / len(self.labels)
-            by_variance[at] = -(logits.detach() * by_logits).sum(1) / (2.0 * std[:, 0].square())
+            logits = (part @ weights.T / std) @ self.corners
+            wrong, by_logits = errors_and_slopes(logits, self.labels[at])
+            risk += wrong / len(self.labels)
+            by_variance[at] = -(logits * by_logits).sum(1) / (2.0 * std[:, 0].square())
             slope.addmm_((by_logits @ self.corners.T / std).T, part, alpha=1.0 / len(self.labels))
         return risk, slope, by_variance
 

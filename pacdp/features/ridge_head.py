@@ -19,14 +19,13 @@ from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
 from bounds.gibbs_around import Array, margins, sigmoid_moments
-from pacdp.features.gibbs_head import Sealed
 
 _STEPS, _ROUNDS = 12, 3
 _SMALL = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RidgeHeads(Sealed):
+class RidgeHeads:
     """The law; no number here may depend on the records that it is conditioned on."""
 
     centre: Float64[Tensor, " dim"]
@@ -86,7 +85,7 @@ class Normal(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class UndrawnHeads(Sealed):
+class UndrawnHeads:
     """Independent Gaussians over the weights of the heads, around the Gibbs law of the records."""
 
     law: RidgeHeads

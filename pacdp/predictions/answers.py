@@ -1,12 +1,13 @@
 """What a model said of each example, reduced to the few numbers a row that certificates need."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pacdp.predictions.columns import Codes, Floats, Losses
+from pacdp.store.record import Values, record
 
 TOLERANCE = 1e-3
 """How far from one the probabilities of an example may sum, for those written with three or more decimals, and how far
@@ -14,7 +15,7 @@ outside [0, 1] one of them may lie."""
 _ROWS = 65_536
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record(eq=False)
 class Answers:
     """One model's answers on the examples.
 
@@ -35,7 +36,7 @@ class Answers:
     mark: Floats | None = None
     losses: dict[str, Losses] = field(default_factory=dict[str, Losses])
 
-    def by_name(self) -> dict[str, Any]:
+    def by_name(self) -> Values:
         """What is known of each example besides losses, a column [n] or None each."""
         own = ("predicted", "confidence", "half_brier", "rank", "mark")
         return {name: getattr(self, name) for name in own}
@@ -101,7 +102,7 @@ def joined(parts: list[Answers]) -> Answers:
         else np.concatenate([one[name] for one in rows])
         for name in rows[0]
     }
-    losses: dict[str, Any] = {
+    losses: Values = {
         name: np.concatenate([part.losses[name] for part in parts]) for name in parts[0].losses
     }
     return Answers(**own, losses=losses)

@@ -10,8 +10,9 @@ mean gap in a bin takes the place of the mean over examples ("Calibration error 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,10 +23,11 @@ from bounds._rounding import outward
 from bounds.hypotheses import declared, together
 from bounds.means import ratio_betting_upper
 from bounds.needs import declared_by
+from bounds.people import PeopleSample
 from pacdp.predictions.answers import Answers
-from pacdp.predictions.columns import Codes
+from pacdp.predictions.columns import Codes, Floats
 from pacdp.predictions.examples import Examples
-from pacdp.predictions.parts import Part
+from pacdp.store.record import record
 
 BY = "whoever gave these predictions"
 NEW = "new_examples"
@@ -35,7 +37,71 @@ ROUNDED = 2.0**-40
 """Added to bounds on losses that were themselves computed: far more than their rounding."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Part:
+    """One question: the mean of a loss over the examples that meet a condition.
+
+    Attributes:
+        family: the entry of the ledger that pays for it.
+        of: the model.
+        measures: what the mean is called in certificates, such as "error on class 'cat'".
+        otherwise: what one minus it is called, such as "recall of class 'cat'".
+        losses: of these examples, in [0, 1].
+        people: whose each of them is, where people are counted.
+        weights: of each of them, where these are given.
+        low: the quantity that is reported is low + (high - low) mean.
+        high: see ``low``.
+        named: the reported quantity where it is not the mean.
+        both: whether both ends are always asked.
+        empty: what is missing where no example meets the condition; "" where the question is about all examples.
+        given: whether the losses were given as such, and do not follow from labels and what a model said.
+    """
+
+    family: str
+    of: str
+    measures: str
+    otherwise: str
+    losses: NDArray[Any]
+    people: Codes | None = None
+    weights: Floats | None = None
+    low: float = 0.0
+    high: float = 1.0
+    named: str = ""
+    both: bool = False
+    empty: str = ""
+    given: bool = False
+
+    @cached_property
+    def sample(self) -> PeopleSample | None:
+        """Who has such examples and the sums of their losses; None where people are not counted, or nobody has one."""
+        if self.people is None or not len(self.losses):
+            return None
+        return bounds.people_sample(losses=self.losses.astype(np.float64), people=self.people)
+
+    @property
+    def n(self) -> int:
+        """How many independent records it rests on."""
+        return len(self.losses) if self.sample is None else self.sample.n
+
+    @property
+    def mean(self) -> float:
+        """The mean as it is certified: over people of their own means, or by weight."""
+        if self.sample is not None:
+            return float(np.mean(self.sample.sums / self.sample.sizes))
+        if self.weights is not None:
+            return float((self.weights * self.losses).sum() / self.weights.sum())
+        if self.losses.dtype == np.bool_:
+            return int(self.losses.sum()) / self.losses.size
+        return math.fsum(self.losses) / self.losses.size
+
+    @property
+    def complement(self) -> "Part":
+        """The question of one minus the losses."""
+        rest = ~self.losses if self.losses.dtype == np.bool_ else 1.0 - self.losses
+        return replace(self, losses=rest, measures=self.otherwise)
+
+
+@record
 class Statement:
     """One row of a report: a quantity, what was measured, and what is certified of it.
 
@@ -67,50 +133,31 @@ class Statement:
 
     def after(self, certificates: int) -> "Statement":
         """The same row, with places that count so many certificates before its own."""
-        places = {name: getattr(self, name) for name in ("upper_by", "lower_by")}
-        return replace(
-            self, **{name: at + certificates for name, at in places.items() if at is not None}
+        upper, lower = (
+            None if at is None else at + certificates for at in (self.upper_by, self.lower_by)
         )
+        return replace(self, upper_by=upper, lower_by=lower)
 
 
 Found = tuple[list[Statement], list[bounds.Certificate]]
 """Rows, and the certificates in whose list the rows' places count."""
 
 
-def records(part: Part, examples: Examples) -> int:
-    """How many independent records a question rests on."""
-    if examples.people is None:
-        return len(part.losses)
-    return 0 if part.sample is None else part.sample.n
-
-
-def by_person(part: Part, examples: Examples) -> Part:
-    """The question with the sample of people that it rests on, where people are counted."""
-    if examples.people is None or not len(part.losses):
-        return part
-    owners = examples.people if part.rows is None else examples.people[part.rows]
-    sample = bounds.people_sample(losses=part.losses.astype(np.float64), people=owners)
-    return replace(part, sample=sample)
-
-
 def answer(part: Part, examples: Examples, *, failure_prob: float, interval: bool) -> Found:
     """The rows on a question and their certificates, which fail together with at most ``failure_prob``."""
     two = interval or part.both
     each = math.nextafter(failure_prob / 2, 0.0) if two else failure_prob
-    made = [_upper(part, examples, failure_prob=each)]
-    if two:
-        rest = ~part.losses if part.losses.dtype == np.bool_ else 1.0 - part.losses
-        turned = replace(part, losses=rest, measures=part.otherwise)
-        made.append(_upper(by_person(turned, examples), examples, failure_prob=each))
+    asked = (part, part.complement) if two else (part,)
+    made = [_upper(one, examples, failure_prob=each) for one in asked]
     low, high = part.low, part.high
     row = Statement(
         family=part.family,
         quantity=part.named or (part.measures if part.measures != "0-1 risk" else "error"),
         of=part.of,
-        measured=low + (high - low) * _mean(part, examples),
+        measured=low + (high - low) * part.mean,
         lower=_below(low, high, made[1].value) if two else None,
         upper=_above(low, high, made[0].value),
-        n=records(part, examples),
+        n=part.n,
         range=(low, high),
         lower_by=1 if two else None,
     )
@@ -121,11 +168,10 @@ def answer(part: Part, examples: Examples, *, failure_prob: float, interval: boo
 
 def _turned(row: Statement, quantity: str) -> Statement:
     """The row of one minus a quantity in [0, 1], by the same certificates with their places exchanged."""
-    lower = None if row.upper is None else _below(0.0, 1.0, row.upper)
-    upper = None if row.lower is None else min(1.0, math.nextafter(1.0 - row.lower, math.inf))
     return replace(
-        row, quantity=quantity, measured=1.0 - row.measured, lower=lower, upper=upper, upper_by=row.lower_by,
-        lower_by=row.upper_by
+        row, quantity=quantity, measured=1.0 - row.measured, upper_by=row.lower_by, lower_by=row.upper_by,
+        lower=None if row.upper is None else _below(0.0, 1.0, row.upper),
+        upper=None if row.lower is None else min(1.0, math.nextafter(1.0 - row.lower, math.inf)),
     )  # fmt: skip
 
 
@@ -138,6 +184,27 @@ def _above(low: float, high: float, value: float) -> float:
 def _below(low: float, high: float, value: float) -> float:
     """high - (high - low) value, rounded down, for the certificate of the complement."""
     return max(low, math.nextafter(high - (high - low) * value, -math.inf)) if value < 1.0 else low
+
+
+def _upper(part: Part, examples: Examples, *, failure_prob: float) -> bounds.Certificate:
+    """The certificate of the mean of a question's losses."""
+    measures, losses, n = part.measures + examples.new, part.losses, len(part.losses)
+    counted = losses.dtype == np.bool_
+    if part.weights is not None:
+        measures = f"weighted {'error' if measures == '0-1 risk' else measures}"
+    if part.sample is not None:
+        made = bounds.new_person_betting(sample=part.sample, failure_prob=failure_prob)
+        made = replace(made, value=_computed(made.value), name=f"{NEW}_{made.name}")
+    elif part.weights is not None:
+        value = ratio_betting_upper(losses.astype(np.float64), part.weights, failure_prob)
+        made = _betting("weighted_betting", value, part.mean, n, failure_prob)
+    elif counted:
+        made = clopper_pearson(int(losses.sum()), n, failure_prob, name=NEW)
+    else:
+        value = bounds.betting_upper(losses, failure_prob)
+        made = _betting("betting", value, outward(part.mean), n, failure_prob)
+    ranged = part.given and (not counted or bool(examples.range_by))  # else their type says it
+    return described(made, examples, of=part.of, measures=measures, ranged=ranged)
 
 
 def described(
@@ -155,28 +222,16 @@ def described(
         for one in made.hypotheses
     ]
     if ranged:
-        said.append(
-            declared("losses within their range", examples.range_by or f"{BY}: they lie in 0 to 1")
-        )
+        by = examples.range_by or f"{BY}: they lie in 0 to 1"
+        said.append(declared("losses within their range", by))
     return replace(made, of=of, measures=measures or made.measures).resting_on(*said)
 
 
-def _upper(part: Part, examples: Examples, *, failure_prob: float) -> bounds.Certificate:
-    """The certificate of the mean of a question's losses."""
-    measures, counted = part.measures + examples.new, part.losses.dtype == np.bool_
-    if part.sample is not None:
-        made = bounds.new_person_betting(sample=part.sample, failure_prob=failure_prob)
-        made = replace(made, value=_computed(made.value), name=f"{NEW}_{made.name}")
-    elif counted and examples.weights is None:
-        made = clopper_pearson(int(part.losses.sum()), len(part.losses), failure_prob, name=NEW)
-    else:
-        made = _betting(part, examples, failure_prob)
-    if examples.weights is not None:
-        measures = f"weighted {'error' if measures == '0-1 risk' else measures}"
-    ranged = part.given and (
-        not counted or bool(examples.range_by)
-    )  # else their type says that they lie in [0, 1]
-    return described(made, examples, of=part.of, measures=measures, ranged=ranged)
+def about(
+    made: bounds.Certificate, name: str = "", *, of: str, measures: str = "0-1 risk"
+) -> bounds.Certificate:
+    """The certificate under the name of the predictor and the risk that it is about."""
+    return replace(made, name=name or made.name, of=of, measures=measures)
 
 
 def clopper_pearson(
@@ -187,50 +242,36 @@ def clopper_pearson(
     Formal guarantee: see :func:`bounds.clopper_pearson_upper`.
     """
     value = bounds.clopper_pearson_upper(errors, n, failure_prob)
-    return _certificate(
-        name, "clopper_pearson", value, failure_prob, risk=errors / n, inputs={"k": errors, "n": n},
-        reference="Clopper and Pearson (1934)", of=of,
-    )  # fmt: skip
+    inputs, reference = {"k": errors, "n": n}, "Clopper and Pearson (1934)"
+    made = _certificate(name, "clopper_pearson", value, failure_prob, errors / n, inputs, reference)
+    return replace(made, of=of)
 
 
-def about(
-    made: bounds.Certificate, name: str = "", *, of: str, measures: str = "0-1 risk"
+def _betting(
+    name: str, value: float, mean: float, n: int, failure_prob: float
 ) -> bounds.Certificate:
-    """The certificate under the name of the predictor and the risk that it is about."""
-    return replace(made, name=name or made.name, of=of, measures=measures)
-
-
-def _betting(part: Part, examples: Examples, failure_prob: float) -> bounds.Certificate:
     """Betting on examples; by weight, on the ratio of the mean weighted loss to the mean weight."""
-    if examples.weights is None:
-        name, where = "betting", 'docs/guarantees.md, "Betting"'
-        value = bounds.betting_upper(part.losses, failure_prob)
-        risk = outward(math.fsum(part.losses) / len(part.losses))
-    else:
-        name, where = "weighted_betting", 'docs/people.md, "Betting on a ratio"'
-        share = _of_rows(examples.weights, part)
-        value = ratio_betting_upper(part.losses.astype(np.float64), share, failure_prob)
-        risk = _mean(part, examples)
-    risk = min(1.0, risk)
-    return _certificate(
-        NEW, name, _computed(value), failure_prob, risk=risk, inputs={"risk": risk, "n": len(part.losses)},
-        reference=f"Waudby-Smith and Ramdas 2024; {where}"
-    )  # fmt: skip
+    risk = min(1.0, mean)
+    ratio = 'docs/people.md, "Betting on a ratio"'
+    where = 'docs/guarantees.md, "Betting"' if name == "betting" else ratio
+    reference = f"Waudby-Smith and Ramdas 2024; {where}"
+    inputs = {"risk": risk, "n": n}
+    return _certificate(NEW, name, _computed(value), failure_prob, risk, inputs, reference)
 
 
 def _certificate(
-    examples: str, formula: str, value: float, failure_prob: float, *, risk: float, inputs: dict[str, float | int],
-    reference: str, of: str = "",
+    examples: str, formula: str, value: float, failure_prob: float, risk: float, inputs: Mapping[str, float | int],
+    reference: str,
 ) -> bounds.Certificate:  # fmt: skip
     return bounds.Certificate(
         name=f"{examples}_{formula}",
         value=value,
         failure_prob=failure_prob,
-        of=of,
         measures="0-1 risk",
         hypotheses=declared_by(_FORMULA, formula),
         terms={"empirical_risk": risk},
         budget={"test set": failure_prob},
+        of="",
         reference=reference,
         inputs={**inputs, "failure_prob": failure_prob},
     )
@@ -240,29 +281,10 @@ def _computed(value: float) -> float:
     return min(1.0, value + ROUNDED)
 
 
-def _mean(part: Part, examples: Examples) -> float:
-    """The mean as it is certified: over people of their own means, or by weight."""
-    if part.sample is not None:
-        return float(np.mean(part.sample.sums / part.sample.sizes))
-    values = part.losses
-    if examples.weights is not None:
-        share = _of_rows(examples.weights, part)
-        return float((share * values).sum() / share.sum())
-    if values.dtype == np.bool_:
-        return int(values.sum()) / values.size
-    return math.fsum(values) / values.size
-
-
-def _of_rows(column: NDArray[Any] | None, part: Part) -> NDArray[Any]:
-    """A column of all examples, at those that a question is about."""
-    assert column is not None
-    return column if part.rows is None else column[part.rows]
-
-
 _REFERENCE = 'docs/guarantees.md, "The largest gap between groups"'
 
 
-def largest_gap(found: Sequence[Found], *, of: str, groups: int, new: str, n: int) -> Found:
+def largest_gap(found: Sequence[Found], examples: Examples, *, of: str, groups: int) -> Found:
     """At most the largest difference between the upper end of one group and the lower end of another.
 
     Formal guarantee: on the event on which the groups' intervals hold, |error in one group - error in another| ≤ value
@@ -272,28 +294,23 @@ def largest_gap(found: Sequence[Found], *, of: str, groups: int, new: str, n: in
         found: the rows of the groups, at least two, with both ends, and their certificates.
         of: the model.
         groups: how many groups there are, with those of which nothing is certified.
-        new: what the name of a risk ends in, such as " of a new person".
-        n: the independent records of all groups.
     """
     rows = [row for own, _ in found for row in own]
     made = [one for _, own in found for one in own]
-    uppers, lowers = (
-        [end for row in rows if (end := getattr(row, name)) is not None]
-        for name in ("upper", "lower")
-    )
-    value = max(uppers[a] - lowers[b] for a, b in _pairs(uppers, lowers))
+    uppers, lowers = ([float(getattr(row, end)) for row in rows] for end in ("upper", "lower"))
+    top = sorted(range(len(rows)), key=lambda place: -uppers[place])[:2]
+    low = sorted(range(len(rows)), key=lambda place: lowers[place])[:2]
+    value = max(uppers[a] - lowers[b] for a in top for b in low if a != b)
     measured = [row.measured for row in rows]
-    empirical = max(measured) - min(measured)
-    paid = math.fsum(one.failure_prob for one in made)
-    called = (
-        f"largest gap between {'' if len(rows) == groups else f'{len(rows)} of {groups} '}groups"
-    )
+    empirical, paid = max(measured) - min(measured), math.fsum(one.failure_prob for one in made)
+    some = "" if len(rows) == groups else f"{len(rows)} of {groups} "
+    called = f"largest gap between {some}groups"
     gap = bounds.Certificate(
         name="largest_gap",
         value=min(1.0, math.nextafter(max(0.0, value), math.inf)),
         failure_prob=paid,
         of=of,
-        measures=called + new,
+        measures=called + examples.new,
         hypotheses=together(*(one.hypotheses for one in made)),
         terms={"empirical_gap": empirical},
         budget={"groups": paid},
@@ -301,20 +318,12 @@ def largest_gap(found: Sequence[Found], *, of: str, groups: int, new: str, n: in
         inputs={
             "uppers": ", ".join(map(repr, uppers)),
             "lowers": ", ".join(map(repr, lowers)),
-            "n": n,
+            "n": examples.units,
         },
     )
-    row = Statement(
-        family="groups", quantity=called, of=of, measured=empirical, upper=gap.value, n=n
-    )
+    row = Statement(family="groups", quantity=called, of=of, measured=empirical, upper=gap.value,
+                    n=examples.units)  # fmt: skip
     return [row], [gap]
-
-
-def _pairs(uppers: Sequence[float], lowers: Sequence[float]) -> list[tuple[int, int]]:
-    """Pairs of different groups among which the largest difference is."""
-    top = sorted(range(len(uppers)), key=lambda place: -uppers[place])[:2]
-    low = sorted(range(len(lowers)), key=lambda place: lowers[place])[:2]
-    return [(a, b) for a in top for b in low if a != b]
 
 
 EDGES = tuple(k / 15 for k in range(16))
@@ -334,26 +343,23 @@ def calibration_error(examples: Examples, of: str, said: Answers, *, failure_pro
         calibration_error=error, mean_squared_gap=squared, n=n, failure_prob=failure_prob
     )
     made = described(
-        replace(made, name="new_examples_ece"), examples, of=of, measures=f"ECE{examples.new}"
+        replace(made, name=f"{NEW}_ece"), examples, of=of, measures=f"ECE{examples.new}"
     )
+    called = "calibration error (ECE)"
     row = Statement(
-        family="calibration", quantity="calibration error (ECE)", of=of, measured=error, upper=made.value, n=n
-    )  # fmt: skip
+        family="calibration", quantity=called, of=of, measured=error, upper=made.value, n=n
+    )
     return [row], [made]
 
 
 def bins(examples: Examples, of: str, said: Answers, *, failure_prob: float) -> Found:
     """The gap between confidence and accuracy in every bin with enough examples, all at once, or nothing."""
-    sample = sample_of(said, examples.labels)
-    certified = {
-        f"gap_{place}": one for place, one in enumerate(sample.bins) if one.count >= MIN_COUNT
-    }
+    all_bins = sample_of(said, examples.labels).bins
+    certified = {f"gap_{k}": one for k, one in enumerate(all_bins) if one.count >= MIN_COUNT}
     if not certified:
         return [], []
-    made = bounds.mce_clopper_pearson(
-        bins=sample.bins, min_count=MIN_COUNT, failure_prob=failure_prob
-    )
-    made = described(replace(made, name=f"new_examples_{made.name}"), examples, of=of)
+    made = bounds.mce_clopper_pearson(bins=all_bins, min_count=MIN_COUNT, failure_prob=failure_prob)
+    made = described(replace(made, name=f"{NEW}_{made.name}"), examples, of=of)
     return [
         Statement(
             family="bins", quantity=f"calibration gap at confidence {one.low:.2f} to {one.high:.2f}", of=of,
@@ -365,31 +371,31 @@ def bins(examples: Examples, of: str, said: Answers, *, failure_prob: float) -> 
 
 def sample_of(said: Answers, labels: Codes | None) -> bounds.CalibrationSample:
     """Confidences and errors by bin."""
+    assert said.confidence is not None
     return bounds.calibration_sample(
-        confidence=_known(said.confidence), correct=said.predicted == labels, edges=EDGES
+        confidence=said.confidence, correct=said.predicted == labels, edges=EDGES
     )
 
 
 def _of_people(examples: Examples, said: Answers) -> tuple[float, float]:
     """The plug-in ECE of people's mean gaps, and the mean over people of the square of their mean absolute gap."""
-    owners = np.unique(_known(examples.people), return_inverse=True)[1]
-    sizes, confidence = np.bincount(owners), _known(said.confidence)
+    confidence, owners = (
+        said.confidence,
+        np.unique(np.asarray(examples.people), return_inverse=True)[1],
+    )
+    assert confidence is not None
     gap = (said.predicted == examples.labels) - confidence
-    slot = np.minimum(
-        np.searchsorted(np.asarray(EDGES), confidence, side="right") - 1, len(EDGES) - 2
-    )
-    means = (
-        np.bincount(owners, weights=np.where(slot == b, gap, 0.0)) / sizes
-        for b in range(len(EDGES) - 1)
-    )
-    error = math.fsum(abs(math.fsum(mean)) for mean in means) / sizes.size
-    squared = math.fsum((np.bincount(owners, weights=np.abs(gap)) / sizes) ** 2) / sizes.size
+    last = len(EDGES) - 2
+    slot = np.minimum(np.searchsorted(np.asarray(EDGES), confidence, side="right") - 1, last)
+    n = int(owners.max()) + 1
+
+    def means(values: NDArray[Any]) -> NDArray[Any]:
+        return np.bincount(owners, weights=values) / np.bincount(owners)
+
+    by_bin = (means(np.where(slot == b, gap, 0.0)) for b in range(last + 1))
+    error = math.fsum(abs(math.fsum(mean)) for mean in by_bin) / n
+    squared = math.fsum(means(np.abs(gap)) ** 2) / n
     return _up(error), _up(max(squared, error * error))
-
-
-def _known(column: np.ndarray | None) -> np.ndarray:
-    assert column is not None
-    return column
 
 
 def _up(value: float) -> float:

@@ -10,17 +10,16 @@ from bounds import _check
 from pacdp.predictions.bounding import (
     MIN_COUNT,
     Found,
+    Part,
     Statement,
     answer,
     bins,
-    by_person,
     calibration_error,
     largest_gap,
-    records,
 )
 from pacdp.predictions.columns import Name
 from pacdp.predictions.examples import Examples, described, judged, of_losses
-from pacdp.predictions.parts import Part, asked, parts
+from pacdp.predictions.parts import asked, parts
 from pacdp.predictions.report import Measured, Refusal, Report
 
 
@@ -122,7 +121,7 @@ def certified(
 ) -> Report:
     """The report on examples that were checked."""
     families, sizes = asked(given, ask)
-    questions = [by_person(part, given) for part in parts(given, families, sizes)]
+    questions = list(parts(given, families, sizes))
     refused = {part: why for part in questions if (why := _unanswered(part, given))}
     # questions without an answer have their share too, so that no count of examples decides one
     ways = Counter(part.family for part in questions)
@@ -147,32 +146,23 @@ def certified(
     counted = given.labels is not None and given.weights is None
     inputs: Any = [made.inputs for made in certificates]
     errors = [row for row in statements if counted and row.family == "error"]
-    return Report(
-        route="predictions",
-        statements=tuple(statements),
-        certificates=tuple(certificates),
-        failure_prob=failure_prob,
-        budget=budget,
-        n=given.units,
-        unit=given.unit,
-        examples=given.n,
-        refusals=tuple(refusals),
-        measured=tuple(
-            Measured(of=row.of, on="bound", mean=row.measured, n=given.units,
-                     errors=inputs[row.upper_by].get("k"))
-            for row in errors
-        ),
-        remarks=given.remarks
+    measured = [
+        Measured(of=row.of, on="bound", mean=row.measured, n=given.units,
+                 errors=inputs[row.upper_by].get("k"))
+        for row in errors
+    ]  # fmt: skip
+    return Report.of(
+        [*certificates, *refusals, *measured], given, route="predictions", failure_prob=failure_prob,
+        statements=tuple(statements), budget=budget, remarks=given.remarks,
     )  # fmt: skip
 
 
 def _unanswered(part: Part, given: Examples) -> str:
-    """Why a question has no answer: fewer than two records that it is about."""
-    found = records(part, given)
-    if found >= 2 or part.rows is None:
+    """Why a question about some of the examples has no answer: fewer than two records that it is about."""
+    if part.n >= 2 or not part.empty:
         return ""
     alone = f"it would rest on one {given.unit}, which says next to nothing: gather more"
-    return alone if found else f"{part.empty}: gather some"
+    return alone if part.n else f"{part.empty}: gather some"
 
 
 def _of_family(
@@ -187,6 +177,4 @@ def _of_family(
         found = [answer(part, given, failure_prob=failure_prob, interval=interval) for part in own]
         yield from found
         if family == "groups" and given.groups is not None and len(found) > 1:
-            yield largest_gap(
-                found, of=of, groups=len(given.groups.names), new=given.new, n=given.units
-            )
+            yield largest_gap(found, given, of=of, groups=len(given.groups.names))

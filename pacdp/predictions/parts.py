@@ -7,56 +7,23 @@ are independent draws of the law given the condition, so that bounds on one mean
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bounds.people import PeopleSample
 from pacdp.predictions.answers import Answers
+from pacdp.predictions.bounding import Part
 from pacdp.predictions.columns import Name
 from pacdp.predictions.examples import Examples
+from pacdp.store.record import Values
 
 FAMILIES = ("error", "recall", "precision", "false-alarms", "groups", "differences", "brier", "calibration", "bins",
             "top-k", "losses")  # fmt: skip
 """What can be asked, by the entries of the ledger that pay for it."""
+_OTHER = "more than two classes, as of two it is the error on the other one"
 _TOP = re.compile(r"top-([1-9]\d{0,8})")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Part:
-    """One question: the mean of a loss over the examples that meet a condition.
-
-    Attributes:
-        family: the entry of the ledger that pays for it.
-        of: the model.
-        measures: what the mean is called in certificates, such as "error on class 'cat'".
-        otherwise: what one minus it is called, such as "recall of class 'cat'".
-        rows: which examples, as a mask; None for all of them.
-        losses: of these examples, in [0, 1].
-        low: the quantity that is reported is low + (high - low) mean.
-        high: see ``low``.
-        named: the reported quantity where it is not the mean.
-        both: whether both ends are always asked.
-        empty: what is missing where no example meets the condition.
-        given: whether the losses were given as such, and do not follow from labels and what a model said.
-        sample: who has such examples and the sums of their losses, where people are counted; None where nobody has.
-    """
-
-    family: str
-    of: str
-    measures: str
-    otherwise: str
-    losses: NDArray[Any]
-    rows: NDArray[np.bool_] | None = None
-    low: float = 0.0
-    high: float = 1.0
-    named: str = ""
-    both: bool = False
-    empty: str = ""
-    given: bool = False
-    sample: PeopleSample | None = None
 
 
 def asked(
@@ -75,7 +42,7 @@ def asked(
         raise ValueError(
             'ask must name what to certify, got nothing: leave it out for all, or pass ["error"]'
         )
-    chosen, sizes = ["error"], list[int]()
+    chosen, sizes = {"error"}, set[int]()
     for word in words:
         found = _TOP.fullmatch(str(word))
         family = "top-k" if found else str(word)
@@ -91,29 +58,9 @@ def asked(
             raise ValueError(
                 f"ask names {word!r} of {len(examples.classes)} classes, which cannot err: ask for less"
             )
-        chosen.append(family)
-        sizes += [int(found[1])] if found else []
-    return tuple(name for name in FAMILIES if name in chosen), tuple(sorted(set(sizes)))
-
-
-def parts(examples: Examples, families: Sequence[str], sizes: Sequence[int]) -> Iterator[Part]:
-    """Every question of these families that is a mean of losses; calibration is none."""
-    for family in families:
-        for of, said in examples.models.items():
-            if family in _OF_CLASSES:
-                yield from _by_class(examples, of, said, family)
-            elif family == "top-k":
-                yield from _top(of, said, sizes)
-            elif family in _ASKED:
-                yield from _ASKED[family](examples, of, said)
-
-
-def main_loss(examples: Examples, said: Answers) -> tuple[str, str, NDArray[Any]]:
-    """What the plain error is called, its complement, and the loss of every example."""
-    if said.predicted is not None:
-        return "0-1 risk", "accuracy", said.predicted != examples.labels
-    name, column = next(iter(said.losses.items()))
-    return name, f"1 - {name}", column
+        chosen.add(family)
+        sizes |= {int(found[1])} if found else set()
+    return tuple(name for name in FAMILIES if name in chosen), tuple(sorted(sizes))
 
 
 def _possible(examples: Examples) -> dict[str, str | None]:
@@ -125,7 +72,8 @@ def _possible(examples: Examples) -> dict[str, str | None]:
     alike = len({main_loss(examples, said)[0] for said in answers}) == 1
     further = any(len(said.losses) > (said.predicted is None) for said in answers)
     return {
-        "error": None, "recall": labels, "precision": labels, "false-alarms": labels, "brier": soft, "top-k": soft,
+        "error": None, "recall": labels, "precision": labels, "brier": soft, "top-k": soft,
+        "false-alarms": labels or (None if len(examples.classes) > 2 else _OTHER),
         "groups": None if examples.groups is not None else "groups",
         "differences": None if len(answers) > 1 and alike else "the same of two models, by their names",
         "calibration": counted, "bins": counted or (None if examples.people is None else "examples, not people"),
@@ -133,90 +81,105 @@ def _possible(examples: Examples) -> dict[str, str | None]:
     }  # fmt: skip
 
 
-def _error(examples: Examples, of: str, said: Answers) -> Iterator[Part]:
+def parts(examples: Examples, families: Sequence[str], sizes: Sequence[int]) -> Iterator[Part]:
+    """Every question of these families that is a mean of losses; calibration is none."""
+    about = {"people": examples.people, "weights": examples.weights}
+    for family in families:
+        for of, said in examples.models.items():
+            for rows, part in _questions(examples, of, said, family, sizes):
+                columns: Values = {**about, "losses": part.losses}
+                if rows is not None:
+                    columns = {
+                        name: one if one is None else one[rows] for name, one in columns.items()
+                    }
+                yield replace(part, **columns)
+
+
+def main_loss(examples: Examples, said: Answers) -> tuple[str, str, NDArray[Any]]:
+    """What the plain error is called, its complement, and the loss of every example."""
+    if said.predicted is not None:
+        return "0-1 risk", "accuracy", said.predicted != examples.labels
+    name, column = next(iter(said.losses.items()))
+    return name, f"1 - {name}", column
+
+
+def _questions(
+    examples: Examples, of: str, said: Answers, family: str, sizes: Sequence[int]
+) -> Iterator[tuple[NDArray[np.bool_] | None, Part]]:
+    """The questions of a family on one model, with the losses of all examples, and which of these each is about."""
     measures, otherwise, wrong = main_loss(examples, said)
-    yield Part(family="error", of=of, measures=measures, otherwise=otherwise, losses=wrong,
-               given=said.predicted is None)  # fmt: skip
+    called = measures.replace("0-1 risk", "error")
+    given = said.predicted is None
+    match family:
+        case "error":
+            yield (
+                None,
+                Part(
+                    family=family,
+                    of=of,
+                    measures=measures,
+                    otherwise=otherwise,
+                    losses=wrong,
+                    given=given,
+                ),
+            )
+        case "recall" | "precision" | "false-alarms":
+            yield from _by_class(examples, of, said, family)
+        case "groups" if examples.groups is not None:
+            names = examples.groups.names
+            for place, name in enumerate(names):
+                where = f"in group {shown(name)}"
+                yield examples.groups.codes == place, Part(
+                    family=family, of=of, losses=wrong, both=len(names) > 1, measures=f"{called} {where}",
+                    otherwise=f"{otherwise} {where}", empty="nobody is in it", given=given,
+                )  # fmt: skip
+        case (
+            "differences"
+        ):  # every later model beside the first: half of one plus the difference of their losses
+            first, reference = next(iter(examples.models.items()))
+            if of != first:
+                losses = 0.5 + 0.5 * (wrong.astype(float) - main_loss(examples, reference)[2])
+                yield None, Part(
+                    family=family, of=f"{of} against {first}", losses=losses, both=True, low=-1.0, given=given,
+                    named=f"{called} of {of} minus {called} of {first}",
+                    measures=f"(1 + {called} of {of} - {called} of {first})/2",
+                    otherwise=f"(1 + {called} of {first} - {called} of {of})/2",
+                )  # fmt: skip
+        case "brier" if said.half_brier is not None:
+            half = "half the Brier risk"
+            yield None, Part(family=family, of=of, losses=said.half_brier, high=2.0, named="Brier risk", measures=half,
+                             otherwise=f"1 - {half}")  # fmt: skip
+        case "top-k" if said.rank is not None:
+            for k in sizes:
+                yield None, Part(family=family, of=of, losses=said.rank > k, measures=f"top-{k} error",
+                                 otherwise=f"top-{k} accuracy")  # fmt: skip
+        case "losses":
+            for name, column in [*said.losses.items()][
+                given:
+            ]:  # the first may be that of the headline
+                yield None, Part(family=family, of=of, losses=column, measures=name, otherwise=f"1 - {name}",
+                                 given=True)  # fmt: skip
+        case _:  # calibration and its bins are no means
+            return
 
 
-def _by_class(examples: Examples, of: str, said: Answers, family: str) -> Iterator[Part]:
+def _by_class(
+    examples: Examples, of: str, said: Answers, family: str
+) -> Iterator[tuple[NDArray[np.bool_], Part]]:
     """A rate of errors for each class: of the examples of it, of those predicted to be it, or of all others."""
     for place, name in enumerate(examples.classes):
-        shown, is_it, said_so = _shown(name), examples.labels == place, said.predicted == place
+        label, is_it, said_so = shown(name), examples.labels == place, said.predicted == place
         rows, wrong, measures, otherwise, empty = {
-            "recall": (is_it, ~said_so, "error on", "recall of", f"no example has the label {shown}"),
+            "recall": (is_it, ~said_so, "error on", "recall of", f"no example has the label {label}"),
             "precision": (said_so, ~is_it, "share of errors among predictions of", "precision of",
-                          f"no example is predicted to be {shown}"),
+                          f"no example is predicted to be {label}"),
             "false-alarms": (~is_it, said_so, "false-alarm rate of", "specificity of",
-                             f"every example has the label {shown}")
+                             f"every example has the label {label}")
         }[family]  # fmt: skip
-        yield Part(
-            family=family, of=of, rows=rows, losses=wrong[rows], measures=f"{measures} class {shown}",
-            otherwise=f"{otherwise} class {shown}", empty=empty
-        )  # fmt: skip
+        yield rows, Part(family=family, of=of, losses=wrong, measures=f"{measures} class {label}",
+                         otherwise=f"{otherwise} class {label}", empty=empty)  # fmt: skip
 
 
-def _groups(examples: Examples, of: str, said: Answers) -> Iterator[Part]:
-    assert examples.groups is not None
-    measures, otherwise, wrong = main_loss(examples, said)
-    for place, name in enumerate(examples.groups.names):
-        rows = examples.groups.codes == place
-        yield Part(
-            family="groups", of=of, rows=rows, losses=wrong[rows], both=len(examples.groups.names) > 1,
-            measures=f"{measures.replace('0-1 risk', 'error')} in group {_shown(name)}",
-            otherwise=f"{otherwise} in group {_shown(name)}", given=said.predicted is None
-        )  # fmt: skip
-
-
-def _difference(examples: Examples, of: str, said: Answers) -> Iterator[Part]:
-    """Every later model beside the first: half of one plus the difference of their losses on the same example."""
-    first, reference = next(iter(examples.models.items()))
-    if of == first:
-        return
-    measures, _, mine = main_loss(examples, said)
-    theirs, _, other = main_loss(examples, reference)
-    assert measures == theirs
-    called = measures.replace("0-1 risk", "error")
-    yield Part(
-        family="differences", of=f"{of} against {first}", losses=0.5 + 0.5 * (mine.astype(float) - other), both=True,
-        low=-1.0, named=f"{called} of {of} minus {called} of {first}",
-        measures=f"(1 + {called} of {of} - {called} of {first})/2",
-        otherwise=f"(1 + {called} of {first} - {called} of {of})/2", given=said.predicted is None
-    )  # fmt: skip
-
-
-def _brier(examples: Examples, of: str, said: Answers) -> Iterator[Part]:
-    assert said.half_brier is not None
-    yield Part(
-        family="brier", of=of, losses=said.half_brier, high=2.0, named="Brier risk", measures="half the Brier risk",
-        otherwise="1 - half the Brier risk"
-    )  # fmt: skip
-
-
-def _top(of: str, said: Answers, sizes: Sequence[int]) -> Iterator[Part]:
-    assert said.rank is not None
-    for k in sizes:
-        yield Part(
-            family="top-k",
-            of=of,
-            losses=said.rank > k,
-            measures=f"top-{k} error",
-            otherwise=f"top-{k} accuracy",
-        )
-
-
-def _losses(examples: Examples, of: str, said: Answers) -> Iterator[Part]:
-    own = list(said.losses.items())
-    for name, column in own[said.predicted is None :]:  # the first may be that of the headline
-        yield Part(family="losses", of=of, losses=column, measures=name, otherwise=f"1 - {name}",
-                   given=True)  # fmt: skip
-
-
-def _shown(name: Name) -> str:
+def shown(name: Name) -> str:
+    """A class or a group as rows write it."""
     return repr(name) if isinstance(name, str) else str(name)
-
-
-_OF_CLASSES = ("recall", "precision", "false-alarms")
-_ASKED = {
-    "error": _error, "groups": _groups, "differences": _difference, "brier": _brier, "losses": _losses
-}  # fmt: skip

@@ -1,20 +1,19 @@
 """Uniform 64-bit words that nobody can predict: ChaCha20 (RFC 8439) under keys from the operating system.
 
-:class:`Fresh` gives words that nobody can repeat either. Every 256 KiB have a key of their own, which ``os.urandom``
-gives and which no object keeps: neither a key nor a counter nor unused words outlive a call. A forked process, a second
-thread, a copied or unpickled object and a resumed run therefore cannot repeat each other's words. (Memory that was
-freed is not scrubbed.)
-
 :class:`Keystream` gives the words of a key and a place, again and again the same: for runs that keep their key, so that
 they can go on where they were interrupted.
+
+:func:`fresh` gives words that nobody can repeat: every call that draws has a key of its own, which ``os.urandom`` gives
+and which no object keeps: neither a key nor a counter nor unused words outlive it. A forked process, a second thread, a
+copied or unpickled object and a resumed run therefore cannot repeat each other's words. (Memory that was freed is not
+scrubbed.)
 
 Formal guarantee: the words cannot be told from independent uniform ones by whoever can neither break ChaCha20 as a
 pseudorandom function nor predict the operating system's generator.
 """
 
 import os
-from collections.abc import Callable
-from typing import Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,35 +21,8 @@ from numpy.typing import NDArray
 
 from pacdp.random import device_cipher
 
-WORDS_PER_KEY = 1 << 15  # 256 KiB, which stay in the cache
-_ZEROS = memoryview(bytes(8 * WORDS_PER_KEY))
-
-
-@runtime_checkable
-class Source(Protocol):
-    """Where uniform 64-bit words come from."""
-
-    def fill(self, words: NDArray[np.int64]) -> None:
-        """Overwrite a contiguous vector by words."""
-        ...
-
-    def on(self, device: torch.device, count: int) -> torch.Tensor:
-        """Words made on a device, int64 [count]."""
-        ...
-
-
-class Fresh:
-    """Words that nobody can repeat."""
-
-    def fill(self, words: NDArray[np.int64]) -> None:
-        """Overwrite ``words``, a contiguous vector, by independent uniform 64-bit words."""
-        for begin in range(0, len(words), WORDS_PER_KEY):
-            part = words[begin : begin + WORDS_PER_KEY]
-            Keystream(new_key(), bytes(12)).fill(part)
-
-    def on(self, device: torch.device, count: int) -> torch.Tensor:
-        """The words of a key that is used once."""
-        return device_cipher.keystream(new_key(), bytes(12), first=0, count=count, device=device)
+AT_ONCE = 1 << 15  # words: 256 KiB, which stay in the cache
+_ZEROS = memoryview(bytes(8 * AT_ONCE))
 
 
 class Keystream:
@@ -65,7 +37,7 @@ class Keystream:
 
     def __init__(self, key: bytes, place: bytes) -> None:
         self._key, self._place, self._taken = key, place, 0
-        self._encrypt = _encryption(key, bytes(4) + place)
+        self._encryptor: Any = None
 
     def on(self, device: torch.device, count: int) -> torch.Tensor:
         """The next words, made on a device; an object gives its words in one way or the other."""
@@ -76,21 +48,24 @@ class Keystream:
 
     def fill(self, words: NDArray[np.int64]) -> None:
         """Overwrite ``words``, a contiguous vector, by the next words of the place."""
-        for begin in range(0, len(words), WORDS_PER_KEY):
-            part = words[begin : begin + WORDS_PER_KEY].view(np.uint8)
-            self._encrypt(_ZEROS[: len(part)], part.data)
+        from cryptography.hazmat.primitives.ciphers import (
+            Cipher,
+            algorithms,
+        )  # chains with a seed do without
+
+        if self._encryptor is None:
+            nonce = bytes(4) + self._place
+            self._encryptor = Cipher(algorithms.ChaCha20(self._key, nonce), mode=None).encryptor()
+        for begin in range(0, len(words), AT_ONCE):
+            part = words[begin : begin + AT_ONCE].view(np.uint8)
+            self._encryptor.update_into(_ZEROS[: len(part)], part.data)
+
+
+def fresh() -> Keystream:
+    """Words that nobody can repeat, of a key that nobody else keeps: take one for each call, and let it go."""
+    return Keystream(new_key(), bytes(12))
 
 
 def new_key() -> bytes:
     """A key of 256 bits from the operating system."""
     return os.urandom(32)
-
-
-def _encryption(key: bytes, start: bytes) -> Callable[[memoryview, memoryview], int]:
-    """What writes the encryption of its first argument into its second, on from where the last call ended."""
-    from cryptography.hazmat.primitives.ciphers import (
-        Cipher,
-        algorithms,
-    )  # chains with a seed do without
-
-    return Cipher(algorithms.ChaCha20(key, start), mode=None).encryptor().update_into

@@ -4,17 +4,16 @@ A GPU makes words at its own pace, and nothing but a key of 32 bytes crosses ove
 Triton is here, else as torch operations. Freed memory of the device is not scrubbed either.
 """
 
-from collections.abc import Callable, Sequence
-from functools import cache
-
-import numpy as np
 import torch
 from jaxtyping import Int32, Int64
 from torch import Tensor
 
+from pacdp.random.devices import triton_form
+
 WORDS = 8
 """64-bit words of a block."""
-CONSTANTS = tuple(int(each) for each in np.frombuffer(b"expand 32-byte k", "<u4"))
+COUNTER = 12
+"""The place of a block's number among the 16 words of a state: behind four constants and the key, before the nonce."""
 ROUNDS = ((0, 4, 8, 12), (1, 5, 9, 13), (2, 6, 10, 14), (3, 7, 11, 15),
           (0, 5, 10, 15), (1, 6, 11, 12), (2, 7, 8, 13), (3, 4, 9, 14))  # fmt: skip
 """Columns, then diagonals, of the state of 16 words, ten times over."""
@@ -37,56 +36,42 @@ def keystream(
         raise ValueError(
             f"expected a key of 32 bytes and a place of 12, got {len(key)} and {len(place)}"
         )
-    fixed = torch.from_numpy(np.frombuffer(key + place, "<i4").copy()).to(device)
+    start = state_of(key, place).to(device)
     begin, end = first // WORDS, -(-(first + count) // WORDS)
-    make = _kernel() if device.type == "cuda" else None
-    made = (make or blocks)(fixed, begin, end - begin)
+    kernel = triton_form("pacdp.random.triton_cipher", "blocks") if device.type == "cuda" else None
+    made = (kernel or blocks)(start, begin, end - begin)
     return made.view(torch.int64).reshape(-1)[first - begin * WORDS :][:count]
 
 
-def blocks(fixed: Int32[Tensor, "11"], first: int, count: int) -> Int32[Tensor, "count 16"]:
-    """Blocks of the keystream by torch operations; ``fixed`` holds key and nonce."""
-    device = fixed.device
-    counter = torch.arange(first, first + count, device=device).to(torch.int32)
-    words = [
-        torch.full((count,), each - (each >> 31 << 32), dtype=torch.int32, device=device)
-        for each in CONSTANTS
-    ]
-    words += (
-        [each.expand(count) for each in fixed[:8]]
-        + [counter]
-        + [each.expand(count) for each in fixed[8:]]
+def state_of(key: bytes, place: bytes) -> Int32[Tensor, "16"]:
+    """The words that every block of this key and place begins with, but for its number."""
+    return torch.frombuffer(
+        bytearray(b"expand 32-byte k" + key + bytes(4) + place), dtype=torch.int32
     )
+
+
+def blocks(start: Int32[Tensor, "16"], first: int, count: int) -> Int32[Tensor, "count 16"]:
+    """Blocks of the keystream by torch operations."""
+    words = [word.expand(count) for word in start]
+    words[COUNTER] = torch.arange(first, first + count, device=start.device).to(torch.int32)
     state = list(words)
     for _ in range(10):
-        for places in ROUNDS:
-            _quarter(state, places)
-    return torch.stack([x + start for x, start in zip(state, words, strict=True)], dim=1)
+        for a, b, c, d in ROUNDS:
+            state[a], state[b], state[c], state[d] = _quarter(
+                state[a], state[b], state[c], state[d]
+            )
+    return torch.stack([x + before for x, before in zip(state, words, strict=True)], dim=1)
 
 
-def _quarter(state: list[Tensor], places: Sequence[int]) -> None:
-    a, b, c, d = (state[k] for k in places)
-    for into, turn in zip((0, 1) * 2, TURNS, strict=True):
-        if into == 0:
-            a = a + b
-            d = _turned(d ^ a, turn)
-        else:
-            c = c + d
-            b = _turned(b ^ c, turn)
-    for k, value in zip(places, (a, b, c, d), strict=True):
-        state[k] = value
+def _quarter(a: Tensor, b: Tensor, c: Tensor, d: Tensor) -> tuple[Tensor, ...]:
+    for one, other in (TURNS[:2], TURNS[2:]):
+        a = a + b
+        d = _turned(d ^ a, one)
+        c = c + d
+        b = _turned(b ^ c, other)
+    return a, b, c, d
 
 
 def _turned(x: Tensor, by: int) -> Tensor:
-    return (x << by) | (
-        (x >> (32 - by)) & ((1 << by) - 1)
-    )  # the shift to the right carries the sign
-
-
-@cache
-def _kernel() -> Callable[[Tensor, int, int], Tensor] | None:
-    try:
-        from pacdp.random.triton_cipher import blocks as made
-    except ImportError:
-        return None
-    return made
+    # the shift to the right carries the sign
+    return (x << by) | ((x >> (32 - by)) & ((1 << by) - 1))

@@ -7,7 +7,8 @@ which is the first one unless somebody says otherwise.
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache, wraps
-from typing import ParamSpec
+from importlib import import_module
+from typing import Any, ParamSpec
 
 import torch
 from torch import Tensor
@@ -18,6 +19,15 @@ P = ParamSpec("P")
 def current(device: torch.device) -> AbstractContextManager[object]:
     """Within, ``device`` is the current one of this thread where it is a GPU."""
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+
+
+@cache
+def triton_form(module: str, name: str) -> Any:
+    """A kernel's launcher, where Triton is here (it comes with torch for GPUs); None elsewhere."""
+    try:
+        return getattr(import_module(module), name)
+    except ImportError:
+        return None
 
 
 def fused(function: Callable[P, Tensor]) -> Callable[P, Tensor]:

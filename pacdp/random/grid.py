@@ -25,7 +25,7 @@ _ON_DEVICE = 1 << 20  # numbers at a time
 
 
 def noised(
-    total: Tensor, *, std: float, words: cipher.Source | None = None, out: Tensor | None = None
+    total: Tensor, *, std: float, words: cipher.Keystream | None = None, out: Tensor | None = None
 ) -> Tensor:
     """``total`` with independent N(0, std²) on every coordinate, on the grid that only ``std`` decides.
 
@@ -47,7 +47,7 @@ def noised(
     grid = math.ldexp(1.0, math.frexp(std)[1] - 1 - GRID_LOG2)
     on_host = total.device.type == "cpu" and total.dtype in (torch.float32, torch.float64)
     compute = _by_compiled_code if on_host else _by_torch
-    compute(total.detach(), std / grid, grid, words or cipher.Fresh(), out)
+    compute(total.detach(), std / grid, grid, words or cipher.fresh(), out)
     return out
 
 
@@ -73,12 +73,12 @@ def arithmetic_cost(
 
 
 def _by_compiled_code(
-    total: Tensor, scale: float, grid: float, source: cipher.Source, out: Tensor
+    total: Tensor, scale: float, grid: float, source: cipher.Keystream, out: Tensor
 ) -> None:
     values = out.copy_(total).view(-1).numpy()
-    words = np.empty(min(len(values), cipher.WORDS_PER_KEY - _SPARE) + _SPARE, np.int64)
-    for begin in range(0, len(values), cipher.WORDS_PER_KEY - _SPARE):
-        part = values[begin : begin + cipher.WORDS_PER_KEY - _SPARE]
+    words = np.empty(min(len(values), cipher.AT_ONCE - _SPARE) + _SPARE, np.int64)
+    for begin in range(0, len(values), cipher.AT_ONCE - _SPARE):
+        part = values[begin : begin + cipher.AT_ONCE - _SPARE]
         source.fill(words[: _SPARE + len(part)])
         spare, main, done = words[:_SPARE], words[_SPARE:], 0
         while (
@@ -87,7 +87,9 @@ def _by_compiled_code(
             source.fill(spare)
 
 
-def _by_torch(total: Tensor, scale: float, grid: float, source: cipher.Source, out: Tensor) -> None:
+def _by_torch(
+    total: Tensor, scale: float, grid: float, source: cipher.Keystream, out: Tensor
+) -> None:
     """Part by part, and nothing is waited for: with a number of spare words that suffices but for a chance of e⁻²⁰⁰."""
     for part, made in zip(
         total.reshape(-1).split(_ON_DEVICE), out.view(-1).split(_ON_DEVICE), strict=True

@@ -7,7 +7,6 @@ of the files that loops take something from: it is named by their hash.
 
 import functools
 import hashlib
-import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -44,23 +43,17 @@ def kernel(under: Path | None = None, **options: Any) -> Callable[[Callable[...,
 
 def sources() -> list[Path]:
     """The files that loops may take something in from: compiled code of ``pacdp.chains.native``, and Philox's forms."""
-    files = sorted((_HERE / "chains/native").glob("*.py"))
-    native = [
-        path
-        for path in files
-        if b"numba" in (text := path.read_bytes()) or b"random.kernels import" in text
+    return [
+        *sorted((_HERE / "chains/native").glob("*.py")),
+        *sorted((_HERE / "random").glob("philox*.py")),
     ]
-    return [*native, *sorted((_HERE / "random").glob("philox*.py"))]
 
 
 @functools.cache
 def folder() -> Path:
-    """Where loops are cached: under NUMBA_CACHE_DIR, beside the sources, or where numba keeps them otherwise."""
-    beside = _HERE / "__pycache__"
-    root = Path(config.CACHE_DIR) if config.CACHE_DIR else beside
-    if not config.CACHE_DIR and not _writable(beside):
-        root = Path(AppDirs(appname="numba", appauthor=False).user_cache_dir)
-    return root / f"pacdp-{fingerprint(sources())}"
+    """Where loops are cached: under NUMBA_CACHE_DIR, or where numba keeps what has no place beside its source."""
+    root = config.CACHE_DIR or AppDirs(appname="numba", appauthor=False).user_cache_dir
+    return Path(root) / f"pacdp-{fingerprint(sources())}"
 
 
 def fingerprint(files: Iterable[Path]) -> str:
@@ -70,11 +63,3 @@ def fingerprint(files: Iterable[Path]) -> str:
         content = path.read_bytes()
         found.update(f"{path.name} {len(content)}\n".encode() + content)
     return found.hexdigest()[:16]
-
-
-def _writable(path: Path) -> bool:
-    try:
-        path.mkdir(exist_ok=True)
-    except OSError:
-        return False
-    return os.access(path, os.W_OK)

@@ -17,6 +17,14 @@ _f = np.float32
 _u = np.uint32
 _q = np.uint64
 _LOW = _q(0xFFFFFFFF)
+_LOGARITHM = tuple(map(_f, (
+    7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1, -1.6668057665e-1,
+    2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1,
+)))  # fmt: skip
+_SINE = tuple(map(_f, (-2.5052108e-8, 2.7557319e-6, -1.9841270e-4, 8.3333333e-3, -1.6666667e-1, 1.0)))  # fmt: skip
+_COSINE = tuple(map(_f, (
+    2.0876757e-9, -2.7557319e-7, 2.4801587e-5, -1.3888889e-3, 4.1666667e-2, -0.5, 1.0,
+)))  # fmt: skip
 
 
 @intrinsic
@@ -53,6 +61,16 @@ def block(c0, c1, c2, c3, k0, k1):
 
 @numba.njit(inline="always")
 @no_type_check
+def _polynomial(z, coefficients):
+    """By Horner's rule, from the highest power down."""
+    total = coefficients[0]
+    for k in range(1, len(coefficients)):
+        total = total * z + coefficients[k]
+    return total
+
+
+@numba.njit(inline="always")
+@no_type_check
 def _radius(word):
     """√(-2 ln u) at u = (word + ½)/2³²; the logarithm is Cephes' logf, without branches."""
     bits = _bits((_f(word) + _f(0.5)) * _f(2.0**-32))  # pyright: ignore[reportCallIssue]
@@ -60,16 +78,7 @@ def _radius(word):
     exponent = _f(np.int32(shifted) >> np.int32(23))
     m = _float(_u(_u(shifted & _u(0x007FFFFF)) + _u(0x3F3504F3))) - _f(1.0)  # in [√½ - 1, √2 - 1)
     z = m * m
-    y = _f(7.0376836292e-2)
-    y = y * m + _f(-1.1514610310e-1)
-    y = y * m + _f(1.1676998740e-1)
-    y = y * m + _f(-1.2420140846e-1)
-    y = y * m + _f(1.4249322787e-1)
-    y = y * m + _f(-1.6668057665e-1)
-    y = y * m + _f(2.0000714765e-1)
-    y = y * m + _f(-2.4999993993e-1)
-    y = y * m + _f(3.3333331174e-1)
-    y = y * m * z + exponent * _f(-2.12194440e-4) - _f(0.5) * z
+    y = _polynomial(m, _LOGARITHM) * m * z + exponent * _f(-2.12194440e-4) - _f(0.5) * z
     return np.sqrt(max(_f(-2.0) * (m + y + exponent * _f(0.693359375)), _f(0.0)))
 
 
@@ -79,11 +88,7 @@ def _direction(word):
     """cos and sin of 2π word/2³², by doubling the angle of a Taylor polynomial on [-π/2, π/2); error below 5e-7."""
     a = _f(np.int32(word)) * _f(np.pi * 2.0**-32)
     z = a * a
-    s = _f(2.7557319e-6) + z * _f(-2.5052108e-8)
-    s = _f(8.3333333e-3) + z * (_f(-1.9841270e-4) + z * s)
-    s = a * (_f(1.0) + z * (_f(-1.6666667e-1) + z * s))
-    c = _f(2.4801587e-5) + z * (_f(-2.7557319e-7) + z * _f(2.0876757e-9))
-    c = _f(1.0) + z * (_f(-0.5) + z * (_f(4.1666667e-2) + z * (_f(-1.3888889e-3) + z * c)))
+    s, c = a * _polynomial(z, _SINE), _polynomial(z, _COSINE)
     return _f(1.0) - _f(2.0) * s * s, _f(2.0) * s * c
 
 
@@ -97,21 +102,6 @@ def four_normals(counter, k0, k1, stream, low, high):
     q = _radius(w2)
     d, t = _direction(w3)
     return r * c, r * s, q * d, q * t
-
-
-@numba.njit(inline="always")
-@no_type_check
-def normal_page(page, first, stride, lanes, k0, k1, stream, low, high):
-    """Standard normal numbers into float32 ``page``: number i is word i // stride of block first + i mod stride.
-
-    Only the first ``lanes`` of each stride are made.
-    """
-    for lane in range(lanes):
-        four = four_normals(_u(first + _u(lane)), k0, k1, stream, low, high)
-        page[lane] = four[0]
-        page[stride + lane] = four[1]
-        page[2 * stride + lane] = four[2]
-        page[3 * stride + lane] = four[3]
 
 
 @kernel()

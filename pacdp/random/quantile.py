@@ -2,7 +2,7 @@
 
 A word is a sign and a probability p in (0, 1/2), and the normal number is ±Φ⁻¹(p). Below 2⁻¹⁰ the probability is made
 anew from two more words, so that it keeps its relative precision down to 2⁻⁸⁶ and the noise reaches 13.5 standard
-deviations. Φ⁻¹ is a polynomial of degree 7 on each of 32 parts of each octave of p; its coefficients are made with
+deviations. Φ⁻¹ is a polynomial of degree 7 on each of 32 parts of each octave of p; its coefficients were made with
 Arb's ball arithmetic. Nothing but additions, multiplications and a table: IEEE 754 fixes the result on every machine,
 and the errors have the proved bounds of docs/noise.md, which a test recomputes for every part.
 
@@ -12,10 +12,8 @@ for the same words.
 
 import functools
 import math
-import os
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from pathlib import Path
 from typing import no_type_check
 
 import numpy as np
@@ -40,74 +38,17 @@ _POSITIVE = (1 << 63) - 1
 _TAIL = 1 << 54  # of 2⁶³: probabilities below 2⁻¹⁰
 _TAIL_UNIT = 2.0**-73
 _BLOCK = 1024
-_PRECISION = 100  # bits of a ball's middle
-_ACCURATE = 80  # bits that a root is true to
-
-_BUILDING = threading.Lock()
-# a fork waits until the table stands, so that no child begins with the lock held and a precision that is not its own
-os.register_at_fork(
-    before=_BUILDING.acquire, after_in_parent=_BUILDING.release, after_in_child=_BUILDING.release
-)
-
-
-def table() -> NDArray[np.float64]:
-    """Coefficients c of Φ⁻¹(p) = Σ c_k tᵏ, t in [-1, 1), one row of eight for each part; the last row begins at 1/2.
-
-    The first call makes it, whichever threads call at once: flint has one precision for the whole process.
-    """
-    with _BUILDING:
-        return _made()
-
-
-@contextmanager
-def precise() -> Iterator[None]:
-    """Let flint compute with 100 bits or what it had, if more; then with what it had, unless others changed it."""
-    from flint import ctx  # pyright: ignore[reportAttributeAccessIssue]
-
-    before = ctx.prec
-    ours = ctx.prec = max(_PRECISION, before)
-    try:
-        yield
-    finally:
-        if ctx.prec == ours:
-            ctx.prec = before
-
-
-def _root(twice: float) -> float:
-    """-Φ⁻¹(twice/2), true to 80 bits and rounded, also where another thread lowers flint's precision meanwhile."""
-    from flint import arb, ctx  # pyright: ignore[reportAttributeAccessIssue]
-
-    while (root := arb(2).sqrt() * arb(twice).erfcinv()).rel_accuracy_bits() < _ACCURATE:
-        ctx.prec = max(_PRECISION, ctx.prec)
-    return float(root.mid())
 
 
 @functools.cache
-def _made() -> NDArray[np.float64]:
-    start, width = parts()
-    with precise():
-        z = -np.array([_root(twice) for twice in 2.0 * (start + 0.5 * width)])
-    # dz/dt = b and db/dt = z b², for b = (width / 2) / φ(z): Taylor's coefficients of both, one from another
-    a, b = [z], [0.5 * width * math.sqrt(2.0 * math.pi) * np.exp(0.5 * z * z)]
-    for k in range(DEGREE + 1):
-        square = [sum(b[j] * b[i - j] for j in range(i + 1)) for i in range(k + 1)]
-        a.append(b[k] / (k + 1))
-        b.append(sum((a[i] * square[k - i] for i in range(k + 1)), np.zeros_like(z)) / (k + 1))
-    # t⁸ - T₈(t)/128: the degree falls by one at 1/128 of the price of leaving the term out
-    for k, share in ((0, -1.0), (2, 32.0), (4, -160.0), (6, 256.0)):
-        a[k] = a[k] + a[DEGREE + 1] * (share / 128.0)
-    made = np.ascontiguousarray(np.stack(a[: DEGREE + 1], axis=1))
+def table() -> NDArray[np.float64]:
+    """Coefficients c of Φ⁻¹(p) = Σ c_k tᵏ, t in [-1, 1), one row of eight for each part; the last row begins at 1/2.
+
+    They were made with Arb once and lie in a file, so that they are the same on every machine.
+    """
+    made = np.load(Path(__file__).with_name("quantile.npy"), allow_pickle=False)
     made.setflags(write=False)
     return made
-
-
-def parts() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Where each part of the table begins, and its width: exact."""
-    index = np.arange(((-1 - LOWEST) << PARTS_LOG2) + 1)
-    octave = np.ldexp(1.0, LOWEST + (index >> PARTS_LOG2))
-    return octave * (1.0 + (index % (1 << PARTS_LOG2)) / (1 << PARTS_LOG2)), octave / (
-        1 << PARTS_LOG2
-    )
 
 
 @kernel(error_model="numpy")

@@ -1,17 +1,17 @@
 """Blocks of ChaCha20's keystream as one Triton kernel: :func:`pacdp.random.device_cipher.blocks`, bit for bit."""
 
-from typing import Any
+from typing import Any, no_type_check
 
 import torch
 import triton  # pyright: ignore[reportMissingImports]  # comes with torch for GPUs
 import triton.language as tl  # pyright: ignore[reportMissingImports]
 from torch import Tensor
 
-from pacdp.random.device_cipher import CONSTANTS, TURNS
+from pacdp.random.device_cipher import COUNTER, TURNS
 from pacdp.random.devices import current
 
 _BLOCK = 128
-_C0, _C1, _C2, _C3 = (tl.constexpr(each) for each in CONSTANTS)
+_COUNTER = tl.constexpr(COUNTER)
 _T0, _T1, _T2, _T3 = (tl.constexpr(each) for each in TURNS)
 
 
@@ -34,42 +34,21 @@ def _quarter(a, b, c, d):
 
 
 @triton.jit
-def _word(fixed, place, zeros):
-    return (zeros + tl.load(fixed + place).to(tl.uint32, bitcast=True)).to(tl.uint32)
-
-
-@triton.jit
-def _put(at, place, word, start, inside):
-    tl.store(at + place, (word + start).to(tl.int32, bitcast=True), mask=inside)
-
-
-@triton.jit
-def _blocks(out, fixed, first, count, SIZE: tl.constexpr):
-    """SIZE blocks, one a lane."""
+@no_type_check
+def _blocks(out, start, first, count, SIZE: tl.constexpr):
+    """SIZE blocks, one a lane: each word of the state is a vector of lanes."""
     lane = tl.program_id(0).to(tl.int64) * SIZE + tl.arange(0, SIZE)
-    inside = lane < count
     zeros = tl.zeros([SIZE], tl.uint32)
-    counter = ((first + lane) & 0xFFFFFFFF).to(tl.uint32)
-    s0 = tl.full([SIZE], _C0, tl.uint32)
-    s1 = tl.full([SIZE], _C1, tl.uint32)
-    s2 = tl.full([SIZE], _C2, tl.uint32)
-    s3 = tl.full([SIZE], _C3, tl.uint32)
-    s4, s5, s6, s7 = (
-        _word(fixed, 0, zeros),
-        _word(fixed, 1, zeros),
-        _word(fixed, 2, zeros),
-        _word(fixed, 3, zeros),
-    )
-    s8, s9, s10, s11 = (
-        _word(fixed, 4, zeros),
-        _word(fixed, 5, zeros),
-        _word(fixed, 6, zeros),
-        _word(fixed, 7, zeros),
-    )
-    s13, s14, s15 = _word(fixed, 8, zeros), _word(fixed, 9, zeros), _word(fixed, 10, zeros)
-    x0, x1, x2, x3, x4, x5, x6, x7 = s0, s1, s2, s3, s4, s5, s6, s7
-    x8, x9, x10, x11, x12, x13, x14, x15 = s8, s9, s10, s11, counter, s13, s14, s15
+    own = ()
+    for place in tl.static_range(16):
+        if place == _COUNTER:
+            word = ((first + lane) & 0xFFFFFFFF).to(tl.uint32)
+        else:
+            word = (zeros + tl.load(start + place).to(tl.uint32, bitcast=True)).to(tl.uint32)
+        own = own + (word,)  # noqa: RUF005  # the compiler's tuples are joined, not unpacked
+    x = own
     for _ in range(10):
+        x0, x1, x2, x3, x4, x5, x6, x7, x8, x9, x10, x11, x12, x13, x14, x15 = x
         x0, x4, x8, x12 = _quarter(x0, x4, x8, x12)
         x1, x5, x9, x13 = _quarter(x1, x5, x9, x13)
         x2, x6, x10, x14 = _quarter(x2, x6, x10, x14)
@@ -78,32 +57,19 @@ def _blocks(out, fixed, first, count, SIZE: tl.constexpr):
         x1, x6, x11, x12 = _quarter(x1, x6, x11, x12)
         x2, x7, x8, x13 = _quarter(x2, x7, x8, x13)
         x3, x4, x9, x14 = _quarter(x3, x4, x9, x14)
-    at = out + lane * 16
-    _put(at, 0, x0, s0, inside)
-    _put(at, 1, x1, s1, inside)
-    _put(at, 2, x2, s2, inside)
-    _put(at, 3, x3, s3, inside)
-    _put(at, 4, x4, s4, inside)
-    _put(at, 5, x5, s5, inside)
-    _put(at, 6, x6, s6, inside)
-    _put(at, 7, x7, s7, inside)
-    _put(at, 8, x8, s8, inside)
-    _put(at, 9, x9, s9, inside)
-    _put(at, 10, x10, s10, inside)
-    _put(at, 11, x11, s11, inside)
-    _put(at, 12, x12, counter, inside)
-    _put(at, 13, x13, s13, inside)
-    _put(at, 14, x14, s14, inside)
-    _put(at, 15, x15, s15, inside)
+        x = (x0, x1, x2, x3, x4, x5, x6, x7, x8, x9, x10, x11, x12, x13, x14, x15)
+    for place in tl.static_range(16):
+        word = (x[place] + own[place]).to(tl.int32, bitcast=True)
+        tl.store(out + lane * 16 + place, word, mask=lane < count)
 
 
-def blocks(fixed: Tensor, first: int, count: int) -> Tensor:
+def blocks(start: Tensor, first: int, count: int) -> Tensor:
     """As :func:`pacdp.random.device_cipher.blocks`."""
-    out = torch.empty((count, 16), dtype=torch.int32, device=fixed.device)
+    out = torch.empty((count, 16), dtype=torch.int32, device=start.device)
     kernel: Any = _blocks
     if count:
-        with current(fixed.device):
+        with current(start.device):
             kernel[(-(-count // _BLOCK),)](
-                out, fixed, first, count, SIZE=_BLOCK, enable_fp_fusion=False
+                out, start, first, count, SIZE=_BLOCK, enable_fp_fusion=False
             )
     return out

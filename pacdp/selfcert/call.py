@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -31,9 +31,10 @@ from pacdp.selfcert.plan import (
 )
 from pacdp.selfcert.predictors import Train, is_estimator
 from pacdp.selfcert.routes import CARRY_OUT, SelfCertifySettings, Task, Tried, reason_against
+from pacdp.store.record import Values, record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record(eq=False)
 class SelfCertified(Reported):
     """A predictor that comes with a certificate, the smallest of those that were tried.
 
@@ -128,23 +129,26 @@ def self_certify(
         DataError: over half of the inputs on one side of the split stand on the other side too.
     """
     models = _models(model, train)
-    _require_numbers(failure_prob, train_share, seed, routes)
+    share = 0.5 if train_share is None else train_share
+    _check.open_probability(failure_prob=failure_prob, train_share=share)
+    require_kind("seed", seed, int)
     require_draws(seed, device)
     settings = SelfCertifySettings() if settings is None else settings
     require_kind("settings", settings, SelfCertifySettings)
     examples = given(data, people=people)
     n = examples.units
-    size = _train_size(n, train_share, expected_error, failure_prob)
+    jobs, refused = _jobs(models, examples, routes)
+    best = best_train_size(n=n, expected_error=expected_error, failure_prob=failure_prob)
+    size = max(best, n // 2) if train_share is None else round(train_share * n)
+    size = min(n - 2, max(2, size))  # two records for each side in any case
     learning, bound = split(examples, train=size, seed=seed)
     shared = equal_inputs(learning.hashes, bound.hashes)
     if len(set(learning.labels.tolist())) < 2:
         raise ValueError(
             f"the training part of {learning.n} examples has one class only: gather more examples"
         )
-    jobs, refused = _jobs(models, examples, routes)
-    budget = bounds.FailureBudget.split(
-        failure_prob, **{job: _WEIGHTS.get(route, 1.0) for job, (route, _) in jobs.items()}
-    )
+    weights = {job: _WEIGHTS.get(route, 1.0) for job, (route, _) in jobs.items()}
+    budget = bounds.FailureBudget.split(failure_prob, **weights)
     tasks = {
         name: Task(
             name=name, model=one, everything=examples, learning=learning, bound=bound, shared=shared,
@@ -161,22 +165,17 @@ def self_certify(
     if not found:
         why = "; ".join(f"{one.name}: {one.reason}" for one in tried)
         raise ValueError(f"no route came to a certificate: {why}")
-    chosen = min(
-        found, key=lambda one: found[one].value
-    )  # the one that best_of chooses: the first of least value
-    best = bounds.best_of(list(found.values()), budget=failure_prob)
+    chosen = min(found, key=lambda one: found[one].value)  # as best_of: the first of least value
+    smallest = bounds.best_of(list(found.values()), budget=failure_prob)
     if lost := [budget.share(one.name, 1) for one in tried if one.certificate is None]:
-        best = best.charged("routes that came to nothing", math.fsum(lost))
+        smallest = smallest.charged("routes that came to nothing", math.fsum(lost))
     estimate = _other_splits(tried, n, failure_prob=budget.share(chosen.name, 1))
     made = {one.name: place for place, one in enumerate(found, start=1)}
     told = [{**one.to_dict(), "certificate": made.get(one.name)} for one in tried]
-    promised = None if estimate is None else estimate.to_dict()
-    remarks = [f"{one.name}: {one.by}" for one in shared]
-    report = Report(
-        route="self-certified", n=n, unit=examples.unit, examples=examples.n, failure_prob=failure_prob,
-        certificates=(best, *found.values()), budget=budget, refusals=tuple(refused),
-        remarks=(*remarks, *_remarks(tried, budget, n, size, estimate)),
-        details={"chosen": chosen.name, "train": size, "tried": told, "estimate": promised}
+    report = Report.of(
+        [smallest, *found.values(), *refused], examples, route="self-certified", failure_prob=failure_prob,
+        budget=budget, remarks=(*(f"{one.name}: {one.by}" for one in shared), *_remarks(budget, n, size, estimate)),
+        details={"chosen": chosen.name, "train": size, "tried": told, "estimate": estimate and estimate.to_dict()},
     )  # fmt: skip
     return SelfCertified(
         report=report, tried=tuple(tried), predictor=chosen.predictor, chosen=chosen.name, estimate=estimate,
@@ -185,18 +184,14 @@ def self_certify(
 
 
 def _remarks(
-    tried: Sequence[Tried],
-    budget: bounds.FailureBudget,
-    n: int,
-    train: int,
-    estimate: RoutePlan | None,
+    budget: bounds.FailureBudget, n: int, train: int, estimate: RoutePlan | None
 ) -> Iterator[str]:
     """What was done with how many records, who pays for the choice, and what other splits would have promised."""
     yield f"of {n:,} records, {train:,} were drawn by the seed for training, without a look at any label"
-    if len(tried) > 1:
+    if len(budget.spent) > 1:
         shares = ", ".join(f"{name}: {amount:.4g}" for name, amount in budget.spent.items())
         yield (
-            f"the smallest of {len(tried)} was chosen by looking at all of them, and the failure probability "
+            f"the smallest of {len(budget.spent)} was chosen by looking at all of them, and the failure probability "
             f"{budget.total:g} pays for that ({shares})"
         )
     if estimate is not None:
@@ -236,7 +231,7 @@ def _tried(task: Task, job: str, route: str, *, failure_prob: float, alone: bool
     return replace(one, name=job, route=route, certificate=one.certificate.resting_on(_FIXED))
 
 
-def _models(model: Any, train: Train | None) -> dict[str, Any]:
+def _models(model: Any, train: Train | None) -> Values:
     """Models by name, each of a kind that can be trained."""
     if isinstance(model, Mapping):
         named = {str(name): one for name, one in model.items()}
@@ -271,14 +266,10 @@ def _models(model: Any, train: Train | None) -> dict[str, Any]:
     return named
 
 
-def _require_numbers(failure_prob: Any, train_share: Any, seed: Any, routes: Any) -> None:
-    _check.open_probability(failure_prob=failure_prob)
-    if train_share is not None and not (isinstance(train_share, float) and 0.0 < train_share < 1.0):
-        raise ValueError(
-            f"train_share must lie strictly between 0 and 1, got {train_share!r}: 0.8 trains on 80%"
-        )
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63 - 1:
-        raise ValueError(f"seed must be a whole number from 0 to 2**63 - 2, got {seed!r}")
+def _jobs(
+    models: Mapping[str, Any], examples: Given, routes: Any
+) -> tuple[dict[str, tuple[str, str]], list[Refusal]]:
+    """Route and model by the name of what is tried, and what is not tried, and why; no label is looked at."""
     listed = isinstance(routes, Collection) and not isinstance(routes, str)
     asked: list[Any] = list(routes) if listed else [routes]
     known = ROUTES if listed else (*ROUTES, *_WORDS)
@@ -286,26 +277,11 @@ def _require_numbers(failure_prob: Any, train_share: Any, seed: Any, routes: Any
         raise ValueError(
             f"routes must be 'fast', 'all' or some of {', '.join(ROUTES)}, each once, got {routes!r}"
         )
-
-
-def _train_size(units: int, share: float | None, expected_error: float, failure_prob: float) -> int:
-    """Records for training: at least half by default, and two records for each side in any case."""
-    size = round((share or 0.0) * units)
-    if share is None:
-        best = best_train_size(n=units, expected_error=expected_error, failure_prob=failure_prob)
-        size = max(best, units // 2)
-    return min(units - 2, max(2, size))
-
-
-def _jobs(
-    models: Mapping[str, Any], examples: Given, routes: str | Sequence[str]
-) -> tuple[dict[str, tuple[str, str]], list[Refusal]]:
-    """Route and model by the name of what is tried, and what is not tried, and why; no label is looked at."""
     jobs, refused = dict[str, tuple[str, str]](), list[Refusal]()
     for name, route in product(models, ROUTES):
         job = route if len(models) == 1 else f"{route}, {name}"
-        asked = _left_out(route, models[name], examples, routes)
-        if why := asked or reason_against(route, models[name], examples):
+        left_out = _left_out(route, models[name], examples, asked)
+        if why := left_out or reason_against(route, models[name], examples):
             refused.append(Refusal(name=job, reason=why))
         else:
             jobs[job] = (route, name)
@@ -315,12 +291,11 @@ def _jobs(
     return jobs, refused
 
 
-def _left_out(route: str, model: Any, examples: Given, routes: str | Sequence[str]) -> str | None:
+def _left_out(route: str, model: Any, examples: Given, asked: Collection[str]) -> str | None:
     """Why a route that could be tried is not, by what was asked."""
-    if routes not in _WORDS:
-        asked = [routes] if isinstance(routes, str) else routes
+    if not {*asked} & {*_WORDS}:
         return None if route in asked else "it was not asked for"
-    if routes == "all" or route in (HELD_OUT, PAC_BAYES):
+    if "all" in asked or route in (HELD_OUT, PAC_BAYES):
         return None
     if route == NOISY:
         return (

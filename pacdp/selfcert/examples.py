@@ -1,19 +1,20 @@
 """The examples that a predictor is trained and certified on: split by places, without a look at any label."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from jaxtyping import Int64, UInt64
 
 from pacdp.data import DataError, Dataset
 from pacdp.data.hashing import table_hashes
 from pacdp.predictions import columns
 from pacdp.predictions.examples import Counted
+from pacdp.store.record import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record(eq=False)
 class Given(Counted):
     """Examples, repeats among them.
 
@@ -55,24 +56,25 @@ def given(data: Any, *, people: Any = None) -> Given:
     inputs, answers = _pair(data)
     inputs = inputs.tocsr() if hasattr(inputs, "tocsr") else inputs  # of which rows can be taken
     named = columns.coded("labels", _array(answers))
-    n = _length(inputs)
+    try:
+        n = int(inputs.shape[0]) if hasattr(inputs, "shape") else len(inputs)
+    except (TypeError, IndexError) as error:
+        said = f"inputs must have one row for each example, got {type(inputs).__name__}"
+        raise ValueError(said) from error
     if named.n != n:
         raise ValueError(
             f"data must have one label for each input, got {n} inputs and {named.n} labels: pass (X, y)"
         )
     owners = None if people is None else columns.coded("people", _array(people))
-    if owners is not None and owners.n != n:
-        raise ValueError(
-            f"people must have one entry for each of the {n} examples, got {owners.n}: pass them in full"
-        )
+    if owners is not None:
+        columns.require_rows(n, people=owners.n)
     units = n if owners is None else len(owners.names)
-    if units < 4 and owners is not None:
-        raise ValueError(f"people must be at least 4, two on each side of the split, got {units}: gather "
-                         "more, or leave people out only if the examples are independent")  # fmt: skip
     if units < 4:
-        raise ValueError(
-            f"data must have at least 4 examples, two on each side of the split, got {n}: gather more"
-        )
+        what, mend = "data must have at least 4 examples", "gather more"
+        if owners is not None:
+            what = "people must be at least 4"
+            mend += ", or leave people out only if the examples are independent"
+        raise ValueError(f"{what}, two on each side of the split, got {units}: {mend}")
     if len(named.names) < 2:
         raise ValueError(
             f"labels must have at least two classes, got {next(iter(named.names))!r} alone: nothing can be learnt"
@@ -121,51 +123,31 @@ def taken(inputs: Any, places: np.ndarray) -> Any:
 
 
 def _pair(data: Any) -> tuple[Any, Any]:
+    """Inputs and labels, as they are or collected from a torch Dataset of pairs."""
     if isinstance(data, tuple | list) and len(data) == 2:
         return data[0], data[1]
+    kind = type(data).__name__
     if isinstance(data, Mapping) or not (hasattr(data, "__len__") and hasattr(data, "__getitem__")):
-        raise ValueError(f"data must be a pair (inputs, labels) or a Dataset of such pairs, got {type(data).__name__}; "
-                         "collect the batches of a loader first")  # fmt: skip
+        raise ValueError(f"data must be a pair (inputs, labels) or a Dataset of such pairs, got {kind}; collect the "
+                         "batches of a loader first")  # fmt: skip
     if hasattr(data, "dtype") or hasattr(data, "columns"):
-        raise ValueError(
-            f"data must be a pair (inputs, labels), got one {type(data).__name__}: pass (X, y)"
-        )
-    return _collected(data)
-
-
-def _collected(data: Any) -> tuple[Any, Any]:
-    """The pairs of a torch Dataset as two tensors."""
-    import torch
-
-    inputs, labels = list[Any](), list[Any]()
-    for place in range(len(data)):
-        pair = data[place]
-        if not isinstance(pair, tuple | list) or len(pair) != 2:
+        raise ValueError(f"data must be a pair (inputs, labels), got one {kind}: pass (X, y)")
+    pairs = [data[place] for place in range(len(data))]
+    for place, one in enumerate(pairs):
+        if not isinstance(one, tuple | list) or len(one) != 2:
             raise ValueError(
-                f"data must give pairs (input, label), got {type(pair).__name__} at {place}"
+                f"data must give pairs (input, label), got {type(one).__name__} at {place}"
             )
-        inputs.append(torch.as_tensor(np.asarray(pair[0])))
-        labels.append(np.asarray(pair[1]).item())
-    if not inputs:
+    if not pairs:
         raise ValueError("data must have at least 4 examples, got none")
-    return torch.stack(inputs), labels
+    inputs = torch.stack([torch.as_tensor(np.asarray(one[0])) for one in pairs])
+    return inputs, [np.asarray(one[1]).item() for one in pairs]
 
 
 def _array(values: Any) -> Any:
+    """A column as an array, where it is a tensor, of a data frame, or has a last axis of one."""
     if hasattr(values, "detach"):
         values = values.detach().cpu().numpy()
     values = values.to_numpy() if hasattr(values, "to_numpy") else values
-    return (
-        values.ravel()
-        if isinstance(values, np.ndarray) and values.ndim == 2 and values.shape[1] == 1
-        else values
-    )
-
-
-def _length(inputs: Any) -> int:
-    try:
-        return int(inputs.shape[0]) if hasattr(inputs, "shape") else len(inputs)
-    except (TypeError, IndexError) as error:
-        raise ValueError(
-            f"inputs must have one row for each example, got {type(inputs).__name__}"
-        ) from error
+    one = isinstance(values, np.ndarray) and values.shape[1:] == (1,)
+    return values.ravel() if one else values

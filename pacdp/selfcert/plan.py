@@ -5,12 +5,12 @@ Every number is what a bound of :mod:`bounds` says when things go exactly as was
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import asdict, replace
 
 import bounds
 from bounds import _check
 from bounds.sentence import percent
+from pacdp.store.record import Values, record
 
 HELD_OUT, PAC_BAYES, COMPRESSION, NOISY = (
     "held-out count",
@@ -27,7 +27,7 @@ _MOST = 2**40
 _KL_SHARE, _KEPT_FACTOR, _PRICE_SHARE = 0.001, 2.5, 0.01
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class PlannedRoute:
     """What a route would promise at a split, if all that the plan assumes comes true.
 
@@ -50,7 +50,7 @@ class PlannedRoute:
     at_price_zero: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class RoutePlan:
     """What each route would promise, what was assumed, and which one to take.
 
@@ -111,7 +111,7 @@ class RoutePlan:
             f"{self.needed:,} records."
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Values:
         """JSON values."""
         return {**asdict(self), "assumed": [*self.assumed], "recommendation": self.recommendation()}
 
@@ -203,7 +203,7 @@ def _planned(
     route: str, train: int, bound: int, error: float, failure_prob: float, **how: float
 ) -> PlannedRoute:
     """One line of the plan, at the number of errors that is expected."""
-    at: dict[str, Any] = {"n": bound, "failure_prob": failure_prob}
+    at: Values = {"n": bound, "failure_prob": failure_prob}
     least: float | None = None
 
     def share(of: float) -> int:

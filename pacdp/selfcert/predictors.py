@@ -2,7 +2,6 @@
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,12 +15,13 @@ from pacdp.certify.reading import Function, Network, Reading
 from pacdp.compress.learner import seeded
 from pacdp.errors import Diverged
 from pacdp.selfcert.examples import Given
+from pacdp.store.record import record
 
 Train = Callable[[nn.Module, Tensor, Tensor], object]
 """Trains a module in place on inputs and labels; what it returns is used where it is a module."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record(eq=False)
 class Net:
     """A network with fixed weights, as a function from inputs to a row of logits an example.
 

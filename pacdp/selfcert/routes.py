@@ -18,7 +18,7 @@ import bounds
 from bounds import _check
 from pacdp.algorithms import SGLD
 from pacdp.backprop import PosteriorSettings, train_posterior
-from pacdp.backprop.fit import Examples, FitSettings, Progress
+from pacdp.backprop.fit import Examples, FitSettings, Progress, fit
 from pacdp.certify import BoundSet, HeldOut, MonteCarlo, Prior, certify, train_certified
 from pacdp.certify.examples import Device
 from pacdp.certify.gaussian import one_draw_weights
@@ -41,13 +41,14 @@ from pacdp.selfcert.predictors import (
     tensor,
     trained,
 )
+from pacdp.store.record import Values, record
 from pacdp.trials import own_answers
 from pacdp.trials.buffers import Holdings
 
 _LEAST_STEPS = 2000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record(eq=False)
 class Tried:
     """What a route came to.
 
@@ -73,13 +74,13 @@ class Tried:
         """The records that the certificate rests on."""
         return int(self.certificate.inputs["n"]) if self.certificate else 0
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Values:
         """JSON values: everything but predictor and certificate."""
         names = ("name", "route", "error", "train", "bound", "reason")
         return {name: getattr(self, name) for name in names}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class SelfCertifySettings:
     """How networks are trained and routes carried out; whatever is here is fixed before any example is seen.
 
@@ -166,14 +167,12 @@ class Task:
     def dataset(self) -> tuple[Dataset, np.ndarray]:
         """All examples as numbers with numbered classes, and the names of the classes."""
         given = self.everything
-        inputs = tensor(given.inputs).cpu().float()
-        names = np.unique(given.labels)
+        inputs, names = tensor(given.inputs).cpu().float(), np.unique(given.labels)
         labels = places(given.labels, names)
         if isinstance(self.model, nn.Module):
             names, labels = class_names(given, self.model, inputs, device=self.device)
-        return Dataset(
-            "your data", inputs.numpy(), labels, len(names), given.people, given.unit
-        ), names
+        numbers = inputs.numpy()
+        return Dataset("your data", numbers, labels, len(names), given.people, given.unit), names
 
 
 def reason_against(route: str, model: Any, examples: Given) -> str | None:
@@ -210,7 +209,10 @@ def held_out(task: Task, failure_prob: float) -> Tried:
         )
     known = [*np.unique(bound.labels).tolist(), *coded("predictions", said).names]
     names: list[Any] = list(dict.fromkeys(known))
-    names += [_another(names[0])] if len(names) < 2 else []
+    if len(names) < 2:  # two classes are needed where all examples have one
+        (name,) = names
+        other = f"not {name}" if isinstance(name, str) else name + 1
+        names.append(not name if isinstance(name, bool) else other)
     report = certify_predictions(bound.labels, said, classes=names, people=bound.people, ask="error",
                                  failure_prob=failure_prob)  # fmt: skip
     certificate = report.certificates[0]
@@ -223,49 +225,49 @@ def held_out(task: Task, failure_prob: float) -> Tried:
 def pac_bayes(task: Task, failure_prob: float) -> Tried:
     """One network drawn from a Gaussian posterior, whose prior lies around the network of the training part."""
     centre, settings, held = task.predictor, task.settings, task.bound
-    module = centre.function.to("cpu")
+    module, of, seed = centre.function.to("cpu"), "one draw", task.seed
     if len(strange := np.setdiff1d(held.labels, centre.names)):
         raise ValueError(f"class {strange[0]} has no example in the training part: gather more")
-    inputs = tensor(held.inputs).cpu()
-    labels = torch.from_numpy(places(held.labels, centre.names))
-    seen = HeldOut(indices=_split(task.learning))
-    prior = Prior(law=GaussianPosterior.around(module, std=settings.prior_std), source=seen)
-    posterior = train_posterior(
-        prior.law, module, Examples(inputs, labels), objective=bounds.objectives.f_quad, settings=settings.posterior,
-        loss=bounded_cross_entropy(classes=len(centre.names), max_loss=settings.max_loss),
-        failure_prob=failure_prob, generator=torch.Generator().manual_seed(task.seed)
+    learning, counted = (
+        Split(part.places, index_hash(part.places)) for part in (task.learning, held)
+    )
+    bound = BoundSet(
+        inputs=tensor(held.inputs).cpu(), labels=torch.from_numpy(places(held.labels, centre.names)),
+        people=held.people, indices=counted,
     )  # fmt: skip
-    bound = BoundSet(inputs=inputs, labels=labels, people=held.people, indices=_split(held))
-    found = certify(posterior, bound, prior=prior, network=module, failure_prob=failure_prob, seed=task.seed,
+    law = GaussianPosterior.around(module, std=settings.prior_std)
+    posterior = train_posterior(
+        law, module, Examples(bound.inputs, bound.labels), objective=bounds.objectives.f_quad,
+        loss=bounded_cross_entropy(classes=len(centre.names), max_loss=settings.max_loss),
+        settings=settings.posterior, failure_prob=failure_prob, generator=torch.Generator().manual_seed(seed)
+    )  # fmt: skip
+    prior = Prior(law=law, source=HeldOut(indices=learning))
+    found = certify(posterior, bound, prior=prior, network=module, failure_prob=failure_prob, seed=seed,
                     monte_carlo=MonteCarlo(passes=1))  # fmt: skip
-    of = "one draw"
     made = found.certificate(of=of, measures=bound.risk())
-    weights = one_draw_weights(posterior, seed=task.seed)
-    drawn = Net(function=AtWeights(module, {**posterior.buffers, **weights}), names=centre.names)
+    weights = {**posterior.buffers, **one_draw_weights(posterior, seed=seed)}
     return Tried(
         certificate=task.about(made, f"{of} of {task.name}", "prior saw none of these rows"),
-        error=found.error(of, "bound"), train=task.learning.units, predictor=drawn
+        error=found.error(of, "bound"), train=task.learning.units,
+        predictor=Net(function=AtWeights(module, weights), names=centre.names),
     )  # fmt: skip
 
 
 def compression(task: Task, failure_prob: float) -> Tried:
     """The model trained on the few records that it picks itself, certified on all."""
     settings, (data, names) = task.settings, task.dataset
-    if is_estimator(task.model):
-        learner: Any = Estimator(estimator=task.model, classes=len(names))
-    else:
-        fit_network = task.train or _fit_in_place(settings)
-        learner = Torch(network=task.model, train_network=fit_network)
+    learner: Any = Estimator(estimator=task.model, classes=len(names))
+    if not is_estimator(task.model):
+        learner = Torch(network=task.model, train_network=task.train or _fit_in_place(settings))
     groups = Groups(sizes=(max(5, round(settings.group_share * data.n)),))
     stop = Stop(no_errors_left=True, rounds=(settings.compression_rounds,))
-    found = compress(
-        learner, data, groups=groups, stop=stop, failure_prob=failure_prob, seed=task.seed
-    )
+    how: Values = {"groups": groups, "stop": stop, "failure_prob": failure_prob, "seed": task.seed}
+    found = compress(learner, data, **how)
     if found.trace.best is None:
         raise ValueError("the records ran out before the learner was right on the others")
-    made = replace(found.certificate, of=f"{task.name}, compressed")
     return Tried(
-        certificate=made, error=found.report.error("weights", "bound"), train=found.trace.best.picked,
+        certificate=replace(found.certificate, of=f"{task.name}, compressed"),
+        error=found.report.error("weights", "bound"), train=found.trace.best.picked,
         predictor=Net(function=lambda inputs: found(inputs.float()), names=names)
     )  # fmt: skip
 
@@ -291,31 +293,13 @@ CARRY_OUT = {HELD_OUT: held_out, PAC_BAYES: pac_bayes, COMPRESSION: compression,
 """What carries each route out."""
 
 
-def _another(name: Any) -> Any:
-    """A name of the same type that is another one: two classes are needed where all examples have one."""
-    return (
-        not name if isinstance(name, bool) else f"not {name}" if isinstance(name, str) else name + 1
-    )
-
-
-def _split(part: Given) -> Split:
-    return Split(indices=part.places, hash=index_hash(part.places))
-
-
 def _fit_in_place(settings: SelfCertifySettings) -> Train:
-    """Plain Adam on what was picked, as the default training of the other routes is on its part."""
+    """The default training of the other routes, on what was picked."""
+    how = settings.fit or FitSettings(epochs=20, batch_size=64)
 
     def fit_network(network: nn.Module, inputs: torch.Tensor, labels: torch.Tensor) -> None:
-        how, generator = (
-            settings.fit or FitSettings(epochs=20, batch_size=64),
-            torch.Generator().manual_seed(0),
-        )
-        optimizer = torch.optim.Adam(network.parameters(), lr=how.step_size)
-        for _ in range(how.epochs):
-            for rows in torch.randperm(len(labels), generator=generator).split(how.batch_size):
-                loss = torch.nn.functional.cross_entropy(network(inputs[rows]), labels[rows])
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
+        generator = torch.Generator().manual_seed(0)
+        made = fit(network, Examples(inputs, labels), settings=how, generator=generator)
+        network.load_state_dict(made.state_dict())
 
     return fit_network

@@ -11,6 +11,7 @@ from bounds.accounting import (
     Composed,
     Event,
     ExponentialMechanism,
+    OnceAnEpoch,
     PoissonSampled,
     PrivacyBound,
     SelfComposed,
@@ -23,9 +24,7 @@ from bounds.privacy_loss import PrivacyLossDistribution
 _SLACK, _LARGE = 1e-4, 300.0
 
 
-def privacy_spent(
-    event: Event | None, *, delta: float, adjacency: Adjacency, resolution: float | None = None
-) -> PrivacyBound:
+def privacy_spent(event: Event | None, *, delta: float, adjacency: Adjacency) -> PrivacyBound:
     """The epsilon of a history, bracketed: ``lower``, ``estimate``, ``upper``, of which ``upper`` is to be reported.
 
     Formal guarantee: the mechanisms are (upper, delta)-differentially private for these neighbours, and so is whatever
@@ -38,15 +37,14 @@ def privacy_spent(
         event: what ran; None for nothing.
         delta: a probability strictly between 0 and 1.
         adjacency: "add-remove", or "replace-one", where the clipped sum moves by twice as much.
-        resolution: see ``bounds.accounting.privacy_epsilon``.
 
     Raises:
         ValueError: delta or adjacency out of range.
     """
-    if event is not None and adjacency == "replace-one" and _chooses(event):
+    if event is not None and adjacency == "replace-one" and _of_presence(event):
         return _by_two_steps(event, delta=delta)
     if event is not None:
-        return privacy_epsilon(event=event, delta=delta, adjacency=adjacency, resolution=resolution)
+        return privacy_epsilon(event=event, delta=delta, adjacency=adjacency)
     if not 0.0 < delta < 1.0:
         raise ValueError(f"delta must lie strictly between 0 and 1, got {delta!r}")
     ApproxDP(epsilon=0.0, delta=delta, adjacency=adjacency, status="accounted")
@@ -62,17 +60,19 @@ def privacy_spent(
     )
 
 
-def _chooses(event: Event, *, sampled: bool = False) -> bool:
-    """Whether an exponential mechanism runs on a sample, for which the accountant knows add-remove neighbours alone."""
+def _of_presence(event: Event, *, sampled: bool = False) -> bool:
+    """Whether the accountant knows add-remove neighbours alone: choices on a sample, and records once an epoch."""
     match event:
         case ExponentialMechanism():
             return sampled
+        case OnceAnEpoch():
+            return event.batches > 1
         case PoissonSampled():
-            return _chooses(event.event, sampled=True)
+            return _of_presence(event.event, sampled=True)
         case SelfComposed():
-            return _chooses(event.event, sampled=sampled)
+            return _of_presence(event.event, sampled=sampled)
         case Composed():
-            return any(_chooses(one, sampled=sampled) for one in event.events)
+            return any(_of_presence(one, sampled=sampled) for one in event.events)
         case _:
             return False
 
@@ -110,7 +110,7 @@ def epsilon(event: Event | None, *, delta: float, adjacency: Adjacency) -> float
 
 
 def privacy_claim(
-    event: Event | None, *, adjacency: Adjacency
+    event: Event | None, *, adjacency: Adjacency, resolution: float = 0.05
 ) -> GaussianDP | PrivacyLossDistribution:
     """What ``private_pac_bayes(privacy=...)`` takes, for a prior or weights that these mechanisms released.
 
@@ -124,4 +124,4 @@ def privacy_claim(
     """
     if event is None:
         return GaussianDP(mu=0.0, adjacency=adjacency, status="accounted")
-    return privacy_record(event=event, adjacency=adjacency)
+    return privacy_record(event=event, adjacency=adjacency, resolution=resolution)

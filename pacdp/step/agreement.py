@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 from torch.utils._pytree import tree_leaves
@@ -19,15 +20,15 @@ from torch.utils.data import TensorDataset
 
 from pacdp.layers.plain import is_hooked
 from pacdp.layers.random import generators, random_state, rewind, same_state
-from pacdp.step.clip import Clip, Weights
+from pacdp.step.clip import Clip
 from pacdp.step.gradients import NO_CLIPPING
 from pacdp.step.mechanism import GradSampleMode
 from pacdp.step.sums import Reference, Summer, runs_at_once
 from pacdp.step.units import ByPlace, Network, Units, trained
 from pacdp.trials import made_up_batch, made_up_targets, with_other_weights
 
-SIZES = (1, 3, 8)
-"""Batches, each compared as a whole; their examples are compared one by one."""
+_BATCHES = ([0], [1], [2], [0, 1, 2], [*range(8)])
+"""Examples of which sums are compared; where passes draw, single ones alone."""
 _TOLERANCE = 2e-3
 """Relative to the largest clipped gradient of the batch."""
 _TRIALS = 3
@@ -113,85 +114,67 @@ def disagreement(
             positional arguments, tensors or structures of them, which are used as they are.
         targets: likewise.
     """
-    before = random_state(network.module)
-    wrong: list[str] = []
+    before, wrong = random_state(network.module), list[str]()
     try:
-        for trial, each in enumerate([network, *_with_other_weights(network)]):
-            said = _differs(make, *_made_up(each, inputs, seed=trial), targets, clip_norm)
-            wrong += [] if said is None else [said]
-            if len(wrong) > 1 or (
-                trial == _TRIALS - 2 and not wrong
-            ):  # no further trial can change the verdict
+        for trial in range(_TRIALS):
+            module = with_other_weights(network.module, seed=trial) if trial else network.module
+            said = _differs(
+                make, network._replace(module=module), inputs, targets, clip_norm, trial
+            )
+            wrong += [said] if said else []
+            if len(wrong) != 1 and (wrong or trial):  # no further trial can change the verdict
                 break
     finally:
         rewind(network.module, before)
     return wrong[0] if len(wrong) > 1 else None
 
 
-def _made_up(network: Network, inputs: Any, *, seed: int) -> tuple[Network, Tensor]:
-    """A network of one tensor, and as many examples as the largest batch has."""
-    if isinstance(inputs, Tensor):
-        return network, made_up_batch(inputs, examples=max(SIZES), seed=seed)
-    first = next(leaf for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor))
-    places = torch.arange(max(SIZES), device=first.device) % len(first)
-    return Network.of(ByPlace(network.module, inputs), network.loss), places
-
-
-def _with_other_weights(network: Network) -> list[Network]:
-    return [
-        network._replace(module=with_other_weights(network.module, seed=k))
-        for k in range(1, _TRIALS)
-    ]
-
-
 def _differs(
-    make: MakeSummer, network: Network, inputs: Tensor, targets: Tensor, clip_norm: float
+    make: MakeSummer, network: Network, inputs: Any, targets: Tensor, clip_norm: float, seed: int
 ) -> str | None:
-    twin, before = (
-        Network(copy.deepcopy(network.module), network.fixed, network.loss),
-        random_state(network.module),
-    )
+    count, before = len(_BATCHES[-1]), random_state(network.module)
+    if isinstance(inputs, Tensor):
+        examples = made_up_batch(inputs, examples=count, seed=seed)
+    else:
+        network = Network.of(ByPlace(network.module, inputs), network.loss)
+        first = next(leaf for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor))
+        examples = torch.arange(count, device=first.device) % len(first)
+    exact = network._replace(module=copy.deepcopy(network.module))
     with torch.no_grad():
-        made_up = made_up_targets(targets, twin.module(inputs), network.loss, count=len(inputs))
-    units = Units.group(TensorDataset(inputs, made_up), None)
-    weights = {name: w.clone() for name, w in trained(twin.module).items()}
-    exact = Reference(twin, units, NO_CLIPPING)
-    exact = exact._replace(vectorised=runs_at_once(exact, units, weights))
+        outputs = exact.module(examples)
+    made_up = made_up_targets(targets, outputs, network.loss, count=count)
+    units = Units.group(TensorDataset(examples, made_up), None)
 
-    def of(summer: Summer, module: nn.Module, own: Weights, chosen: list[int]) -> Tensor:
-        rewind(module, before)
-        found = summer(torch.tensor(chosen), own).total
-        return torch.cat([found[name].double().reshape(-1) for name in weights])
+    def of(summer: Summer, own: Network, chosen: list[int]) -> Float[Tensor, " dim"]:
+        rewind(own.module, before)
+        found = summer(torch.tensor(chosen), trained(own.module)).total
+        return torch.cat([one.double().reshape(-1) for one in found.values()])
 
+    said = "the reference fails"
     try:
-        singles = torch.stack([of(exact, twin.module, weights, [i]) for i in range(len(inputs))])
-    except _FAILURES as error:
-        return f"the reference fails on a made-up batch ({str(error).splitlines()[0]})"
-    drawing = bool(generators(twin.module)) or not same_state(before, random_state(twin.module))
-    norms = singles.norm(dim=1, keepdim=True)
-    largest = float(norms.max())
-    if largest == 0.0:
-        return "no made-up example has a finite gradient other than zero, so that nothing can be compared"
-    smallest = float(norms[norms > _SMALL * largest].min())
-    for norm in (clip_norm, 0.5 * smallest, 2.0 * largest):
-        clipped = singles * (norm / norms.clamp(min=norm))
-        allowed = _TOLERANCE * min(norm, largest)
-        other = Network(copy.deepcopy(network.module), network.fixed, network.loss)
-        try:
-            fast = make(other, units, Clip(norm))
-        except _FAILURES as error:
-            return f"it cannot be set up ({str(error).splitlines()[0]})"
-        live = trained(other.module)
-        try:
-            for i in range(max(SIZES[:2])):
-                if not float((of(fast, other.module, live, [i]) - clipped[i]).norm()) <= allowed:
-                    return (
-                        "its clipped gradient of a single example is another than the example's own"
+        reference = Reference(exact, units, NO_CLIPPING)
+        vectorised = runs_at_once(reference, units, trained(exact.module))
+        reference = reference._replace(vectorised=vectorised)
+        singles = torch.stack([of(reference, exact, [i]) for i in range(count)])
+        drawing = generators(exact.module) or not same_state(before, random_state(exact.module))
+        norms = singles.norm(dim=1, keepdim=True)
+        largest = float(norms.max())
+        if largest == 0.0:
+            return "no made-up example has a finite gradient other than zero, so that nothing can be compared"
+        smallest, said = float(norms[norms > _SMALL * largest].min()), "it fails"
+        for norm in (clip_norm, 0.5 * smallest, 2.0 * largest):
+            fast = network._replace(module=copy.deepcopy(network.module))
+            summer = make(fast, units, Clip(norm))
+            for batch in _BATCHES[:3] if drawing else _BATCHES:
+                clipped = singles[batch] * (norm / norms[batch].clamp(min=norm))
+                away = of(summer, fast, batch) - clipped.sum(0)
+                if not float(away.norm()) <= _TOLERANCE * min(norm, largest) * len(batch):
+                    sums = (
+                        "sum over a batch of several"
+                        if len(batch) > 1
+                        else "clipped gradient of a single example"
                     )
-            for size in () if drawing else SIZES:
-                away = of(fast, other.module, live, list(range(size))) - clipped[:size].sum(0)
-                if not float(away.norm()) <= allowed * size:
-                    return f"its sum over a batch of {size} is not that of its examples, each clipped by itself"
-        except _FAILURES as error:
-            return f"it fails on a made-up batch ({str(error).splitlines()[0]})"
+                    return f"its {sums} is not that of the examples, each clipped by itself"
+    except _FAILURES as error:
+        return f"{said} on a made-up batch ({str(error).splitlines()[0]})"
     return None

@@ -4,6 +4,7 @@ The schedule is public and fixed beforehand, so that the step before which train
 tells nothing about the data.
 """
 
+from bisect import bisect_left
 from dataclasses import dataclass
 
 from bounds import _check
@@ -43,14 +44,13 @@ class PrivacyBudget:
 
     def affordable_steps(self, upcoming: Event | None, *, after: Event | None = None) -> int:
         """How many of the ``upcoming`` steps may run when ``after`` ran before: the most for which it was shown."""
-        low, high = 0, events.steps_of(upcoming)
         if self.allows(events.joined(after, upcoming)):
-            return high
-        while high - low > 1:
-            middle = (low + high) // 2
-            enough = self.allows(events.joined(after, events.first(upcoming, middle)))
-            low, high = (middle, high) if enough else (low, middle)
-        return low
+            return events.steps_of(upcoming)
+
+        def overdrawn(steps: int) -> bool:
+            return not self.allows(events.joined(after, events.first(upcoming, steps)))
+
+        return bisect_left(range(1, events.steps_of(upcoming)), True, key=overdrawn)
 
     def require_steps(self, upcoming: Event | None) -> int:
         """The affordable steps, of which there must be one.

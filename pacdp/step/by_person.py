@@ -6,8 +6,7 @@ records).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,45 +16,31 @@ from torch import Tensor
 from pacdp.chains.network import Network
 from pacdp.data import Dataset
 from pacdp.losses import Loss
+from pacdp.step.units import records_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class People:
-    """Whose the examples of a data set are.
-
-    Attributes:
-        number: int64 [n], of each example's person, as the data set has it.
-        parts: the examples of each person.
-        unit: what a person is called.
-        digest: of the examples and their people.
-    """
+class People(NamedTuple):
+    """Whose the examples of a data set are."""
 
     number: Int[np.ndarray, " n"]
+    """Of each example's person, as the data set has it."""
     parts: Sequence[Int[Tensor, " _"]]
+    """The examples of each person."""
     unit: str
+    """What a person is called."""
     digest: str
+    """Of the examples and their people."""
 
     @classmethod
     def of(cls, data: Dataset, device: torch.device) -> "People":
         """The people of a data set that names them."""
         assert data.people is not None
-        sizes = np.unique(data.people, return_counts=True)[1]
-        order = torch.from_numpy(np.argsort(data.people, kind="stable")).to(device)
-        return cls(
-            number=data.people,
-            parts=order.split(sizes.tolist()),
-            unit=data.unit,
-            digest=data.people_hash,
-        )
-
-    @property
-    def count(self) -> int:
-        """How many people there are."""
-        return len(self.parts)
+        parts = [own.to(device) for own in records_of(torch.from_numpy(data.people))]
+        return cls(data.people, parts, data.unit, data.people_hash)
 
     def to_dict(self) -> dict[str, Any]:
         """What a checkpoint says of them."""
-        return {"unit": self.unit, "count": self.count, "hash": self.digest}
+        return {"unit": self.unit, "count": len(self.parts), "hash": self.digest}
 
 
 def mean_over_people(

@@ -111,38 +111,44 @@ class ClippedSum(NamedTuple):
     """What a group of units adds up to."""
 
     total: Weights
-    finite: Bool[Tensor, " batch"]
-    """Whose contribution was finite and counts; private."""
-    within: Bool[Tensor, " batch"]
-    """Whose norm was at most C; private."""
+    clipping: Clipping
+    """Private."""
 
 
-def clipped_sum(contributions: Weights, clip: Clip) -> ClippedSum:
-    """Σ_i clip_C(Δ_i) over the first dimension of every entry; norms are over all entries together.
+def clipped_sum(
+    contributions: Weights,
+    clip: Clip,
+    *,
+    into: Weights | None = None,
+    member: Bool[Tensor, " batch"] | None = None,
+) -> ClippedSum:
+    """Σ_i clip_C(Δ_i) / divisor over the first dimension of every entry; norms are over all entries together.
 
-    Formal guarantee: adding or removing one unit moves the sum by at most ``clip.norm`` in Euclidean norm, replacing it
-    by at most twice that, whatever its records: a contribution that is NaN or infinite counts as zero. Up to the
-    rounding of the sum.
+    Formal guarantee: adding or removing one unit moves the sum by at most ``clip.norm / clip.divisor`` in Euclidean
+    norm, replacing it by at most twice that, whatever its records: a contribution that is NaN or infinite counts as
+    zero. Up to the rounding of the sum.
+
+    Args:
+        into: where the sum is written; new tensors by default.
+        member: whose contributions count; all by default. With it nothing is read back from the device.
     """
     rows = {
         k: r if r.dtype in (torch.float32, torch.float64) else r.float()
         for k, r in contributions.items()
     }
-    coarsest = (
-        torch.float32 if any(r.dtype == torch.float32 for r in rows.values()) else torch.float64
-    )
-    norms = joint_norms([row_norms(r) for r in rows.values()])
-    made = clip_factors(norms, clip, coarsest)
-    factors, finite, within = made.scale * made.factors, made.finite, made.within
-    if (
-        finite.device.type != "cpu" or not finite.all()
-    ):  # the copy costs as much as all else; to ask a GPU would wait
-        rows = {k: drop(r, finite.to(r.device)) for k, r in rows.items()}
-    with full_precision(
-        next((r.device for r in rows.values() if r.device.type != "cpu"), finite.device)
-    ):
-        total = {
-            k: torch.einsum("i,i...->...", factors.to(device=r.device, dtype=r.dtype), r)
-            for k, r in rows.items()
-        }
-    return ClippedSum(total, finite, within)
+    coarsest = max((r.dtype for r in rows.values()), key=lambda kind: torch.finfo(kind).eps)
+    clipping = clip_factors(joint_norms([row_norms(r) for r in rows.values()]), clip, coarsest)
+    keep = clipping.finite if member is None else clipping.finite & member
+    scale = without_subnormals((clipping.scale * clipping.factors / clip.divisor).to(coarsest))
+    total = into or {k: r.new_empty(r.shape[1:]) for k, r in rows.items()}
+    with full_precision(next((r.device for r in rows.values() if not r.is_cpu), keep.device)):
+        for k, r in rows.items():
+            kept = r if all_on_a_cpu(keep, member) else drop(r, keep.to(r.device))
+            flat = kept.reshape(len(r), math.prod(r.shape[1:]))
+            total[k].copy_((scale.to(r) @ flat).view(r.shape[1:]))
+    return ClippedSum(total, clipping)
+
+
+def all_on_a_cpu(keep: Bool[Tensor, " batch"], member: Tensor | None) -> bool:
+    """Whether all rows are known to be kept: to drop some copies all, and to ask a GPU would wait."""
+    return member is None and keep.device.type == "cpu" and bool(keep.all())

@@ -12,6 +12,8 @@ the reference.
 
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import islice
 
 import numpy as np
 import torch
@@ -24,10 +26,12 @@ from pacdp.chains.native.convolution import ConvLayer
 from pacdp.chains.native.dense import Array, DenseLayer, PaddedDense, padded, row_squares
 from pacdp.chains.native.network import NativeNetwork
 from pacdp.chains.native.parse import parse
-from pacdp.losses import Loss, in_error
+from pacdp.losses import Loss
 from pacdp.step.clip import Clip, clip_factors, without_subnormals
-from pacdp.step.gradients import NO_CLIPPING, clipped_gradient, slopes_and_mean
+from pacdp.step.gradients import NO_CLIPPING, clipped_gradient, judged
+from pacdp.step.one_by_one import summed
 from pacdp.step.precision import full_precision
+from pacdp.step.units import Network
 
 _CHUNK, _LARGEST = 32, 4096
 """Examples that go through together in a network with convolutions, and in one without."""
@@ -69,16 +73,13 @@ class CompiledSums:
         def run(room: int, chains: Sequence[int]) -> None:
             drawn, group = draw(chains)
             for k, g in zip(chains, group, strict=True):
-                found[k] = self._chain(
-                    self._rooms[room], weights[k], drawn[g], labels[k][drawn[g]], clip, into[k]
-                )
+                own = self._network.pieces(weights[k].numpy())
+                part = partial(self._add, self._rooms[room], own, labels[k], clip)
+                means, squares = summed(part, drawn[g], into[k], self._most)
+                found[k] = means.to(weights) if bool(squares.isfinite().all()) else None
 
-        # a loss in Python may keep what it sees
-        parts = (
-            threads.shares(len(weights))
-            if self._loss.compiled is not None
-            else [range(len(weights))]
-        )
+        count = len(weights)  # a loss in Python may keep what it sees
+        parts = threads.shares(count) if self._loss.compiled is not None else [range(count)]
         while len(self._rooms) < len(parts):
             self._rooms.append(self._room())
         with full_precision(into.device):
@@ -98,80 +99,18 @@ class CompiledSums:
         assert blocks is not None
         return [PaddedDense(block) if isinstance(block, DenseLayer) else block for block in blocks]
 
-    def _chain(
-        self,
-        layers: list[PaddedDense | ConvLayer],
-        weights: Float[Tensor, " dim"],
-        examples: Int[Tensor, " batch"],
-        labels: Int[Tensor, " batch"],
-        clip: Clip,
-        into: Float[Tensor, " dim"],
-    ) -> Float[Tensor, "2"] | None:
-        count, loss, error = len(examples), 0.0, 0.0
-        if count == 0:
-            into.zero_()
-        own = self._network.pieces(weights.numpy())
-        for start in range(0, count, self._most):
-            part = slice(start, min(start + self._most, count))
-            gradient = into if start == 0 else torch.empty_like(into)
-            seen = self._add(
-                layers,
-                own,
-                examples[part],
-                labels[part],
-                clip,
-                self._network.pieces(gradient.numpy()),
-            )
-            if seen is None:
-                return None
-            loss, error = loss + seen[0], error + seen[1]
-            if start:
-                into += gradient
-        return weights.new_tensor([loss, error]) / max(1, count)
-
     def _add(
         self,
         layers: list[PaddedDense | ConvLayer],
         own: list[Array],
-        examples: Int[Tensor, " batch"],
-        labels: Int[Tensor, " batch"],
+        labels: Int[Tensor, " n"],
         clip: Clip,
-        into: list[Array],
-    ) -> tuple[float, float] | None:
-        """A chunk's sum into ``into``; its losses and errors added up."""
-        count = len(examples)
-        outputs = torch.from_numpy(self._forward(layers, own, examples)[:count])
-        loss, error, slope = self._judged(outputs, labels)
-        squares = np.zeros(count)
-        back = _fill(slope.numpy(), padded(count))
-        for place in range(len(layers) - 1, -1, -1):
-            layer, weight = layers[place], own[2 * place]
-            if isinstance(layer, PaddedDense):
-                back = layer.propagate(back, weight, squares, further=place > 0)
-            else:
-                back = layer.propagate(back[:count], weight, squares)
-        if not np.isfinite(squares).all():
-            return None
-        norms = torch.from_numpy(np.sqrt(squares))
-        factors = clip_factors(norms, clip, outputs.dtype).factors
-        scale = without_subnormals((factors / clip.divisor).to(outputs.dtype)).numpy()
-        for place, layer in enumerate(layers):
-            layer.collect(scale, into[2 * place], into[2 * place + 1])
-        return loss * count, error * count
-
-    def _judged(self, outputs: Tensor, labels: Tensor) -> tuple[float, float, Tensor]:
-        """Mean loss and error, and the slope of each example's own loss by its outputs."""
-        if self._loss.compiled is not None:  # it goes from example to example
-            loss, error, slope = self._loss.slope(outputs, labels)
-            return loss, error, slope.mul_(len(labels))
-        slope, loss = slopes_and_mean(self._loss, outputs, labels)
-        return float(loss), float(in_error(outputs, labels).double().mean()), slope
-
-    def _forward(
-        self, layers: list[PaddedDense | ConvLayer], own: list[Array], examples: Tensor
-    ) -> Array:
-        count, rows = len(examples), self._network.rows
-        x = examples.numpy() if rows is not None else self._network.inputs[examples].numpy()
+        some: Int[Tensor, " part"],
+        gradient: Float[Tensor, " dim"],
+    ) -> tuple[Float[Tensor, "2"], Float[Tensor, " part"]]:
+        """As a :data:`pacdp.step.one_by_one.Part`; a sum with a norm that is not finite means nothing."""
+        count, rows, into = len(some), self._network.rows, self._network.pieces(gradient.numpy())
+        x = some.numpy() if rows is not None else self._network.inputs[some].numpy()
         for place, layer in enumerate(layers):
             weight, bias = own[2 * place], own[2 * place + 1]
             if isinstance(layer, ConvLayer):
@@ -181,7 +120,22 @@ class CompiledSums:
             else:
                 x = _fill(x.reshape(len(x), -1), padded(count))
                 x = layer.forward(x, row_squares(x[:count]), weight, bias)
-        return x
+        outputs = torch.from_numpy(x[:count])
+        loss, error, slope = judged(self._loss, outputs, labels[some])
+        squares = np.zeros(count)
+        back = _fill(slope.mul_(count).numpy(), padded(count))
+        for place in range(len(layers) - 1, -1, -1):
+            layer, weight = layers[place], own[2 * place]
+            if isinstance(layer, PaddedDense):
+                back = layer.propagate(back, weight, squares, further=place > 0)
+            else:
+                back = layer.propagate(back[:count], weight, squares)
+        norms = torch.from_numpy(np.sqrt(squares))
+        factors = clip_factors(norms, clip, outputs.dtype).factors
+        scale = without_subnormals((factors / clip.divisor).to(outputs.dtype)).numpy()
+        for place, layer in enumerate(layers):
+            layer.collect(scale, into[2 * place], into[2 * place + 1])
+        return outputs.new_tensor([loss, error]), torch.from_numpy(squares)
 
 
 def agreeing(
@@ -195,8 +149,9 @@ def agreeing(
 ) -> CompiledSums | None:
     """Clipped sums by compiled layers, where this network's agree with the reference; else None, and a warning."""
     sums = CompiledSums(network, model, loss)
-    given = sums, model, network.layout, inputs, labels, loss
-    wrong = disagreement(*given, batch_size=batch_size)
+    wrong = _disagreement(
+        sums, Network(model, {}, loss), network.layout, inputs, labels, batch_size
+    )
     if wrong is None:
         return sums
     warnings.warn(
@@ -206,14 +161,12 @@ def agreeing(
     )
 
 
-def disagreement(
+def _disagreement(
     sums: CompiledSums,
-    model: nn.Module,
+    network: Network,
     layout: Layout,
     inputs: Float[Tensor, "n ..."],
     labels: Int[Tensor, " n"],
-    loss: Loss,
-    *,
     batch_size: int,
 ) -> str | None:
     """How compiled sums differ from the reference's, in one sentence; None where they agree.
@@ -222,39 +175,31 @@ def disagreement(
     others, all as chains of one batch, with norms on both sides of the clip norm. Examples without a finite gradient
     other than zero are passed over.
     """
-    generator, own = torch.Generator().manual_seed(0), layout.of(model)
-    spread = [
-        torch.randn(own.shape, generator=generator, dtype=own.dtype) for _ in range(_CHAINS - 1)
-    ]
-    size = float(own.double().square().mean().sqrt()) or 0.1
-    weights = torch.stack([own, *(own + 0.3 * size * one for one in spread)])
-    kept, rows = list[int](), list[Tensor]()
-    for place in torch.cat(
-        [torch.linspace(0, len(inputs) - 1, k * _PROBES).long() for k in (1, _TRIES)]
-    ).tolist():
-        row = torch.stack(
-            [_singles(model, layout, w, inputs[[place]], labels[[place]], loss)[0] for w in weights]
-        )
-        if bool(row.isfinite().all() and row.any()):
-            kept.append(place)
-            rows.append(row)
-        if len(rows) == _PROBES:
-            break
-    if not rows:
+    own, generator = layout.of(network.module), torch.Generator().manual_seed(0)
+    size = 0.3 * (float(own.double().square().mean().sqrt()) or 0.1)
+    spread = torch.randn((_CHAINS - 1, len(own)), generator=generator, dtype=own.dtype)
+    weights = torch.cat([own[None], own + size * spread])
+
+    def gradients(place: int) -> Float[Tensor, "chains dim"]:
+        x, y = inputs[[place]], labels[[place]]
+        found = (clipped_gradient(network, layout.views(w), x, y, NO_CLIPPING) for w in weights)
+        return torch.stack([layout.flatten(one.total) for one in found]).double()
+
+    spots = torch.linspace(0, len(inputs) - 1, _PROBES * _TRIES).long().view(_PROBES, _TRIES)
+    tried = ((place, gradients(place)) for place in spots.T.flatten().tolist())
+    usable = (one for one in tried if bool(one[1].isfinite().all() and one[1].any()))
+    probes = list(islice(usable, _PROBES))
+    if not probes:
         return "no example tried has a finite gradient other than zero"
-    again = torch.arange(_PROBES) % len(rows)
-    places, raw = torch.tensor(kept)[again], torch.stack(rows, dim=1)[:, again]
-    norms = raw.double().norm(dim=2)
+    places, rows = torch.tensor([place for place, _ in probes]), torch.stack([g for _, g in probes])
+    norms = rows.norm(dim=2, keepdim=True)
     norm = float(norms[norms > 0.0].median())
-    exact = raw.double() * (norm / norms.clamp(min=norm))[:, :, None]
-    everyone = torch.arange(max(1, batch_size)) % _PROBES
-    for chosen in (*(torch.tensor([k]) for k in range(_PROBES)), torch.arange(_PROBES), everyone):
+    exact = rows * (norm / norms.clamp(min=norm))
+    each = [torch.tensor([k]) for k in range(len(probes))]
+    for chosen in (*each, torch.cat(each), torch.arange(max(1, batch_size)) % len(probes)):
         into = torch.empty_like(weights)
         sums(weights, _same_for_all(places[chosen]), [labels] * _CHAINS, Clip(norm), into)
-        expected = torch.einsum(
-            "e,ced->cd", torch.bincount(chosen, minlength=_PROBES).double(), exact
-        )
-        away = (into.double() - expected).norm(dim=1) > _TOLERANCE * norm * len(chosen)
+        away = (into.double() - exact[chosen].sum(0)).norm(dim=1) > _TOLERANCE * norm * len(chosen)
         if int(away.sum()) > 1:  # at a kink rounding alone moves a gradient
             return f"a sum over {len(chosen)} examples is not that of their gradients, each clipped by itself"
     return None
@@ -262,16 +207,6 @@ def disagreement(
 
 def _same_for_all(examples: Tensor) -> Draw:
     return lambda chains: ([examples], np.zeros(len(chains), np.int64))
-
-
-def _singles(
-    model: nn.Module, layout: Layout, weights: Tensor, inputs: Tensor, labels: Tensor, loss: Loss
-) -> Float[Tensor, "examples dim"]:
-    found = torch.empty((len(labels), layout.dim), dtype=weights.dtype)
-    for row, x, y in zip(found, inputs, labels, strict=True):
-        clipped_gradient(model, layout.views(weights), x[None], y[None], loss, NO_CLIPPING,
-                         into=layout.views(row))  # fmt: skip
-    return found
 
 
 def _fill(rows: Array, count: int) -> Array:

@@ -16,6 +16,7 @@ from pacdp.random import Words
 from pacdp.step.clip import Clip
 from pacdp.step.gradients import clipped_gradient, fully_connected, mean_over
 from pacdp.step.sample import most_of_poisson, poisson_rows
+from pacdp.step.units import Network
 
 _COPIES = 3
 """What a step holds at a time, in gradients of single examples: these, those that count, and what leads to them."""
@@ -71,33 +72,26 @@ class FixedSizeSums:
         rows = poisson_rows(words, self._rate, self.most)
         shared = len(rows.indices) == 1 and len(weights) > 1
         drawn, member, whole = (one if shared else one[group] for one in rows)
-        own = (
-            labels[0][drawn]
-            if len(labels) == 1
-            else labels.gather(1, drawn.expand(len(weights), -1))
-        )
+        alike = len(labels) == 1
+        own = labels[0][drawn] if alike else labels.gather(1, drawn.expand(len(weights), -1))
+        network = Network(self._model, {}, self._loss)
 
         def one(
             parameters: dict[str, Tensor], x: Tensor, y: Tensor, of: Tensor, sums: dict[str, Tensor]
         ) -> tuple[Tensor, Tensor]:
-            seen = clipped_gradient(
-                self._model, parameters, x, y, self._loss, clip, into=sums, member=of
-            )
+            seen = clipped_gradient(network, parameters, x, y, clip, into=sums, member=of)
             return seen.mean_loss, mean_over(in_error(seen.outputs, y).to(x.dtype), of)
 
-        given = [self._inputs[drawn], own, member]
-        axes = tuple(None if len(part) == 1 and len(weights) > 1 else 0 for part in given)
-        x, y, of = (
-            part[0] if axis is None else part for part, axis in zip(given, axes, strict=True)
-        )
+        given, axes = [self._inputs[drawn], own, member], (0, 0, 0)
+        if shared:  # by all chains
+            axes = (None, None if alike else 0, None)
+            given = [x if axis == 0 else x[0] for x, axis in zip(given, axes, strict=True)]
+        x, y, of = given
         every = torch.func.vmap(one, in_dims=(0, *axes, 0), chunk_size=self.at_once(weights.device))
         found = every(self._layout.views(weights), x, y, of, self._layout.views(into))
-        highest = (
-            self._loss.high,
-            1.0,
-        )  # one record's loss must not decide whether the chain goes on
+        # one record's loss must not decide whether the chain goes on
         kept = [
             part.masked_fill(~part.isfinite(), most)
-            for part, most in zip(found, highest, strict=True)
+            for part, most in zip(found, (self._loss.high, 1.0), strict=True)
         ]
         return torch.stack(kept).masked_fill(~whole, torch.nan)

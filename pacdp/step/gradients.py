@@ -11,7 +11,7 @@ used once; all other networks go through ``torch.func.vmap``.
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeGuard, cast
 
 import torch
@@ -20,17 +20,22 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
 from pacdp.layers.plain import call_with, is_plain, is_plain_linear
-from pacdp.losses import Loss, PerExampleLoss
+from pacdp.losses import Loss, PerExampleLoss, in_error
 from pacdp.step.clip import (
     Clip,
+    Clipping,
     Weights,
+    all_on_a_cpu,
     clip_factors,
+    clipped_sum,
+    drop,
     joint_norms,
     row_norms,
     row_squares,
     without_subnormals,
 )
 from pacdp.step.precision import full_precision
+from pacdp.step.units import Network
 
 _ELEMENTWISE = (
     nn.Flatten,
@@ -50,56 +55,57 @@ _TOLERANCE = 1e-3
 
 
 class Seen(NamedTuple):
-    """What a clipped sum saw of each example; private."""
+    """A clipped sum of gradients, and what it saw of each example; private."""
 
+    total: Weights
+    clipping: Clipping
     mean_loss: Float[Tensor, ""]
     outputs: Float[Tensor, "batch ..."]
-    finite: Bool[Tensor, " batch"]
-    """Whose gradient was finite and counts."""
-    squares: Float[Tensor, " batch"]
-    """Squared norm of each gradient before clipping, float64; not finite where the gradient is not."""
 
 
 def clipped_gradient(
-    model: nn.Module,
-    tensors: Mapping[str, Tensor],
+    network: Network,
+    weights: Weights,
     inputs: Shaped[Tensor, "batch ..."],
     targets: Shaped[Tensor, "batch ..."],
-    loss: PerExampleLoss,
     clip: Clip,
     *,
-    into: Mapping[str, Tensor],
+    into: Weights | None = None,
     member: Bool[Tensor, " batch"] | None = None,
 ) -> Seen:
-    """Write the clipped sum over its divisor into the tensors ``into``, the gradients by the parameters of that name.
+    """The clipped sum, over its divisor, of the examples' gradients by these weights.
 
     Formal guarantee: without one of the examples the exact sum of the written terms moves by at most
     clip.norm / clip.divisor in Euclidean norm, whatever the example: one whose gradient is not finite counts as zero.
 
     Args:
-        tensors: parameters and buffers by their names in ``model``; the model's own where one is not given.
+        into: where the sum is written; new tensors by default.
         member: whose gradients are summed and whose losses make the mean, in a batch whose size is not that of its
             sample; all, where None. Nothing is then read back from the device, and ``torch.func.vmap`` may go over
             many such sums.
     """
+    if into is None:
+        into = {name: torch.empty_like(w) for name, w in weights.items()}
     if len(targets) == 0:
         for view in into.values():
             view.zero_()
         empty = next(iter(into.values())).new_zeros(0)
-        return Seen(empty.sum(), empty, empty.bool(), empty.double())
-    if fully_connected(model, inputs.ndim):
-        return _by_layers(model, tensors, inputs, targets, loss, clip, into, member)
-    return _by_examples(model, tensors, inputs, targets, loss, clip, into, member)
+        return Seen(into, clip_factors(empty, clip), empty.sum(), empty)
+    if fully_connected(network.module, inputs.ndim):
+        return _by_layers(network, weights, inputs, targets, clip, into, member)
+    rows, losses, outputs = gradients_of_each(network, weights, inputs, targets)
+    return Seen(
+        *clipped_sum(rows, clip, into=into, member=member), mean_over(losses, member), outputs
+    )
 
 
 def require_true_sums(
-    model: nn.Module,
-    parameters: Mapping[str, Tensor],
+    network: Network,
+    weights: Weights,
     inputs: Shaped[Tensor, "batch ..."],
     targets: Shaped[Tensor, "batch ..."],
-    loss: PerExampleLoss,
 ) -> bool:
-    """Compare the sum of a few examples' gradients, clipped to no effect, with what autograd makes of ``model``.
+    """Compare the sum of a few examples' gradients, clipped to no effect, with what autograd makes of the network.
 
     Returns:
         Whether there was something to compare: False where the gradient is not finite.
@@ -107,24 +113,24 @@ def require_true_sums(
     Raises:
         ValueError: they differ beyond rounding, or the gradient of a single example cannot be taken.
     """
-    found = {name: torch.zeros_like(value) for name, value in parameters.items()}
     try:
-        clipped_gradient(model, parameters, inputs, targets, loss, NO_CLIPPING, into=found)
+        found = clipped_gradient(network, weights, inputs, targets, NO_CLIPPING).total
     except RuntimeError as error:
         raise ValueError(
             f"the gradient of a single example cannot be taken ({str(error).splitlines()[0]}): with clip_norm the "
             "network and the loss must run under torch.func.vmap, without branches on their data and without state"
         ) from error
-    leaves = {name: value.detach().clone().requires_grad_() for name, value in parameters.items()}
+    leaves = {name: value.detach().clone().requires_grad_() for name, value in weights.items()}
     with torch.enable_grad():
-        total = loss(call_with(model, leaves, inputs.clone()), targets).sum()
-        slopes = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
-    size = math.sqrt(sum(float(row_squares(slope[None])) for slope in slopes if slope is not None))
+        total = network.losses(leaves, inputs.clone(), targets).sum()
+        slopes = torch.autograd.grad(
+            total, list(leaves.values()), materialize_grads=True, allow_unused=True
+        )
+    size = float(joint_norms([row_norms(slope[None]) for slope in slopes]))
     if not math.isfinite(size):
         return False
     for (name, own), slope in zip(found.items(), slopes, strict=True):
-        away = own if slope is None else own - slope
-        if not math.sqrt(float(row_squares(away[None]))) <= _TOLERANCE * size:
+        if not float(row_norms((own - slope)[None])) <= _TOLERANCE * size:
             raise ValueError(
                 f"clipped gradients of parameter {name} are not those of the network: report this network"
             )
@@ -155,69 +161,74 @@ def fully_connected(model: nn.Module, ndim: int) -> TypeGuard[nn.Sequential]:
 
 
 def _by_layers(
-    model: nn.Sequential,
-    tensors: Mapping[str, Tensor],
+    network: Network,
+    weights: Weights,
     inputs: Tensor,
     targets: Tensor,
-    loss: PerExampleLoss,
     clip: Clip,
-    into: Mapping[str, Tensor],
-    member: Tensor | None = None,
+    into: Weights,
+    member: Tensor | None,
 ) -> Seen:
-    own = {name: tensors.get(name, p).detach() for name, p in model.named_parameters()}
-    met: list[tuple[str, nn.Module, Tensor, Tensor]] = []
-    x = inputs.detach()
-    for name, layer in zip(
-        model._modules, model, strict=True
-    ):  # named_children() leaves out repeated layers
-        before = x
-        if isinstance(layer, nn.Linear):
-            x = nn.functional.linear(before, own[f"{name}.weight"], own.get(f"{name}.bias"))
-        else:  # a copy, or a layer in place would overwrite the outputs of the layer before
-            x = layer(before.clone() if getattr(layer, "inplace", False) else before)
-        met.append((name, layer, before, x))
-    slope, mean = slopes_and_mean(loss, x, targets, member)
-    passes: list[tuple[str, Tensor, Tensor]] = []
-    squares = torch.zeros(len(targets), dtype=torch.float64, device=x.device)
-    lowest = next(k for k, one in enumerate(met) if isinstance(one[1], nn.Linear))
-    for k, (name, layer, before, after) in reversed(list(enumerate(met))):
-        if k < lowest:
-            break
-        if not isinstance(layer, nn.Linear):
-            slope = _back(layer, slope, before, after)
-            continue
-        weight, bias = f"{name}.weight" in into, f"{name}.bias" in into
-        passes.append((name, before, slope))
-        squares = squares + row_squares(slope) * (row_squares(before) * float(weight) + float(bias))
-        slope = slope @ own[f"{name}.weight"] if k > lowest else slope
-    factors, finite, after, *_ = clip_factors(squares.sqrt(), clip, x.dtype)
-    finite = finite if member is None else finite & member
-    gone = ~finite[:, None]
-    scale = without_subnormals((factors / clip.divisor).to(x.dtype))[:, None]
-    whole = (
-        member is None and finite.device.type == "cpu" and bool(finite.all())
-    )  # a GPU would be waited for
-    with full_precision(x.device):
-        for name, before, slope in passes:
-            scaled = without_subnormals((slope if whole else slope.masked_fill(gone, 0.0)) * scale)
-            if f"{name}.weight" in into:  # the views of weights lie input-major
-                kept = before if whole else before.masked_fill(gone, 0.0)
+    """A layer's gradients are outer products: of what it met, and of the slope of the loss by a number added to it."""
+    own = {**network.fixed, **weights}
+    # named_children() leaves out repeated layers
+    layers = [(name, layer) for name, layer in network.module._modules.items() if layer is not None]
+
+    def forward(added: Weights) -> tuple[Tensor, Weights]:
+        x, met = inputs.detach(), dict[str, Tensor]()
+        for name, layer in layers:
+            if isinstance(layer, nn.Linear):
+                met[name] = x
+                x = nn.functional.linear(x, own[f"{name}.weight"], own.get(f"{name}.bias"))
+                x = x + added[name] if name in added else x
+            else:  # a copy, or a layer in place would overwrite what the layer before was given
+                x = layer(x.clone() if getattr(layer, "inplace", False) else x)
+        return x, met
+
+    trained = {name.rpartition(".")[0] for name in weights}
+    nothing = {
+        name: inputs.new_zeros(len(inputs), layer.out_features)
+        for name, layer in layers
+        if isinstance(layer, nn.Linear) and name in trained
+    }
+    passed: Any = torch.func.vjp(forward, nothing, has_aux=True)
+    outputs, backward, met = passed
+    slope, mean = slopes_and_mean(network.loss, outputs, targets, member)
+    (slopes,) = backward(slope)
+    squares = torch.zeros(len(targets), dtype=torch.float64, device=outputs.device)
+    for name in reversed(nothing):
+        slope = slopes[name]
+        by_weight, by_bias = (float(f"{name}.{kind}" in weights) for kind in ("weight", "bias"))
+        squares = squares + row_squares(slope) * (row_squares(met[name]) * by_weight + by_bias)
+    clipping = clip_factors(squares.sqrt(), clip, outputs.dtype)
+    keep = clipping.finite if member is None else clipping.finite & member
+    scale = without_subnormals((clipping.factors / clip.divisor).to(outputs.dtype))[:, None]
+    whole = all_on_a_cpu(keep, member)
+    with full_precision(outputs.device):
+        for name in nothing:
+            slope = slopes[name]
+            scaled = without_subnormals((slope if whole else drop(slope, keep)) * scale)
+            if f"{name}.weight" in weights:  # the views of weights lie input-major
+                kept = met[name] if whole else drop(met[name], keep)
                 view = into[f"{name}.weight"].mT
                 direct = member is None and view.is_contiguous()
                 torch.mm(kept.mT, scaled, out=view) if direct else view.copy_(kept.mT @ scaled)
-            if f"{name}.bias" in into:
+            if f"{name}.bias" in weights:
                 into[f"{name}.bias"].copy_(scaled.sum(dim=0))
-    if after != 1.0:
+    if clipping.scale != 1.0:
         for view in into.values():
-            view.mul_(after)
-    return Seen(mean, x, finite, squares)
+            view.mul_(clipping.scale)
+    return Seen(into, clipping, mean, outputs)
 
 
-def _back(layer: nn.Module, slope: Tensor, before: Tensor, after: Tensor) -> Tensor:
-    """The derivative by a layer's inputs, from that by its outputs."""
-    if isinstance(layer, nn.ReLU):  # without a second forward pass
-        return torch.ops.aten.threshold_backward(slope, after, 0)
-    return torch.func.vjp(lambda x: layer(x.clone()), before)[1](slope)[0]
+def judged(
+    loss: Loss, outputs: Float[Tensor, "batch ..."], labels: Tensor
+) -> tuple[float, float, Tensor]:
+    """Mean loss and error of some examples, and the gradient of the mean loss by their outputs, on a CPU."""
+    if loss.compiled is not None:  # it goes from example to example
+        return loss.slope(outputs, labels)
+    slope, mean = slopes_and_mean(loss, outputs, labels)
+    return float(mean), float(in_error(outputs, labels).double().mean()), slope / len(labels)
 
 
 def slopes_and_mean(
@@ -258,49 +269,20 @@ def mean_over(values: Float[Tensor, " batch"], member: Tensor | None) -> Float[T
     return values.masked_fill(~member, 0.0).sum() / member.sum().clamp(min=1)
 
 
-def _by_examples(
-    model: nn.Module,
-    tensors: Mapping[str, Tensor],
-    inputs: Tensor,
-    targets: Tensor,
-    loss: PerExampleLoss,
-    clip: Clip,
-    into: Mapping[str, Tensor],
-    member: Tensor | None = None,
-) -> Seen:
-    rows, losses, outputs = gradients_of_each(model, tensors, inputs, targets, loss, into)
-    norms = joint_norms([row_norms(row) for row in rows.values()])
-    factors, finite, after, *_ = clip_factors(norms, clip, losses.dtype)
-    finite = finite if member is None else finite & member
-    gone = ~finite[:, None]
-    scale = without_subnormals((after * factors / clip.divisor).to(losses.dtype))
-    with full_precision(losses.device):
-        for name, view in into.items():
-            flat = rows[name].flatten(1).masked_fill(gone, 0.0)
-            view.copy_((scale @ flat).view(view.shape))
-    return Seen(mean_over(losses, member), outputs, finite, norms.square())
-
-
 def gradients_of_each(
-    model: nn.Module,
-    tensors: Mapping[str, Tensor],
+    network: Network,
+    weights: Weights,
     inputs: Shaped[Tensor, "batch ..."],
     targets: Shaped[Tensor, "batch ..."],
-    loss: PerExampleLoss,
-    names: Iterable[str],
 ) -> tuple[Weights, Float[Tensor, " batch"], Any]:
-    """The gradient of each example's loss by the parameters of these names, the losses, and the outputs."""
-    own = {**dict(model.named_parameters()), **tensors}
-    moving = {name: own[name].detach() for name in names}
-    fixed = {name: value.detach() for name, value in tensors.items() if name not in moving}
+    """The gradient of each example's loss by the weights, the losses, and the outputs."""
 
-    def loss_of_one(
-        weights: dict[str, Tensor], x: Tensor, y: Tensor
-    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        outputs = call_with(model, {**fixed, **weights}, x[None])
-        value = loss(outputs, y[None])[0]
+    def loss_of_one(w: Weights, x: Tensor, y: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        outputs = call_with(network.module, {**network.fixed, **w}, x[None])
+        value = network.loss(outputs, y[None])[0]
         return value, (value.detach(), tree_map(lambda each: each.detach()[0], outputs))
 
+    moving = {name: w.detach() for name, w in weights.items()}
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="There is a performance drop")
         per_example = torch.func.vmap(

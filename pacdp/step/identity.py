@@ -30,6 +30,7 @@ import torch
 from torch import Tensor, nn
 
 import pacdp
+from pacdp.trials.buffers import slots_of
 
 _LIBRARIES = sys.stdlib_module_names | {"torch", "numpy", "numba", "opacus", "pacdp", "bounds"}
 _PLAIN = (
@@ -181,12 +182,12 @@ class _Walk:
 
     def _of_object(self, thing: Any) -> Iterator[Any]:
         kind = type(thing)
-        slots = [name for base in kind.__mro__ for name in _slots(base) if hasattr(thing, name)]
+        slots = [*slots_of(thing)]
         own = getattr(thing, "__dict__", None)
         if own is None and not slots and kind.__basicsize__ > _STATELESS:
             raise Unnamed(f"nobody can look into {kind.__module__}.{kind.__qualname__}")
         yield kind
-        yield from ((name, getattr(thing, name)) for name in slots)
+        yield from slots
         if isinstance(thing, nn.Module):
             shapes = [
                 (name, p.shape, p.dtype, p.requires_grad)
@@ -197,11 +198,6 @@ class _Walk:
                 "_parameters": [(name, tuple(shape), *rest) for name, shape, *rest in shapes],
             }
         yield own or {}
-
-
-def _slots(kind: type) -> tuple[str, ...]:
-    names = vars(kind).get("__slots__", ())
-    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def _globals_read(code: CodeType) -> set[str]:

@@ -29,11 +29,10 @@ from bounds.accounting import (
     SelfComposed,
     clt_gdp,
     event_to_dict,
-    privacy_epsilon,
-    privacy_record,
 )
 from bounds.privacy import Adjacency, GaussianDP
 from bounds.privacy_loss import PrivacyLossDistribution
+from pacdp.step.accountant import epsilon, privacy_claim
 from pacdp.step.event import steps_of
 from pacdp.step.promise import Promising
 
@@ -113,11 +112,8 @@ def accounted_privacy(
     Formal guarantee and errors: as for :func:`langevin_event`; the record's loss dominates the event's.
     """
     event = settings.promise(n, steps)
-    if event is None:
-        return GaussianDP(mu=0.0, adjacency=adjacency, status="accounted")
-    return privacy_record(
-        event=event, adjacency=adjacency, resolution=0.05 if steps_of(event) <= _FINE_UP_TO else 0.5
-    )
+    fine = steps_of(event) <= _FINE_UP_TO
+    return privacy_claim(event, adjacency=adjacency, resolution=0.05 if fine else 0.5)
 
 
 def accounted_to_dict(event: Event | None, *, delta: float = DELTA) -> dict[str, Any]:
@@ -125,15 +121,11 @@ def accounted_to_dict(event: Event | None, *, delta: float = DELTA) -> dict[str,
 
     ``mu_central_limit`` is the central limit theorem's, add-remove: an approximation that proves nothing.
     """
-    add_remove, replace_one = (
-        0.0
-        if event is None
-        else privacy_epsilon(event=event, delta=delta, adjacency=adjacency).upper
-        for adjacency in ("add-remove", "replace-one")
-    )
     return {
-        "mechanisms": steps_of(event), "delta": delta, "epsilon_add_remove": add_remove,
-        "epsilon_replace_one": replace_one, "mu_central_limit": 0.0 if event is None else clt_gdp(event=event).mu,
+        "mechanisms": steps_of(event), "delta": delta,
+        "epsilon_add_remove": epsilon(event, delta=delta, adjacency="add-remove"),
+        "epsilon_replace_one": epsilon(event, delta=delta, adjacency="replace-one"),
+        "mu_central_limit": 0.0 if event is None else clt_gdp(event=event).mu,
         "status": "accounted", "event": None if event is None else event_to_dict(event),
     }  # fmt: skip
 

@@ -100,7 +100,7 @@ class SystemRandomness:
     def batch(self, n: int, sample_rate: float) -> Tensor:
         """A Poisson batch; the probability is ``sample_rate`` rounded down to a multiple of 2⁻⁵³."""
         words = np.empty(n, np.int64)
-        cipher.Fresh().fill(words)
+        cipher.fresh().fill(words)
         return poisson(top_bits(words), sample_rate)
 
     def generator(self, stream: str, device: torch.device | str = "cpu") -> torch.Generator:

@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from torch.utils.data import Dataset, TensorDataset
 from bounds.accounting import Event
 from pacdp.step.identity import Unnamed, identity, versions
 from pacdp.step.noise import Randomness
-from pacdp.step.processes import Together, process_count, process_rank, totals
+from pacdp.step.processes import Together, process_count
 from pacdp.store.reservation import SYSTEM, Books, NoLedger, Reservation, Stream, Stretch, Unit
 
 Cost = Callable[[int, int], Event | None]
@@ -53,20 +54,8 @@ class Paid:
         Raises:
             ValueError: the stretch cannot be counted, or would pass the ledger's limit; nothing was drawn.
         """
-        failure: Exception | None = None
-        if not self.together.several or process_rank() == 0:
-            try:
-                self._ask(step)
-            except Exception as error:  # the other processes wait to hear of it, whatever it is
-                failure = error
-        if self.together.several:
-            (failures,) = totals([0.0 if failure is None else 1.0], self.device)
-            if failures and failure is None:
-                failure = ValueError(
-                    "the first process could not enter the steps into the ledger: it says why"
-                )
-        if failure is not None:
-            raise failure
+        says = "the first process could not enter the steps into the ledger: it says why"
+        self.together.first_does(partial(self._ask, step), self.device, otherwise=ValueError(says))
 
     def _ask(self, step: int) -> None:
         if self._granted is None or step > self._granted.stretch.last:

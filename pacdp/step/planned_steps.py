@@ -52,25 +52,27 @@ class Plan:
     """With ``stopping="listed"``, the steps at which the run may end, the last one among them."""
 
     def __post_init__(self) -> None:
-        if not (type(self.steps) is int and self.steps >= 1):
-            raise ValueError(f"expected planned steps >= 1, got {self.steps!r}")
         if self.stopping not in get_args(Stopping):
             raise ValueError(
                 f"expected stopping to be 'planned' or 'listed', got {self.stopping!r}"
             )
-        if self.stopping == "planned":
-            if self.listed:
-                raise ValueError(
-                    f"expected listed steps with stopping='listed' only, got {self.listed}"
-                )
-            return
-        rising = all(type(one) is int for one in self.listed) and self.listed == tuple(
-            sorted(set(self.listed))
-        )
-        if not (rising and self.listed and self.listed[0] >= 1 and self.listed[-1] == self.steps):
+        if self.stopping == "planned" and self.listed:
             raise ValueError(
-                f"expected listed steps that increase from 1 or more up to {self.steps}, got {self.listed}"
+                f"expected listed steps with stopping='listed' only, got {self.listed}"
             )
+        ends = self._ends
+        whole = all(type(one) is int for one in (self.steps, *ends))
+        if not (whole and ends and 1 <= ends[0] and ends == tuple(sorted(set(ends)))):
+            raise ValueError(f"expected planned or listed steps that increase from 1, got {ends}")
+        if ends[-1] != self.steps:
+            raise ValueError(
+                f"expected listed steps up to {self.steps}, the planned number of steps, got {ends}"
+            )
+
+    @property
+    def _ends(self) -> tuple[int, ...]:
+        """The steps at which the run may end."""
+        return self.listed if self.stopping == "listed" else (self.steps,)
 
     def charged(self, step: int) -> ChargedSteps:
         """What a certificate of the chain after ``step`` steps pays for.
@@ -85,25 +87,21 @@ class Plan:
             raise ValueError(
                 f"expected 0 <= step <= {self.steps}, the planned number of steps, got {step!r}"
             )
-        if self.stopping == "listed":
-            return self._listed(step)
-        if step == self.steps:
-            by = f"the checkpoint's plan: {self.steps} steps, all made and all paid for"
-            return ChargedSteps(steps=self.steps, stopping_times=1, hypothesis=proved(FIXED, by))
-        by = f"{_vouched(step)}; all {self.steps} planned steps are paid for"
-        return ChargedSteps(steps=self.steps, stopping_times=1, hypothesis=declared(FIXED, by))
-
-    def _listed(self, step: int) -> ChargedSteps:
-        times = len(self.listed)
-        following = next(one for one in self.listed if one >= step)
-        paid = f"the {times} steps at which the run may end were listed beforehand, and all are paid for"
-        found = proved(FIXED, f"the checkpoint's plan: {paid}")
-        if step != following:
+        times, paid = len(self._ends), next(one for one in self._ends if one >= step)
+        if self.stopping == "planned":
+            made = f"{paid} steps, all made and all paid for"
+            other = f"; all {paid} planned steps are paid for"
+        else:
+            made = f"the {times} steps at which the run may end were listed beforehand, and all are paid for"
+            other = f", which is none of those listed; {paid} steps are paid for"
+        found = proved(FIXED, f"the checkpoint's plan: {made}")
+        if step != paid:
             found = declared(
                 FIXED,
-                f"{_vouched(step)}, which is none of those listed; {following} steps are paid for",
+                f"whoever stopped the run at step {step}, vouching that no loss or error on the counted examples had a "
+                f"part in choosing when{other}",
             )
-        return ChargedSteps(steps=following, stopping_times=times, hypothesis=found)
+        return ChargedSteps(steps=paid, stopping_times=times, hypothesis=found)
 
     def to_header(self) -> dict[str, Any]:
         """JSON values for a checkpoint's header."""
@@ -137,10 +135,3 @@ def charged_steps(plan: Plan | None, step: int) -> ChargedSteps:
         raise ValueError(f"expected step >= 0, got {step!r}")
     by = f"the checkpoint does not say how many steps were planned; the {step} that were made are paid for"
     return ChargedSteps(steps=step, stopping_times=1, hypothesis=unproved(FIXED, by))
-
-
-def _vouched(step: int) -> str:
-    return (
-        f"whoever stopped the run at step {step}, vouching that no loss or error on the counted examples had a part in "
-        "choosing when"
-    )

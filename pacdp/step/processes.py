@@ -5,7 +5,8 @@ nothing is pickled. Tensors travel on their own device, short messages on the CP
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor, distributed, nn
 from torch.utils.data import Dataset, TensorDataset
 
 from pacdp.step.clip import Weights
+from pacdp.step.identity import identity
 from pacdp.step.noise import Randomness, SystemRandomness, add_noise, share
 from pacdp.step.units import size
 
@@ -34,22 +36,20 @@ def _has_group() -> bool:
 
 
 @torch.no_grad()
-def sum_at_first(tensors: Sequence[Tensor]) -> None:
-    """The first process's ``tensors`` become the sums over all processes; those of the others stay as they are."""
-    for alike in _alike(tensors):
-        flat = torch.cat([t.reshape(-1) for t in alike])
-        distributed.reduce(flat, dst=0)
-        if process_rank() == 0:
-            _unpack(flat, alike)
-
-
-@torch.no_grad()
-def copy_from_first(tensors: Sequence[Tensor]) -> None:
-    """All processes' ``tensors`` become the first's, bit for bit."""
-    for alike in _alike(tensors):
-        flat = torch.cat([t.reshape(-1) for t in alike])
+def _made_the_same(tensors: Iterable[Tensor], *, added: bool = False) -> None:
+    """All processes' ``tensors`` become the first's, bit for bit, or with ``added`` the sums over all."""
+    alike = defaultdict[tuple[torch.dtype, torch.device], list[Tensor]](list)
+    for tensor in tensors:
+        alike[tensor.dtype, tensor.device].append(tensor)
+    for group in (
+        alike.values()
+    ):  # those that can travel as one vector, in an order that all processes share
+        flat = torch.cat([t.reshape(-1) for t in group])
+        if added:
+            distributed.reduce(flat, dst=0)
         distributed.broadcast(flat, src=0)
-        _unpack(flat, alike)
+        for tensor, part in zip(group, flat.split([t.numel() for t in group]), strict=True):
+            tensor.copy_(part.view_as(tensor))
 
 
 def totals(numbers: Sequence[float], device: torch.device) -> list[float]:
@@ -86,19 +86,6 @@ def require_agreement(
             raise error(
                 f"the processes of this run disagree on {name}: give all {process_count()} of them the same"
             )
-
-
-def _alike(tensors: Sequence[Tensor]) -> list[list[Tensor]]:
-    """Groups that can travel as one vector, in an order that all processes share."""
-    groups: dict[tuple[torch.dtype, torch.device], list[Tensor]] = {}
-    for tensor in tensors:
-        groups.setdefault((tensor.dtype, tensor.device), []).append(tensor)
-    return list(groups.values())
-
-
-def _unpack(flat: Tensor, tensors: Sequence[Tensor]) -> None:
-    for tensor, part in zip(tensors, flat.split([t.numel() for t in tensors]), strict=True):
-        tensor.copy_(part.view_as(tensor))
 
 
 def _meeting_place(device: torch.device) -> torch.device:
@@ -170,8 +157,7 @@ class Together:
             name: add_noise(value, std=std, randomness=randomness) for name, value in total.items()
         }
         if self.several:
-            sum_at_first(list(made.values()))
-            copy_from_first(list(made.values()))
+            _made_the_same(made.values(), added=True)
         return {name: value.to(total[name].dtype) for name, value in made.items()}
 
     def noisier(self, released: Weights, std: float, randomness: Randomness) -> Weights:
@@ -181,7 +167,7 @@ class Together:
             name: add_noise(value, std=std, randomness=whole) for name, value in released.items()
         }
         if self.several:
-            copy_from_first(list(made.values()))
+            _made_the_same(made.values())
         return made
 
     def sums(self, numbers: Tensor) -> Tensor:
@@ -190,12 +176,26 @@ class Together:
             return numbers
         return torch.tensor(totals(numbers.tolist(), numbers.device), dtype=numbers.dtype)
 
+    def first_does(
+        self, action: Callable[[], object], device: torch.device, *, otherwise: Exception
+    ) -> None:
+        """Do something at the first process; where that fails, fail at each of them."""
+        failure: Exception | None = None
+        if not self.several or process_rank() == 0:
+            try:
+                action()
+            except Exception as error:  # the others wait to hear of it, whatever it is
+                failure = error
+        if self.several and totals([float(failure is not None)], device) != [0.0]:
+            failure = failure or otherwise
+        if failure is not None:
+            raise failure
+
     def first_says(self, number: int) -> int:
         """The first process's number, at each of them."""
         if not self.several:
             return number
-        said = torch.tensor([number])
-        copy_from_first([said])
+        (said,) = totals([float(number) if process_rank() == 0 else 0.0], torch.device("cpu"))
         return int(said)
 
 
@@ -211,8 +211,9 @@ def require_one_run(public: Mapping[str, object], dataset: Dataset[Any], randomn
     base = randomness.base
     stateful = bool(base.state())  # a seed, if there is one, shows in every stream
     seed = base.generator("agreement").initial_seed() if stateful else None
-    claims = {**public, "randomness (its kind and its seed)": (type(base).__name__, seed)}
-    claims |= {
+    claims = {
+        **public,
+        "randomness (its kind and its seed)": (type(base).__name__, seed),
         "the number of examples": size(dataset),
         "the order of the examples": _fingerprint(dataset),
     }
@@ -234,7 +235,7 @@ def join(
                 "distributed=True)"
             )
         return
-    if not (_has_group()):
+    if not _has_group():
         raise ValueError(
             "distributed=True needs a process group: start the script with torchrun and call "
             "torch.distributed.init_process_group before train"
@@ -246,14 +247,10 @@ def join(
         "the network's shapes": shapes,
     }
     require_one_run(what, dataset, rank_randomness(randomness), device)
-    copy_from_first([*(p.data for p in module.parameters()), *module.buffers()])
+    _made_the_same([*(p.data for p in module.parameters()), *module.buffers()])
 
 
-def _fingerprint(dataset: Dataset[Any]) -> object:
+def _fingerprint(dataset: Dataset[Any]) -> str | None:
     if type(dataset) is not TensorDataset:
         return None
-    step = -(-size(dataset) // _ROWS)
-    rows = [
-        t[::step].detach().cpu().contiguous().reshape(-1).view(torch.uint8) for t in dataset.tensors
-    ]
-    return [hashlib.sha256(r.numpy().tobytes()).hexdigest() for r in rows]
+    return identity([t[:: -(-size(dataset) // _ROWS)] for t in dataset.tensors])

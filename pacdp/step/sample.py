@@ -5,6 +5,7 @@ is rounded down, so that no unit takes part with more than the probability that 
 """
 
 import math
+from bisect import bisect_left
 from typing import NamedTuple
 
 import numpy as np
@@ -61,14 +62,12 @@ def most_of_poisson(n: int, sample_rate: float) -> int:
 
     P(more than s) ≤ exp(-n kl((s + 1)/n ‖ sample_rate)), where kl is that of two coins.
     """
-    low, high = math.floor(n * sample_rate), n  # high is enough, and low is so only where it is n
-    while high - low > 1:
-        middle = (low + high) // 2
-        if n * binary_kl((middle + 1) / n, sample_rate) >= _RARE * math.log(2.0):
-            high = middle
-        else:
-            low = middle
-    return high
+    low = min(math.floor(n * sample_rate), n - 1) + 1
+
+    def rare(units: int) -> bool:
+        return n * binary_kl((units + 1) / n, sample_rate) >= _RARE * math.log(2.0)
+
+    return low + bisect_left(range(low, n), True, key=rare)
 
 
 def _members(words: Words, sample_rate: float) -> Bool[Tensor, "*rows size"]:

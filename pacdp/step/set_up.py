@@ -6,7 +6,6 @@ and for whatever a person contributes.
 
 import copy
 import math
-from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +14,7 @@ from torch.utils.data import TensorDataset
 from pacdp.chains.pixels import Pixels
 from pacdp.losses import Loss
 from pacdp.step.agreement import MakeSummer, chosen_mode
+from pacdp.step.clip import Weights
 from pacdp.step.gradients import require_true_sums
 from pacdp.step.mechanism import Mechanism
 from pacdp.step.sums import Reference, Summer, runs_at_once
@@ -41,16 +41,12 @@ _TRIED = 1024
 
 def template_of(units: Units, device: torch.device) -> tuple[Tensor, Tensor]:
     """A few records, of which shapes and kinds are used and nothing else."""
-    examples = take(units.dataset, torch.zeros(4, dtype=torch.int64))
-    if (
-        not isinstance(examples, list | tuple)
-        or len(examples) != 2
-        or not all(isinstance(x, Tensor) for x in examples)
-    ):
-        raise ValueError(
-            "dataset must give (input, target) pairs of tensors; write a loop over PrivateEngine for others"
-        )
-    return examples[0].to(device), examples[1].to(device)
+    match take(units.dataset, torch.zeros(4, dtype=torch.int64)):
+        case [Tensor() as inputs, Tensor() as targets]:
+            return inputs.to(device), targets.to(device)
+    raise ValueError(
+        "dataset must give (input, target) pairs of tensors; write a loop over PrivateEngine for others"
+    )
 
 
 def at_once(mechanism: Mechanism) -> int | None:
@@ -72,15 +68,11 @@ def require_apart(network: Network, template: tuple[Tensor, Tensor], mechanism: 
 
 def global_state(network: Network, template: tuple[Tensor, Tensor]) -> Tensor | None:
     """The state of torch's global generator, where the network or the loss draws from it, as dropout does."""
-    before, module = (
-        torch.get_rng_state(),
-        copy.deepcopy(network.module),
-    )  # which has generators of its own
+    before, module = torch.get_rng_state(), copy.deepcopy(network.module)
     inputs = made_up_batch(template[0], examples=len(template[1]))
-    network.loss(module(inputs), torch.zeros_like(template[1]))
-    drew = not torch.equal(before, torch.get_rng_state())
-    torch.set_rng_state(before)
-    return before if drew else None
+    with torch.random.fork_rng(devices=[]):
+        network.loss(module(inputs), torch.zeros_like(template[1]))
+        return None if torch.equal(before, torch.get_rng_state()) else before
 
 
 def summer_of(
@@ -125,7 +117,7 @@ def require_own_examples(
     labels: Tensor,
     largest: int,
     mixes: bool,
-    parameters: Mapping[str, Tensor] | None,
+    parameters: Weights | None,
 ) -> None:
     """Refuse a chain whose examples have no output and loss of their own, at the weights that the network came with.
 
@@ -158,7 +150,10 @@ def require_own_examples(
     settled.require()
     if parameters is not None:
         tried &= any(
-            [require_true_sums(model, parameters, x[:k], labels[:k], loss) for x in sources]
+            [
+                require_true_sums(Network(model, {}, loss), parameters, x[:k], labels[:k])
+                for x in sources
+            ]
         )
     if not tried:
         raise ValueError(

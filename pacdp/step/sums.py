@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from pacdp.layers.random import forget_draws, generators, random_state, rewind
-from pacdp.step.clip import Clip, ClippedSum, Weights, clipped_sum
+from pacdp.step.clip import Clip, Clipping, Weights, clipped_sum
 from pacdp.step.gradients import clipped_gradient, gradients_of_each
 from pacdp.step.units import Network, UnitFunction, Units, each_unit, mean_loss
 
@@ -95,51 +95,33 @@ class Reference(NamedTuple):
 
     def _part(self, weights: Weights, part: Tensor) -> Sum:
         if self.contribution is not None:
-            rows = self._each(self.contribution, part, weights)
-            return _counted(clipped_sum(rows, self.clip))
-        inputs, targets = self.units.examples(part, next(iter(weights.values())).device)
-        network, tensors = self.network, {**self.network.fixed, **weights}
+            return _counted(*clipped_sum(self._each(self.contribution, part, weights), self.clip))
+        given = weights, *self.units.examples(part, next(iter(weights.values())).device)
+        if not (self.alone or self.pre_noise > 0.0):
+            seen = clipped_gradient(self.network, *given, self.clip)
+            return _counted(seen.total, seen.clipping, seen.mean_loss)
         if self.alone:
-            rows, mean_loss = self.row(weights, inputs, targets)
-        elif self.pre_noise > 0.0:
-            rows, losses, _ = gradients_of_each(
-                network.module, tensors, inputs, targets, network.loss, weights
-            )
-            mean_loss = losses.mean()
+            rows, mean_loss = self.row(*given)
         else:
-            into = {name: torch.empty_like(w) for name, w in weights.items()}
-            seen = clipped_gradient(
-                network.module,
-                tensors,
-                inputs,
-                targets,
-                network.loss,
-                self.clip,
-                into=into,
-            )
-            short = seen.squares.sqrt() <= self.clip.norm
-            return _counted(ClippedSum(into, seen.finite, short), seen.mean_loss)
+            rows, losses, _ = gradients_of_each(self.network, *given)
+            mean_loss = losses.mean()
         if self.pre_noise > 0.0:
             rows = {name: row + self._noise_like(row) for name, row in rows.items()}
-        return _counted(clipped_sum(rows, self.clip), mean_loss)
+        return _counted(*clipped_sum(rows, self.clip), mean_loss)
 
     def row(self, weights: Weights, inputs: Tensor, targets: Tensor) -> tuple[Weights, Tensor]:
         """The gradient of one example's loss, the mean over the draws, as one row, and that loss."""
-        leaves = {name: w.detach().requires_grad_() for name, w in weights.items()}
-        with torch.enable_grad():
-            losses = [self.network.losses(leaves, inputs, targets).sum() for _ in range(self.draws)]
-            mean_loss = torch.stack(losses).mean()
-            slopes = torch.autograd.grad(mean_loss, list(leaves.values()), allow_unused=True)
+
+        def loss(own: Weights) -> Tensor:
+            draws = [self.network.losses(own, inputs, targets).sum() for _ in range(self.draws)]
+            return torch.stack(draws).mean()
+
+        gradient, mean_loss = torch.func.grad_and_value(loss)(weights)
         forget_draws(self.network.module)
-        rows = {
-            name: torch.zeros_like(w)[None] if slope is None else slope[None]
-            for (name, w), slope in zip(leaves.items(), slopes, strict=True)
-        }
-        return rows, mean_loss.detach()
+        return {name: one[None] for name, one in gradient.items()}, mean_loss
 
     def _noise_like(self, row: Tensor) -> Tensor:
-        if self.generator is None:
-            raise ValueError(f"pre_noise {self.pre_noise} needs a generator of its own")
+        assert self.generator is not None
         drawn = torch.empty(row.shape, dtype=row.dtype, device=self.generator.device)
         return drawn.normal_(generator=self.generator).mul_(self.pre_noise).to(row.device)
 
@@ -153,19 +135,18 @@ def added_up(weights: Weights, sums: Iterable[Sum]) -> Sum:
     """The sum of a sample from the sums of its parts, one after the other."""
     found: Sum | None = None
     for one in sums:
-        if found is None:
-            found = one
-            continue
-        total = {name: found.total[name] + one.total[name] for name in weights}
-        nonfinite, loss = found.nonfinite + one.nonfinite, found.loss + one.loss
-        found = Sum(total, nonfinite, loss, found.within + one.within)
+        if found is not None:
+            total = {name: found.total[name] + one.total[name] for name in weights}
+            nonfinite, loss = found.nonfinite + one.nonfinite, found.loss + one.loss
+            one = Sum(total, nonfinite, loss, found.within + one.within)
+        found = one
     return found or Sum({name: torch.zeros_like(w) for name, w in weights.items()}, 0, 0.0)
 
 
-def _counted(found: ClippedSum, mean_loss: Tensor | None = None) -> Sum:
+def _counted(total: Weights, clipping: Clipping, mean_loss: Tensor | None = None) -> Sum:
     """A clipped sum of some units with the sum of their losses, where these are known."""
-    loss = 0.0 if mean_loss is None else mean_loss.double() * len(found.finite)
-    return Sum(found.total, (~found.finite).sum(), loss, found.within.sum())
+    loss = 0.0 if mean_loss is None else mean_loss.double() * len(clipping.finite)
+    return Sum(total, (~clipping.finite).sum(), loss, clipping.within.sum())
 
 
 def runs_at_once(reference: Reference, tried: Units, weights: Weights) -> bool:

@@ -1,9 +1,9 @@
 """Whose contributions a step adds up: examples, or people with all of their records.
 
 A unit's contribution is a function of the public weights and of that unit's records alone, whoever else is in the
-batch. An example is a person with one record. Under ``torch.func.vmap`` people with fewer records are padded: inside a
-batch that has records with copies of its first one at weight zero, which add exact zeros unless that record itself is
-not finite, and at the end with whole batches that are computed and thrown away.
+batch. An example is a person with one record. Under ``torch.func.vmap`` people with fewer records are padded with
+copies of their own at weight zero, which add exact zeros unless a record of theirs is not finite, when they count as
+zero anyway; batches of copies alone are computed and thrown away.
 """
 
 import math
@@ -22,8 +22,8 @@ from torch.utils.data import Dataset, TensorDataset, default_collate
 
 from pacdp.layers.plain import call_with
 from pacdp.layers.random import forget_draws
+from pacdp.losses import PerExampleLoss
 from pacdp.step.clip import Weights
-from pacdp.step.gradients import PerExampleLoss
 from pacdp.store.reservation import Unit
 
 _NONE: Mapping[str, Any] = MappingProxyType({})
@@ -81,17 +81,9 @@ def rows_at(places: Tensor, inputs: Any) -> Any:
     return tree_map(taken, inputs)
 
 
-class UnitBatch(NamedTuple):
-    """The records of some units, cut into batches of equal width."""
-
-    inputs: Tensor
-    """(units, batches, width, ...)."""
-    targets: Tensor
-    """(units, batches, width, ...)."""
-    kept: Float[Tensor, "units batches width"]
-    """1 for a record, 0 for padding."""
-
-
+UnitBatch = tuple[Tensor, Tensor, Float[Tensor, "units batches width"]]
+"""The records of some units, cut into batches of equal width: inputs and targets, (units, batches, width, ...), and 1
+for a record, 0 for padding."""
 UnitFunction = Callable[[Network, Weights, Tensor, Tensor, Tensor], Any]
 """From a network, weights, and inputs, targets, kept of one unit, without the first dimension."""
 
@@ -126,9 +118,7 @@ class Units:
                 f"people must hold a whole number for each of the {n} records, got shape {tuple(people.shape)} of "
                 f"{people.dtype}"
             )
-        _, inverse, counts = torch.unique(people.cpu(), return_inverse=True, return_counts=True)
-        order = torch.argsort(inverse, stable=True)
-        return cls(dataset, tuple(torch.split(order, counts.tolist())))
+        return cls(dataset, records_of(people.cpu()))
 
     @property
     def unit(self) -> Unit:
@@ -145,22 +135,23 @@ class Units:
 
     def batch(self, chosen: Tensor, width: int | None, device: torch.device) -> UnitBatch:
         """All records of these units (at least one), ``width`` at a time; all at once by default."""
-        if self.records is None:
-            inputs, targets = self.examples(chosen, device)
-            kept = torch.ones((len(chosen), 1, 1), device=device, dtype=_real(inputs))
-            return UnitBatch(inputs[:, None, None], targets[:, None, None], kept)
-        units = chosen.tolist()
-        lengths = torch.tensor([len(self.records[i]) for i in units])
-        width = int(lengths.max()) if width is None else width
-        batches = math.ceil(int(lengths.max()) / width)
-        places = torch.arange(batches * width).view(1, batches, width)
-        kept = places < lengths.view(-1, 1, 1)
-        first = places[:, :, :1].expand_as(places)
-        filled = torch.where(kept, places, torch.where(first < lengths.view(-1, 1, 1), first, 0))
-        indices = torch.stack([self.records[i][row] for i, row in zip(units, filled, strict=True)])
-        inputs, targets = self.examples(indices.reshape(-1), device)
-        shaped = [x.reshape(*indices.shape, *x.shape[1:]) for x in (inputs, targets)]
-        return UnitBatch(shaped[0], shaped[1], kept.to(device=device, dtype=_real(shaped[0])))
+        owned = chosen[:, None] if self.records is None else [self.records[i] for i in chosen]
+        lengths = torch.tensor([len(own) for own in owned])
+        width = width or int(lengths.max())
+        places = torch.arange(math.ceil(int(lengths.max()) / width) * width)
+        indices = torch.stack([own[places % len(own)] for own in owned])
+        kept = (places < lengths[:, None]).view(len(owned), -1, width)
+        inputs, targets = (
+            x.view(*kept.shape, *x.shape[1:]) for x in self.examples(indices.reshape(-1), device)
+        )
+        real = inputs.dtype if inputs.is_floating_point() else torch.get_default_dtype()
+        return inputs, targets, kept.to(device=device, dtype=real)
+
+
+def records_of(people: Tensor) -> tuple[Tensor, ...]:
+    """The places of each person's records, people in the order of their numbers."""
+    _, inverse, counts = torch.unique(people, return_inverse=True, return_counts=True)
+    return torch.argsort(inverse, stable=True).split(counts.tolist())
 
 
 def each_unit(
@@ -180,7 +171,7 @@ def each_unit(
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="There is a performance drop")
             return vmap(one, randomness="different")(*batch)
-    rows = [one(*(x[i] for x in batch)) for i in range(len(batch.kept))]
+    rows = [one(*own) for own in zip(*batch, strict=True)]
     forget_draws(network.module)
     return tree_map(lambda *leaves: torch.stack(leaves), *rows)
 
@@ -190,8 +181,7 @@ def mean_loss(
 ) -> Tensor:
     """Mean loss of one unit's records; a :data:`UnitFunction`."""
     parts = zip(inputs.unbind(), targets.unbind(), kept.unbind(), strict=True)
-    total = sum(torch.where(k > 0.0, network.losses(weights, x, y), 0.0).sum() for x, y, k in parts)
-    return total / kept.sum()
+    return sum((k * network.losses(weights, x, y)).sum() for x, y, k in parts) / kept.sum()
 
 
 def summed_gradient(
@@ -203,11 +193,9 @@ def summed_gradient(
         return (k * network.losses(w, x, y)).sum()
 
     total = {name: torch.zeros_like(w) for name, w in weights.items()}
-    for x, y, k in zip(inputs.unbind(), targets.unbind(), kept.unbind(), strict=True):
-        gradient, live = grad(part)(weights, x, y, k), k.sum() > 0.0
-        total = {
-            name: torch.where(live, total[name] + gradient[name], total[name]) for name in weights
-        }
+    for own in zip(inputs.unbind(), targets.unbind(), kept.unbind(), strict=True):
+        gradient = grad(part)(weights, *own)
+        total = {name: one + gradient[name] for name, one in total.items()}
     return total
 
 
@@ -230,7 +218,3 @@ def take(dataset: Dataset[Any], indices: Tensor) -> Any:
     if type(dataset) is TensorDataset:
         return [tensor[indices.to(tensor.device)] for tensor in dataset.tensors]
     return default_collate([dataset[i] for i in indices.tolist()])
-
-
-def _real(inputs: Tensor) -> torch.dtype:
-    return inputs.dtype if inputs.is_floating_point() else torch.get_default_dtype()

@@ -5,7 +5,6 @@ and example, and sums are integers, so that the number of ranks does not change 
 device changes it only where the rounding of single precision decides between two classes.
 """
 
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -17,20 +16,19 @@ from torch import Tensor, nn
 from bounds import _check
 from pacdp.losses import Loss, Totals
 from pacdp.posterior import GaussianPosterior
-from pacdp.stochastic.forward import FreshPass, fresh_pass
+from pacdp.stochastic.forward import fresh_pass
 from pacdp.stochastic.noise import LIMIT
 from pacdp.stochastic.risk import MonteCarloRisk, in_units
 from pacdp.trials import MOST, pool, require_own_losses
 
 Progress = Callable[[int, int], None]
 """Told how many examples this process has passed, and how many it will."""
-_ON_A_CPU, _OF_LARGE_INPUTS, _ON_A_GPU = 256, 64, 1000
-_LARGE = 4096
-"""Numbers of an input above which fewer examples are passed at a time, for the sake of memory."""
-_TRIED = (64, 250, 1000, 4000)
-"""Batch sizes, of which the quickest is taken on a GPU."""
-_UNREAD = 32
-"""Batches whose sums stay on a GPU until they are read together."""
+_AT_ONCE = {"cpu": 256, "cuda": 1000}
+"""Examples at a time; more are no quicker on a GPU (benchmarks/results/gpu.json)."""
+_OF_LARGE_INPUTS, _LARGE = 64, 4096
+"""How many are passed at a time where an input has more numbers than this, for the sake of memory."""
+_UNREAD = {"cpu": 1, "cuda": 32}
+"""Batches whose sums are read together, which a GPU is waited for."""
 _ROWS = 5
 """Rows whose outputs the losses are tried on."""
 _SEED = 0
@@ -63,9 +61,8 @@ def mean_risks(
         inputs: [n, ...].
         losses: maps of outputs and labels to values in the interval that each declares.
         passes: see :func:`pacdp.stochastic.passes_for`.
-        batch_size: examples at a time, which changes numbers by rounding alone. By default 256 on a CPU, or 64
-            of more than 4,096 numbers each; on a GPU what a trial finds quickest, or 1,000 where several ranks need
-            the same.
+        batch_size: examples at a time, which changes numbers by rounding alone. By default 256 on a CPU and
+            1,000 on a GPU, or 64 of more than 4,096 numbers each.
         people: whose each example is; the mean is then over people of the means of their own losses. Given the data,
             an example of person p enters with weight 1/(people · passes · size of p), and 1/(largest weight) is the
             number of terms ("Averages of independent draws" in docs/guarantees.md).
@@ -75,20 +72,17 @@ def mean_risks(
             interval or dependent on the rest of a batch, or what :func:`pacdp.stochastic.fresh_pass` refuses.
     """
     n = len(inputs)
-    _require_countable(n, labels, losses, passes, 1 if batch_size is None else batch_size)
     device = torch.device(device)
-    usual = _usual(inputs, device)
-    probe = inputs[: max(MOST, batch_size or usual)].to(device)
+    if batch_size is None:
+        large = inputs[:1].numel() > _LARGE
+        batch_size = _OF_LARGE_INPUTS if large else _AT_ONCE.get(device.type, 256)
+    _require_countable(n, labels, losses, passes, batch_size)
+    probe = inputs[: max(MOST, batch_size)].to(device)
     way = fresh_pass(module, posterior, probe)
     outputs = way.outputs(pool(probe[:_ROWS], size=_ROWS), seed=_SEED, number=0)
     for loss in losses:
         require_own_losses(loss, outputs[:_ROWS], labels.to(device), size=max(MOST, len(probe)))
     rank, world = _ranks()
-    if batch_size is None:
-        tried = world == 1 and device.type != "cpu"
-        batch_size = _quickest(way, inputs, device) if tried else usual
-        if batch_size > len(probe):
-            fresh_pass(module, posterior, inputs[:batch_size].to(device))
     weights, whole, known = _weights(people, n)
     parts = [slice(start, min(start + batch_size, n)) for start in range(0, n, batch_size)]
     jobs = [(number, rows) for number in range(passes) for rows in parts][rank::world]
@@ -100,7 +94,7 @@ def mean_risks(
         units = partial(in_units, weights=weigh)
         unread.add(outputs, labels[rows].to(device), units)
         counted += 1
-        if counted == _waits_for(device) or (number, rows) == jobs[-1]:
+        if counted == _UNREAD.get(device.type, 1) or (number, rows) == jobs[-1]:
             totals = [total + more for total, more in zip(totals, unread.read(), strict=True)]
             counted = 0
         done += len(outputs)
@@ -120,44 +114,6 @@ def mean_risks(
         )
         for loss, total in zip(losses, _added_up(totals, device), strict=True)
     )
-
-
-def _usual(inputs: Tensor, device: torch.device) -> int:
-    if device.type != "cpu":
-        return _ON_A_GPU
-    return _OF_LARGE_INPUTS if inputs[0].numel() > _LARGE else _ON_A_CPU
-
-
-def _quickest(way: FreshPass, inputs: Tensor, device: torch.device) -> int:
-    """The batch size of most examples a second, of a few; the trial ends where memory does not suffice."""
-    best, most = _TRIED[0], 0.0
-    for size in (one for one in _TRIED if one <= len(inputs)):
-        try:
-            rate = size / _seconds(way, inputs[:size].to(device))
-        except torch.OutOfMemoryError:
-            break
-        if rate < most:
-            break
-        best, most = size, rate
-    return best
-
-
-def _seconds(way: FreshPass, inputs: Tensor) -> float:
-    """What the second of two passes takes."""
-    start = 0.0
-    for _ in range(2):
-        if inputs.device.type == "cuda":
-            torch.cuda.synchronize(inputs.device)
-        start = time.perf_counter()
-        way.outputs(inputs, seed=_SEED, number=0)
-    if inputs.device.type == "cuda":
-        torch.cuda.synchronize(inputs.device)
-    return time.perf_counter() - start
-
-
-def _waits_for(device: torch.device) -> int:
-    """How many batches' sums are read together."""
-    return 1 if device.type == "cpu" else _UNREAD
 
 
 def _weights(

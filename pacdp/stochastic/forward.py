@@ -6,6 +6,7 @@ normal numbers an example as there are weights.
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -28,6 +29,10 @@ _TOLERANCE = 1e-3
 _ROWS = 5
 _WHOLE = 3
 """Examples of a trial in the general form: each is a draw of all weights."""
+
+
+Run = Callable[[Callable[..., Tensor]], Callable[..., Tensor]]
+"""A function of one network and example to one of many."""
 
 
 class FreshPass(NamedTuple):
@@ -60,24 +65,21 @@ def fresh_pass(
     """
     require_law_of(module, posterior)
     require_evaluation(module)
-    laws, buffers = laws_of(posterior, probe.device), _on(posterior.buffers, probe.device)
-
-    def layered(inputs: Tensor, draws: Draws) -> Tensor:
-        return by_example(module, laws, buffers, inputs, draws)
-
-    def mapped(inputs: Tensor, draws: Draws) -> Tensor:
-        return _whole(module, laws, buffers, inputs, draws, _vmapped)
-
-    def looped(inputs: Tensor, draws: Draws) -> Tensor:
-        return _whole(module, laws, buffers, inputs, draws, _looped)
-
-    ways = [FreshPass(layered, by_layers=True), FreshPass(mapped), FreshPass(looped)]
+    laws = laws_of(posterior, probe.device)
+    buffers = {name: value.to(probe.device) for name, value in posterior.buffers.items()}
+    fixed = {name: law.mean for name, law in laws.items()} | buffers
+    given = module, laws, buffers
+    ways = [
+        FreshPass(partial(by_example, *given), by_layers=True),
+        FreshPass(partial(_whole, torch.func.vmap, *given)),
+        FreshPass(partial(_whole, _looped, *given)),
+    ]
     size = max(MOST, len(probe))
-    _require_no_mixing(module, posterior, buffers, probe, size)
+    _require_no_mixing(module, fixed, probe, size)
     for way in ways[:-1]:
         try:
             if way.by_layers:
-                _require_same_network(module, laws, buffers, probe)
+                _require_same_network(module, laws, fixed, probe)
             _require_independent_examples(way, probe, size)
         except (
             NotByExample,
@@ -91,44 +93,36 @@ def fresh_pass(
 
 
 def _whole(
+    run: Run,
     module: nn.Module,
     laws: Mapping[str, Law],
     buffers: Mapping[str, Tensor],
     inputs: Tensor,
     draws: Draws,
-    run: Callable[..., Tensor],
 ) -> Tensor:
     """The general form, a few networks at a time."""
+
+    def one(own: dict[str, Tensor], x: Tensor) -> Tensor:
+        return call_with(module, {**own, **buffers}, x)
+
     step = max(1, _WEIGHTS_AT_ONCE // sum(law.mean.numel() for law in laws.values()))
     parts: list[Tensor] = []
     with torch.no_grad():
         for start in range(0, len(inputs), step):
             rows = slice(start, start + step)
             weights = {name: law.draw(draws.select(rows)) for name, law in laws.items()}
-            parts.append(run(module, weights, buffers, inputs[rows][:, None]).flatten(0, 1))
+            parts.append(run(one)(weights, inputs[rows][:, None]).flatten(0, 1))
     return torch.cat(parts)
 
 
-def _vmapped(
-    module: nn.Module, weights: Mapping[str, Tensor], buffers: Mapping[str, Tensor], inputs: Tensor
-) -> Tensor:
-    def one(own: dict[str, Tensor], x: Tensor) -> Tensor:
-        return call_with(module, {**own, **buffers}, x)
+def _looped(one: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """What ``torch.func.vmap`` would give, one after the other."""
 
-    return torch.func.vmap(one)(dict(weights), inputs)
+    def every(weights: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
+        each = [{name: w[k] for name, w in weights.items()} for k in range(len(inputs))]
+        return torch.stack([one(own, x) for own, x in zip(each, inputs, strict=True)])
 
-
-def _looped(
-    module: nn.Module, weights: Mapping[str, Tensor], buffers: Mapping[str, Tensor], inputs: Tensor
-) -> Tensor:
-    return torch.stack(
-        [
-            call_with(
-                module, {name: w[k] for name, w in weights.items()} | dict(buffers), inputs[k]
-            )
-            for k in range(len(inputs))
-        ]
-    )
+    return every
 
 
 def _require_independent_examples(way: FreshPass, probe: Tensor, size: int) -> None:
@@ -148,54 +142,33 @@ def _require_independent_examples(way: FreshPass, probe: Tensor, size: int) -> N
 
 @torch.no_grad()
 def _require_no_mixing(
-    module: nn.Module,
-    posterior: GaussianPosterior,
-    buffers: Mapping[str, Tensor],
-    probe: Tensor,
-    size: int,
+    module: nn.Module, fixed: Mapping[str, Tensor], probe: Tensor, size: int
 ) -> None:
-    """At the mean weights, an example's output must be its own."""
-    examples = pool(probe, size=size)
-    state = {
-        **_on(posterior.means, probe.device),
-        **{name: value.clone() for name, value in buffers.items()},
-    }
+    """With these weights and buffers, an example's output must be its own."""
+    examples, state = pool(probe, size=size), {name: one.clone() for name, one in fixed.items()}
 
-    def run(places: Tensor) -> Tensor:
-        return call_with(module, state, examples[places.to(probe.device)])
+    def run(inputs: Tensor) -> Tensor:
+        return call_with(module, state, inputs)
 
-    require_unwritten(
-        SimpleNamespace(**state), examples[-2:], lambda x: call_with(module, state, x)
-    )
-    require_own_outputs(run, size=size)
+    require_unwritten(SimpleNamespace(**state), examples[-2:], run)
+    require_own_outputs(lambda places: run(examples[places.to(probe.device)]), size=size)
 
 
 @torch.no_grad()
 def _require_same_network(
-    module: nn.Module, laws: Mapping[str, Law], buffers: Mapping[str, Tensor], probe: Tensor
+    module: nn.Module, laws: Mapping[str, Law], fixed: Mapping[str, Tensor], probe: Tensor
 ) -> None:
     """With every standard deviation at 0, layers by example must give what the network gives at its mean weights.
 
     Raises:
         NotByExample: they give something else.
     """
-    rows = probe[:_ROWS]
-    fixed = {name: replace(law, std=torch.zeros_like(law.std)) for name, law in laws.items()}
-    found = by_example(
-        module,
-        fixed,
-        buffers,
-        rows,
-        Draws.of(seed=_SEED, number=0, examples=torch.arange(len(rows))),
-    )
-    means = {name: law.mean for name, law in laws.items()}
-    expected = call_with(module, {**means, **buffers}, rows)
+    rows, buffers = probe[:_ROWS], {name: fixed[name] for name in fixed.keys() - laws.keys()}
+    still = {name: replace(law, std=torch.zeros_like(law.std)) for name, law in laws.items()}
+    layers = FreshPass(partial(by_example, module, still, buffers))
+    found, expected = layers.outputs(rows, seed=_SEED, number=0), call_with(module, fixed, rows)
     atol = _TOLERANCE * (1.0 + float(expected.abs().max()))
     if found.shape != expected.shape or not torch.allclose(found, expected, rtol=0.0, atol=atol):
         raise NotByExample(
             "taken apart into layers, the network gives other outputs than it gives itself"
         )
-
-
-def _on(buffers: Mapping[str, Tensor], device: torch.device) -> dict[str, Tensor]:
-    return {name: value.to(device) for name, value in buffers.items()}

@@ -8,13 +8,14 @@ which no one sees cannot pass for the posterior mean.
 """
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
 
 from pacdp.layers.plain import call_with
 from pacdp.stochastic import attention, layers
@@ -24,9 +25,7 @@ from pacdp.stochastic.noise import Draws
 
 _LAYERS: dict[Any, Callable[..., Any]] = {
     F.linear: layers.linear,
-    F.conv1d: layers.conv1d,
     F.conv2d: layers.conv2d,
-    F.embedding: layers.embedding,
     F.group_norm: layers.group_norm,
     F.batch_norm: layers.batch_norm,
     F.layer_norm: layers.layer_norm,
@@ -65,16 +64,18 @@ class _Replacing(TorchFunctionMode):
         self.met: set[str] = set()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
+        kwargs, called = kwargs or {}, getattr(func, "__name__", func)
         touched = [
-            self._laws[id(leaf)][0] for leaf in _leaves((args, kwargs)) if id(leaf) in self._laws
+            self._laws[id(leaf)][0]
+            for leaf in tree_leaves((args, kwargs))
+            if id(leaf) in self._laws
         ]
         if not touched or func in _METADATA:
             return func(*args, **kwargs)
         layer = _LAYERS.get(func)
         if layer is None:
             raise NotByExample(
-                f"parameter {touched[0]} is used by {_name(func)}, which has no form by example"
+                f"parameter {touched[0]} is used by {called}, which has no form by example"
             )
         again = self.met.intersection(touched)
         if again or len(set(touched)) < len(touched):
@@ -88,7 +89,7 @@ class _Replacing(TorchFunctionMode):
                 bound.arguments[name] = self._law_of(value)
             elif id(value) in self._laws:
                 raise NotByExample(
-                    f"parameter {touched[0]} is the {name} of {_name(func)}, not its weight"
+                    f"parameter {touched[0]} is the {name} of {called}, not its weight"
                 )
         return layer(*bound.args, **bound.kwargs)
 
@@ -109,7 +110,7 @@ def by_example(
 
     The joint law of one example's outputs is that of ``module(inputs[i])`` with a draw of the whole network; outputs of
     different examples are independent. Exact in real arithmetic, for networks whose parameters are each used once by
-    linear, conv1d, conv2d, embedding, group_norm, layer_norm, batch_norm (with running statistics) or multi-head
+    linear, conv2d, group_norm, layer_norm, batch_norm (with running statistics) or multi-head
     attention, or are added to every example or expanded to one token of each; evaluated in the module's precision.
 
     Raises:
@@ -131,17 +132,3 @@ def by_example(
             "the network's output is no tensor whose first dimension is the examples"
         )
     return out
-
-
-def _leaves(value: Any) -> Iterator[Any]:
-    if isinstance(value, tuple | list):
-        for item in value:
-            yield from _leaves(item)
-    elif isinstance(value, dict):
-        yield from _leaves(tuple(value.values()))
-    else:
-        yield value
-
-
-def _name(func: Any) -> str:
-    return str(getattr(func, "__name__", func))

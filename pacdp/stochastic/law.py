@@ -1,16 +1,15 @@
 """The law of one parameter of a network, and its draws for each example of a batch."""
 
-from dataclasses import dataclass
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from bounds.record import record
 from pacdp.posterior import GaussianPosterior, odd_names
 from pacdp.stochastic.noise import Draws, gaussians, normals
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Law:
     """N(mean, std²) with independent coordinates; ``stream`` tells its random numbers from other parameters'.
 

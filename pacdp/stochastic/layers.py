@@ -4,8 +4,6 @@ Each has the arguments of its namesake in ``torch.nn.functional`` after the draw
 law of the layer with a full draw of its weights for every example, in real arithmetic.
 """
 
-from dataclasses import replace
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -13,6 +11,9 @@ from torch import Tensor
 from pacdp.stochastic.columns import joint_is_cheaper, joint_noise
 from pacdp.stochastic.law import Law
 from pacdp.stochastic.noise import Draws, normals
+
+Sizes = int | tuple[int, ...]
+"""One for all directions, or one for each."""
 
 
 class NotByExample(ValueError):
@@ -46,9 +47,9 @@ def conv2d(
     input: Tensor,
     weight: Law,
     bias: Law | None = None,
-    stride: int | tuple[int, ...] = 1,
-    padding: int | str | tuple[int, ...] = 0,
-    dilation: int | tuple[int, ...] = 1,
+    stride: Sizes = 1,
+    padding: Sizes | str = 0,
+    dilation: Sizes = 1,
     groups: int = 1,
 ) -> Tensor:
     """One kernel an example, the same at all of its positions."""
@@ -78,57 +79,6 @@ def conv2d(
         )
         out = merged.view(batch, outputs, height, width)
     return _by_channel(out, None, bias, draws)
-
-
-def conv1d(
-    draws: Draws,
-    input: Tensor,
-    weight: Law,
-    bias: Law | None = None,
-    stride: int | tuple[int, ...] = 1,
-    padding: int | str | tuple[int, ...] = 0,
-    dilation: int | tuple[int, ...] = 1,
-    groups: int = 1,
-) -> Tensor:
-    """A convolution of images one pixel high."""
-    require_batch(draws, input, least=3)
-    std = weight.std.reshape([1] * (3 - weight.std.ndim) + list(weight.std.shape))[:, :, None]
-    flat = replace(weight, mean=weight.mean[:, :, None], std=std)
-    sides = padding if isinstance(padding, str) else (0, _pair(padding)[0])
-    steps, spread = (1, _pair(stride)[0]), (1, _pair(dilation)[0])
-    return conv2d(draws, input[:, :, None], flat, bias, steps, sides, spread, groups)[:, :, 0]
-
-
-def embedding(
-    draws: Draws,
-    input: Tensor,
-    weight: Law,
-    padding_idx: int | None = None,
-    max_norm: float | None = None,
-    norm_type: float = 2.0,
-    scale_grad_by_freq: bool = False,
-    sparse: bool = False,
-) -> Tensor:
-    """Rows of the table, of which only those that an example looks up are drawn; a row met twice is drawn once.
-
-    The draw of a row is that of the first position at which the example meets it.
-    """
-    require_batch(draws, input, least=1)
-    if max_norm is not None:
-        raise NotByExample("an embedding with max_norm changes its weights in the pass")
-    rows = input.reshape(len(input), -1)
-    if weight.factor is not None:
-        raise NotByExample(
-            "an embedding's rows are drawn one by one, and its weights have a factor"
-        )
-    out = F.embedding(rows, weight.mean)
-    if weight.random:
-        places = torch.arange(rows.shape[1], device=rows.device)
-        first = torch.where(rows[:, :, None] == rows[:, None, :], places, len(places)).amin(dim=2)
-        noise = normals(draws, weight.stream, out[0].numel(), like=out).view_as(out)
-        noise = noise.gather(1, first[:, :, None].expand_as(out))
-        out.addcmul_(noise, F.embedding(rows, weight.std.expand(weight.mean.shape)))
-    return out.unflatten(1, input.shape[1:]) if input.ndim > 1 else out[:, 0]
 
 
 def group_norm(
@@ -214,13 +164,11 @@ def require_batch(draws: Draws, input: Tensor, *, least: int) -> None:
         )
 
 
-def _pair(value: int | tuple[int, ...]) -> tuple[int, int]:
+def _pair(value: Sizes) -> tuple[int, int]:
     return (value, value) if isinstance(value, int) else (value[0], value[-1])
 
 
-def _sides(
-    padding: int | str | tuple[int, ...], kernel: list[int], dilation: tuple[int, int]
-) -> list[int]:
+def _sides(padding: Sizes | str, kernel: list[int], dilation: tuple[int, int]) -> list[int]:
     """Left, right, top, bottom, as ``F.pad`` takes them."""
     if padding == "valid":
         return [0, 0, 0, 0]

@@ -4,7 +4,6 @@ Counter-based numbers (Philox, :mod:`pacdp.random.philox`): the key comes from t
 the parameter, and the tick holds the pass and the example. Batch sizes, ranks and interruptions change no draw.
 """
 
-from dataclasses import dataclass
 from functools import cache
 from typing import no_type_check
 
@@ -13,12 +12,13 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
+from bounds.record import record
 from pacdp.chains.native import threads
 from pacdp.random import philox
 from pacdp.random.kernels import kernel
 from pacdp.random.keys import Keys
 from pacdp.random.philox import LANES, PAGE
-from pacdp.random.philox_compiled import normal_page
+from pacdp.random.philox_compiled import four_normals
 
 MONTE_CARLO = 2
 """Purpose of keys: posterior draws, which must be those neither of training nor of another certificate."""
@@ -26,7 +26,7 @@ LIMIT = 2**31
 """Examples, and passes, below which the counters of different draws differ."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Draws:
     """One independent draw of the weights for each example of a batch."""
 
@@ -78,23 +78,16 @@ def gaussians(
     from 32-bit words, so |ξ| < 6.8; taking them for independent Gaussian numbers is the one idealisation.
     """
     mean, std = mean.reshape(-1), std.reshape(-1).to(mean)
-    if mean.device.type == "cpu" and mean.dtype in (torch.float32, torch.float64):
-        out = torch.empty((len(draws.ticks), dim), dtype=mean.dtype)
-        centre, spread = (value.detach().contiguous().numpy() for value in (mean, std))
-        ticks = draws.ticks.numpy().astype(np.uint64)
-        threads.each(
-            _gaussians,
-            len(ticks),
-            out.numpy(),
-            centre,
-            spread,
-            np.uint64(draws.key),
-            np.uint32(stream),
-            ticks,
-            operations=out.numel(),
-        )
-        return out
-    return torch.addcmul(mean, std, _standard(draws, stream, dim, mean.device).to(mean.dtype))
+    if mean.device.type != "cpu" or mean.dtype not in (torch.float32, torch.float64):
+        return torch.addcmul(mean, std, _standard(draws, stream, dim, mean.device).to(mean.dtype))
+    out = torch.empty((len(draws.ticks), dim), dtype=mean.dtype)
+    own = (value.detach().expand(dim).contiguous().numpy() for value in (mean, std))
+    ticks, key = draws.ticks.numpy().astype(np.uint64), np.uint64(draws.key)
+    threads.each(
+        _gaussians, len(ticks), out.numpy(), *own, key, np.uint32(stream), ticks,
+        operations=out.numel(),
+    )  # fmt: skip
+    return out
 
 
 def _standard(
@@ -115,28 +108,23 @@ def _standard(
 def _gaussians(begin, end, out, mean, std, key, stream, ticks):
     """out[b, j] ← mean[j] + std[j] ξ(b, j) for [batch, dim], the rows from ``begin`` to ``end``.
 
-    ``mean`` and ``std`` have one number or dim of them. The last page has as many lanes as it needs, since a row is
-    often short.
+    The last page has as many lanes as it needs, since a row is often short.
     """
     dim = out.shape[1]
     k0, k1 = np.uint32(key), np.uint32(key >> np.uint64(32))
     number = out.dtype.type
+    noise = np.empty(PAGE, np.float32)
     for b in range(begin, end):
-        noise = np.empty(PAGE, np.float32)
         low, high = np.uint32(ticks[b]), np.uint32(ticks[b] >> np.uint64(32))
         for page in range((dim + PAGE - 1) // PAGE):
             start = page * PAGE
-            y = out[b, start : min(start + PAGE, dim)]
+            stop = min(start + PAGE, dim)
+            y, m, s = out[b, start:stop], mean[start:stop], std[start:stop]
             lanes = (len(y) + 3) // 4
-            normal_page(noise, np.uint32(page * LANES), lanes, lanes, k0, k1, stream, low, high)
-            if len(mean) == 1 and len(std) == 1:
-                for j in range(len(y)):
-                    y[j] = mean[0] + std[0] * number(noise[j])
-            elif len(std) == 1:
-                m = mean[start : start + PAGE]
-                for j in range(len(y)):
-                    y[j] = m[j] + std[0] * number(noise[j])
-            else:
-                s = std[start : start + PAGE]
-                for j in range(len(y)):
-                    y[j] = (mean[start + j] if len(mean) > 1 else mean[0]) + s[j] * number(noise[j])
+            first = np.uint32(page * LANES)
+            for lane in range(lanes):
+                four = four_normals(np.uint32(first + np.uint32(lane)), k0, k1, stream, low, high)
+                for quarter in range(4):
+                    noise[quarter * lanes + lane] = four[quarter]
+            for j in range(len(y)):
+                y[j] = m[j] + s[j] * number(noise[j])

@@ -7,7 +7,7 @@ Theorem 1) kl(mean ‖ R̂(Q)) ≤ ln(1/failure_prob)/(n · passes).
 """
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from fractions import Fraction
 from typing import Any
 
@@ -17,6 +17,7 @@ from torch import Tensor
 
 import bounds
 from bounds import _check
+from bounds.record import record
 from pacdp.errors import require_finite
 from pacdp.losses import Loss
 
@@ -31,7 +32,7 @@ def at_or_above(exact: Fraction) -> float:
     return value if Fraction(value) >= exact else math.nextafter(value, math.inf)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class MonteCarloRisk:
     """Sum of the losses of all examples in all passes, each under weights of its own."""
 

@@ -98,7 +98,7 @@ class Limit:
             raise ValueError(
                 "epsilon must be finite, got inf; a ledger without a limit refuses nothing"
             )
-        delta_in_range(self.delta)
+        delta_in_range(delta=self.delta)
         one_of(Adjacency, adjacency=self.adjacency)
         if self.unit not in UNITS:
             raise ValueError(f"unit must be one of {', '.join(UNITS)}, got {self.unit!r}")

@@ -9,7 +9,7 @@ import functools
 import math
 import zlib
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
@@ -67,11 +67,21 @@ class Holdings:
     """
 
     def __init__(self, network: Any, *, paid: Collection[str] = ()) -> None:
-        self._network = network
         named = network.named_parameters() if isinstance(network, nn.Module) else ()
-        self._exempt = {id(tensor) for name, tensor in named if name in paid}
-        self._hashed: dict[int, list[tuple[str, UInt64[np.ndarray, " k"]]]] = {}
-        self._cut: dict[int, list[tuple[str, list[Float32[np.ndarray, "rows width"]]]]] = {}
+        self._network, self._exempt = (
+            network,
+            {id(tensor) for name, tensor in named if name in paid},
+        )
+        self._hashed = functools.cache(lambda width: self._own(width, _hashes_by_width))
+        self._cut = functools.cache(lambda width: self._own(width, _rows_of))
+
+    def _own(
+        self, width: int, read: Callable[[Tensor | np.ndarray, int], Any]
+    ) -> list[tuple[str, Any]]:
+        """What is read of each tensor as rows of a width, where there is something."""
+        own = (one for one in _tensors(self._network) if id(one[1]) not in self._exempt)
+        found = ((where, read(tensor, width)) for where, tensor in own)
+        return [(where, rows) for where, rows in found if len(rows)]
 
     def of(
         self, inputs: Any, *, hashes: UInt64[np.ndarray, " n"] | None = None
@@ -84,44 +94,26 @@ class Holdings:
         width = int(np.prod(np.shape(inputs)[1:]))
         hashes = _hashes(inputs, "inputs") if hashes is None else np.unique(hashes)
         least = 1 if width > 1 else max(_FEW, len(hashes) / 2)
-        if width not in self._hashed:
-            own = ((where, _hashes_by_width(tensor, width)) for where, tensor in self._own())
-            self._hashed[width] = [(where, rows) for where, rows in own if len(rows)]
         counted = (
-            (where, len(np.intersect1d(hashes, rows))) for where, rows in self._hashed[width]
+            Held(where, len(np.intersect1d(hashes, rows))) for where, rows in self._hashed(width)
         )
-        exact = tuple(Held(where, count) for where, count in counted if count >= least)
-        return exact or self._alike(inputs, width)
+        exact = tuple(one for one in counted if one.rows >= least)
+        return exact or tuple(self._alike(array_of(inputs, "inputs")[:_TRIED].reshape(-1, width)))
 
-    def _own(self) -> Iterator[tuple[str, Tensor | np.ndarray]]:
-        return (
-            (where, tensor)
-            for where, tensor in _tensors(self._network)
-            if id(tensor) not in self._exempt
-        )
-
-    def _alike(self, inputs: Any, width: int) -> tuple[Held, ...]:
+    def _alike(self, tried: Shaped[np.ndarray, "rows width"]) -> Iterator[Held]:
         """Tensors that hold some of the inputs, or of their halves, but for rounding, scale and shift."""
-        found = list[Held]()
-        tried = array_of(inputs, "inputs")[:_TRIED].reshape(-1, width)
         if tried.dtype.kind not in "biuf":
-            return ()
-        half = width // 2
-        for own_width, places in (
-            (width, [slice(None)]),
-            (half, [slice(half), slice(-half, None)]),
-        ):
-            if own_width < _LEAST_WIDTH:
+            return
+        half = tried.shape[1] // 2
+        for pieces in ([tried], [tried[:, :half], tried[:, -half:]]):
+            width = pieces[0].shape[1]
+            if width < _LEAST_WIDTH:
                 continue
-            wanted = [_standardised(tried[:, place]) for place in places]
-            if own_width not in self._cut:
-                cut_up = ((where, _rows_of(tensor, own_width)) for where, tensor in self._own())
-                self._cut[own_width] = [(where, rows) for where, rows in cut_up if rows]
-            for where, held in self._cut[own_width]:
+            wanted = [_standardised(piece) for piece in pieces]
+            for where, held in self._cut(width):
                 most = max(_count_alike(rows, own) for rows in held for own in wanted)
                 if most >= max(2, math.ceil(0.1 * len(tried))):
-                    found.append(Held(where, most))
-        return tuple(found)
+                    yield Held(where, most)
 
     def require_none(
         self,
@@ -148,12 +140,10 @@ class Holdings:
 
 def _standardised(rows: Shaped[np.ndarray, "rows width"]) -> Float32[np.ndarray, "kept width"]:
     """Rows less their means, over their norms; those of one number over and over are left out."""
-    centred = rows.astype(np.float64)
-    centred -= centred.mean(axis=1, keepdims=True)
+    centred = rows - rows.mean(axis=1, dtype=np.float64, keepdims=True)
     norms = np.linalg.norm(centred, axis=1, keepdims=True)
-    kept = (norms > 1e-9 * (1.0 + np.abs(rows).max(axis=1, keepdims=True))).ravel() & np.isfinite(
-        norms
-    ).ravel()
+    varied = norms > 1e-9 * (1.0 + np.abs(rows).max(axis=1, keepdims=True))
+    kept = (varied & np.isfinite(norms))[:, 0]
     return (centred[kept] / norms[kept]).astype(np.float32)
 
 
@@ -222,22 +212,13 @@ def contents(network: Any, *, without: Collection[int] = ()) -> dict[str, tuple[
 def digest(thing: Any) -> tuple[Any, ...]:
     """Kind, shape and bits of a tensor or an array; a number or text itself."""
     if isinstance(thing, Tensor):
-        bits = thing.detach()
-        plain = (
-            bits.layout == torch.strided
-            and not bits.is_quantized
-            and not is_functorch_wrapped_tensor(bits)
-        )
-        if (
-            plain and bits.device.type != "meta"
-        ):  # what was put back is what it was, whatever its version says
-            whole = bits.contiguous().flatten().view(torch.uint8).cpu() if bits.numel() else bits
-            return (
-                str(bits.dtype),
-                tuple(bits.shape),
-                zlib.crc32(whole.numpy().tobytes()) if bits.numel() else 0,
-            )
-        return str(bits.dtype), tuple(bits.shape), None if bits.is_inference() else bits._version
+        bits, kind = thing.detach(), (str(thing.dtype), tuple(thing.shape))
+        wrapped = bits.is_quantized or is_functorch_wrapped_tensor(bits)
+        if bits.layout != torch.strided or wrapped or bits.device.type == "meta":
+            return *kind, None if bits.is_inference() else bits._version
+        # what was put back is what it was, whatever its version says
+        whole = bits.contiguous().flatten().view(torch.uint8).cpu() if bits.numel() else bits
+        return *kind, zlib.crc32(whole.numpy().tobytes())
     if isinstance(thing, np.ndarray):
         plain = thing.dtype.kind in "biufcUS"
         return str(thing.dtype), thing.shape, zlib.crc32(thing.tobytes()) if plain else 0
@@ -246,9 +227,8 @@ def digest(thing: Any) -> tuple[Any, ...]:
 
 def _tensors(network: Any) -> Iterator[tuple[str, Tensor | np.ndarray]]:
     """Every tensor and array that can be reached from the network without going through global variables."""
-    for where, thing in _reachable(network):
-        if isinstance(thing, Tensor | np.ndarray):
-            yield where, thing
+    found = _reachable(network)
+    return ((where, one) for where, one in found if isinstance(one, Tensor | np.ndarray))
 
 
 def _reachable(root: Any, *, without: Collection[int] = ()) -> Iterator[tuple[str, Any]]:
@@ -271,20 +251,22 @@ def _reachable(root: Any, *, without: Collection[int] = ()) -> Iterator[tuple[st
         if isinstance(thing, Tensor | np.ndarray):
             yield where.removeprefix("."), thing
         new = [kind for kind in type(thing).__mro__ if kind not in kinds]
-        kinds.update(new)
-        parts = [*_parts(thing), *(part for kind in new for part in _shared(kind))]
+        kinds.update(new)  # what all things of a class have is met once
+        shared = (
+            one for kind in new for one in vars(kind).items() if isinstance(one[1], _CARRIERS)
+        )
+        parts = [*_parts(thing), *((f".{name}", part) for name, part in shared)]
         ahead.extend((where + name, part) for name, part in reversed(parts))
 
 
 def _parts(thing: Any) -> Iterator[tuple[str, Any]]:
+    """What a thing consists of, each part with its place in it."""
+    attributes = dict(getattr(thing, "__dict__", {}))
     if isinstance(thing, nn.Module):
-        for own in (thing._parameters, thing._buffers, thing._modules):
-            yield from ((f".{name}", part) for name, part in own.items())
+        attributes = {**thing._parameters, **thing._buffers, **thing._modules, **attributes}
     if isinstance(thing, Mapping):
-        yield from (
-            (f"[{key!r}]" if isinstance(key, str | int) else "[...]", part)
-            for key, part in thing.items()
-        )
+        for key, part in thing.items():
+            yield f"[{key!r}]" if isinstance(key, str | int) else "[...]", part
     elif isinstance(thing, list | tuple | set | frozenset | deque):
         yield from ((f"[{k}]", part) for k, part in enumerate(thing))
     elif isinstance(thing, FunctionType):
@@ -298,16 +280,14 @@ def _parts(thing: Any) -> Iterator[tuple[str, Any]]:
         yield from ((".self", thing.__self__), ("", thing.__func__))
     elif isinstance(thing, functools.partial):
         yield from (("", thing.func), (".args", thing.args), (".keywords", thing.keywords))
-    yield from ((f".{name}", part) for name, part in getattr(thing, "__dict__", {}).items())
+    yield from ((f".{name}", part) for name, part in attributes.items())
+    yield from ((f".{name}", part) for name, part in slots_of(thing))
+
+
+def slots_of(thing: Any) -> Iterator[tuple[str, Any]]:
+    """What a thing keeps beside its dictionary, by name."""
     for kind in type(thing).__mro__:
         slots = vars(kind).get("__slots__", ())
         for name in (slots,) if isinstance(slots, str) else slots:
             if hasattr(thing, name):
-                yield f".{name}", getattr(thing, name)
-
-
-def _shared(kind: type) -> Iterator[tuple[str, Any]]:
-    """What all things of a class have."""
-    yield from (
-        (f".{name}", part) for name, part in vars(kind).items() if isinstance(part, _CARRIERS)
-    )
+                yield name, getattr(thing, name)

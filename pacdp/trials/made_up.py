@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -26,17 +27,13 @@ def pool(
     Made-up numbers differ from an example's by noise of deviation 1 to 1,000. Made-up integers are those of the
     examples in another order, so that they stay within any table.
     """
-    real = inputs[torch.arange(size, device=inputs.device) % len(inputs)]
-    few, generator = (
-        real.flip(0)[: min(size, MOST if others is None else others)],
-        torch.Generator().manual_seed(0),
-    )
+    real, generator = inputs[torch.arange(size) % len(inputs)], torch.Generator().manual_seed(0)
+    few = real.flip(0)[: MOST if others is None else others]
     if not inputs.is_floating_point():
         places = torch.randperm(few.numel(), generator=generator).to(inputs.device)
         return torch.cat([real, few.reshape(-1)[places].view_as(few)])
-    noise = torch.randn(few.shape, generator=generator).to(inputs.device, inputs.dtype)
-    reach = 10.0 ** (torch.arange(len(few), device=inputs.device) % 4).to(inputs.dtype)
-    return torch.cat([real, few + noise * reach.view(-1, *[1] * (inputs.ndim - 1))])
+    reach = 10.0 ** (torch.arange(len(few)) % 4).view(-1, *[1] * (inputs.ndim - 1))
+    return torch.cat([real, few + (torch.randn(few.shape, generator=generator) * reach).to(few)])
 
 
 def batches(size: int = MOST) -> Iterator[tuple[Int64[Tensor, " batch"], Int64[Tensor, " kept"]]]:
@@ -47,12 +44,9 @@ def batches(size: int = MOST) -> Iterator[tuple[Int64[Tensor, " batch"], Int64[T
         yield torch.where(rows % 2 == 0, rows, size + rows), rows[::2]
     for k in range(min(ALONE, size)):
         yield torch.tensor([k]), torch.zeros(1, dtype=torch.int64)
-    if (
-        size > MOST
-    ):  # each among few, in another order, since what few do not do is seen beside them
-        yield from (
-            (rows, torch.arange(len(rows))) for rows in torch.arange(size).flip(0).split(MOST)
-        )
+    # each among few, in another order, since what few do not do is seen beside them
+    for rows in torch.arange(size).flip(0).split(MOST) if size > MOST else ():
+        yield rows, torch.arange(len(rows))
 
 
 def made_up_batch(template: Any, *, examples: int = MOST, seed: int = 0) -> Any:
@@ -69,22 +63,16 @@ def made_up_batch(template: Any, *, examples: int = MOST, seed: int = 0) -> Any:
 def made_up_labels(labels: Int64[Tensor, " m"], size: int) -> list[Int64[Tensor, " size"]]:
     """Labels as they come, all the same, each in turn, and at random; of the values that occur in ``labels``."""
     values = labels.unique() if labels.ndim == 1 else labels.unique(dim=0)
-    count = torch.arange(size, device=labels.device)
-    chosen = torch.randint(len(values), (size,), generator=torch.Generator().manual_seed(0)).to(
-        labels.device
-    )
-    return [
-        labels[count % len(labels)],
-        values[count * 0],
-        values[count % len(values)],
-        values[chosen],
-    ]
+    count = torch.arange(size)
+    chosen = torch.randint(len(values), (size,), generator=torch.Generator().manual_seed(0))
+    orders = (count * 0, count % len(values), chosen)
+    return [labels[count % len(labels)], *(values[order] for order in orders)]
 
 
 def made_up_targets(targets: Tensor, outputs: Any, loss: PerExampleLoss, *, count: int) -> Tensor:
     """As many targets that the loss takes, each of the values that it takes in turn."""
     values = values_of(torch.zeros_like(targets[:1]), outputs, loss)
-    return values[torch.arange(count, device=values.device) % len(values)]
+    return values[torch.arange(count) % len(values)]
 
 
 def values_of(targets: Tensor, outputs: Any, loss: PerExampleLoss) -> Tensor:
@@ -100,24 +88,14 @@ def values_of(targets: Tensor, outputs: Any, loss: PerExampleLoss) -> Tensor:
     else:
         classes = min(leaf.shape[1], leaf.shape[-1]) if leaf.ndim == targets.ndim + 1 else 2
         fills = torch.arange(2 if targets.dtype == torch.bool else max(2, classes))
-    values = (
-        fills.to(targets.dtype).view(-1, *[1] * (targets.ndim - 1)).expand(-1, *targets.shape[1:])
-    )
     few = tree_map(lambda x: x[:1].cpu() if isinstance(x, Tensor) else x, outputs)
-    taken = [value for value in values if _takes(loss, few, value[None])]
-    return (
-        torch.stack(taken).to(targets.device)
-        if taken
-        else targets.new_zeros((1, *targets.shape[1:]))
-    )
-
-
-def _takes(loss: PerExampleLoss, outputs: Any, target: Tensor) -> bool:
-    try:
-        loss(outputs, target)
-    except (IndexError, RuntimeError, ValueError):
-        return False
-    return True
+    taken = list[Tensor]()
+    for fill in fills.tolist():
+        value = torch.full_like(targets[:1], fill, device="cpu")
+        with suppress(IndexError, RuntimeError, ValueError):
+            loss(few, value)
+            taken.append(value)
+    return torch.cat(taken).to(targets.device) if taken else torch.zeros_like(targets[:1])
 
 
 def with_other_weights(module: nn.Module, *, seed: int = 0) -> nn.Module:

@@ -80,15 +80,11 @@ def own_answers(answers: Callable[[np.ndarray], Any], n: int) -> np.ndarray:
         return said  # who counts says what is wrong
     slack = _OF_OUTPUTS * (1.0 + np.median(np.abs(said))) if said.dtype.kind == "f" else None
     for parts in (np.array_split(order, min(2, n)), order[:MOST, None]):
-        found, own = (
-            np.concatenate([np.asarray(answers(part)) for part in parts]),
-            said[np.concatenate(parts)],
-        )
-        same = (
-            found == own
-            if slack is None
-            else np.isclose(found, own, _OF_OUTPUTS, slack, equal_nan=True)
-        )
+        found = np.concatenate([np.asarray(answers(part)) for part in parts])
+        own = said[np.concatenate(parts)]
+        same = found == own
+        if slack is not None:
+            same = np.isclose(found, own, _OF_OUTPUTS, slack, equal_nan=True)
         if np.sum(~same.reshape(len(own), -1).all(axis=1)) > max(1, len(own) // 50):
             raise ValueError(
                 "what the estimator answers for an example depends on the examples beside it, or on random numbers or "
@@ -157,13 +153,8 @@ def require_own_losses(
         expected = loss(both[:size], own[:size])
         for places, kept in batches(size):
             found = loss(both[places], own[places])[kept]
-            if not torch.allclose(
-                found.double(),
-                expected[places[kept]].double(),
-                rtol=0.0,
-                atol=slack,
-                equal_nan=True,
-            ):
+            own_of = expected[places[kept]].double()
+            if not torch.allclose(found.double(), own_of, rtol=0.0, atol=slack, equal_nan=True):
                 raise ValueError(
                     f"loss {loss.name} of an example depends on the other examples of its batch or on their labels: "
                     "write it as a function of one example's outputs and label"

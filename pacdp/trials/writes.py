@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -143,17 +142,11 @@ def same_bits(one: Tensor, other: Tensor) -> bool:
 
 def _same_bits_on(one: Tensor, other: Tensor) -> Tensor:
     """A boolean on the tensors' device; NaN is itself."""
+    laid_out = [(x.dtype, x.shape, x.device.type, x.is_contiguous()) for x in (one, other)]
+    if laid_out == [(one.dtype, one.shape, "cpu", True)] * 2:  # a third of the time of torch.equal
+        return torch.tensor(_memcmp(one.data_ptr(), other.data_ptr(), one.nbytes) == 0)
     if one.is_complex():
         one, other = torch.view_as_real(one), torch.view_as_real(other)
     if one.is_floating_point():
         one, other = (x.view(_BITS[x.element_size()]) for x in (one, other))
-    if one.device.type == "cpu" and one.dtype in _BITS.values():
-        like = (
-            (one.dtype, one.shape) == (other.dtype, other.shape)
-            and one.is_contiguous()
-            and other.is_contiguous()
-        )
-        if like:  # C's comparison takes a third of the time of torch.equal
-            return torch.tensor(_memcmp(one.data_ptr(), other.data_ptr(), one.nbytes) == 0)
-        return torch.tensor(np.array_equal(one.numpy(), other.numpy()))
     return (one == other).all()

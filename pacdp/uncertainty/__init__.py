@@ -9,7 +9,6 @@ parts, of networks with a mean and a log-variance output, trained on :func:`gaus
 from pacdp.uncertainty.classification import ClassUncertainty as ClassUncertainty
 from pacdp.uncertainty.classification import PredictiveAverage as PredictiveAverage
 from pacdp.uncertainty.classification import class_uncertainty as class_uncertainty
-from pacdp.uncertainty.classification import predictive_mean as predictive_mean
 from pacdp.uncertainty.regression import Spread as Spread
 from pacdp.uncertainty.regression import gaussian_head as gaussian_head
 from pacdp.uncertainty.regression import gaussian_nll_nats as gaussian_nll_nats

@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy import special
 
-from pacdp.calibration.inputs import ROW_SUM_TOLERANCE
+from pacdp.calibration.inputs import require_probabilities
 
 Members = Float[np.ndarray, "members n classes"]
 PerExample = Float[np.ndarray, " n"]
@@ -47,7 +47,8 @@ class PredictiveAverage:
 
     def add(self, probabilities: Float[np.ndarray, "n classes"]) -> None:
         """One more member's; refuses what :func:`class_uncertainty` refuses, and is then as before."""
-        (found,) = _checked(probabilities[None])
+        require_probabilities(probabilities)
+        found = probabilities.astype(np.float64)
         classes = np.arange(found.shape[-1])
         self._probabilities = self._probabilities + found
         self._entropies = self._entropies + special.entr(found).sum(axis=-1)
@@ -75,33 +76,11 @@ def class_uncertainty(members: Members) -> ClassUncertainty:
         ValueError: another shape, no member or example, fewer than two classes, an entry that is negative or NaN, or a
             row that does not sum to 1.
     """
+    if members.ndim != 3 or not len(members):
+        raise ValueError(
+            f"expected members [members >= 1, n, classes], got shape {members.shape}: stack the members first"
+        )
     average = PredictiveAverage()
-    for member in _checked(members):
+    for member in members:
         average.add(member)
     return average.result()
-
-
-def predictive_mean(members: Members) -> Float[np.ndarray, "n classes"]:
-    """(1/T) Σ p_t; refuses what :func:`class_uncertainty` refuses."""
-    return _checked(members).mean(axis=0)
-
-
-def _checked(members: np.ndarray) -> np.ndarray:
-    """The probabilities in float64."""
-    if members.ndim != 3 or min(members.shape[:2]) < 1 or members.shape[2] < 2:
-        raise ValueError(
-            f"expected members [members >= 1, n >= 1, classes >= 2], got shape {members.shape}: stack the members first"
-        )
-    found = members.astype(np.float64)
-    if not found.min() >= 0.0:  # false for NaN as well
-        raise ValueError(
-            f"expected members >= 0, got {found.min()}: pass softmax outputs, not logits"
-        )
-    off = np.abs(found.sum(axis=2) - 1.0)
-    if not off.max() <= ROW_SUM_TOLERANCE:
-        member, row = np.unravel_index(int(np.argmax(off)), off.shape)
-        raise ValueError(
-            f"expected rows of members that sum to 1 within {ROW_SUM_TOLERANCE:g}, got {found[member, row].sum():.6g} "
-            f"for member {member}, example {row}: pass softmax outputs"
-        )
-    return found

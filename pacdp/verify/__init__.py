@@ -9,17 +9,17 @@ A map, from what is asked of a path down to the arithmetic; each room says which
 report                      what a path is, what a report is, the program ``pacdp verify``, and every epsilon
 measured                    what a report counts: settings, rows, records, measured errors, and each once
 predicted                   a report on predictions: its ledger, its rows, counts of parts and whole, its remarks
-selfcertified               what ``pacdp.self_certify`` writes: the smallest of several certificates
-remarks                     which remarks are due, and which may be told of weights that leave
+selfcertified               a report of ``pacdp.self_certify``: the smallest of several certificates, and its ledger
 certificate                 one certificate: what its name says, and what is asked of it, in which order
 needs                       which hypotheses a formula needs at a price, and what nothing can show
 formulas                    the table of bounds: formula, hypotheses, costs; each function names its section of
-                            docs/guarantees.md
+                            docs/guarantees.md. ``risk`` has PAC-Bayes bounds and counts, ``counts`` draws, people and
+                            noise, ``calibration`` and ``compression`` what their names say
 formulas.prices             the table of prices, what a private prior costs; ``realised_sum`` is that of a trajectory
 formulas.transfer           the price of accounted privacy
 events                      which mechanisms an event says that ran
 loss, loss_of_a_step        the privacy loss of composed mechanisms, from both sides
-folder                      a folder of any kind: what is checked of a run's, and in which order
+folder                      what is checked of a run's folder, and in which order
 norms                       the trajectory's norms: what they add up to, and whether certificates pay for all of it
 compressed                  what is checked of a compression alone
 plan                        which mechanisms a run's settings plan, and what was spent of a private run's budget

@@ -113,16 +113,18 @@ def binomial_upper(errors: int, n: int, failure_prob: arb) -> arb:
     if errors == n:
         return ONE
 
-    def refuted(p: arb) -> arb:
-        if 2 * errors > n:  # the other terms are fewer
-            return (
-                failure_prob
-                - 1
-                + binomial_below(n - errors - 1, n, 1 - p)
-            )
-        return failure_prob - binomial_below(errors, n, p)
-
-    return zero_of(refuted, 0, 1)
+    if 2 * errors > n:  # the other terms are fewer
+        others = n - errors - 1
+        return zero_of(
+            lambda p: (
+                failure_prob - 1 + binomial_below(others, n, 1 - p)
+            ),
+            0,
+            1,
+        )
+    return zero_of(
+        lambda p: failure_prob - binomial_below(errors, n, p), 0, 1
+    )
 
 
 def binomial_lower(errors: int, n: int, failure_prob: arb) -> arb:

@@ -33,24 +33,21 @@ from pacdp.verify.files import other_format
 from pacdp.verify.formulas import (
     COSTS,
     FORMULAS,
+    KINDS,
     NEEDED,
     PRICED,
     counts,
 )
-from pacdp.verify.formulas.prices import (
-    OWN_INPUT,
-    PRICES,
-    check_price,
-    serves,
-)
+from pacdp.verify.formulas.prices import OWN_INPUT, check_price
 from pacdp.verify.needs import (
     RECORDS,
     STANDINGS,
+    UNPROVED,
     needed,
     never_shown,
     require_named,
+    require_no_better,
     require_proofs,
-    require_unproved,
     standings,
     units,
     unknown,
@@ -73,33 +70,13 @@ _AMOUNTS = """
 """
 """Inputs that are never below 0."""
 
-_ALIASES = {
-    "dp_pac_bayes": "dp_maurer",
-    "private_pac_bayes": "private_maurer",
-    "hybrid_pac_bayes": "private_maurer",
-    "max_information_pac_bayes": "max_information_maurer",
-    "printed_2018_pac_bayes": "printed_2018_maurer",
-    "dp_pac_bayes_max_information": "max_information_langford_seeger",
-    "finite_ensemble": "maurer",
-    "dp_pac_bayes_2018": "printed_2018_langford_seeger",
-    "new_person": "new_person_kl",
-}
-_KINDS = {
-    **{
-        prefix + formula: (prefix, formula)
-        for prefix in PRICES
-        for formula in PRICED
-        if serves(prefix, formula, NEEDED[formula])
-    },
-    **{formula: ("", formula) for formula in FORMULAS},
-}
-_KINDS.update({one: _KINDS[other] for one, other in _ALIASES.items()})
-"""The prefix of the price, and the formula, by what a name says of both."""
 _PREDICTORS = ("randomised", "one_draw", "prior_mean", "vote")
 _NAME = re.compile(
-    f"(?:({'|'.join(_PREDICTORS)}|half_brier|rescaled_.+?|test_set|new_examples)_)?({'|'.join(_KINDS)}|ece)"
+    f"(?:({'|'.join(_PREDICTORS)}|half_brier|rescaled_.+?|test_set|new_examples)_)?({'|'.join(KINDS)})"
 )
 """What may stand before a kind: the predictor, the loss, or the examples that it is about."""
+_NEW = f" of a new ({'|'.join(GROUPED)})$"
+"""How a risk ends that is that of a new person."""
 _RISKS = {
     "ECE": "ece_pac_bayes ece_hoeffding ece_second_moment",
     "MCE": "mce_hoeffding mce_clopper_pearson",
@@ -133,23 +110,23 @@ def _named(name: str, c: Claim) -> tuple[str, str, str]:
         name = str(c.inputs["bound"])
     said = _NAME.fullmatch(name)
     if not said:
-        raise Unchecked(f"this checker knows no certificate {name!r}")
+        raise Unchecked(
+            f"this checker knows no certificate {name!r}"
+        )
     head = said[1] or ""
-    if said[2] != "ece":
-        prefix, formula = _KINDS[said[2]]
-        if head == "one_draw" and NEEDED[formula] != "drawn":
-            raise Unchecked(
-                f"{formula} bounds the mean over draws, and says nothing of one"
-            )
-        return head, prefix, formula
-    if head != "one_draw":
-        return head, "", "ece_second_moment"
-    # the calibration error of one draw is by PAC-Bayes
-    prefix = "dp_" if "transfer" in c.costs else ""
-    for other, own in OWN_INPUT.items():
-        if own in c.inputs:
-            prefix = other
-    return head, prefix, "ece_pac_bayes"
+    prefix, formula = KINDS[said[2]]
+    if head == "one_draw" and said[2] == "ece":
+        # the calibration error of one draw is by PAC-Bayes
+        owns = [
+            p for p, own in OWN_INPUT.items() if own in c.inputs
+        ]
+        prefix = ["", *owns][-1]
+        formula = "ece_pac_bayes"
+    elif head == "one_draw" and NEEDED[formula] != "drawn":
+        raise Unchecked(
+            f"{formula} bounds the mean over draws, and says nothing of one"
+        )
+    return head, prefix, formula
 
 
 def check_certificate(
@@ -172,11 +149,13 @@ def check_certificate(
         return [Statement(subject, "format", CANNOT, why)]
     made = fields(record)
     claims = list[Claim]()
-
-    def read() -> None:
-        claims.append(read_claim(made, privacy, losses_known))
-
-    unread = judged(subject, {"value": read})
+    unread = judged(
+        subject,
+        {"value": lambda *given: claims.append(read_claim(*given))},
+        made,
+        privacy,
+        losses_known,
+    )
     if not claims:
         return unread
     checks = {**_CHECKS, **_OF_KINDS.get(made.name, {})}
@@ -184,24 +163,19 @@ def check_certificate(
         checks["proofs of hypotheses"] = lambda c: require_proofs(
             c.record, redone
         )
-    return [
-        *judged(subject, checks, *claims),
-        *told_beside(subject, _told(made)),
-    ]
+    found = judged(subject, checks, *claims)
+    return found + told_beside(subject, _told(made))
 
 
 def _told(made: Fields) -> list[str]:
     """What a certificate holds that no check asked for, beside what is only told."""
+    inputs = made.inputs
+    terms = made.terms.unasked(_TOLD, *inputs)
     return [
         *made.unasked("format reference"),
         *unknown(made),
-        *(f"inputs.{name}" for name in made.inputs.unasked(_TOLD)),
-        *(
-            f"terms.{name}"
-            for name in made.terms.unasked(
-                f"{_TOLD} {' '.join(made.inputs)}"
-            )
-        ),
+        *(f"inputs.{one}" for one in inputs.unasked(_TOLD)),
+        *(f"terms.{one}" for one in terms),
     ]
 
 
@@ -226,29 +200,27 @@ def _failure(c: Claim) -> None:
     }
     for name, entries in paid.items():
         if name in c.inputs:
-            about(f"inputs.{name}", c.inputs[name], c.paid(*entries))
+            about(
+                f"inputs.{name}", c.inputs[name], c.paid(*entries)
+            )
 
 
 def _hypotheses(c: Claim) -> None:
     """All that the theorem needs is there, and what nothing shows is called unproved."""
     standing = standings(c.record)
-    require(
-        set(standing.values()) <= set(STANDINGS),
-        f"hypotheses stand as {standing}",
-    )
-    unproved = "unproved" in standing.values()
-    same(
-        "the status",
-        c.record.status,
-        "optimistic" if unproved else "rigorous",
-    )
-    best = c.name == "best_of"
-    for name, *_ in parsed(c.inputs.among) if best else [[c.name]]:
+    kinds = set(standing.values())
+    require(kinds <= set(STANDINGS), f"hypotheses stand as {kinds}")
+    status = "optimistic" if "unproved" in kinds else "rigorous"
+    same("the status", c.record.status, status)
+    names = [c.name]
+    if c.name == "best_of":
+        names = [name for name, *_ in parsed(c.inputs.among)]
+    for name in names:
         _, prefix, formula = _named(name, c)
-        require_named(
-            needed(prefix, formula, name, c.inputs), standing
-        )
-    require_unproved(never_shown(c.formula, c.inputs), standing)
+        needs = needed(prefix, formula, name, c.inputs)
+        require_named(needs, standing)
+    open_ones = never_shown(c.formula, c.inputs)
+    require_named(open_ones, standing, UNPROVED)
     require(
         standing.keys() & {RECORDS, "draws independent"},
         "nothing is said of the independence of records or of draws",
@@ -260,33 +232,41 @@ def _labels(c: Claim) -> None:
 
     A loss that was given with predictions is called as whoever gave it does.
     """
-    head = c.head
     of = c.record.of
     measures = c.record.measures
-    expected = head.replace("_", " ") if head in _PREDICTORS else of
-    require(
-        of == expected or of.startswith(f"{expected} of "),
-        f"it is said to be about {of!r}, and its name says {expected!r}",
-    )
-    begins = _begins(head, c.formula)
-    why = f"it is said to bound {measures!r}, and its name says {begins or 'another risk'!r}"
-    people = _people_in(measures)
-    require(measures.startswith(begins), why)
-    require("new_person" not in c.name or people, why)
-    whose = units(c.record)
+    if c.head in _PREDICTORS:
+        expected = c.head.replace("_", " ")
+        require(
+            f"{of} of ".startswith(f"{expected} of "),
+            f"it is said to be about {of!r}, and its name says {expected!r}",
+        )
+    begins = _begins(c.head, c.formula)
+    people = {*re.findall(_NEW, measures)}
+    if measures.startswith("share of people with more than "):
+        people = {"person"}
+    holds = measures.startswith(begins)
+    holds = holds and ("new_person" not in c.name or people)
     calibration = ("ECE", "MCE")
     odd = (
-        measures.startswith(calibration) and begins not in calibration
+        measures.startswith(calibration)
+        and begins not in calibration
     )
+    whose = units(c.record)
     if whose and not measures.endswith(" of a new example"):
         grouped = whose.intersection(GROUPED)
-        require(grouped in (set(), people), why)
+        holds = holds and grouped in (set(), people)
         odd = odd or people != grouped
-    if odd and head == "new_examples" and not c.losses_known:
+    if (
+        holds
+        and odd
+        and c.head == "new_examples"
+        and not c.losses_known
+    ):
         raise Unchecked(
             f"{measures!r} is right if a loss was called so, and nothing else shows it"
         )
-    require(not odd, why)
+    why = f"it is said to bound {measures!r}, and its name says {begins or 'another risk'!r}"
+    require(holds and not odd, why)
 
 
 def _begins(head: str, formula: str) -> str:
@@ -302,24 +282,13 @@ def _begins(head: str, formula: str) -> str:
     return ""
 
 
-def _people_in(measures: str) -> set[str]:
-    """Whose risk it is by its name: a new person's, or a new document's."""
-    if measures.startswith("share of people with more than "):
-        return {"person"}
-    return {
-        one
-        for one in GROUPED
-        if measures.endswith(f" of a new {one}")
-    }
-
-
 def _costs(c: Claim) -> None:
     """They are those of formula and price, each is what the inputs give, and its share is that over n."""
     for name in _AMOUNTS.split():
-        said = str(dict.get(c.inputs, name, 0)).split(",")
+        said = str(dict.get(c.inputs, name, 0))
         require(
-            all(float(one) >= 0 for one in said),
-            f"inputs.{name} is {','.join(said)}, and none is below 0",
+            all(float(one) >= 0 for one in said.split(",")),
+            f"inputs.{name} is {said}, and none is below 0",
         )
     price = "transfer" if c.prefix else "confidence"
     expected = set[str]()
@@ -328,11 +297,8 @@ def _costs(c: Claim) -> None:
     same("the list of costs", c.costs.keys() - {"draw"}, expected)
     for one in c.record.costs:
         what = f"the cost {one.name}"
-        agree(
-            f"{what} per example",
-            one.per_example,
-            exactly(one.nats) / c.size,
-        )
+        share = exactly(one.nats) / c.size
+        agree(f"{what} per example", one.per_example, share)
         if one.name == price:
             check_price(Price(c, what, c.costs[price], c.n))
         else:
@@ -342,17 +308,18 @@ def _costs(c: Claim) -> None:
 def _terms(c: Claim) -> None:
     """Those that repeat an input; the others belong to a formula or a price."""
     inputs = c.inputs
-    for name, value in c.terms.items():
+    terms = c.terms
+    for name, value in terms.items():
         said = dict.get(inputs, name)
         if name == "empirical_risk":
             said = inputs["risk"]
         if said is not None:
             same(f"terms.{name}", number(value), number(said))
-    if "empirical_risk" in c.terms and "k" in inputs:
+    if "empirical_risk" in terms and "k" in inputs:
         c.terms_are(empirical_risk=c.k / c.n)
-    if "draw_prob" in c.terms:
+    if "draw_prob" in terms:
         c.terms_are(draw_prob=c.paid("draw"))
-    if "effective_people" in c.terms:
+    if "effective_people" in terms:
         c.terms_are(effective_people=c.examples / c.most_examples)
 
 
@@ -361,11 +328,8 @@ def _value(c: Claim) -> None:
     if "released_errors" in c.inputs:
         counts.check_noisy_counts(c)
     if "monte_carlo_mean" in c.inputs:
-        agree(
-            "inputs.risk",
-            c.inputs.risk,
-            counts.from_draws(c, "monte_carlo_"),
-        )
+        risk = counts.from_draws(c, "monte_carlo_")
+        agree("inputs.risk", c.inputs.risk, risk)
     exact = ONE
     if c.nats.is_finite():
         exact = FORMULAS[c.formula](c)
@@ -378,45 +342,31 @@ def _choice(c: Claim) -> None:
     """It is the smallest of all that were compared, each of which may fail."""
     among = parsed(c.inputs.among)
     *chosen, prob = among[c.inputs.chosen_position]
-    same(
-        "the one chosen",
-        chosen,
-        [c.inputs.chosen, c.record.of, c.record.value],
-    )
-    same(
-        "the smallest of those compared",
-        c.record.value,
-        min(number(one[2]) for one in among),
-    )
+    value = c.record.value
+    said = [c.inputs.chosen, c.record.of, value]
+    same("the one chosen", chosen, said)
+    least = min(number(one[2]) for one in among)
+    same("the smallest of those compared", value, least)
     same("their number", c.terms.compared, len(among))
-    others = total(exactly(one[3]) for one in among) - exactly(prob)
-    about(
-        "what the others fail with", c.budget.get(_OTHERS, 0), others
-    )
-    about(
-        "failure_prob of the one chosen",
-        prob,
-        c.paid(*c.budget) - c.paid(LOST) - others,
-    )
+    own = exactly(prob)
+    others = total(exactly(one[3]) for one in among) - own
+    told = c.budget.get(_OTHERS, 0)
+    about("what the others fail with", told, others)
+    left = c.paid(*c.budget) - c.paid(LOST) - others
+    about("failure_prob of the one chosen", prob, left)
 
 
 def _surrogate(c: Claim) -> None:
     """The other network's certificate follows, is of the same risk, and rests on nothing that this one keeps silent."""
     other = parsed(c.inputs.surrogate)
+    said = c.record.measures
+    same("the other network's risk", other.measures, said)
     same(
-        "the other network's risk", other.measures, c.record.measures
+        "failure_prob of the other network's certificate",
+        ball(other.failure_prob),
+        exactly(c.budget.surrogate),
     )
-    require(
-        ball(other.failure_prob) == exactly(c.budget.surrogate),
-        f"the other network's certificate fails with {other.failure_prob!r}",
-    )
-    own = standings(c.record)
-    order = (None, *STANDINGS)
-    for name, standing in standings(other).items():
-        require(
-            order.index(own.get(name)) >= order.index(standing),
-            f"the hypothesis {name!r} of the other network is said to stand better, or not at all",
-        )
+    require_no_better(c.record, other)
     found = check_certificate(other)
     for error in (Wrong, Unchecked):
         for one in found:

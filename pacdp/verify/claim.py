@@ -5,7 +5,9 @@ files do not tell. ``judged`` makes a ``Statement`` of it.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
+from itertools import count, takewhile
 from math import inf, isnan
 from typing import Any, NamedTuple
 
@@ -60,12 +62,15 @@ class Fields(dict[str, Any]):
     ``record.name`` has to be there; ``record["name"]`` is None where it is not.
     """
 
-    def __init__(
-        self,
-        entries: Mapping[str, Any] | Iterable[tuple[str, Any]] = (),
-    ) -> None:
+    def __init__(self, entries: Any = ()) -> None:
         super().__init__(entries)
         self.asked = set[str]()
+        if len(self) < len(entries):
+            names = Counter(name for name, _ in entries)
+            twice = names.most_common(1)[0][0]
+            raise ValueError(
+                f"the name {twice!r} stands twice in it"
+            )
 
     def __getitem__(self, name: str) -> Any:
         self.asked.add(name)
@@ -85,26 +90,15 @@ class Fields(dict[str, Any]):
         """The object under this name; an empty one where there is none."""
         return self[name] or Fields()
 
-    def unasked(self, told: str = "") -> list[str]:
+    def unasked(self, told: str = "", *more: str) -> list[str]:
         """The names of entries that no check asked for, but for those that are only told."""
-        known = self.asked.union(told.split())
+        known = self.asked.union(told.split(), more)
         return [name for name in self if name not in known]
 
 
 def parsed(text: str | bytes) -> Any:
     """The value of a JSON text; a name that stands twice is refused, since readers differ in which one they take."""
-
-    def once(pairs: list[tuple[str, Any]]) -> Fields:
-        found = Fields(pairs)
-        if len(found) < len(pairs):
-            names = [name for name, _ in pairs]
-            twice = next(
-                name for name in names if names.count(name) > 1
-            )
-            raise ValueError(f"the name {twice!r} stands twice in it")
-        return found
-
-    return json.loads(text, object_pairs_hook=once)
+    return json.loads(text, object_pairs_hook=Fields)
 
 
 def fields(value: Any) -> Any:
@@ -184,10 +178,8 @@ def number(value: Any) -> Real:
     """A number of a record, "inf" among them."""
     if value == "inf":
         return inf
-    numeric = isinstance(value, int | float) and not isinstance(
-        value, bool
-    )
-    require(numeric and not isnan(value), f"{value!r} is no number")
+    numeric = type(value) in (int, float) and not isnan(value)
+    require(numeric, f"{value!r} is no number")
     return value
 
 
@@ -215,7 +207,8 @@ def agree(
         holds = not (said < least or said > exact + room)
     given = exact.str(12, radius=False)
     require(
-        holds, f"{what} is {claimed!r} where the inputs give {given}"
+        holds,
+        f"{what} is {claimed!r} where the inputs give {given}",
     )
 
 
@@ -269,38 +262,24 @@ class Claim:
     def whole(self, name: str, most: Real = inf) -> int:
         """An input that is a whole number from 0 to this."""
         said = self.inputs[name]
-        require(
-            type(said) is int and 0 <= said <= most,
-            f"{name} is {said!r}, of {most}",
-        )
+        holds = type(said) is int and 0 <= said <= most
+        require(holds, f"{name} is {said!r}, of {most}")
         return said
 
     def listed(self, name: str) -> list[arb]:
         """An input that is a list of numbers."""
-        return [
-            ball(float(word))
-            for word in str(self.inputs[name]).split(",")
-        ]
+        words = str(self.inputs[name]).split(",")
+        return [ball(float(word)) for word in words]
 
     def numbered(self, stem: str, first: int) -> list[arb]:
         """Inputs of one name and a number, from this number on."""
-        count = sum(
-            end.isdigit()
-            for end in [
-                name.removeprefix(stem) for name in self.inputs
-            ]
-        )
-        return [
-            self[f"{stem}{first + place}"] for place in range(count)
-        ]
+        names = (f"{stem}{place}" for place in count(first))
+        there = takewhile(self.inputs.__contains__, names)
+        return [self[name] for name in there]
 
     def term(self, name: str) -> arb:
         """An ingredient that is not among the inputs."""
         return exactly(self.terms[name])
-
-    def term_agrees(self, name: str, exact: arb) -> None:
-        """Raise Wrong unless the term is the exact number, or it rounded up."""
-        agree(f"terms.{name}", self.terms[name], exact)
 
     def terms_are(self, **exact: arb) -> None:
         """Raise Wrong unless these terms are the exact numbers but for rounding."""

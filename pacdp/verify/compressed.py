@@ -5,7 +5,13 @@ from typing import NamedTuple
 import numpy as np
 
 from pacdp.verify.arithmetic import ball
-from pacdp.verify.claim import Fields, Unchecked, about, require, same
+from pacdp.verify.claim import (
+    Fields,
+    Unchecked,
+    about,
+    require,
+    same,
+)
 from pacdp.verify.files import Folder, Stored
 
 
@@ -31,22 +37,21 @@ def check_kept(f: Folder) -> None:
     picks = f.stored.whole("picks")
     rounds = rounds_of(f.stored)
     groups = f.run.groups
+    begun = [*zip(groups.sizes, groups.starts, strict=True)]
     picked = 0
+    expected = list[Round]()
     for number, one in enumerate(rounds, start=1):
-        begun = zip(groups.sizes, groups.starts, strict=True)
-        picked += [size for size, start in begun if start <= picked][
-            -1
-        ]
-        whole = picked + one.errors
-        expected = Round(number, picked, one.errors, whole)
-        same(f"round {number}", one, expected)
+        picked += [
+            size for size, start in begun if start <= picked
+        ][-1]
+        kept = picked + one.errors
+        expected.append(Round(number, picked, one.errors, kept))
+    same("rounds", rounds, expected)
     lines = [
-        (row.step, row.picked, row.errors, row.kept) for row in f.rows
+        (row.step, row.picked, row.errors, row.kept)
+        for row in f.rows
     ]
-    require(
-        lines == rounds,
-        "the rounds of metrics.jsonl are not those of the checkpoint",
-    )
+    same("what metrics.jsonl says of rounds", lines, rounds)
     require(
         picked == len(picks) == len(np.unique(picks))
         and all(picks >= 0),
@@ -68,7 +73,9 @@ def check_kept(f: Folder) -> None:
 
 def _of_compression(f: Folder) -> list[Fields]:
     return [
-        made for made in f.certificates if made.name == "compression"
+        made
+        for made in f.certificates
+        if made.name == "compression"
     ]
 
 
@@ -90,7 +97,11 @@ def _check_counted(f: Folder, made: Fields, end: Round) -> None:
     """The certificate counts the records kept, at this end's share of the failure probability ("The best of J")."""
     k = made.inputs.k
     n = made.inputs.n
-    listed = [0, *f.stored.whole("picks"), *f.stored.whole("errors")]
+    listed = [
+        0,
+        *f.stored.whole("picks"),
+        *f.stored.whole("errors"),
+    ]
     require(
         k == end.kept and not (k and max(listed) >= n),
         f"the certificate counts {k} of {n} records, and {end.kept} were kept",

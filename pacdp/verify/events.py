@@ -28,7 +28,8 @@ class Step(NamedTuple):
             found = [
                 (added + epsilon, p * yes) for added, p in found
             ] + [
-                (added - epsilon, p * (1 - yes)) for added, p in found
+                (added - epsilon, p * (1 - yes))
+                for added, p in found
             ]
         return found
 
@@ -45,7 +46,9 @@ def steps_of(
     kind = event["event"]
     inner = event.get("inner")
     if kind == "PoissonSampled":
-        return steps_of(inner, replaced, rate * event["sample_rate"])
+        return steps_of(
+            inner, replaced, rate * event["sample_rate"]
+        )
     if kind == "NonPrivate":
         return [Step(rate, 0.0)]
     if kind == "SelfComposed" and rate == 1.0:

@@ -27,7 +27,9 @@ class Examples:
         self.people = people
         owner = np.arange(len(self.labels))
         if people is not None:
-            owner = np.unique(people, return_inverse=True)[1].ravel()
+            owner = np.unique(people, return_inverse=True)[
+                1
+            ].ravel()
         self.count = int(owner.max()) + 1
         self.order = np.argsort(owner, kind="stable")
         self.starts = np.searchsorted(
@@ -44,7 +46,8 @@ class Examples:
             torch.from_numpy(self.inputs[own]),
             torch.from_numpy(self.labels[own]),
             np.repeat(
-                np.arange(len(records)), np.diff(self.starts)[records]
+                np.arange(len(records)),
+                np.diff(self.starts)[records],
             ),
         )
 
@@ -68,7 +71,8 @@ class Examples:
         found = hashlib.sha256(ROWS.encode())
         for name, column in columns.items():
             found.update(
-                name.encode() + column[order].astype("<u8").tobytes()
+                name.encode()
+                + column[order].astype("<u8").tobytes()
             )
         return f"{ROWS}:{found.hexdigest()}"
 
@@ -99,7 +103,8 @@ def _digests(rows: ndarray, person: str) -> ndarray:
         "person": person.encode(),
     }
     found = [
-        hashlib.blake2b(row.tobytes(), **how).digest() for row in rows
+        hashlib.blake2b(row.tobytes(), **how).digest()
+        for row in rows
     ]
     return np.frombuffer(b"".join(found), dtype="<u8")
 

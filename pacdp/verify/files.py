@@ -51,7 +51,9 @@ class Stored(NamedTuple):
 
     def whole(self, name: str) -> ndarray:
         """Numbers of records that a compression keeps, as the file lists them."""
-        return self.tensors[f"state.{name}"].array().astype(np.int64)
+        return (
+            self.tensors[f"state.{name}"].array().astype(np.int64)
+        )
 
     def traced(self, name: str) -> ndarray:
         """What a chain kept of its steps."""
@@ -83,7 +85,10 @@ def read_checkpoint(path: Path) -> Stored:
 def text_of(values: Any) -> str:
     """JSON with sorted keys and without spaces, of which hashes are made."""
     return json.dumps(
-        values, sort_keys=True, separators=(",", ":"), allow_nan=False
+        values,
+        sort_keys=True,
+        separators=(",", ":"),
+        allow_nan=False,
     )
 
 
@@ -111,9 +116,10 @@ def _read(path: Path, lines: bool = False) -> list[Any]:
         return []
     text = path.read_text()
     try:
-        return list(
-            map(parsed, text.splitlines() if lines else [text])
-        )
+        return [
+            parsed(one)
+            for one in (text.splitlines() if lines else [text])
+        ]
     except ValueError as error:
         raise ValueError(f"{path.name}: {error}") from error
 
@@ -172,7 +178,9 @@ class Folder:
         self.path = path
         self.report = report or Fields()
         self.released = (path / WEIGHTS).is_file()
-        name = WEIGHTS if self.released else "checkpoint.safetensors"
+        name = (
+            WEIGHTS if self.released else "checkpoint.safetensors"
+        )
         self.stored = read_checkpoint(path / name)
         self.header = self.stored.header
         self.settings = read_json(path / SETTINGS)
@@ -202,7 +210,6 @@ class Folder:
         """Why the folder is not one of this version's; empty if it is."""
         provenance = read_json(self.path / "provenance.json")
         provenance = provenance or self.report["provenance"]
-        maker = f"check it with {_maker_of(provenance)}"
         files = {
             "the checkpoint": (self.header or None, CHECKPOINT),
             "config.json": (self.config, _RUN),
@@ -211,15 +218,20 @@ class Folder:
         for name, (said, known) in files.items():
             form = said is not None and said["format"]
             if form not in (False, *known.split(" or ")):
-                return (
-                    f"{name}: {other_format(form, known, provenance)}"
-                )
+                why = other_format(form, known, provenance)
+                return f"{name}: {why}"
+        odd = ""
         if self.about.get("choices", self.header.get("choices")):
-            return f"the checkpoint names a list of settings: {maker}"
-        if self.result is not None and "rests_on" not in self.result:
-            return f"result.json does not name the files that it rests on: {maker}"
-        if self.lines and not any(
-            "hash" in line for line in self.lines
+            odd = "the checkpoint names a list of settings"
+        if (
+            self.result is not None
+            and "rests_on" not in self.result
         ):
-            return f"metrics.jsonl has no hashes: {maker}"
-        return ""
+            odd = "result.json does not name the files that it rests on"
+        if not any(
+            "hash" in line for line in self.lines or [{"hash": 0}]
+        ):
+            odd = "metrics.jsonl has no hashes"
+        return (
+            odd and f"{odd}: check it with {_maker_of(provenance)}"
+        )

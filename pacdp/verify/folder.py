@@ -1,7 +1,7 @@
 """A run's folder: header, configuration, steps, event and hashes, compared with each other and with the report.
 
-``_checks`` lists what is checked of a run, in its order, and ``checks`` in ``release`` what is of an exported folder.
-What the trajectory of a chain is paid for is asked in ``norms``.
+``_checks`` lists what is checked of a run, in its order, and ``_OF_A_REPORT`` in ``release`` the same of an exported
+folder. What the trajectory of a chain is paid for is asked in ``norms``.
 """
 
 from collections.abc import Callable, Iterable
@@ -9,7 +9,6 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from pacdp.verify import release
 from pacdp.verify.certificate import read_claim
 from pacdp.verify.claim import (
     CANNOT,
@@ -35,16 +34,15 @@ from pacdp.verify.needs import (
     COVERED,
     FIXED_STEPS,
     KNOWN_BATCHES,
+    UNPROVED,
     never_shown_of_a_chain,
     require_named,
-    require_unproved,
     standings,
 )
 from pacdp.verify.norms import PAYING, check_norms, every_record
 from pacdp.verify.plan import (
     check_mechanism,
     check_spent,
-    length,
     planned_steps,
     require_same,
     steps_of_chain,
@@ -62,8 +60,7 @@ def check_folder(path: Path, report: Any) -> list[Statement]:
     f = Folder(path, fields(report))
     if why := f.another_version():
         return [Statement(path.name, "format", CANNOT, why)]
-    checks = release.checks if f.released else _checks
-    return judged(path.name, checks(f), f)
+    return judged(path.name, _checks(f), f)
 
 
 def _checks(f: Folder) -> dict[str, Callable[[Folder], None]]:
@@ -72,6 +69,7 @@ def _checks(f: Folder) -> dict[str, Callable[[Folder], None]]:
     report = f.report and header
     private = f.private and f.run
     result = f.result is not None
+    paying = any(PAYING in one.inputs for one in f.certificates)
     checks = {
         "content of the checkpoint": (_content, header),
         "run": (_run, header),
@@ -83,16 +81,14 @@ def _checks(f: Folder) -> dict[str, Callable[[Folder], None]]:
         "kept records": (check_kept, f.compression and f.run),
         "report": (_report, report),
         "hypotheses": (_hypotheses, report and header["sampler"]),
-        "norms": (
-            check_norms,
-            header
-            and any(PAYING in one.inputs for one in f.certificates),
-        ),
+        "norms": (check_norms, header and paying),
         "the rest of result.json": (_rest, result),
         "other files": (_others, header and _unread(f)),
     }
     return {
-        claim: check for claim, (check, due) in checks.items() if due
+        claim: check
+        for claim, (check, due) in checks.items()
+        if due
     }
 
 
@@ -120,11 +116,9 @@ def _run(f: Folder) -> None:
         )
     repeats("the header", header, config_hash=digest(run))
     for name in ("problem", "sampler", "seed", "chain"):
-        same(
-            f"the header's {name}",
-            f.private or header.get(name, 0),
-            f.private or run.get(name, 0),
-        )
+        if not f.private:
+            said = header.get(name, 0)
+            same(f"the header's {name}", said, run.get(name, 0))
 
 
 def _steps(f: Folder) -> None:
@@ -136,23 +130,26 @@ def _steps(f: Folder) -> None:
     if "planned_steps" not in header:
         return
     planned = length(run, header.n)
+    parts = range(1, run.records + 1)
+    marks = {round(k * planned / run.records) for k in parts}
     require(
         0 <= header.step <= planned,
         f"step {header.step} is not planned",
     )
-    marks = {
-        round(k * planned / run.records)
-        for k in range(1, run.records + 1)
-    }
-    repeats(
-        "the header",
-        header,
-        planned_steps=planned,
-        listed_steps=sorted(marks - {0}),
-    )
-    same(
-        "how it stops",
-        *[one.get("stopping", "planned") for one in (header, run)],
+    listed = sorted(marks - {0})
+    planning = {"planned_steps": planned, "listed_steps": listed}
+    repeats("the header", header, **planning)
+    stops = [
+        one.get("stopping", "planned") for one in (header, run)
+    ]
+    same("how it stops", *stops)
+
+
+def length(run: Fields, n: int) -> int:
+    """Steps of a chain's run on n examples."""
+    batches = run.epochs * n / run.sampler.batch_size
+    return max(
+        1, round(batches / run.sampler.get("inner_steps", 1))
     )
 
 
@@ -176,16 +173,11 @@ def _result(f: Folder) -> None:
         "metrics": last.pop("hash", None),
         "checkpoint": header["content_hash"],
     }
-    same(
-        "what it rests on",
-        {**dict.fromkeys(here), **said.rests_on},
-        here,
-    )
-    same(
-        "its final row",
-        {**(said.get("final", last) or {}), "hash": None},
-        {**last, "hash": None},
-    )
+    rests_on = {**dict.fromkeys(here), **said.rests_on}
+    same("what it rests on", rests_on, here)
+    final = dict(said.get("final", last) or {})
+    final.pop("hash", None)
+    same("its final row", final, last)
     if "event" in header:
         repeats("it", said.part("privacy"), event=header.event)
     if header:
@@ -201,14 +193,12 @@ def _result(f: Folder) -> None:
 
 def _rest(f: Folder) -> None:
     """Name what is written in result.json and determined by nothing in the folder."""
-    spent = f.result.part("privacy")
+    spent = f.result.part("privacy").unasked()
     told = f.result.unasked("seconds private")
-    told += [f"privacy.{name}" for name in spent.unasked()]
+    told += [f"privacy.{name}" for name in spent]
     if "final" in f.result and f.rows:
-        told += [
-            f"final.{name}"
-            for name in f.rows[-1].unasked("epochs hash seconds")
-        ]
+        row = f.rows[-1].unasked("epochs hash seconds")
+        told += [f"final.{name}" for name in row]
     if told:
         raise Unchecked(
             f"nothing in the folder determines {', '.join(told)}"
@@ -227,11 +217,9 @@ def _report(f: Folder) -> None:
         )
     for name in "content_hash step loss sampler data n".split():
         repeats("the report", subject, **{name: header.get(name)})
-    same(
-        "stopping_times",
-        details.get("stopping_times", 1),
-        len(header.get("listed_steps", [1])),
-    )
+    times = len(header.get("listed_steps", [1]))
+    said = details.get("stopping_times", 1)
+    same("stopping_times", said, times)
     paying = [report.part("privacy")["event"]]
     for name in ("sum_event", "privacy_event"):
         for one in f.certificates:
@@ -250,21 +238,14 @@ def _due(f: Folder, event: Any) -> list[Step]:
         made = steps_of(header.event)
         if not f.run:
             return made
-        return steps_paid_for(
-            event,
-            len(made),
-            planned_steps(header, f.run, f.report.n),
-            f.run,
-        )
+        planned = planned_steps(header, f.run, f.report.n)
+        return steps_paid_for(event, len(made), planned, f.run)
     due = header.get("planned_steps", header.step)
     for step in reversed(header.get("listed_steps", [])):
         if step >= header.step:
             due = step
-    repeats(
-        "the report's details",
-        f.report.part("details"),
-        charged_steps=due,
-    )
+    details = f.report.part("details")
+    repeats("the report's details", details, charged_steps=due)
     return steps_of_chain(header.sampler, header.n, due)
 
 
@@ -277,7 +258,9 @@ def _hypotheses(f: Folder) -> None:
         if COVERED in standing:
             require_named([FIXED_STEPS], standing)
         if network["norm"] == "batch":
-            require_unproved(["losses one an example"], standing)
+            require_named(
+                ["losses one an example"], standing, UNPROVED
+            )
 
 
 def require_of_a_chain(
@@ -296,34 +279,24 @@ def require_of_a_chain(
     loss = chain.loss
     for record in certificates:
         c = read_claim(record)
-        require_unproved(
-            never_shown_of_a_chain(
-                c.prefix, c.formula, c.inputs, sampler
-            ),
-            standings(record),
-        )
+        unproved = never_shown_of_a_chain(c, sampler)
+        require_named(unproved, standings(record), UNPROVED)
         if "epsilon" in c.inputs:
             require(
                 not sampler.get("cooling", 0),
                 "a chain that cools has no stationary law",
             )
             spread = exactly(loss.high) - exactly(loss.low)
-            heat = exactly(sampler.get("beta", 1)) * exactly(
-                sampler.tau
-            )
-            agree(
-                "inputs.epsilon",
-                c.inputs.epsilon,
-                2 * heat * spread / n,
-            )
+            heat = sampler.get("beta", 1) * exactly(sampler.tau)
+            exact = 2 * heat * spread / n
+            agree("inputs.epsilon", c.inputs.epsilon, exact)
 
 
 def _unread(f: Folder) -> list[str]:
     """Files that are not read, and those that are not there."""
-    return sorted(
-        {one.name for one in f.path.iterdir() if one.name[0] != "."}
-        ^ {*_READ.split()}
-    )
+    names = {one.name for one in f.path.iterdir()}
+    shown = {name for name in names if name[0] != "."}
+    return sorted(shown ^ {*_READ.split()})
 
 
 def _others(f: Folder) -> None:
@@ -341,26 +314,21 @@ def proofs_redone(
     if not {"content of the checkpoint", "run", "steps"} <= follows:
         return shown
     f = Folder(path, report)
-    inputs = [one.inputs for one in f.certificates]
-    reported = "report" in follows
-    if reported and any("sum_event" in one for one in inputs):
-        shown |= {*BY_SUMS, BOUNDED}
-    if reported and _ended_as_planned(f):
-        shown.add(FIXED_STEPS)
+    header = f.header
+    if "report" in follows:
+        if any("sum_event" in one.inputs for one in f.certificates):
+            shown |= {*BY_SUMS, BOUNDED}
+        # all steps that are paid for were made, or it stopped at one that was listed
+        made = header.step
+        ends = header["listed_steps"] or [header["planned_steps"]]
+        if f.private:
+            event = f.report.part("privacy")["event"]
+            ends = event and [len(steps_of(event))]
+            made = len(steps_of(header.event))
+        if ends and made in ends:
+            shown.add(FIXED_STEPS)
     if "norms" in follows:
         shown.update(BY_SUMS)
-        if every_record(f.header):
+        if every_record(header):
             shown.add(KNOWN_BATCHES)
     return shown
-
-
-def _ended_as_planned(f: Folder) -> bool:
-    """Whether the run made all steps that are paid for, or stopped at one that was listed."""
-    if f.private:
-        event = f.report.part("privacy")["event"]
-        return event and len(steps_of(f.header.event)) == len(
-            steps_of(event)
-        )
-    return f.header.step in (
-        f.header["listed_steps"] or [f.header["planned_steps"]]
-    )

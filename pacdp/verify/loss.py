@@ -10,7 +10,17 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from math import ceil, exp, expm1, floor, hypot, inf, log, log1p, log2
+from math import (
+    ceil,
+    exp,
+    expm1,
+    floor,
+    hypot,
+    inf,
+    log,
+    log1p,
+    log2,
+)
 from typing import NamedTuple
 
 import numpy as np
@@ -132,7 +142,9 @@ def epsilon_upper(
     """The least epsilon, to a part in a thousand, at which the first grid shows that what ran is private."""
     made = next(finer(steps, replaced))
     place = bisect_left(
-        _EPSILONS, True, key=lambda one: made.either(one)[1] <= delta
+        _EPSILONS,
+        True,
+        key=lambda one: made.either(one)[1] <= delta,
     )
     return [*_EPSILONS, inf][place]
 
@@ -158,7 +170,8 @@ def compose(
         outer.append((above, times))
         inner.append((below, times))
     edges = [
-        _edge(outer, spacing, side, FAR) / spacing for side in (-1, 1)
+        _edge(outer, spacing, side, FAR) / spacing
+        for side in (-1, 1)
     ]
     start = floor(edges[0])
     points = edges[1] - edges[0] + 2

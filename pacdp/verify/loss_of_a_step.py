@@ -116,7 +116,11 @@ def _noise_above(
     else:
         y = (u - (1 - q)) / (q * c)
     z = y.log() / s
-    return (normal_above(z), normal_above(z - s), normal_above(z + s))
+    return (
+        normal_above(z),
+        normal_above(z - s),
+        normal_above(z + s),
+    )
 
 
 class _Grid(NamedTuple):
@@ -137,7 +141,9 @@ def _exact(values: Iterable[arb]) -> ndarray:
     return np.array([*values], dtype=object)
 
 
-def _rounded(to: Callable[[arb], float], values: ndarray) -> ndarray:
+def _rounded(
+    to: Callable[[arb], float], values: ndarray
+) -> ndarray:
     return np.array([to(one) for one in values])
 
 
@@ -235,8 +241,12 @@ def _below(grid: _Grid, q: ndarray) -> Atoms:
     ):
         kept = side.keep * (1.0 - lost) / (1.0 - side.lost)
         kept *= 1.0 - _DUST / 4
-        inner[part][1 : side.cut] = kept * weights[part][1 : side.cut]
-        inner[part][side.cut] = kept * weights[part][side.cut :].sum()
+        inner[part][1 : side.cut] = (
+            kept * weights[part][1 : side.cut]
+        )
+        inner[part][side.cut] = (
+            kept * weights[part][side.cut :].sum()
+        )
     under = inner * _rounded(lower, grid.g)
     elsewhere = max(fsum(inner), fsum(under))
     inner[zero] = under[zero] = max(0.0, 1.0 - elsewhere - _DUST)
@@ -254,7 +264,9 @@ class _Lowered(NamedTuple):
 def _lowered(height: ndarray, gap: ndarray) -> _Lowered:
     """The cut that loses least; the heights fall outward."""
     best = _Lowered(1, 1.0, 0.0)
-    for cut in np.unique(np.geomspace(1, len(gap), 200).astype(int)):
+    for cut in np.unique(
+        np.geomspace(1, len(gap), 200).astype(int)
+    ):
         if height[cut] > 0.0:
             above = np.maximum(gap[:cut] - height[cut], 0.0)
             keep = 1.0 - 1.001 * float(

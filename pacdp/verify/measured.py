@@ -1,11 +1,12 @@
 """What a report counts: settings paid for, rows, records and measured errors, alike everywhere and each once."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 from flint import arb  # pyright: ignore[reportMissingImports]
 
+from pacdp.verify.arithmetic import total
 from pacdp.verify.claim import (
     Fields,
     Unchecked,
@@ -20,22 +21,22 @@ from pacdp.verify.claim import (
 )
 from pacdp.verify.files import text_of
 
+SUM = 1 + 2.0**-45
+"""Shares of a ledger are decimal fractions, added up."""
 _RESCALED = " risk, rescaled to [0, 1]"
+_APART = "differs from the surrogate"
 _MEASURED = {
     "0-1 risk": "zero-one",
     "half the Brier risk": "brier",
     "ECE": "ece",
 }
 """The measured loss by the risk that is its mean."""
-_APART = "differs from the surrogate"
 _SHARES = ("zero-one", _APART)
 """Measured losses that are shares of the records."""
 _PAID = re.compile(
     r"(?:a list of|among) (\d+)(?: settings)?, all paid for"
 )
 """How a hypothesis says among how many settings was chosen."""
-
-
 _KNOWN_BY = {
     "certificates": "",
     "not_applicable": "",
@@ -44,6 +45,32 @@ _KNOWN_BY = {
     "statements": "of quantity",
 }
 """By which entries one is known among others; by all of them where none are named."""
+
+
+def require_due(said: Collection[str], due: Iterable[str]) -> None:
+    """Raise Wrong where a remark that is due is not there, and Unchecked where there are others."""
+    due = list(due)
+    for one in due:
+        require(one in said, f"there is no remark that {one}")
+    told = [one for one in said if one not in due]
+    if told:
+        raise Unchecked(
+            f"nothing in the file determines that {'; '.join(told)}"
+        )
+
+
+def shares_of(ledger: Fields) -> dict[str, arb]:
+    """What a ledger has for each entry, none negative, none twice, together no more than its total."""
+    entries = ledger.entries
+    shares = {name: exactly(amount) for name, amount in entries}
+    whole = exactly(ledger.total) * SUM
+    require(
+        len(shares) == len(entries)
+        and all(share >= 0 for share in shares.values())
+        and total(shares.values()) <= whole,
+        f"the ledger's entries are {entries}, of {ledger.total!r}",
+    )
+    return shares
 
 
 def _paid_for(report: Fields) -> None:
@@ -59,32 +86,26 @@ def _paid_for(report: Fields) -> None:
         for one in made.hypotheses:
             if one.name == "settings fixed beforehand":
                 said = _PAID.findall(one.by) or ["1"]
-                same(
-                    f"the count of settings that {made.name} pays for",
-                    int(said[-1]),
-                    count,
-                )
+                what = f"the settings that {made.name} pays for"
+                same(what, int(said[-1]), count)
 
 
 def _named_rows(report: Fields) -> None:
     """What hashes of rows show is shown of rows that are named, and each set that was measured on is among them."""
-    used = {one.on for one in report.measured} | {"bound"}
     chain = (dict.get(report, "subject") or {}).get("data")
-    private = "counts" in report.details
     if report.rows:
         named = [one.digest for one in report.rows.values() if one]
         require(
             len(named) == len(set(named)),
             "one digest is that of two sets of rows",
         )
-        missing = {role for role in used if not report.rows.get(role)}
+        for role in ["bound", *(one.on for one in report.measured)]:
+            why = f"the rows of {role} are not named"
+            require(report.rows.get(role), why)
+    elif report.choices and not chain:
         require(
-            not missing,
-            f"the rows of {', '.join(sorted(missing))} are not named",
-        )
-    elif report.choices and not (chain or private):
-        require(
-            report.route in ("gibbs", "released"),
+            report.route in ("gibbs", "released")
+            or "counts" in report.details,
             "the report names no rows, and its route compares them",
         )
 
@@ -119,10 +140,8 @@ def sizes(report: Fields) -> dict[str, set[int | None]]:
         if said:
             found[role] = {said.n, said.people or said.n}
     for one in report.measured:
-        require(
-            one.n in found.get(one.on, ()),
-            f"{one.of} was measured on {one.n} records",
-        )
+        why = f"{one.of} was measured on {one.n} records"
+        require(one.n in found.get(one.on, ()), why)
     return found
 
 
@@ -135,7 +154,7 @@ def agrees(report: Fields) -> None:
     for made in report.certificates:
         name = made.name
         inputs = made.inputs
-        own = of_rows[_role(made)]
+        own = of_rows[_bounds(report, made)[1]]
         require(
             inputs["n"] in (None, *own),
             f"{name} counts {inputs.get('n')} records, and the report {own}",
@@ -151,17 +170,14 @@ def agrees(report: Fields) -> None:
             same(f"the event of {name}", event, privacy.event)
 
 
-def _role(made: Fields) -> str:
-    """The examples that a certificate counts: those of the bound, or of the test set."""
-    return "test" if made.name.startswith("test_set") else "bound"
-
-
 _Key = tuple[str, str, str | None]
 """By which a measured mean is known: of which predictor, on which examples, of which loss."""
 
 
-def _key(one: Fields) -> _Key:
-    return one.of, one.on, one.loss
+def _measured_means(report: Fields) -> dict[_Key, Fields]:
+    return {
+        (one.of, one.on, one.loss): one for one in report.measured
+    }
 
 
 def _bounds(report: Fields, made: Fields) -> _Key:
@@ -172,19 +188,21 @@ def _bounds(report: Fields, made: Fields) -> _Key:
         loss = measures.removesuffix(_RESCALED)
     if made.name == "disagreement":
         loss = _APART
-    return made["of"], _role(made), loss
+    on = "test" if made.name.startswith("test_set") else "bound"
+    return made["of"], on, loss
 
 
 def bounded(report: Fields) -> None:
     """Predictor and loss of each certificate are among those that the report measured."""
-    measured = {_key(one) for one in report.measured}
-    left = {
-        f"{made.measures} of {made.of}": None
+    means = _measured_means(report)
+    left = [
+        f"{made.measures} of {made.of}"
         for made in report.certificates
-        if _bounds(report, made) not in measured
-    }
+        if _bounds(report, made) not in means
+    ]
     if left:
-        raise Unchecked(f"nothing was measured of {'; '.join(left)}")
+        names = "; ".join(dict.fromkeys(left))
+        raise Unchecked(f"nothing was measured of {names}")
 
 
 def held_by_nothing(report: Fields) -> Iterator[str]:
@@ -193,36 +211,33 @@ def held_by_nothing(report: Fields) -> Iterator[str]:
         yield "the digests of rows, but with --data"
     elif report.choices:
         yield "rows, which are null"
-    held = {
-        one
-        for one in [
-            _bounds(report, made) for made in report.certificates
-        ]
-        if one[2] in _SHARES
-    }
+    bounds = [_bounds(report, made) for made in report.certificates]
+    held = {one for one in bounds if one[2] in _SHARES}
     for one in report.monte_carlo:
         held.add(("randomised", "bound", one.loss))
-    for one in report.measured:
-        if _key(one) not in held:
-            yield f"the measured {one.loss} of {one.of} on {one.on}"
+    for key in _measured_means(report):
+        if key not in held:
+            of, on, loss = key
+            yield f"the measured {loss} of {of} on {on}"
 
 
 def _measured(report: Fields) -> None:
     """Means are those of the counts beside them, and certificates are made of what was measured."""
-    means = {_key(one): one for one in report.measured}
+    means = _measured_means(report)
     for one in report.measured:
         _check_mean(one, report.unit)
-    drawn = [(one.mean, one.terms) for one in report.monte_carlo]
     for one in report.monte_carlo:
         _check_draws(one, means["randomised", "bound", one.loss])
+    drawn = [(one.mean, one.terms) for one in report.monte_carlo]
     for made in report.certificates:
         inputs = made.inputs
         if "monte_carlo_mean" in inputs:
-            said = (inputs.monte_carlo_mean, inputs.monte_carlo_draws)
-            require(
-                said in drawn,
-                f"{made.name} rests on draws that the report does not have",
+            said = (
+                inputs.monte_carlo_mean,
+                inputs.monte_carlo_draws,
             )
+            why = f"{made.name} rests on draws that the report does not have"
+            require(said in drawn, why)
         said = means.get(_bounds(report, made))
         if said and said.loss in _SHARES:
             _check_counted(made, said)
@@ -231,12 +246,9 @@ def _measured(report: Fields) -> None:
 def _check_draws(one: Fields, said: Fields) -> None:
     """Their mean is that of the total, and the one that was measured; terms are at most draws."""
     draws = one.n * one.passes
-    about(
-        f"the mean {one.loss} loss",
-        one.mean,
-        arb(one.total) / draws / 2**32,
-    )
-    about(f"randomised {one.loss} loss", said.mean, exactly(one.mean))
+    what = f"the mean {one.loss} loss"
+    about(what, one.mean, arb(one.total) / draws / 2**32)
+    about(f"randomised {what}", said.mean, exactly(one.mean))
     require(
         1 <= one.terms <= draws,
         f"{one.terms} independent terms are said to be in {one.passes} passes",
@@ -247,10 +259,8 @@ def _check_mean(one: Fields, unit: str) -> None:
     """A mean loss is one, and that of the errors counted, which are no more than the records."""
     mean = number(one.mean)
     what = f"the mean of {one.of}"
-    require(
-        0 <= mean and (mean <= 1 or one.loss not in _SHARES),
-        f"{what} is {mean!r}",
-    )
+    most = 1 if one.loss in _SHARES else mean
+    require(0 <= mean <= most, f"{what} is {mean!r}")
     if one.errors is not None and unit == "example":
         require(
             type(one.errors) is int and 0 <= one.errors <= one.n,
@@ -272,13 +282,12 @@ def _check_counted(made: Fields, said: Fields) -> None:
     elif "k" in inputs:
         counted = said.errors, said.n
         same(f"what {name} counts", (inputs.k, inputs.n), counted)
-    entry = "monte_carlo_mean"
-    if entry not in inputs and not name.startswith(
-        ("dp_", "printed", "vote_")
-    ):
-        entry = "risk"
-    if entry in inputs:
-        about(f"{entry} of {name}", inputs[entry], exactly(said.mean))
+    other = name.startswith(("dp_", "printed", "vote_"))
+    for entry in ("monte_carlo_mean", "risk"):
+        if entry in inputs and not (other and entry == "risk"):
+            what = f"{entry} of {name}"
+            about(what, inputs[entry], exactly(said.mean))
+            return
 
 
 def mean_of(made: Fields) -> Any:
@@ -286,11 +295,14 @@ def mean_of(made: Fields) -> Any:
     inputs = made.inputs
     if "k" in inputs:
         return inputs.k / arb(inputs.n)
-    said = inputs.get(
-        "risk",
-        inputs.get("calibration_error", made.terms["empirical_gap"]),
-    )
-    return None if said is None else exactly(said)
+    for said in (
+        inputs["risk"],
+        inputs["calibration_error"],
+        made.terms["empirical_gap"],
+    ):
+        if said is not None:
+            return exactly(said)
+    return None
 
 
 SHARED: dict[str, Callable[[Fields], object]] = {

@@ -4,13 +4,14 @@ A certificate that keeps silent about one of them does not follow. Nobody can pr
 theorem takes it, and what a proof needs beyond the files at hand cannot be checked.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from pacdp.verify.claim import Fields, Unchecked, Wrong, require
+from pacdp.verify.claim import Claim, Fields, Unchecked, require
 from pacdp.verify.formulas import NEEDED, prices
 
-STANDINGS = ("proved", "declared", "unproved")
+UNPROVED = ("unproved",)
+STANDINGS = ("proved", "declared", *UNPROVED)
 
 RECORDS = "records independent"
 COVERED = "privacy covers these rows"
@@ -24,19 +25,22 @@ BY_SUMS = (
 )
 _LAW = "new data follow the same law"
 _NOISE = "noise secret or independent"
-_PRIOR = "prior saw none of these rows"
+PRIOR = "prior saw none of these rows"
 _PREDICTOR = "predictor saw none of these rows"
 _STATIONARY = "chain stationary"
 _DRAWS = "draws independent"
 
 _EVERY = (RECORDS, _LAW, "settings fixed beforehand")
 _KINDS: dict[str, tuple[str, ...]] = {
-    "prior": (*_EVERY, _PRIOR),
-    "drawn": (*_EVERY, _PRIOR, _DRAWS),
+    "prior": (*_EVERY, PRIOR),
+    "drawn": (*_EVERY, PRIOR, _DRAWS),
     "new_rows": (*_EVERY, _PREDICTOR),
     "private": (*_EVERY, COVERED, _NOISE),
     "learner": (*_EVERY, "learner saw picked records alone"),
-    "surrogate": (*_EVERY, "neither network saw the unlabelled rows"),
+    "surrogate": (
+        *_EVERY,
+        "neither network saw the unlabelled rows",
+    ),
     "draws": (_DRAWS,),
     "chain": (_DRAWS, _STATIONARY),
     "privacy": (COVERED, _NOISE),
@@ -82,7 +86,7 @@ def needed(
     """The hypotheses of a formula at a price, for a certificate of this name and with these inputs."""
     own = set(OF_FORMULA[formula])
     if prefix:
-        own -= {_PRIOR, _PREDICTOR}
+        own -= {PRIOR, _PREDICTOR}
     drawn = (
         name.startswith("one_draw_") or "monte_carlo_mean" in inputs
     )
@@ -91,11 +95,13 @@ def needed(
     if name.endswith(
         "hybrid_pac_bayes"
     ):  # some rows were seen freely
-        own.add(_PRIOR)
+        own.add(PRIOR)
     return own.union(OF_PRICE[prefix], never_shown(formula, inputs))
 
 
-def never_shown(formula: str, inputs: Mapping[str, Any]) -> set[str]:
+def never_shown(
+    formula: str, inputs: Mapping[str, Any]
+) -> set[str]:
     """The hypotheses that must be called unproved, whatever anybody says."""
     status = inputs.get("privacy_status")
     names = set[str]()
@@ -112,26 +118,17 @@ def never_shown(formula: str, inputs: Mapping[str, Any]) -> set[str]:
 
 
 def never_shown_of_a_chain(
-    prefix: str,
-    formula: str,
-    inputs: Mapping[str, Any],
-    sampler: Mapping[str, Any],
-) -> Iterable[str]:
+    c: Claim, sampler: Fields
+) -> Iterator[str]:
     """The hypotheses that must be called unproved where what is certified came from a Langevin chain."""
-    clipped = sampler.get("clip_norm") is not None
-    pure = prefix in _PURE or NEEDED[formula] == "private"
-    if pure or (prefix == "private_" and not clipped):
+    clipped = sampler["clip_norm"] is not None
+    pure = c.prefix in _PURE or NEEDED[c.formula] == "private"
+    if pure or (c.prefix == "private_" and not clipped):
         yield _STATIONARY
     if pure and clipped:
         yield "clipping inactive"
-    if pure and "kl_nats" in inputs:
+    if pure and "kl_nats" in c.inputs:
         yield "averages exact"
-
-
-def of_the_prior(prior: Mapping[str, Any] | None) -> Iterable[str]:
-    """What certificates at a price of privacy need because the prior's maker saw other rows freely."""
-    if prior and prior.get("source") == "Private" and "n" in prior:
-        yield _PRIOR
 
 
 _OF_THE_INPUTS = {
@@ -148,13 +145,12 @@ _OF_THE_INPUTS = {
 
 def unknown(record: Fields) -> list[str]:
     """The hypotheses of a certificate that are in no table here."""
-    known = _OF_THE_INPUTS.union(
-        *OF_FORMULA.values(), *OF_PRICE.values()
-    )
+    tables = [*OF_FORMULA.values(), *OF_PRICE.values()]
+    known = _OF_THE_INPUTS.union(*tables)
     return [
-        name
-        for name in [one.name for one in record.hypotheses]
-        if name not in known
+        one.name
+        for one in record.hypotheses
+        if one.name not in known
     ]
 
 
@@ -169,35 +165,35 @@ def standings(record: Fields) -> dict[str, str]:
     """How each hypothesis of a certificate stands, by its name; each says by whom, and for which unit."""
     found = dict[str, str]()
     for one in record.hypotheses:
-        said = isinstance(one.by, str) and isinstance(one.unit, str)
-        said = said and one.by
-        require(
-            said, f"nothing is said of who vouches for {one.name!r}"
-        )
-        require(
-            one.name not in found, "a hypothesis stands there twice"
-        )
+        said = type(one.by) is type(one.unit) is str and one.by
+        why = f"nothing is said of who vouches for {one.name!r}, or it stands there twice"
+        require(said and one.name not in found, why)
         found[one.name] = one.standing
     return found
 
 
 def require_named(
-    names: Iterable[str], standing: Mapping[str, str]
+    names: Iterable[str],
+    standing: Mapping[str, str],
+    as_what: Collection[str] = STANDINGS,
 ) -> None:
-    """Raise Wrong unless the certificate speaks of each of these."""
-    for name in set(names) - set(standing):
-        raise Wrong(f"{name!r} is needed, and nothing is said of it")
-
-
-def require_unproved(
-    names: Iterable[str], standing: Mapping[str, str]
-) -> None:
-    """Raise Wrong unless the certificate calls each of these unproved."""
+    """Raise Wrong unless the certificate speaks of each of these, and calls it what it may be called."""
     for name in names:
         said = standing.get(name, "not there")
+        why = f"the hypothesis {name!r} is {said}, and it is needed"
+        if as_what == UNPROVED:
+            why = f"the hypothesis {name!r} is {said}, and nothing shows it"
+        require(said in as_what, why)
+
+
+def require_no_better(record: Fields, other: Fields) -> None:
+    """Raise Wrong where a certificate keeps silent about what another one rests on, or says that it stands better."""
+    own = standings(record)
+    order = (None, *STANDINGS)
+    for name, standing in standings(other).items():
         require(
-            said == "unproved",
-            f"the hypothesis {name!r} is {said}, and nothing shows it",
+            order.index(own.get(name)) >= order.index(standing),
+            f"the hypothesis {name!r} of {other.name} is left out, or is said to stand better",
         )
 
 
@@ -207,12 +203,9 @@ def require_proofs(record: Fields, redone: Collection[str]) -> None:
     for one in record.hypotheses:
         if one.standing == "proved":
             require(
-                one.name not in _ABOUT_THE_WORLD,
-                f"{one.name!r} is called proved, and no file and no program can show it",
-            )
-            require(
-                not one.by.startswith(_DECLARING),
-                f"{one.name!r} is called proved, and rests on what {one.by} says",
+                one.name not in _ABOUT_THE_WORLD
+                and not one.by.startswith(_DECLARING),
+                f"{one.name!r} is called proved by {one.by}, which cannot be",
             )
             if one.name not in redone:
                 left.append(f"{one.name!r} (by {one.by})")

@@ -4,19 +4,21 @@ from collections.abc import Callable
 from math import sqrt
 from typing import Any
 
-from pacdp.verify.claim import Fields, Unchecked, require, same
+from pacdp.verify.claim import (
+    Fields,
+    Unchecked,
+    repeats,
+    require,
+    same,
+)
 from pacdp.verify.events import Step, noise_of_all, steps_of
 from pacdp.verify.files import Folder
 from pacdp.verify.loss import private, require_private
 
 
-def length(run: Fields, n: int) -> int:
-    """Steps of a chain's run on n examples."""
-    batches = run.epochs * n / run.sampler.batch_size
-    return max(1, round(batches / run.sampler.get("inner_steps", 1)))
-
-
-def steps_of_chain(sampler: Fields, n: int, steps: int) -> list[Step]:
+def steps_of_chain(
+    sampler: Fields, n: int, steps: int
+) -> list[Step]:
     """What so many steps of clipped SGLD or Entropy-SG(L)D add: noise (K/C) √(2/(τ h)), at sample rate K/n."""
     clip = sampler["clip_norm"] or 0.0
     require(
@@ -88,7 +90,9 @@ def planned_steps(
     said = {name: mechanism[name] for name in header.public}
     same("what the header calls public", header.public, said)
     for name in ("sample_rate", "steps", "clip_norm"):
-        same(f"the header's {name}", mechanism[name], sampling[name])
+        same(
+            f"the header's {name}", mechanism[name], sampling[name]
+        )
     require(
         header.step == len(header.chosen) == len(made),
         "the header's number of steps is not that of its run",
@@ -220,7 +224,8 @@ def steps_paid_for(
         f"{odd}, and the budget ends the run before",
     )
     require(
-        count == all_of_them or not affordable(more, run, share=0.99),
+        count == all_of_them
+        or not affordable(more, run, share=0.99),
         f"{odd}, and the run was to make more",
     )
     return planned[:count]
@@ -243,28 +248,29 @@ def check_mechanism(f: Folder) -> None:
     """Budget, noise and ledger are the same in header, configuration and result; the event is add-remove."""
     header = f.header
     run = f.run
-    in_header = dict(header.settings.mechanism.budget)
-    in_header.pop("kind", None)
-    same("the header's budget", in_header, run.budget)
-    same("the header's adjacency", header.adjacency, "add-remove")
     seeded = run.reproducible
     source = "SeededRandomness" if seeded else "SystemRandomness"
-    same("the header's source of noise", header.randomness, source)
-    said = f.result.part("privacy") if f.result else {}
+    budget = dict(header.settings.mechanism.budget)
+    budget.pop("kind", None)
+    said = budget, header.adjacency, header.randomness
+    what = "budget, neighbours and source of noise in the header"
+    same(what, said, (run.budget, "add-remove", source))
+    spent = f.result.part("privacy") if f.result else Fields()
+    public = relation(run)[1]
     expected = {
         "adjacency": "replace-one"
-        if relation(run)[1]
+        if public
         else run.budget.adjacency,
         "delta": run.budget.delta,
         "counted": header.ledger is not None,
-        "units": f.report["n"],
     }
-    for name, one in expected.items():
-        if one is not None:
-            same(f"the result's {name}", said.get(name, one), one)
+    if f.report["n"] is not None:
+        expected["units"] = f.report.n
+    repeats("the result", spent, **expected)
     require(
-        "noise" not in said or (said["noise"] == "secret") != seeded,
-        f"the result calls the noise {said.get('noise')!r}, and it is of {source}",
+        "noise" not in spent
+        or (spent["noise"] == "secret") != seeded,
+        f"the result calls the noise {spent['noise']!r}, and it is of {source}",
     )
     if header.ledger is not None:
         raise Unchecked(
@@ -313,9 +319,7 @@ def _check_epsilon(
     delta: float,
 ) -> None:
     """What ran is private at this epsilon, and not at 5% less."""
-    what = (
-        f"epsilon {epsilon!r} at delta {delta!r} after {steps} steps"
-    )
+    what = f"epsilon {epsilon!r} at delta {delta!r} after {steps} steps"
     planned, replaced = relation(f.run)
     ran = made[:steps]
     require(

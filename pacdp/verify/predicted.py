@@ -1,10 +1,12 @@
 """A report on predictions: its ledger, the rows that its certificates carry, and counts that must add up."""
 
-from collections.abc import Callable, Iterator
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from pacdp.verify import remarks
-from pacdp.verify.arithmetic import ZERO, total
+from flint import arb  # pyright: ignore[reportMissingImports]
+
+from pacdp.verify.arithmetic import ZERO, log_choose, total
 from pacdp.verify.claim import (
     Fields,
     Unchecked,
@@ -16,17 +18,28 @@ from pacdp.verify.claim import (
     same,
     without_unit,
 )
-from pacdp.verify.measured import SHARED, mean_of, sizes
+from pacdp.verify.measured import (
+    SHARED,
+    SUM,
+    mean_of,
+    require_due,
+    shares_of,
+    sizes,
+)
 from pacdp.verify.needs import require_named, standings, units
-from pacdp.verify.selfcertified import SUM, shares_of
 
-ROUTE = "predictions"
 _GAP = "largest_gap"
 _CALLED = {
     "error": ("error", "accuracy"),
-    "Brier risk": ("half the Brier risk", "1 - half the Brier risk"),
+    "Brier risk": (
+        "half the Brier risk",
+        "1 - half the Brier risk",
+    ),
     "calibration error (ECE)": ("ECE", ""),
-    "largest gap between groups": ("largest gap between groups", ""),
+    "largest gap between groups": (
+        "largest gap between groups",
+        "",
+    ),
 }
 """What the certificates of a row bound, above and below, where they call it by another name."""
 _PARTITIONS = {
@@ -49,19 +62,9 @@ _COMPLEMENTS = {
 """How the names of a rate and of one minus it begin."""
 
 
-def _data(_: Fields) -> None:
-    raise Unchecked(
-        "the counts and means were not compared with the data, so that counts which were changed alike everywhere "
-        "are not seen, nor remarks on rows"
-    )
-
-
 def _of_family(report: Fields, family: str) -> list[Fields]:
-    return [
-        row
-        for row in report.details.statements
-        if row.family == family
-    ]
+    rows = report.details.statements
+    return [row for row in rows if row.family == family]
 
 
 def _ends(rows: list[Fields]) -> Iterator[tuple[Fields, str, int]]:
@@ -92,68 +95,39 @@ def _counted(parts: list[Fields]) -> bool:
     return all("k" in one for one in parts)
 
 
-def _remarks(report: Fields) -> None:
-    """What names and counts show to be odd is remarked on."""
-    errors = _of_family(report, "error")
-    due = [
-        *remarks.of_names("models", [repr(one.of) for one in errors])
-    ]
-    quantities = [row.quantity for row in report.details.statements]
-    for kind, begins in _NAMED.items():
-        names = [
-            one.removeprefix(begins)
-            for one in quantities
-            if one.startswith(begins)
-        ]
-        due += remarks.of_names(kind, names)
-    for row in errors:
-        whole = report.certificates[row.upper_by].inputs
-        parts = _parts(report, "groups", row.of)
-        if _counted([whole, *parts]):
-            due += remarks.of_groups(row.of, whole, parts)
-    if report.not_applicable:
-        due = []  # some rows are not there
-    remarks.require_due(report.details.remarks, due)
-
-
 def _paid(report: Fields) -> None:
     """The ledger is within the failure probability, and every certificate within its entry of the ledger.
 
     The entry that pays for a certificate is that of the rows which it is behind.
     """
     ledger = report.details.budget
-    about(
-        "the ledger's total",
-        ledger.total,
-        exactly(report.failure_prob),
-    )
+    whole = exactly(report.failure_prob)
+    about("the ledger's total", ledger.total, whole)
     payers = dict[int, str]()
     for row, _, place in _ends(report.details.statements):
         family = payers.setdefault(place, row.family)
         same(f"what pays for {row.quantity}", row.family, family)
-    require(
-        sorted(payers) == list(range(len(report.certificates))),
-        "a certificate is behind no row, and nothing pays for it",
+    made = report.certificates
+    same(
+        "the certificates behind rows",
+        {*payers},
+        {*range(len(made))},
     )
     entries = shares_of(ledger)
-    spent = dict.fromkeys(entries, ZERO)
-    for place, family in payers.items():
-        require(
-            family in entries, f"the ledger has no entry for {family}"
-        )
-        made = report.certificates[place]
-        if made.name != _GAP:
-            spent[family] += exactly(made.failure_prob)
-    for name, amount in entries.items():
-        require(
-            spent[name] <= amount * SUM,
-            f"certificates of {name} may fail more often than {float(amount)!r}, which the ledger has",
-        )
     idle = entries.keys() - set(payers.values())
     require(
         not idle or report.not_applicable,
         f"the ledger pays for {', '.join(sorted(idle))}, and no row is of it",
     )
+    spent = dict.fromkeys(payers.values(), ZERO)
+    for place, family in payers.items():
+        if made[place].name != _GAP:
+            spent[family] += exactly(made[place].failure_prob)
+    for name, amount in spent.items():
+        require(
+            name in entries and amount <= entries[name] * SUM,
+            f"certificates of {name} may fail more often than the ledger has for them",
+        )
 
 
 def _rows(report: Fields) -> None:
@@ -163,28 +137,34 @@ def _rows(report: Fields) -> None:
     """
     for row, end, place in _ends(report.details.statements):
         made = report.certificates[place]
-        called = f"{row.quantity} of {row.of}"
         low, high = map(exactly, row.range)
         width = high - low
-        share = exactly(
-            made.terms[row.term] if row.term else made.value
-        )
-        mean = _mean(row, made)
+        value = made.terms[row.term] if row.term else made.value
+        share = width * exactly(value)
+        mean = _bin_gap(row, made) if row.term else mean_of(made)
         above, below = _measures(row)
         names = {above, row.quantity}
-        what = f"the {end} end of {called}"
+        what = f"the {end} end of {row.quantity} of {row.of}"
         if end == "upper":
-            agree(what, row.upper, low + width * share)
+            agree(what, row.upper, low + share)
         else:
-            agree(what, -number(row.lower), width * share - high)
+            agree(what, -number(row.lower), share - high)
             names = {below, *(f"1 - {name}" for name in names)}
+            mean = None if mean is None else 1 - mean
         _check_same(row, made, report.unit, names)
         if mean is not None:
-            about(
-                f"the measured {called}",
-                row.measured,
-                low + width * (mean if end == "upper" else 1 - mean),
-            )
+            what = f"the measured {row.quantity} of {row.of}"
+            about(what, row.measured, low + width * mean)
+
+
+def _bin_gap(row: Fields, made: Fields) -> arb:
+    """|share of right answers - mean confidence| in the bin of a row."""
+    place = int(row.term.removeprefix("gap_"))
+    count, correct, confidence = (
+        exactly(float(made.inputs[name].split(",")[place]))
+        for name in ("counts", "corrects", "mean_confidences")
+    )
+    return abs(correct / count - confidence)
 
 
 def _check_same(
@@ -194,38 +174,23 @@ def _check_same(
 
     A loss that was given as such is called as whoever gave it does, be that "error" or "Brier risk".
     """
-    same(
-        f"what the certificate of {row.quantity} is about",
-        (made.of, row.n if row.term else made.inputs.get("n", row.n)),
-        (row.of, row.n),
-    )
-    said = _plain(without_unit(made.measures, unit))
+    n = row.n if row.term else made.inputs.get("n", row.n)
+    what = f"the certificate of {row.quantity}"
+    same(f"what {what} is about", (made.of, n), (row.of, row.n))
+    # an error has two names
+    plain = [one.replace("0-1 risk", "error") for one in names]
+    said = without_unit(made.measures, unit)
+    said = said.replace("0-1 risk", "error")
     require(
-        {said, said.removeprefix("weighted ")}
-        & set(map(_plain, names)),
-        f"{row.quantity} rests on a certificate of {made.measures!r}",
+        said in plain or said.removeprefix("weighted ") in plain,
+        f"{what} bounds {made.measures!r}",
     )
     for one in units(made):
-        same(f"the unit of {row.quantity}", one, unit)
+        same(f"the unit of {what}", one, unit)
     if made.name == "new_examples_betting" and row.family in _GIVEN:
-        require_named(["losses within their range"], standings(made))
-
-
-def _plain(name: str) -> str:
-    """An error has two names."""
-    return name.replace("0-1 risk", "error")
-
-
-def _mean(row: Fields, made: Fields) -> Any:
-    """The mean that the certificate was made from; None where it has none."""
-    if not row.term:
-        return mean_of(made)
-    place = int(row.term.removeprefix("gap_"))
-    count, correct, confidence = (
-        exactly(float(made.inputs[name].split(",")[place]))
-        for name in ("counts", "corrects", "mean_confidences")
-    )
-    return abs(correct / count - confidence)
+        require_named(
+            ["losses within their range"], standings(made)
+        )
 
 
 def _measures(row: Fields) -> tuple[str, str]:
@@ -237,11 +202,14 @@ def _measures(row: Fields) -> tuple[str, str]:
     if row.family == "bins":
         return "MCE", ""
     if row.family == "differences":
-        model, first = row.of.rsplit(" against ", 1)
         loss = said.split(" of ", 1)[0]
-        one = f"{loss} of {model}"
-        other = f"{loss} of {first}"
-        same("the name of a difference", said, f"{one} minus {other}")
+        one, other = (
+            f"{loss} of {model}"
+            for model in row.of.rsplit(" against ", 1)
+        )
+        same(
+            "the name of a difference", said, f"{one} minus {other}"
+        )
         return (
             f"(1 + {one} - {other})/2",
             f"(1 + {other} - {one})/2",
@@ -259,45 +227,45 @@ def _measures(row: Fields) -> tuple[str, str]:
 
 def _counts(report: Fields) -> None:
     """Rows count the records that there are, plain errors are among what was measured, parts add up to the whole."""
-    n = report.n
     most = max(row.n for row in report.details.statements)
     require(
-        most <= n <= report.examples,
-        f"a row counts {most} records, of {n} and {report.examples} examples",
+        most <= report.n <= report.examples,
+        f"a row counts {most} records, of {report.n} and {report.examples} examples",
     )
-    measured = {(one.of, one.on, one.loss) for one in report.measured}
-    for whole in _of_family(report, "error"):
-        same(
-            f"the records behind the error of {whole.of}", whole.n, n
-        )
-        made = report.certificates[whole.upper_by]
+    measured = {
+        (one.of, one.on, one.loss) for one in report.measured
+    }
+    for row in _of_family(report, "error"):
+        what = f"the error of {row.of}"
+        same(f"the records behind {what}", row.n, report.n)
+        made = report.certificates[row.upper_by]
         if "k" in made.inputs:
             require(
                 not made.measures.startswith("0-1 risk")
-                or (whole.of, "bound", "zero-one") in measured,
-                f"the error of {whole.of} is not among what was measured",
+                or (row.of, "bound", "zero-one") in measured,
+                f"{what} is not among what was measured",
             )
             for family in _PARTITIONS:
-                parts = _parts(report, family, whole.of)
-                if parts and _counted(parts):
-                    _check_parts(report, family, parts, made.inputs)
+                _add_up(report, family, row.of, made.inputs)
 
 
-def _check_parts(
-    report: Fields, family: str, parts: list[Fields], own: Fields
+def _add_up(
+    report: Fields, family: str, of: str, whole: Fields
 ) -> None:
     """Errors on all classes, in all groups, and among all predictions, add up to the errors on all examples."""
+    parts = _parts(report, family, of)
+    if not parts or not _counted(parts):
+        return
     errors = sum(one.k for one in parts)
     size = sum(one.n for one in parts)
-    whole = own.n
-    if (
-        family == "false-alarms"
-    ):  # an example is none of all classes but one
-        whole *= len(parts) - 1
+    n = whole.n
+    if family == "false-alarms":
+        # an example is none of all classes but one
+        n *= len(parts) - 1
     require(
-        (errors, size) == (own.k, whole)
-        or (report.not_applicable and errors <= own.k),
-        f"{family} count {errors} errors of {size}, and on all examples there are {own.k} of {whole}",
+        (errors, size) == (whole.k, n)
+        or (report.not_applicable and errors <= whole.k),
+        f"{family} count {errors} errors of {size}, and on all examples there are {whole.k} of {n}",
     )
 
 
@@ -318,17 +286,16 @@ def _complete(report: Fields) -> None:
         missing = models - there or "a model"
         require(whole, f"{family} has no rows of {missing}")
         if family == "recall":
-            recalls, errors = map(
-                [row.quantity.split(" ")[0] for row in rows].count,
-                ("recall", "error"),
-            )
-            same("the number of rows of recall", recalls, errors)
-        shown = family not in ("top-k", "losses", "bins")
+            kinds = [row.quantity.split(" ")[0] for row in rows]
+            recalls = kinds.count("recall")
+            same("rows of recall", recalls, kinds.count("error"))
+        parts = list[Fields]()
         if family in _PARTITIONS:
-            shown = all(
-                _counted(_parts(report, family, of)) for of in models
-            )
-        if not shown:
+            for of in models:
+                parts += _parts(report, family, of)
+        if family in ("top-k", "losses", "bins") or not _counted(
+            parts
+        ):
             left.append(family)
     if left:
         raise Unchecked(
@@ -347,16 +314,72 @@ def _gaps(report: Fields) -> None:
             if row.of == gap.of and row.upper_by != place
         ]
         for end in ("upper", "lower"):
-            same(
-                f"the {end} ends of groups",
-                gap.inputs[f"{end}s"],
-                ", ".join(repr(float(row[end])) for row in rows),
-            )
+            own = ", ".join(repr(float(row[end])) for row in rows)
+            what = f"the {end} ends of groups"
+            same(what, gap.inputs[f"{end}s"], own)
         exact = total(
             exactly(report.certificates[one].failure_prob)
             for one in {one for *_, one in _ends(rows)}
         )
         about("what the groups fail with", gap.failure_prob, exact)
+
+
+def _remarks(report: Fields) -> None:
+    """What names and counts show to be odd is remarked on."""
+    errors = _of_family(report, "error")
+    due = [*_alike("models", [repr(one.of) for one in errors])]
+    quantities = [row.quantity for row in report.details.statements]
+    for kind, begins in _NAMED.items():
+        named = [
+            one for one in quantities if one.startswith(begins)
+        ]
+        names = [one.removeprefix(begins) for one in named]
+        due += _alike(kind, names)
+    for row in errors:
+        whole = report.certificates[row.upper_by].inputs
+        parts = _parts(report, "groups", row.of)
+        if parts and _counted([whole, *parts]):
+            due += _made_of_errors(row.of, whole, parts)
+    if report.not_applicable:
+        due = []  # some rows are not there
+    require_due(report.details.remarks, due)
+
+
+def _alike(kind: str, names: Iterable[str]) -> Iterator[str]:
+    """The first two names, as Python writes them, that differ by a space, by case or by the form of a letter alone."""
+    first = dict[str, str]()
+    for name in names:
+        bare = unicodedata.normalize("NFKC", name).casefold()
+        other = first.setdefault("".join(bare.split()), name)
+        if other != name:
+            yield (
+                f"the {kind} {other} and {name} differ by a space or by case alone, and count as two: if they are one, "
+                "write them alike"
+            )
+            return
+
+
+def _made_of_errors(
+    model: str, whole: Fields, parts: list[Fields]
+) -> Iterator[str]:
+    """Groups each of which holds errors alone or none, where chance would bring that more rarely than 1e-6.
+
+    k errors on n examples do in at most 2^groups of the n over k ways.
+    """
+    rare = 1e-6 * log_choose(whole.n, whole.k).exp()
+    pure = all(one.k in (0, one.n) for one in parts)
+    if pure and arb(2) ** len(parts) < rare:
+        yield (
+            f"in every group {model} errs always or never: if groups were made from the errors, their rows say "
+            "nothing, since groups must be settled beforehand"
+        )
+
+
+def _data(_: Any) -> None:
+    raise Unchecked(
+        "the counts and means were not compared with the data, so that counts which were changed alike everywhere "
+        "are not seen, nor remarks on rows"
+    )
 
 
 OF_PREDICTIONS: dict[str, Callable[[Fields], object]] = {

@@ -92,7 +92,9 @@ def _check_errors(
         same(f"the number of errors of {name}", count, found)
 
 
-def count_errors(network: Any, stored: Stored, data: Examples) -> int:
+def count_errors(
+    network: Any, stored: Stored, data: Examples
+) -> int:
     """Examples whose own class has not the largest output; a tie is an error. With a checkpoint, at its weights."""
     import torch
 
@@ -107,7 +109,9 @@ def count_errors(network: Any, stored: Stored, data: Examples) -> int:
         network.load_state_dict(weights, strict=False)
         network.eval()
     with torch.no_grad():
-        parts = torch.from_numpy(np.array(data.inputs)).split(_CHUNK)
+        parts = torch.from_numpy(np.array(data.inputs)).split(
+            _CHUNK
+        )
         outputs = torch.cat([network(part).cpu() for part in parts])
     right = margins(outputs.double().numpy(), data.labels) > 0
     return int((~right).sum())

@@ -1,14 +1,24 @@
 """The folder that `pacdp export` writes: counts with noise in its certificate, and that nothing else is in it.
 
-``checks`` lists what is checked, in its order; that the counts with noise give the certificate is asked of the
+``_OF_A_REPORT`` lists what is checked, in its order; that the counts with noise give the certificate is asked of the
 certificate itself (``pacdp.verify.formulas.counts``).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from pacdp.verify import loss
-from pacdp.verify.claim import Unchecked, number, require, same
+from pacdp.verify.claim import (
+    CANNOT,
+    Statement,
+    Unchecked,
+    fields,
+    judged,
+    number,
+    require,
+    same,
+)
 from pacdp.verify.events import steps_of
 from pacdp.verify.files import (
     SETTINGS,
@@ -17,21 +27,30 @@ from pacdp.verify.files import (
     content_hash,
     digest,
 )
+from pacdp.verify.folder import length
 from pacdp.verify.plan import (
-    length,
     relation,
     require_same,
     steps_by_settings,
     steps_of_chain,
     steps_paid_for,
 )
-from pacdp.verify.remarks import (
-    PUBLIC_BATCHES,
-    PUBLIC_RATE,
-    PUBLIC_SIZE,
-    SEEDED,
-)
 
+_SEEDED = "The noise came from a seed and can be subtracted: this folder is for tests, and protects nobody."
+_PUBLIC_SIZE = (
+    "sampling.public_size is 0: sums were divided by sample_rate times the data's own number of records, which is "
+    "public thereby: epsilon is for replace-one neighbours"
+)
+_PUBLIC_RATE = (
+    "an example joins a batch with probability batch_size/n: the number of examples, n, is public thereby: epsilon is "
+    "for replace-one neighbours"
+)
+_PUBLIC_BATCHES = (
+    "sample_rate is one over the number of batches of data_loader, so that the number of examples is public: epsilon "
+    "is for replace-one neighbours; give sample_rate=, a number that you do not compute from the data, to have it for "
+    "add-remove neighbours"
+)
+"""What may be remarked on weights that leave: other words could tell of the data."""
 _DELTA = 1e-5
 """At which the cost of weights without a report is told."""
 _PAGE = "report.html"
@@ -75,23 +94,13 @@ _KNOWN = {
 _NEIGHBOURS = ("add-remove", "replace-one")
 
 
-def checks(f: Folder) -> dict[str, Callable[[Folder], None]]:
-    """What is checked of an exported folder, in this order; without a report it is one of weights alone."""
-    if not f.report:
-        return {
-            "weights": _weights,
-            "nothing else": _nothing_beside,
-            "what the event costs": _cost_alone,
-        }
-    return {
-        "weights": _weights,
-        "event": _event,
-        "settings": _settings,
-        "remarks": _remarks,
-        "spent": _spent,
-        "counts": _counts,
-        "nothing else": _nothing_else,
-    }
+def check_release(path: Path, report: Any) -> list[Statement]:
+    """What an exported folder says follows, in this order; without a report it is one of weights alone."""
+    f = Folder(path, fields(report))
+    if why := f.another_version():
+        return [Statement(path.name, "format", CANNOT, why)]
+    checks = _OF_WEIGHTS if not f.report else _OF_A_REPORT
+    return judged(path.name, checks, f)
 
 
 def _weights(f: Folder) -> None:
@@ -132,7 +141,9 @@ def _settings(f: Folder) -> None:
         return
     made = steps_of(event)
     planned = steps_by_settings(
-        made, run, run.sampling.public_size * run.sampling.sample_rate
+        made,
+        run,
+        run.sampling.public_size * run.sampling.sample_rate,
     )
     steps_paid_for(event, len(made), planned, run)
 
@@ -140,13 +151,13 @@ def _settings(f: Folder) -> None:
 def _remarks(f: Folder) -> None:
     """Those that the settings ask for are there, and no other: of noise from a seed, and of a number that is public."""
     run = f.settings.run
-    seeded = SEEDED in f.settings.remarks
+    seeded = _SEEDED in f.settings.remarks
     due = []
     if "sampler" in run:
-        due = [PUBLIC_RATE]
+        due = [_PUBLIC_RATE]
     elif not run.sampling.public_size:
-        due = [PUBLIC_SIZE]
-    due += [SEEDED] * seeded
+        due = [_PUBLIC_SIZE]
+    due += [_SEEDED] * seeded
     same("what the settings remark", f.settings.remarks, due)
     require(
         seeded or not run["reproducible"],
@@ -154,7 +165,9 @@ def _remarks(f: Folder) -> None:
     )
     said = {f.header["remark"], f.report.details["seeded"]}
     same(
-        "what is said of the seed", said, {SEEDED if seeded else None}
+        "what is said of the seed",
+        said,
+        {_SEEDED if seeded else None},
     )
 
 
@@ -201,60 +214,46 @@ def _counts(f: Folder) -> None:
 
 
 def _nothing_else(f: Folder) -> None:
-    """No other file, tensor or entry is there; a page is not read, which is said."""
+    """No other file, tensor, entry or remark is there; a page is not read, which is said."""
+    header = f.header
     report = f.report
-    counts = f.report.details.counts
-    for name in _WITHOUT_NOISE:
-        require(
-            not report[name],
-            f"the report has {name}, which were counted without noise",
-        )
+    files = {one.name for one in f.path.iterdir()}
+    tensors = {f"model.{name}" for name in header.parameters}
     found: dict[str, Any] = {
-        **_of_the_weights(f),
-        "settings": f.settings,
-        "counts": counts,
-        "cost": counts.with_the_run,
-        "details": f.report.details,
-        "spent": f.report.details.spent,
+        "folder": files - {_PAGE},
+        "file of the weights": {*f.stored.beside, *f.stored.tensors}
+        - tensors,
+        "header of the weights": header,
     }
-    for name in ("subject", "prior", "privacy", "provenance"):
-        found[name] = report.part(name)
-    _require_known(found)
-    if _has_page(f):
+    if report:
+        details = report.details
+        found |= {
+            "settings": f.settings,
+            "counts": details.counts,
+            "cost": details.counts.with_the_run,
+            "details": details,
+            "spent": details.spent,
+        }
+    for where, known in _KNOWN.items():
+        entries = found.get(where, report.part(where))
+        more = ", ".join(set(entries) - set(known.split()))
+        require(not more, f"the {where} of the release: {more} too")
+    without_noise = [
+        name for name in _WITHOUT_NOISE if report[name]
+    ]
+    what = "what the report has that was counted without noise"
+    same(what, without_noise, [])
+    if _PAGE in files:
         raise Unchecked(f"this checker does not read {_PAGE}")
 
 
-def _of_the_weights(f: Folder) -> dict[str, Any]:
-    """The names of files in the folder, but for a page, and of what the file of the weights holds."""
-    return {
-        "folder": {one.name for one in f.path.iterdir()}
-        - ({_PAGE} if _has_page(f) else set()),
-        "file of the weights": {*f.stored.beside, *f.stored.tensors}
-        - {f"model.{name}" for name in f.header.parameters},
-        "header of the weights": f.header,
-    }
-
-
-def _has_page(f: Folder) -> bool:
-    return (f.path / _PAGE).is_file()
-
-
-def _require_known(found: Mapping[str, Any]) -> None:
-    for where, entries in found.items():
-        more = set(entries) - set(_KNOWN[where].split())
-        require(
-            not more,
-            f"the {where} of the release: {', '.join(more)} too",
-        )
-
-
 def _nothing_beside(f: Folder) -> None:
-    """Of weights alone: no other file, tensor or entry is there, and no other remark."""
-    _require_known(_of_the_weights(f))
+    """Of weights alone: nothing else is there, and no other remark than there may be."""
+    _nothing_else(f)
     remark = f.header["remark"]
     told = f.header.adjacency, remark
     require(
-        remark is None or told == ("replace-one", PUBLIC_BATCHES),
+        remark is None or told == ("replace-one", _PUBLIC_BATCHES),
         f"the remark is {remark!r}",
     )
 
@@ -270,3 +269,20 @@ def _cost_alone(f: Folder) -> None:
         f"the folder holds weights and the event that they cost, and no report: the event is private at epsilon = "
         f"{most:.4f} and delta = {_DELTA:g} for {words} neighbours, and nothing shows that it is what ran"
     )
+
+
+_OF_WEIGHTS: dict[str, Callable[[Folder], None]] = {
+    "weights": _weights,
+    "nothing else": _nothing_beside,
+    "what the event costs": _cost_alone,
+}
+_OF_A_REPORT: dict[str, Callable[[Folder], None]] = {
+    "weights": _weights,
+    "event": _event,
+    "settings": _settings,
+    "remarks": _remarks,
+    "spent": _spent,
+    "counts": _counts,
+    "nothing else": _nothing_else,
+}
+"""What is checked of an exported folder, in this order: of weights alone, and of weights with a report."""

@@ -107,7 +107,8 @@ def _noise(stored: Stored, gradient: ndarray, step: int) -> ndarray:
     heat = s.tau * after ** s.get("cooling", 0.0)
     friction = s.get("friction", 1.0)
     weights, new = (
-        stored.traced(f"kept.{one}.weights") for one in (step, after)
+        stored.traced(f"kept.{one}.weights")
+        for one in (step, after)
     )
     moved = new - weights
     if s.kind == "SGHMC":
@@ -157,7 +158,9 @@ def _gradients(
 
     def of_one(flat: Any, x: Any, y: Any) -> Any:
         named = _named(model, flat)
-        outputs = torch.func.functional_call(model, named, (x[None],))
+        outputs = torch.func.functional_call(
+            model, named, (x[None],)
+        )
         return loss_of(outputs.reshape(-1), y)
 
     gradient = torch.func.grad(of_one)
@@ -165,7 +168,9 @@ def _gradients(
     flat = torch.from_numpy(weights)
     whole = 0.0
     added = torch.zeros_like(flat)
-    parts = np.unique(data.starts[:-1] // _PART, return_index=True)[1]
+    parts = np.unique(data.starts[:-1] // _PART, return_index=True)[
+        1
+    ]
     for records in np.split(np.arange(data.count), parts[1:]):
         x, y, of = data.of(records)
         owner = torch.from_numpy(of)

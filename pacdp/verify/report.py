@@ -1,8 +1,7 @@
 """A report, a certificate or a folder, and the program that prints a verdict on each statement in it.
 
 ``check_path`` asks what a path is, ``check_report`` what a report is: its certificates, what they share, every measured
-error and every epsilon. A report on predictions is in ``predicted``, that of ``pacdp.self_certify`` in
-``selfcertified``.
+error and every epsilon. ``_OF_ROUTES`` lists what is asked of a report by its route.
 """
 
 import json
@@ -37,6 +36,7 @@ from pacdp.verify.claim import (
 )
 from pacdp.verify.events import steps_of
 from pacdp.verify.files import (
+    WEIGHTS,
     other_format,
     read_checkpoint,
     read_json,
@@ -54,22 +54,20 @@ from pacdp.verify.measured import (
 )
 from pacdp.verify.needs import (
     COVERED,
-    of_the_prior,
+    PRIOR,
     require_named,
     standings,
 )
-from pacdp.verify.predicted import OF_PREDICTIONS, ROUTE
+from pacdp.verify.predicted import OF_PREDICTIONS
 from pacdp.verify.recount import recount
-from pacdp.verify.selfcertified import ROUTE as SELF_CERTIFIED
-from pacdp.verify.selfcertified import check_self_certified
+from pacdp.verify.release import check_release
+from pacdp.verify.selfcertified import OF_SELF_CERTIFIED
 
 FORMAT = "pacdp-certificates/2"
 UNREADABLE = 2
 UNSOUND = 1
 OPEN = 3
 """Exit statuses: nothing could be read, something does not follow, something cannot be checked."""
-_ELSEWHERE = "accounted counts charged_steps stopping_times"
-"""Details that a run's folder, or an epsilon, is held against."""
 _KEYS = """
     format route subject n unit examples failure_prob certificates not_applicable measured monte_carlo prior privacy
     rows choices gibbs diagnosis details provenance
@@ -82,6 +80,8 @@ _ENDS = {
     "epsilon_replace_one": True,
 }
 """What must be private enough at the delta beside it, and whether it is for replace-one neighbours whatever is said."""
+_ELSEWHERE = "accounted counts charged_steps stopping_times"
+"""Details that a run's folder, or an epsilon, is held against."""
 
 
 def check_path(
@@ -90,23 +90,24 @@ def check_path(
     """All statements of a file of certificates, or of a run's folder."""
     file = path / "certificates.json" if path.is_dir() else path
     report = read_json(file)
-    beside = check_folder(path, report) if path.is_dir() else []
+    beside = list[Statement]()
+    if path.is_dir():
+        exported = (path / WEIGHTS).is_file()
+        check = check_release if exported else check_folder
+        beside = check(path, report)
     if report is None:
         return beside
-    redone = proofs_redone(path, report, beside) if beside else set()
+    redone = proofs_redone(path, report, beside)
     if data or model:
         stored = read_checkpoint(
             file.parent / "checkpoint.safetensors"
         )
         beside += recount(report, stored, data, model)
-    form = report["format"]
-    if form == FORMAT and report["route"] == SELF_CERTIFIED:
-        return [*check_self_certified(report), *beside]
-    if form == CERTIFICATE:
-        alone = "no report beside the certificate says what was measured, and of what"
-        bare = Statement(file.name, "what it is about", CANNOT, alone)
-        return [*check_certificate(report), bare, *beside]
-    return [*check_report(report, redone), *beside]
+    if report["format"] != CERTIFICATE:
+        return [*check_report(report, redone), *beside]
+    alone = "no report beside the certificate says what was measured, and of what"
+    bare = Statement(file.name, "what it is about", CANNOT, alone)
+    return [*check_certificate(report), bare, *beside]
 
 
 def check_report(
@@ -124,32 +125,38 @@ def check_report(
     if missing := set(_KEYS.split()) - r.keys():
         why = f"its format has {', '.join(sorted(missing))}, and they are not there"
         return [Statement("report", "format", DOES_NOT, why)]
-    table = r.route == ROUTE
+    table = r.route == "predictions"
     found = list[Statement]()
     for made in r.certificates:
-        said = check_certificate(made, r.privacy, redone, not table)
-        if table:
-            subject = f"{made['measures']} of {made['of']}"
-            said = [one._replace(subject=subject) for one in said]
-        found += said
-    found += judged(
-        "report", OF_PREDICTIONS if table else _OF_RUNS, r
-    )
-    found += _told_beside(r) if table else _of_a_run(r)
+        for one in check_certificate(
+            made, r.privacy, redone, not table
+        ):
+            whose = f"{made['measures']} of {made['of']}"
+            whose = whose if table else one.subject
+            found.append(one._replace(subject=whose))
+    if r.route in _OF_ROUTES:
+        found += judged("report", _OF_ROUTES[r.route], r)
+        found += _told_beside(r)
+    else:
+        found += judged("report", _OF_RUNS, r)
+        found += _of_a_run(r)
     for name, other in r.part("details").part("references").items():
-        found += [
-            one._replace(subject=f"{name}: {one.subject}")
-            for one in check_report(other)
-        ]
+        for one in check_report(other):
+            whose = f"{name}: {one.subject}"
+            found.append(one._replace(subject=whose))
     return found
 
 
 def _of_a_run(report: Fields) -> list[Statement]:
-    """What a chain leaves unproved, every epsilon of a mechanism, what is only told, and that certificates may lack."""
+    """What a chain leaves unproved, every epsilon of a mechanism, and that certificates may lack."""
     found = list[Statement]()
     if report.part("subject")["sampler"]:
         of_a_chain = {"hypotheses": require_of_a_chain}
-        given = (report.certificates, report.subject, report.examples)
+        given = (
+            report.certificates,
+            report.subject,
+            report.examples,
+        )
         found += judged("report", of_a_chain, *given)
     spent = {
         **report.part("details").part("spent"),
@@ -157,24 +164,27 @@ def _of_a_run(report: Fields) -> list[Statement]:
     }
     for claim in _epsilons([report, spent]):
         found += judged("report", {"epsilon": _epsilon}, claim)
-    found += _told_beside(report, "prior subject", _ELSEWHERE)
+    found += _told_beside(report, _ELSEWHERE)
     why = "nothing in the file says whether a certificate was taken out of it"
-    return [*found, Statement("report", "completeness", CANNOT, why)]
+    return [
+        *found,
+        Statement("report", "completeness", CANNOT, why),
+    ]
 
 
 def _told_beside(
-    report: Fields, told: str = "", of_details: str = "references"
+    report: Fields, elsewhere: str = ""
 ) -> list[Statement]:
-    """What a report says that nothing in it determines, but for what is known to be told, or judged elsewhere."""
+    """What a report says that nothing in it determines, but for what is judged elsewhere."""
     parts = {
-        "": (report, f"provenance {told}"),
+        "": (report, "provenance"),
         "choices.": (dict.get(report, "choices"), "count"),
-        "details.": (report["details"], of_details),
+        "details.": (report["details"], f"references {elsewhere}"),
     }
     names = [
         where + name
-        for where, (part, words) in parts.items()
-        for name in (part or Fields()).unasked(words)
+        for where, (part, told) in parts.items()
+        for name in (part or Fields()).unasked(told)
         if part[name]
     ]
     return told_beside("report", [*names, *held_by_nothing(report)])
@@ -197,7 +207,8 @@ def _of_the_prior(report: Fields) -> None:
                 source not in ("DataFree", "HeldOut"),
                 f"{made.name} pays for a private prior, and it is {source}",
             )
-            require_named(of_the_prior(prior), standing)
+            if source == "Private" and "n" in prior:
+                require_named([PRIOR], standing)
 
 
 _OF_RUNS: dict[str, Callable[[Fields], object]] = {
@@ -206,15 +217,19 @@ _OF_RUNS: dict[str, Callable[[Fields], object]] = {
     "what is bounded": bounded,
     "hypotheses of the prior": _of_the_prior,
 }
-"""What is asked of a report on a run or a network."""
+_OF_ROUTES = {
+    "predictions": OF_PREDICTIONS,
+    "self-certified": OF_SELF_CERTIFIED,
+}
+"""What is asked of a report on a run or a network, and of those of other routes."""
 
 
 def _epsilons(value: Any) -> Iterator[Fields]:
     """Everything in a report that has an event and an epsilon beside it; nested reports are asked themselves."""
     parts = value if isinstance(value, list) else []
     if isinstance(value, Mapping):
-        mechanisms = isinstance(value.get("event"), Mapping)
-        if mechanisms and _ENDS.keys() & value.keys():
+        ends = _ENDS.keys() & value.keys()
+        if ends and isinstance(value.get("event"), Mapping):
             yield fields(value)
         parts = [
             part
@@ -232,7 +247,9 @@ def _epsilon(claim: Fields) -> None:
     for name in _ENDS.keys() & claim.keys():
         said = number(claim[name])
         delta = number(claim.delta)
-        replaced = _ENDS[name] or claim["adjacency"] == "replace-one"
+        replaced = (
+            _ENDS[name] or claim["adjacency"] == "replace-one"
+        )
         ran = steps_of(claim.event)
         if not loss.chosen_on_samples(ran):
             ran = steps_of(claim.event, replaced)
@@ -241,43 +258,12 @@ def _epsilon(claim: Fields) -> None:
             loss.require_private(what, ran, said, delta, replaced)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Print a verdict on each statement.
-
-    Returns the exit status: 0 where everything follows, 1 if anything does not follow, 2 if there is nothing to read,
-    3 if something cannot be checked and all else follows.
-    """
-    parser = ArgumentParser(prog="pacdp verify", description=__doc__)
-    for name, said in _ARGUMENTS.items():
-        parser.add_argument(name, help=said)
-    parser.add_argument(
-        "--json", action="store_true", help="print JSON"
-    )
-    args = parser.parse_args(argv)
-    try:
-        found = check_path(
-            Path(args.path), data=args.data, model=args.model
-        )
-        if not found:
-            raise ValueError(
-                "it is neither a file of certificates nor a run's folder"
-            )
-    except _UNREADABLE as error:
-        print(
-            f"pacdp verify: cannot read {args.path}: {type(error).__name__}: {error}"
-        )
-        return UNREADABLE
-    if args.json:
-        print(json.dumps([one._asdict() for one in found], indent=2))
-    for one in () if args.json else found:
-        because = f", because {one.why}" if one.why else ""
-        print(f"{one.verdict}: {one.subject}, {one.claim}{because}")
-    verdicts = {one.verdict for one in found}
-    if DOES_NOT in verdicts:
-        return UNSOUND
-    return OPEN if CANNOT in verdicts else 0
-
-
+_ARGUMENTS = {
+    "path": "a file of certificates, or a run's folder",
+    "--data": "module:callable that returns the bound's inputs, labels and, if known, people",
+    "--model": "module:callable that returns the network, to count its errors on those rows",
+}
+"""What the program is given."""
 _UNREADABLE = (
     OSError,
     ImportError,
@@ -285,9 +271,42 @@ _UNREADABLE = (
     MemoryError,
     *DAMAGED,
 )
-_ARGUMENTS = {
-    "path": "a file of certificates, or a run's folder",
-    "--data": "module:callable that returns the bound's inputs, labels and, if known, people",
-    "--model": "module:callable that returns the network, to count its errors on those rows",
-}
-"""What the program is given."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print a verdict on each statement.
+
+    Returns the exit status: 0 where everything follows, 1 if anything does not follow, 2 if there is nothing to read,
+    3 if something cannot be checked and all else follows.
+    """
+    parser = ArgumentParser(
+        prog="pacdp verify", description=__doc__
+    )
+    for name, said in _ARGUMENTS.items():
+        parser.add_argument(name, help=said)
+    parser.add_argument(
+        "--json", action="store_true", help="print JSON"
+    )
+    args = parser.parse_args(argv)
+    path = Path(args.path)
+    try:
+        found = check_path(path, data=args.data, model=args.model)
+        if not found:
+            raise ValueError(
+                "it is neither a file of certificates nor a run's folder"
+            )
+    except _UNREADABLE as error:
+        why = f"{type(error).__name__}: {error}"
+        print(f"pacdp verify: cannot read {args.path}: {why}")
+        return UNREADABLE
+    if args.json:
+        print(
+            json.dumps([one._asdict() for one in found], indent=2)
+        )
+    for one in () if args.json else found:
+        because = f", because {one.why}" if one.why else ""
+        print(f"{one.verdict}: {one.subject}, {one.claim}{because}")
+    verdicts = {one.verdict for one in found}
+    if DOES_NOT in verdicts:
+        return UNSOUND
+    return OPEN if CANNOT in verdicts else 0

@@ -23,7 +23,9 @@ _BATCH = 1000
 def is_learner(thing: Any) -> bool:
     """Whether it can be trained, and not only asked for outputs."""
     names = ("view", "train", "outputs")
-    return all(callable(getattr(thing, name, None)) for name in names)
+    return all(
+        callable(getattr(thing, name, None)) for name in names
+    )
 
 
 def rerun(
@@ -41,26 +43,26 @@ def rerun(
 class Rerun:
     """A learner and the records that the checkpoint kept; the state is that of the learner after the last round."""
 
+    state: Any = None
+
     def __init__(
         self, stored: Stored, learner: Any, data: Examples
     ) -> None:
         self.stored = stored
         self.learner = learner
         self.data = data
-        self.header = header = stored.header
         self.grouped = data.people is not None
-        self.rounds = rounds_of(stored)[: header.compression.best]
+        best = stored.header.compression.best
+        self.rounds = rounds_of(stored)[:best]
         self.errors = stored.whole("errors")
-        self.picks = stored.whole("picks")
-        if header.compression.best is not None:
-            self.picks = self.picks[: self.rounds[-1].picked]
-        seeded = np.random.default_rng([header.seed, 0])
+        ends = [0, *(one.picked for one in self.rounds)]
+        self.picks = stored.whole("picks")[: ends[-1]]
+        seeded = np.random.default_rng([stored.header.seed, 0])
         self.ties = seeded.random(data.count)
-        self.state: Any = None
 
     def run(self) -> None:
         """Each round picks what the file lists, and the last network is the file's, where its state is of tensors."""
-        header = self.header
+        header = self.stored.header
         if not header.compression.best or header.run["start_size"]:
             raise Unchecked(
                 "no round was reported, or the state of a head start is not in the folder"
@@ -69,7 +71,9 @@ class Rerun:
         made = self.picks[:0]
         state = None
         for one in self.rounds:
-            worst = self._worst_first(state, np.setdiff1d(kept, made))
+            worst = self._worst_first(
+                state, np.setdiff1d(kept, made)
+            )
             made = np.append(made, worst[: one.picked - len(made)])
             require(
                 np.array_equal(made, self.picks[: one.picked]),
@@ -85,10 +89,9 @@ class Rerun:
             )
         for name, tensor in state.items():
             own = tensor.contiguous().numpy().tobytes()
-            require(
-                own == self.stored.tensors[f"model.{name}"].content,
-                f"the tensor {name!r} of the network is not the file's, bit for bit",
-            )
+            said = self.stored.tensors[f"model.{name}"].content
+            why = f"the tensor {name!r} of the network is not the file's, bit for bit"
+            require(own == said, why)
 
     def _worst_first(self, state: Any, left: ndarray) -> ndarray:
         """Records by the share of their examples in error, then by their mean margin, then by their numbers."""
@@ -129,7 +132,9 @@ class Rerun:
             raise Unchecked("the network could not be made again")
         rest = np.setdiff1d(np.arange(self.data.count), self.picks)
         share = self._scores(self.state, rest)[1]
-        tolerance = self.header.tolerance if self.grouped else 0.0
+        tolerance = (
+            self.stored.header.tolerance if self.grouped else 0.0
+        )
         wrong = rest[share > tolerance]
         require(
             np.array_equal(wrong, np.sort(self.errors)),

@@ -6,21 +6,17 @@ import binomial
 import pytest
 from cells import within_rounding
 
-from bounds.printed import (
-    dp_pac_bayes,
-    transfer_nats_2018,
-)
-from bounds.transfer import max_information_nats, transfer_nats
+from bounds import MaxInformation, Sharp
+from bounds.printed import Printed2018, dp_pac_bayes
 
 N = 60_000
-PAPER = {"epsilon": 8 / sqrt(N), "n": N, "failure_prob": 0.05}
+EPSILON = 8 / sqrt(N)
 
 
 def test_check_values_at_the_papers_setting():
-    assert transfer_nats(**PAPER) == within_rounding(20.78671959628)
-    assert max_information_nats(**PAPER) == within_rounding(47.53053695252)
-    assert transfer_nats_2018(**PAPER) == within_rounding(128)
-    assert transfer_nats(epsilon=0.1, n=10_000, failure_prob=0.01) == within_rounding(32.27944147984)
+    for price, nats in ((Sharp, 20.78671959628), (MaxInformation, 47.53053695252), (Printed2018, 128)):
+        assert price(epsilon=EPSILON).charge(n=N, failure_prob=0.05).nats == within_rounding(nats)
+    assert Sharp(epsilon=0.1).charge(n=10_000, failure_prob=0.01).nats == within_rounding(32.27944147984)
     with pytest.raises(TypeError, match="missing the keyword argument 'epsilon'"):
         dp_pac_bayes(risk=0.1, kl_nats=1.0, n=100, failure_prob=0.05)
 
@@ -33,4 +29,4 @@ def test_transfer_formal_guarantee_on_every_threshold_event(n, epsilon):
         independent = binomial.log_cdf(k, n, 0.5)
         released = binomial.log_cdf(k, n, 1 / (1 + exp(epsilon)))
         if released > -700.0:  # else the failure probability is no float
-            assert transfer_nats(epsilon=epsilon, n=n, failure_prob=exp(released)) >= -independent
+            assert Sharp(epsilon=epsilon).charge(n=n, failure_prob=exp(released)).nats >= -independent

@@ -8,10 +8,10 @@ from cells import KNOWN, steps
 from gaussian_cells import gaussian_cells
 from mpmath import mpf
 
-from bounds import ApproxDP, GaussianDP, PureDP, ZeroConcentratedDP
+from bounds import ApproxDP, GaussianDP, PureDP, Sharp, ZeroConcentratedDP
 from bounds._losses import ConcentratedLoss, GaussianLoss
 from bounds.accounting import loss_distribution
-from bounds.transfer import transfer_cost, transfer_nats
+from bounds.transfer import transfer_cost
 
 N = 60_000
 
@@ -77,7 +77,7 @@ def test_dp_sgd_on_a_grid_has_its_printed_cost():
 def test_pure_privacy_takes_the_sharp_transfer():
     for adjacency, epsilon in (("replace-one", 0.02), ("add-remove", 0.01)):
         pure = PureDP(epsilon=epsilon, adjacency=adjacency, status="exact mechanism")
-        assert cost(pure).nats == transfer_nats(epsilon=0.02, n=N, failure_prob=0.05)
+        assert cost(pure).nats == Sharp(epsilon=0.02).charge(n=N, failure_prob=0.05).nats
         assert cost(pure).budget == {"transfer": 0.05}
         same = ApproxDP(epsilon=epsilon, delta=0.0, adjacency=adjacency, status="exact mechanism")
         assert cost(same) == cost(pure)

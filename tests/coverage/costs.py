@@ -11,7 +11,7 @@ import numpy as np
 
 from bounds import binary_kl_upper, log_xi
 from bounds.means import ETAS, eta_cost
-from bounds.transfer import transfer_nats
+from bounds.prices import Sharp
 
 
 def formula_of(certificate):
@@ -108,7 +108,7 @@ def _recursive(inputs, fraction):
 
 def _gibbs(inputs, fraction):
     n, failure_prob = inputs["n"], inputs["failure_prob"]
-    price = transfer_nats(epsilon=inputs.get("epsilon", 0.0), n=n, failure_prob=failure_prob)
+    price = Sharp(epsilon=inputs.get("epsilon", 0.0)).charge(n=n, failure_prob=failure_prob).nats
     return gibbs_value(inputs, fraction, log_xi(n) + price)
 
 

@@ -5,13 +5,13 @@ from math import sqrt
 
 import numpy as np
 
-from bounds import GaussianDP
-from bounds.printed import transfer_nats_2018
-from bounds.transfer import max_information_nats, transfer_cost, transfer_nats
+from bounds import GaussianDP, MaxInformation, Sharp
+from bounds.printed import Printed2018
+from bounds.transfer import transfer_cost
 from tests.coverage import mechanisms
 from tests.coverage.worlds import DELTA
 
-PURE = {"sharp": transfer_nats, "max-information": max_information_nats, "2018": transfer_nats_2018}
+PURE = {"sharp": Sharp, "max-information": MaxInformation, "2018": Printed2018}
 SHARES = np.geomspace(0.002, 0.5, 120)
 
 
@@ -19,8 +19,8 @@ def exact_prices(fractions):
     """A row for every price and mechanism; ``fractions`` of the price by value, with their names, the first four."""
     n, epsilon = 60_000, 8 / sqrt(60_000)
     how, response = (f"n = {n}, epsilon = {epsilon:.4f}", partial(mechanisms.response_failure, n, epsilon))
-    for price, nats in PURE.items():
-        charged = nats(epsilon=epsilon, n=n, failure_prob=DELTA)
+    for price, kind in PURE.items():
+        charged = kind(epsilon=epsilon).charge(n=n, failure_prob=DELTA).nats
         yield _record(price, f"randomised response, {how}", charged, response, fractions)
     for n, mu in ((60_000, 0.1), (10**6, 0.03)):
         curve = GaussianDP(mu=mu, adjacency="add-remove", **mechanisms.EXACT)

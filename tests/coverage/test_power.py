@@ -4,8 +4,8 @@ from math import sqrt
 
 import pytest
 
-from bounds import Certificate, GaussianDP
-from bounds.transfer import transfer_cost, transfer_nats
+from bounds import Certificate, GaussianDP, Sharp
+from bounds.transfer import transfer_cost
 from tests.coverage import mechanisms
 from tests.coverage.broken import BROKEN
 from tests.coverage.costs import at_fraction, has_formula
@@ -61,7 +61,7 @@ def test_general_transfer_at_the_mechanisms_own_loss_law():
 
 def test_sharp_transfer_leaves_a_tenth_of_its_price_unused():
     n, epsilon = 60_000, 8 / sqrt(60_000)
-    spent = transfer_nats(epsilon=epsilon, n=n, failure_prob=DELTA)
+    spent = Sharp(epsilon=epsilon).charge(n=n, failure_prob=DELTA).nats
     assert mechanisms.response_failure(n, epsilon, 0.89 * spent) > DELTA
 
 

@@ -89,6 +89,9 @@ class _Sites(ast.NodeVisitor):
             super().visit(node)
 
     def visit_FunctionDef(self, node):
+        for one in node.decorator_list:
+            if isinstance(one, ast.Call) and ast.unparse(one.func) == "door":
+                self._replace(one, "(lambda function: function)")
         self._inside(node, [*node.args.defaults, *filter(None, node.args.kw_defaults), *node.body])
 
     def visit_ClassDef(self, node):
@@ -150,6 +153,8 @@ class _Sites(ast.NodeVisitor):
     def visit_Name(self, node):
         if node.id in SWAPPED and isinstance(node.ctx, ast.Load):
             self._replace(node, SWAPPED[node.id])
+        elif node.id == "inf":
+            self._put(self._at(node), self._at(node), "-")
 
     def visit_Attribute(self, node):
         if node.attr in SWAPPED:

@@ -17,6 +17,7 @@ from pacdp.losses import bounded_cross_entropy
 from pacdp.models import Architecture, build
 from pacdp.objective import Objective
 from pacdp.step import gradients as clipped
+from pacdp.step.units import Network, trained
 from tests.marks import at_most, every_case, refusal
 
 LOSS = bounded_cross_entropy(classes=3)
@@ -158,12 +159,11 @@ def test_a_loss_over_pairs_has_no_way_into_another_example_s_gradient():
     mixing = replace(LOSS, name="mixing", compiled=None, function=lambda f, y: LOSS.function(f, y) * (1 + f.mean()))
     torch.manual_seed(0)
     module, data = reused_relu(), toy_data(n=9, classes=3, shape=(6,))
-    parameters = {name: p.detach() for name, p in module.named_parameters()}
+    network, parameters = Network.of(module, mixing), trained(module)
     inputs, labels, sums = torch.tensor(data.inputs), torch.tensor(data.labels), []
     for n in (9, 8):
-        into = {name: torch.zeros_like(p) for name, p in parameters.items()}
-        clipped.clipped_gradient(module, parameters, inputs[:n], labels[:n], mixing, clipped.Clip(0.1), into=into)
-        sums.append(torch.cat([value.flatten() for value in into.values()]))
+        seen = clipped.clipped_gradient(network, parameters, inputs[:n], labels[:n], clipped.Clip(0.1))
+        sums.append(torch.cat([value.flatten() for value in seen.total.values()]))
     assert float((sums[0] - sums[1]).norm()) <= 0.1
 
 
@@ -176,8 +176,8 @@ def test_layer_by_layer_sums_of_another_network_are_found_out(far, monkeypatch):
         data = replace(data, inputs=np.full_like(data.inputs, far))
     plain = clipped._by_layers
 
-    def faulty(model, *rest):
-        return plain(Sequential(OrderedDict(model.named_children())), *rest)
+    def faulty(network, *rest):
+        return plain(network._replace(module=Sequential(OrderedDict(network.module.named_children()))), *rest)
 
     monkeypatch.setattr(clipped, "_by_layers", faulty)
     with refusal(r"clipped gradients of parameter .* are not those of the network"):

@@ -71,16 +71,3 @@ def add_filter_squares(filters, biases, patch, squares):
                 total += _f8(row[j]) * _f8(row[j])
             total += _f8(biases[i, o]) * _f8(biases[i, o])
         squares[i] += total
-
-
-@kernel(error_model="numpy", fastmath={"contract"})
-@no_type_check
-def scale_filters(filters, biases, scale):
-    """filters[i] and biases[i] *= scale[i]."""
-    for i in range(len(scale)):
-        factor = scale[i]
-        for o in range(filters.shape[1]):
-            row = filters[i, o]
-            for j in range(row.size):
-                row[j] *= factor
-            biases[i, o] *= factor

@@ -12,6 +12,7 @@ Bits may differ between CPUs.
 """
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,23 +32,19 @@ _NONE = np.empty(0)
 
 
 class ConvLayer:
-    """Conv2d(in_channels, out_channels, kernel) -> [ReLU] -> [MaxPool2d(pool)] for float32 or float64 arrays.
+    """Conv2d -> [ReLU] -> [MaxPool2d] of this geometry, to so many output channels, for float32 or float64 arrays.
 
-    Filters lie as torch's do. A layer owns its workspace: it serves one caller at a time, and the arrays it returns
-    hold until its next call of the same method. Threads follow ``torch.get_num_threads()``.
+    Filters lie as torch's do, [outputs, channels, size, size]. A layer owns its workspace: it serves one caller at a
+    time, and the arrays it returns hold until its next call of the same method. Threads follow
+    ``torch.get_num_threads()``.
     """
 
     def __init__(
         self,
+        geometry: Geometry,
+        outputs: int,
         *,
-        in_channels: int,
-        out_channels: int,
-        kernel: int,
-        pool: int,
-        relu: bool,
-        height: int,
-        width: int,
-        needs_input_gradient: bool,
+        first: bool,
         batch: int,
         dtype: Any,
         each: bool = False,
@@ -55,75 +52,52 @@ class ConvLayer:
         """Allocate the workspace.
 
         Args:
-            pool: side and stride of the pooling windows, 0 for no pooling.
-            needs_input_gradient: False leaves out what only the layers below need.
+            first: whether the input needs no gradient.
             batch: the most examples of a forward pass that a backward pass follows.
             each: the backward pass keeps every example's own gradient, which :meth:`collect` adds up.
         """
-        self.dtype = np.dtype(dtype)
-        self.batch, self.needs_input_gradient = batch, needs_input_gradient
+        channels, height, width, size, pool, _ = self.geometry = geometry
+        rows, columns = height - size + 1, width - size + 1
+        self.first, self.each, self.dtype = first, each, np.dtype(dtype)
         self._slots, self._chunk = (batch, 1) if each else (SLOTS, CHUNK)
-        self.geometry = Geometry(in_channels, height, width, kernel, max(pool, 1), relu)
-        rows, columns = height - kernel + 1, width - kernel + 1
-        self.weight_shape = (out_channels, in_channels, kernel, kernel)
-        self.shapes = (self.weight_shape, self.weight_shape[:1])
-        self.sizes = (math.prod(self.weight_shape), out_channels)
-        self.input_shape = (in_channels, height, width)
-        self._operations = (
-            out_channels * in_channels * kernel**2 * rows * columns // 16
-        )  # an example's, by vectors
-        self.output_shape = (
-            out_channels,
-            rows // self.geometry.pool,
-            columns // self.geometry.pool,
-        )
-        self._forward_scratch = self._allocate_forward()
-        self._backward_scratch = self._allocate_backward()
-        self._out = np.empty((batch, math.prod(self.output_shape)), self.dtype)
-        self._origin = np.empty((batch, math.prod(self.output_shape)), np.int32)
-        self._grad_in = np.empty(
-            (batch if needs_input_gradient else 0, *self.input_shape), self.dtype
-        )
-        self._x = np.empty((0, *self.input_shape), self.dtype)
+        self.input_shape = (channels, height, width)
+        self.output_shape = (outputs, rows // pool, columns // pool)
+        places = (batch, outputs, math.prod(self.output_shape[1:]))
+        patch = channels * size**2
+        self._operations = outputs * patch * rows * columns // 16  # an example's, by vectors
+        self._forward = _forward_scratch(geometry, outputs, self.dtype)
+        self._backward = self._backward_scratch(patch, places)
+        self._out, self._origin = np.empty(places, self.dtype), np.empty(places, np.int32)
+        self._grad_in = np.empty((0 if first else batch, *self.input_shape), self.dtype)
+        self._x, self._used = np.empty((0, *self.input_shape), self.dtype), 0
 
     def forward(self, x: Array, weight: Array, bias: Array, *, keep: bool = True) -> Array:
-        """Pooled activations [B, out_channels, H', W'] of ``x`` [B, in_channels, H, W].
+        """Pooled activations [B, outputs, H', W'] of ``x`` [B, channels, H, W].
 
         Args:
-            weight: [out_channels, in_channels, kernel, kernel].
-            bias: [out_channels].
             keep: remember what ``backward`` needs (``x`` itself, not a copy: leave it unchanged until then). Without
                 it the batch may have any size, the result is a new array and no backward pass can follow.
 
         Raises:
             ValueError: an array of another shape or dtype, more examples than ``batch`` with ``keep``.
         """
-        self._check("x", x, (len(x), *self.input_shape))
-        self._check("weight", weight, self.weight_shape)
-        self._check("bias", bias, self.weight_shape[:1])
-        if keep and len(x) > self.batch:
+        examples, scratch, flat = len(x), self._forward, math.prod(self.output_shape)
+        fits = x.shape[1:] == self.input_shape and x.dtype == self.dtype
+        most = len(self._out) if keep else examples
+        if not fits or examples > most:  # compiled code would read and write past the end
             raise ValueError(
-                f"expected at most batch={self.batch} examples with keep=True, got {len(x)}"
+                f"expected x of shape {self.input_shape} and {self.dtype}, at most batch={most} examples, got "
+                f"{x.shape} and {x.dtype}"
             )
         x = np.ascontiguousarray(x)
-        scratch, examples = self._forward_scratch, len(x)
-        convolution_forward.pack(
-            np.ascontiguousarray(weight).reshape(len(weight), -1), bias, scratch
-        )
-        out = self._out[:examples] if keep else np.empty((examples, self._out.shape[1]), self.dtype)
-        slots = min(SLOTS, -(-examples // scratch.lanes.shape[2]))
+        convolution_forward.pack(weight.reshape(len(weight), -1), bias, scratch)
+        out = self._out[:examples] if keep else np.empty((examples, *self._out.shape[1:]), x.dtype)
         origin = self._origin[: examples if keep else 0]
+        slots = min(SLOTS, -(-examples // scratch.lanes.shape[2]))
         threads.each(
-            convolution_forward.forward,
-            slots,
-            slots,
-            x.reshape(examples, -1),
-            self.geometry,
-            scratch,
-            out,
-            origin,
-            operations=examples * self._operations,
-        )
+            convolution_forward.forward, slots, slots, x.reshape(examples, -1), self.geometry, scratch,
+            out.reshape(-1, flat), origin.reshape(-1, flat), operations=examples * self._operations,
+        )  # fmt: skip
         self._x = x if keep else x[:0]
         return out.reshape(examples, *self.output_shape)
 
@@ -140,124 +114,91 @@ class ConvLayer:
         Args:
             slope: gradient by the result of the last ``forward``, [B, outputs] in any shape.
             weight: the filters of that forward pass.
-            weight_gradient: [out_channels, in_channels, kernel, kernel], overwritten with the filters' gradient.
-            bias_gradient: [out_channels], overwritten with the bias's gradient.
+            weight_gradient: [outputs, channels, size, size], overwritten with the filters' gradient.
+            bias_gradient: [outputs], overwritten with the bias's gradient.
             squares: float64 [B]; where given, it gains the squared norm of each example's part of these gradients.
-
-        Raises:
-            ValueError: an array of another shape or dtype, or no forward pass of as many examples with ``keep``.
         """
-        self._check("weight_gradient", weight_gradient, self.weight_shape)
-        self._check("bias_gradient", bias_gradient, self.weight_shape[:1])
-        grad_in, slots = self._propagate(slope, weight, _NONE if squares is None else squares)
-        scratch = self._backward_scratch
-        convolution_backward.add_slots(
-            slots, scratch.weight_grad, scratch.bias_grad, weight_gradient, bias_gradient
-        )
+        grad_in = self.propagate(slope, weight, _NONE if squares is None else squares)
+        self._sum(weight_gradient, bias_gradient)
         return grad_in
 
     def propagate(self, slope: Array, weight: Array, squares: Array) -> Array:
-        """As :meth:`backward`, of a layer with ``each``: every example's own gradient stays in the workspace."""
-        grad_in, _ = self._propagate(slope, weight, _NONE)
-        patch = math.prod(self.weight_shape[1:])
-        clipped.add_filter_squares(
-            self._backward_scratch.weight_grad, self._backward_scratch.bias_grad, patch, squares
-        )
-        return grad_in
+        """As :meth:`backward`, with the gradients left in the workspace: with ``each`` every example's own."""
+        scratch, examples = self._backward, len(self._x)
+        if not self.first:
+            convolution_backward.pack(weight, scratch.rows)
+        self._used = min(self._slots, -(-examples // self._chunk))
+        origin, grad_in = self._origin[:examples], self._grad_in[:examples]
+        slope = np.ascontiguousarray(slope).reshape(origin.shape)
+        threads.each(
+            convolution_backward.backward, self._used, self._used, self._x, slope, origin, self.geometry.size,
+            scratch, grad_in, _NONE if self.each else squares, operations=examples * self._operations,
+        )  # fmt: skip
+        if self.each:
+            patch = math.prod(weight.shape[1:])
+            clipped.add_filter_squares(scratch.weight_grad, scratch.bias_grad, patch, squares)
+        return grad_in.reshape(-1, math.prod(self.input_shape))
 
     def collect(self, scale: Array, weight_gradient: Array, bias_gradient: Array) -> None:
         """Σ scale[i] times the gradient of example i, after one :meth:`propagate`, into the given arrays."""
-        filters, biases = self._backward_scratch.weight_grad, self._backward_scratch.bias_grad
-        clipped.scale_filters(filters, biases, scale)
-        convolution_backward.add_slots(len(scale), filters, biases, weight_gradient, bias_gradient)
+        self._backward.weight_grad[: len(scale)] *= scale[:, None, None]
+        self._backward.bias_grad[: len(scale)] *= scale[:, None]
+        self._sum(weight_gradient, bias_gradient)
 
-    def _propagate(self, slope: Array, weight: Array, squares: Array) -> tuple[Array, int]:
-        examples = len(self._x)
-        if not examples or len(slope) != examples:
-            raise ValueError(
-                f"expected the slope of the {examples} examples of the last forward pass with keep=True, "
-                f"got {len(slope)}: call forward first"
-            )
-        self._check("slope", slope, (examples, math.prod(self.output_shape)))
-        self._check("weight", weight, self.weight_shape)
-        scratch, maps = self._backward_scratch, (examples, len(weight), -1)
-        if self.needs_input_gradient:
-            convolution_backward.pack(weight, scratch.rows)
-        slots, size = min(self._slots, -(-examples // self._chunk)), self.geometry.size
-        slope = np.ascontiguousarray(slope).reshape(maps)
-        origin, grad_in = self._origin[:examples].reshape(maps), self._grad_in[:examples]
-        threads.each(
-            convolution_backward.backward,
-            slots,
-            slots,
-            self._x,
-            slope,
-            origin,
-            size,
-            scratch,
-            grad_in,
-            squares,
-            operations=examples * self._operations,
+    def _sum(self, weight_gradient: Array, bias_gradient: Array) -> None:
+        filters, biases = (
+            part[: self._used] for part in (self._backward.weight_grad, self._backward.bias_grad)
         )
-        return grad_in.reshape(len(grad_in), math.prod(self.input_shape)), slots
+        convolution_backward.add_slots(filters, biases, weight_gradient, bias_gradient)
 
-    def _check(self, name: str, array: Array, shape: tuple[int, ...]) -> None:
-        if array.shape != shape or array.dtype != self.dtype:
-            raise ValueError(
-                f"expected {name} of shape {shape} and {self.dtype}, got {array.shape} and {array.dtype}"
-            )
-
-    def _allocate_forward(self) -> ForwardScratch:
-        channels, height, width = self.input_shape
-        lanes, tiles = lanes_of(self.dtype), -(-self.weight_shape[0] // TILE)
-        c, i, j = np.indices(self.weight_shape[1:])
-        taps = ((c * height + i) * width + j).reshape(-1)
-        return ForwardScratch(
-            taps=taps.astype(np.int64),
-            weights=_aligned((tiles, taps.size, TILE), self.dtype),
-            bias=_aligned((tiles, TILE), self.dtype),
-            lanes=_aligned((SLOTS, channels * height * width, lanes), self.dtype),
-            best=_aligned((SLOTS, TILE, lanes), self.dtype),
-            where=_aligned((SLOTS, TILE, lanes), np.dtype(f"i{self.dtype.itemsize}")),
-        )
-
-    def _allocate_backward(self) -> BackwardScratch:
-        outputs, channels, size, _ = self.weight_shape
-        _, height, width = self.input_shape
-        lanes, patch, places = (
-            lanes_of(self.dtype),
-            channels * size * size,
-            math.prod(self.output_shape[1:]),
-        )
+    def _backward_scratch(self, patch: int, places: tuple[int, int, int]) -> BackwardScratch:
+        channels, height, width, size, _, _ = self.geometry
+        slots, chunk, outputs, lanes = self._slots, self._chunk, places[1], lanes_of(self.dtype)
         row = _padded(patch, lanes)
         columns = _padded((width - size + 1) * height * size * channels + row - patch, lanes)
         u, v = np.indices((height - size + 1, width - size + 1))
         starts = (v * height + u).reshape(-1) * size * channels
-        items = self._chunk * outputs * places + 1
+        items = chunk * outputs * places[2] + 1
+        room = partial(_aligned, self.dtype)
         return BackwardScratch(
-            starts=np.concatenate([[0], starts]).astype(np.int32),
-            channel_starts=np.concatenate([[0], np.arange(outputs) * row]).astype(np.int32),
-            rows=_aligned((outputs, row), self.dtype),
-            cols=_aligned((self._slots, self._chunk, columns), self.dtype),
-            grad_cols=_aligned((self._slots, columns), self.dtype),
-            offsets=_aligned((self._slots, items), np.dtype(np.int32)),
-            factors=_aligned((self._slots, items), self.dtype),
-            counts=_aligned((self._slots, starts.size + 1), np.dtype(np.int64)),
-            channel_ends=_aligned((self._slots, outputs + 1), np.dtype(np.int64)),
-            image=_aligned((self._slots, height * width * channels), self.dtype),
-            weight_grad=_aligned((self._slots, outputs, row), self.dtype),
-            bias_grad=_aligned((self._slots, outputs), self.dtype),
-            own_weight_grad=_aligned((self._slots, outputs, row), self.dtype),
-            own_bias_grad=_aligned((self._slots, outputs), self.dtype),
+            starts=np.append(0, starts).astype(np.int32),
+            channel_starts=np.append(0, np.arange(outputs) * row).astype(np.int32),
+            rows=room(outputs, row),
+            cols=room(slots, chunk, columns),
+            grad_cols=room(slots, columns),
+            offsets=_aligned(np.int32, slots, items),
+            factors=room(slots, items),
+            counts=_aligned(np.int64, slots, starts.size + 1),
+            channel_ends=_aligned(np.int64, slots, outputs + 1),
+            image=room(slots, height * width * channels),
+            weight_grad=room(slots, outputs, row),
+            bias_grad=room(slots, outputs),
+            own_weight_grad=room(slots, outputs, row),
+            own_bias_grad=room(slots, outputs),
         )
+
+
+def _forward_scratch(geometry: Geometry, outputs: int, dtype: np.dtype[Any]) -> ForwardScratch:
+    channels, height, width, size, _, _ = geometry
+    lanes, tiles, room = lanes_of(dtype), -(-outputs // TILE), partial(_aligned, dtype)
+    c, i, j = np.indices((channels, size, size))
+    taps = ((c * height + i) * width + j).reshape(-1)
+    return ForwardScratch(
+        taps=taps.astype(np.int64),
+        weights=room(tiles, taps.size, TILE),
+        bias=room(tiles, TILE),
+        lanes=room(SLOTS, channels * height * width, lanes),
+        best=room(SLOTS, TILE, lanes),
+        where=_aligned(f"i{dtype.itemsize}", SLOTS, TILE, lanes),
+    )
 
 
 def _padded(count: int, multiple: int) -> int:
     return -(-count // multiple) * multiple
 
 
-def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    size = math.prod(shape) * dtype.itemsize
+def _aligned(dtype: Any, *shape: int) -> Array:
+    size = math.prod(shape) * np.dtype(dtype).itemsize
     memory = np.zeros(size + VECTOR_BYTES, np.uint8)
     start = -memory.ctypes.data % VECTOR_BYTES
     return memory[start : start + size].view(dtype).reshape(shape)

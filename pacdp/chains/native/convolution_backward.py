@@ -222,9 +222,9 @@ def backward(first, last, slots, x, grad_out, origin, size, scratch, grad_in, sq
         _backward_slot(slot, slots, x, grad_out, origin, size, scratch, grad_in, squares)
 
 
-def add_slots(slots: int, filters: Any, biases: Any, weight_grad: Any, bias_grad: Any) -> None:
+def add_slots(filters: Any, biases: Any, weight_grad: Any, bias_grad: Any) -> None:
     """Sum of the slots' parts, in the order of the slots, in the layout [O, C, k, k]."""
     outputs, channels, size, _ = weight_grad.shape
-    np.add.reduce(biases[:slots], axis=0, out=bias_grad)
-    total = np.add.reduce(filters[:slots], axis=0)[:, : channels * size * size]
+    np.add.reduce(biases, axis=0, out=bias_grad)
+    total = np.add.reduce(filters, axis=0)[:, : channels * size * size]
     weight_grad[...] = total.reshape(outputs, size, size, channels).transpose(0, 3, 1, 2)

@@ -17,21 +17,20 @@ _FEW = 16
 
 
 class DenseLayer:
-    """x W + b, with ReLU or without."""
+    """x W + b, with ReLU or without; the ``first`` layer of a network needs no gradient by its input."""
 
-    def __init__(self, inputs: int, outputs: int, *, relu: bool) -> None:
-        self.relu = relu
-        self.shapes = ((inputs, outputs), (outputs,))
-        self.sizes = (inputs * outputs, outputs)
-        self._x = self._out = np.empty((0, 0))
+    def __init__(self, *, relu: bool, first: bool) -> None:
+        self.relu, self.first = relu, first
+        self._x: Any = None
+        self._out = np.empty((0, 0))
 
     def forward(
-        self, x: Any, weight: Array, bias: Array, *, keep: bool, rows: sparse.Rows | None = None
+        self, x: Array | sparse.Batch, weight: Array, bias: Array, *, keep: bool = True
     ) -> Array:
-        """Outputs [batch, outputs] of x [batch, ...] or, with the data set's ``rows``, of the examples x [batch]."""
+        """Outputs [batch, outputs] of x [batch, ...], or of the examples of a data set of few non-zeros."""
         out = np.empty((len(x), len(bias)), weight.dtype)
-        if rows is not None:
-            sparse.forward(x, rows, weight, bias, out)
+        if isinstance(x, sparse.Batch):
+            sparse.forward(x.examples, x.rows, weight, bias, out)
         else:
             x = x.reshape(len(x), -1)
             if len(bias) <= _FEW:
@@ -57,32 +56,25 @@ class DenseLayer:
         Args:
             squares: float64 [batch]; where given, it gains the squared norm of each example's part of these gradients.
         """
-        if len(bias_gradient) <= _FEW and not self.relu:
-            into = np.empty_like(self._x)
-            narrow.backward(slope, self._x, weight, weight_gradient, bias_gradient, into)
+        x, back = self._x, slope
+        if len(bias_gradient) <= _FEW and not self.relu and not self.first:
+            back = np.empty_like(x)
+            narrow.backward(slope, x, weight, weight_gradient, bias_gradient, back)
         else:
-            self.last(slope, None, weight_gradient, bias_gradient)
-            into = torch.mm(_tensor(slope), _tensor(weight).t()).numpy()
+            if self.relu:
+                narrow.through_relu(slope, self._out, bias_gradient)
+            else:
+                np.sum(slope, axis=0, out=bias_gradient)
+            if isinstance(x, sparse.Batch):
+                sparse.weight_gradient(x.columns, slope, weight_gradient)
+            else:
+                torch.mm(_tensor(x).t(), _tensor(slope), out=_tensor(weight_gradient))
+            if not self.first:
+                back = torch.mm(_tensor(slope), _tensor(weight).t()).numpy()
         if squares is not None:
-            add_squares(slope, row_squares(self._x), squares)
-        return into
-
-    def last(
-        self,
-        slope: Array,
-        columns: sparse.Columns | None,
-        weight_gradient: Array,
-        bias_gradient: Array,
-    ) -> None:
-        """As :meth:`backward`, for the first layer of the network, whose input needs no gradient."""
-        if self.relu:
-            narrow.through_relu(slope, self._out, bias_gradient)
-        else:
-            np.sum(slope, axis=0, out=bias_gradient)
-        if columns is not None:
-            sparse.weight_gradient(columns, slope, weight_gradient)
-        else:
-            torch.mm(_tensor(self._x).t(), _tensor(slope), out=_tensor(weight_gradient))
+            inputs = x.squares if isinstance(x, sparse.Batch) else row_squares(x)
+            add_squares(slope, inputs, squares)
+        return back
 
 
 def add_squares(slope: Array, inputs: Array, squares: Array) -> None:
@@ -105,7 +97,7 @@ class PaddedDense:
     """
 
     def __init__(self, layer: DenseLayer) -> None:
-        self.relu, self._inputs = layer.relu, layer.shapes[0][0]
+        self.relu = layer.relu
         self._x = self._out = self._slope = np.empty((0, 0))
         self._columns: sparse.Columns | None = None
         self._squares = np.empty(0)
@@ -127,7 +119,7 @@ class PaddedDense:
         if rows is not None:
             out = np.empty((padded(count), len(bias)), weight.dtype)
             sparse.forward(x, rows, weight, bias, out[:count])
-            self._by_input(x, rows)
+            self._columns = sparse.columns_of(x, rows, self._columns)
         else:
             out = product(_tensor(x), _tensor(weight), bias=_tensor(bias)).numpy()
         if self.relu:
@@ -154,11 +146,6 @@ class PaddedDense:
             sparse.weight_gradient(self._columns, self._slope[: len(scale)], weight_gradient)
         else:
             product(_tensor(self._x).mT, _tensor(self._slope), out=_tensor(weight_gradient))
-
-    def _by_input(self, examples: Array, rows: sparse.Rows) -> None:
-        if self._columns is None or self._columns.row.shape[1] < len(examples):
-            self._columns = sparse.columns_for(self._inputs, padded(len(examples)), rows)
-        sparse.fill_columns(examples, rows, self._columns)
 
 
 _ROWS = 16

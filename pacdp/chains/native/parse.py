@@ -5,12 +5,14 @@ parametrisations, masks, functions of its own. :func:`pacdp.layers.plain.is_plai
 then compares numbers.
 """
 
-from typing import TypeGuard
+import math
+from typing import Any, TypeGuard
 
 import torch
 from torch import nn
 
 from pacdp.chains.native.convolution import ConvLayer
+from pacdp.chains.native.convolution_forward import Geometry
 from pacdp.chains.native.dense import DenseLayer
 from pacdp.layers.plain import Kind, is_plain, is_plain_linear
 
@@ -37,33 +39,21 @@ def parse(
     while layers:
         layer = layers.pop(0)
         if is_plain(layer, nn.Flatten) and (layer.start_dim, layer.end_dim) == (1, -1):
-            shape = (int(torch.Size(shape).numel()),)
+            shape = (math.prod(shape),)
         elif is_plain_linear(layer) and layer.bias is not None and shape == (layer.in_features,):
             relu = _take(layers, nn.ReLU) is not None
-            blocks.append(DenseLayer(layer.in_features, layer.out_features, relu=relu))
+            blocks.append(DenseLayer(relu=relu, first=not blocks))
             shape = (layer.out_features,)
         elif _plain_convolution(layer) and len(shape) == 3 and shape[0] == layer.in_channels:
-            relu = _take(layers, nn.ReLU) is not None
-            pool = _take(layers, nn.MaxPool2d)
-            if pool is not None and not _side_by_side(pool):
-                return None
-            relu = relu or (pool is not None and _take(layers, nn.ReLU) is not None)
-            side = _side(pool.kernel_size) if pool is not None else 0
-            if min(shape[1:]) < int(layer.kernel_size[0]) - 1 + max(side, 1):
+            relu, pool = _take(layers, nn.ReLU), _take(layers, nn.MaxPool2d)
+            relu = relu or (pool and _take(layers, nn.ReLU))
+            side, window = _side(layer.kernel_size), 1 if pool is None else _window(pool)
+            if window < 1 or min(shape[1:]) < side - 1 + window:
                 return None
             block = ConvLayer(
-                in_channels=layer.in_channels,
-                out_channels=layer.out_channels,
-                kernel=int(layer.kernel_size[0]),
-                pool=side,
-                relu=relu,
-                height=shape[1],
-                width=shape[2],
-                needs_input_gradient=bool(blocks),
-                batch=batch_size,
-                dtype=torch.empty(0, dtype=dtype).numpy().dtype,
-                each=each,
-            )
+                Geometry(*shape, side, window, relu is not None), layer.out_channels,
+                first=not blocks, batch=batch_size, dtype=str(dtype).removeprefix("torch."), each=each,
+            )  # fmt: skip
             blocks.append(block)
             shape = block.output_shape
         else:
@@ -77,34 +67,27 @@ def _shares(model: nn.Module) -> bool:
 
 
 def _take(layers: list[nn.Module], kind: type[Kind]) -> Kind | None:
-    if layers and is_plain(layer := layers[0], kind):
-        del layers[0]
-        return layer
-    return None
+    """The next layer, taken away, where it is of this kind."""
+    return layers.pop(0) if layers and is_plain(layers[0], kind) else None  # type: ignore[return-value]
 
 
-def _side(size: object) -> int:
-    sides = set(size) if isinstance(size, tuple) else {size}
-    return int(sides.pop()) if len(sides) == 1 else -1  # type: ignore[call-overload]
+def _side(size: Any) -> int:
+    """The side of a square, or 0."""
+    first, *others = size if isinstance(size, tuple) else (size,)
+    return int(first) if all(one == first for one in others) else 0
 
 
 def _plain_convolution(layer: nn.Module) -> TypeGuard[nn.Conv2d]:
     if type(layer) is not nn.Conv2d or _side(layer.kernel_size) < 1:
         return False
     shape = (layer.out_channels, layer.in_channels, *layer.kernel_size)
-    plain = (layer.stride, layer.dilation, layer.groups) == (
-        (1, 1),
-        (1, 1),
-        1,
-    ) and layer.padding in ((0, 0), "valid")
+    moves = (layer.stride, layer.dilation, layer.groups) == ((1, 1), (1, 1), 1)
+    plain = moves and layer.padding in ((0, 0), "valid")
     return plain and is_plain(layer, nn.Conv2d, {"weight": shape, "bias": shape[:1]})
 
 
-def _side_by_side(pool: nn.MaxPool2d) -> bool:
-    alike = _side(pool.kernel_size) > 0 and _side(pool.kernel_size) == _side(pool.stride)
-    return alike and (pool.padding, pool.dilation, pool.ceil_mode, pool.return_indices) == (
-        0,
-        1,
-        False,
-        False,
-    )
+def _window(pool: nn.MaxPool2d) -> int:
+    """The side of square windows that lie side by side, or 0."""
+    alike = _side(pool.kernel_size) == _side(pool.stride)
+    plain = (pool.padding, pool.dilation, pool.ceil_mode, pool.return_indices)
+    return _side(pool.kernel_size) if alike and plain == (0, 1, False, False) else 0

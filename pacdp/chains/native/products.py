@@ -25,21 +25,14 @@ def product(
     out: Float[Tensor, "rows columns"] | None = None,
 ) -> Float[Tensor, "rows columns"]:
     """left right + bias, on one thread whatever torch is set to."""
+    multiplications = left.shape[0] * left.shape[1] * right.shape[1]
     with one_thread():
-        if (
-            left.shape[0] * left.shape[1] * right.shape[1] >= _WORTH_A_PROGRAM
-            and _linear is not None
-            and _fits(left)
-        ):
+        if _linear and left.dtype == torch.float32 and multiplications >= _WORTH_A_PROGRAM:
             found = _linear(left, right.mT, bias, "none", [], "")
             return found if out is None else out.copy_(found)
         if bias is None:
-            return torch.mm(left, right) if out is None else torch.mm(left, right, out=out)
-        return (
-            torch.addmm(bias, left, right)
-            if out is None
-            else torch.addmm(bias, left, right, out=out)
-        )
+            return torch.mm(left, right, out=out)
+        return torch.addmm(bias, left, right, out=out)
 
 
 @contextmanager
@@ -54,10 +47,6 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
-
-
-def _fits(left: Tensor) -> bool:
-    return left.dtype == torch.float32 and left.device.type == "cpu"
 
 
 def _find() -> Any:

@@ -4,6 +4,7 @@ An image of a digit is four fifths zeros; their products are zeros too. Inputs a
 a minibatch by columns for the weight gradient, so that both passes run along contiguous rows of input-major weights.
 """
 
+from functools import cached_property
 from typing import NamedTuple, no_type_check
 
 import numpy as np
@@ -21,6 +22,8 @@ class Rows(NamedTuple):
     value: np.ndarray
     squares: np.ndarray
     """Squared norms of the examples, in double precision."""
+    inputs: int
+    """How many inputs an example has."""
 
 
 class Columns(NamedTuple):
@@ -31,6 +34,26 @@ class Columns(NamedTuple):
     value: np.ndarray
 
 
+class Batch:
+    """Some examples of a data set, of whose inputs only the non-zeros are read."""
+
+    def __init__(self, examples: np.ndarray, rows: Rows) -> None:
+        self.examples, self.rows = examples, rows
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+    @property
+    def squares(self) -> np.ndarray:
+        """The squared norm of each example."""
+        return self.rows.squares[self.examples]
+
+    @cached_property
+    def columns(self) -> Columns:
+        """The same numbers by input."""
+        return columns_of(self.examples, self.rows)
+
+
 def rows(inputs: np.ndarray) -> Rows:
     """The non-zeros of a matrix [n, inputs]; NaN counts as one."""
     row, column = np.nonzero(inputs)
@@ -38,22 +61,20 @@ def rows(inputs: np.ndarray) -> Rows:
     np.cumsum(np.bincount(row, minlength=len(inputs)), out=start[1:])
     value = np.ascontiguousarray(inputs[row, column])
     squares = np.bincount(row, weights=value.astype(np.float64) ** 2, minlength=len(inputs))
-    return Rows(start, column.astype(np.int32), value, squares)
+    return Rows(start, column.astype(np.int32), value, squares, inputs.shape[1])
 
 
-def columns_for(inputs: int, batch: int, rows: Rows) -> Columns:
-    """Memory for the non-zeros of ``batch`` examples by input."""
-    return Columns(
-        np.empty(inputs, np.int64),
-        np.empty((inputs, batch), np.int32),
-        np.empty((inputs, batch), rows.value.dtype),
-    )
-
-
-def fill_columns(batch: np.ndarray, rows: Rows, into: Columns) -> Columns:
-    """The non-zeros of the examples ``batch`` by input, in memory for as many or more."""
-    _fill_columns(batch, rows.start, rows.column, rows.value, *into)
-    return into
+def columns_of(examples: np.ndarray, rows: Rows, room: Columns | None = None) -> Columns:
+    """The non-zeros of these examples by input, in the memory of ``room`` where that is large enough."""
+    if room is None or room.row.shape[1] < len(examples):
+        shape = (rows.inputs, len(examples))
+        room = Columns(
+            np.empty(rows.inputs, np.int64),
+            np.empty(shape, np.int32),
+            np.empty(shape, rows.value.dtype),
+        )
+    _fill_columns(examples, *rows[:3], *room)
+    return room
 
 
 @kernel()

@@ -8,7 +8,6 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
-from itertools import pairwise
 from typing import Any
 
 import torch
@@ -23,29 +22,17 @@ def each(loop: Callable[..., None], jobs: int, *arguments: Any, operations: int)
     Args:
         operations: elementary operations of all jobs together, which decide how many threads are worth it.
     """
-    parts = min(jobs, max(1, operations // _LEAST), torch.get_num_threads())
-    if parts < 2:
+    parts = shares(jobs, most=operations // _LEAST)
+    if len(parts) < 2:
         loop(0, jobs, *arguments)
-        return
-    first, *others = _ranges(jobs, parts)
-    pool = _pool(parts, "loops")
-    waiting = [pool.submit(loop, own.start, own.stop, *arguments) for own in others]
-    try:
-        loop(first.start, first.stop, *arguments)
-    finally:
-        wait(waiting)  # all of them, since they write to what the caller holds
-    for one in waiting:
-        one.result()
+    else:
+        _at_once("loops", len(parts), lambda _, own: loop(own.start, own.stop, *arguments), parts)
 
 
-def shares(jobs: int) -> list[range]:
-    """Jobs 0, 1, ... in as many parts as torch has threads."""
-    return _ranges(jobs, min(jobs, torch.get_num_threads()))
-
-
-def _ranges(jobs: int, parts: int) -> list[range]:
-    ends = [jobs * part // max(1, parts) for part in range(parts + 1)]
-    return [range(start, stop) for start, stop in pairwise(ends)]
+def shares(jobs: int, *, most: int | None = None) -> list[range]:
+    """Jobs 0, 1, ... in as many parts as torch has threads, and no more than there are jobs or than ``most``."""
+    parts = max(1, min(jobs, torch.get_num_threads(), jobs if most is None else most))
+    return [range(jobs * part // parts, jobs * (part + 1) // parts) for part in range(parts)]
 
 
 def spread(run: Callable[[int, Sequence[int]], None], parts: Sequence[Sequence[int]]) -> None:
@@ -61,13 +48,17 @@ def spread(run: Callable[[int, Sequence[int]], None], parts: Sequence[Sequence[i
         run(number, part)
 
     threads = torch.get_num_threads()
-    waiting = [
-        _pool(threads, "chains").submit(alone, number, part) for number, part in enumerate(parts)
-    ]
+    try:
+        _at_once("chains", threads, alone, parts)
+    finally:  # new threads of the process begin with the number that was set last
+        torch.set_num_threads(threads)
+
+
+def _at_once(
+    name: str, threads: int, run: Callable[[int, Any], None], parts: Sequence[Any]
+) -> None:
+    waiting = [_pool(threads, name).submit(run, *one) for one in enumerate(parts)]
     wait(waiting)  # all of them, since they write to what the caller holds
-    torch.set_num_threads(
-        threads
-    )  # new threads of the process begin with the number that was set last
     for one in waiting:
         one.result()
 

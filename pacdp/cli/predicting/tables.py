@@ -74,6 +74,10 @@ class Table:
         for at in range(0, self.rows, size):
             with _reading(self.path):
                 frame = self.lazy.select(self.soft).slice(at, size).collect()
+            if texts := [one.name for one in frame if not one.dtype.is_numeric()]:
+                raise ValueError(
+                    f"{self.path} must have numbers in column {texts[0]!r}, got {frame[texts[0]].dtype}: convert them"
+                )
             rows = np.column_stack([_numbers(self.path, one, at) for one in frame]).astype(
                 np.float64
             )
@@ -244,7 +248,7 @@ def _npz(path: Path, ignore: Sequence[str]) -> _Read:
     table = arrays.pop("probabilities", None)
     names = [*ignore, *arrays]
     if table is not None:
-        if table.ndim != 2:
+        if table.ndim != 2 or not table.shape[1]:
             raise ValueError(
                 f"{path} must hold probabilities [n, classes], got shape {table.shape}: one row each"
             )

@@ -14,8 +14,8 @@ from pacdp.verify.formulas import (
     calibration,
     compression,
     counts,
-    gibbs,
-    pac_bayes,
+    prices,
+    risk,
 )
 
 Formula = Callable[[Claim], arb]
@@ -43,7 +43,7 @@ COSTS: dict[str, Formula] = {
     "log_two_sqrt_n": lambda c: (2 * arb(c.n).sqrt()).log(),
     "levels": lambda c: arb(len(c.numbered("share_", 1))).log(),
     "union": lambda _: arb(2).log(),
-    "free_energy": gibbs.free_energy,
+    "free_energy": risk.free_energy,
     "grid": grid,
     "draw": draw,
 }
@@ -99,10 +99,9 @@ correlated_risk_upper        sampled                  chain
 """
 """Every bound, without the prefix of a price; "price" is among the costs of those that are at a price."""
 _FUNCTIONS = {
-    **vars(pac_bayes),
+    **vars(risk),
     **vars(counts),
     **vars(calibration),
-    **vars(gibbs),
     **vars(compression),
 }
 FORMULAS = dict[str, Formula]()
@@ -115,3 +114,26 @@ for line in _BOUNDS.strip().splitlines()[1:]:
     NEEDED[name] = needs
     if "price" in costs:
         PRICED[name] = [*costs[1:]]
+_ALIASES = {
+    "dp_pac_bayes": "dp_maurer",
+    "private_pac_bayes": "private_maurer",
+    "hybrid_pac_bayes": "private_maurer",
+    "max_information_pac_bayes": "max_information_maurer",
+    "printed_2018_pac_bayes": "printed_2018_maurer",
+    "dp_pac_bayes_max_information": "max_information_langford_seeger",
+    "finite_ensemble": "maurer",
+    "dp_pac_bayes_2018": "printed_2018_langford_seeger",
+    "new_person": "new_person_kl",
+}
+KINDS = {
+    **{
+        prefix + formula: (prefix, formula)
+        for prefix in prices.PRICES
+        for formula in PRICED
+        if prices.serves(prefix, formula, NEEDED[formula])
+    },
+    **{formula: ("", formula) for formula in FORMULAS},
+    "ece": ("", "ece_second_moment"),
+}
+KINDS.update({one: KINDS[other] for one, other in _ALIASES.items()})
+"""The prefix of the price, and the formula, by what a name says of both."""

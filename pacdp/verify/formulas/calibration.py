@@ -13,8 +13,8 @@ from pacdp.verify.arithmetic import (
     largest,
     total,
 )
-from pacdp.verify.claim import Claim
-from pacdp.verify.formulas.pac_bayes import bernstein
+from pacdp.verify.claim import Claim, agree
+from pacdp.verify.formulas.risk import bernstein
 
 
 def ece_pac_bayes(c: Claim) -> arb:
@@ -90,7 +90,7 @@ def _worst_bin(c: Claim, bound: Callable[[Bin, arb], arb]) -> arb:
     values = [ZERO if kept else ONE]
     for place, one in enumerate(bins):
         value = bound(one, delta).min(ONE) if one in kept else ONE
-        c.term_agrees(f"gap_{place}", value)
+        agree(f"terms.gap_{place}", c.terms[f"gap_{place}"], value)
         values += [value] if one in kept else []
     whole = total(one.size for one in bins).max(ONE)
     c.terms_are(

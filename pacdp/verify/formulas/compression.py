@@ -18,7 +18,7 @@ def compression(c: Claim) -> arb:
     """ε_k: the largest v with Σ_{m=k}^{n-1} λ_m C(m,k)/C(n,k) (1-v)^(m-n) ≤ 1 ("Sample compression")."""
     n = c.n
     k = c.whole("k", n)
-    c.term_agrees("kept_share", arb(k) / n)
+    c.terms_are(kept_share=arb(k) / n)
     sizes = _weights(c, k)
     if k == n or sizes == []:
         return ONE
@@ -43,7 +43,9 @@ def _weights(c: Claim, k: int) -> list[tuple[int, arb]] | None:
         f"the weights {shares} of the sizes {sizes}, of {c.n}, are no shares of one failure probability",
     )
     pairs = zip(sizes, shares, strict=True)
-    return [(m, share) for m, share in pairs if m >= k and share > 0]
+    return [
+        (m, share) for m, share in pairs if m >= k and share > 0
+    ]
 
 
 def _log_tail(

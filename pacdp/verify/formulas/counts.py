@@ -1,4 +1,4 @@
-"""Bounds from counts and means of a fixed predictor, from draws, and from several certificates together."""
+"""Bounds from draws, on people and on counts with noise; those of plain counts are in ``risk``."""
 
 from flint import arb  # pyright: ignore[reportMissingImports]
 
@@ -8,54 +8,17 @@ from pacdp.verify.arithmetic import (
     ball,
     binomial_upper,
     kl_upper,
-    largest,
     normal_above,
-    total,
     zero_of,
 )
 from pacdp.verify.claim import (
     Claim,
     Unchecked,
-    about,
     agree,
     exactly,
-    parsed,
     require,
 )
-from pacdp.verify.formulas.pac_bayes import bernstein
-
-
-def clopper_pearson(c: Claim) -> arb:
-    """Clopper and Pearson: p ≤ sup{p : P(Bin(n, p) ≤ k) ≥ δ} ("Averages of independent draws")."""
-    return _counted(c, c.failure_prob)
-
-
-def _counted(c: Claim, failure_prob: arb) -> arb:
-    return binomial_upper(c.whole("k", c.n), c.n, failure_prob)
-
-
-def one_of_finitely_many(c: Claim) -> arb:
-    """R(j) ≤ the Clopper-Pearson limit of k_j at δ π_j, for all j at once ("Finitely many networks")."""
-    weight = 1 / c.networks
-    if "weights" in c.inputs:
-        weights = c.listed("weights")
-        about("the sum of the weights", 1, total(weights))
-        require(
-            len(weights) == c.inputs.networks
-            and all(w >= 0 for w in weights),
-            f"the weights are {c.inputs.weights}, of {c.inputs.networks} networks",
-        )
-        weight = weights[c.inputs.chosen_network]
-    about("inputs.tail", c.inputs.tail, c.failure_prob * weight)
-    return _counted(c, c.tail)
-
-
-def disagreement(c: Claim) -> arb:
-    """R(f) ≤ R(h) + P(f ≠ h), the second by Clopper and Pearson's bound ("Untouched networks")."""
-    other = exactly(parsed(c.inputs.surrogate).value)
-    c.term_agrees("surrogate_risk", other)
-    c.term_agrees("disagreement", _counted(c, c.failure_prob))
-    return other + c.term("disagreement")
+from pacdp.verify.formulas.risk import bernstein
 
 
 def sampled(c: Claim) -> arb:
@@ -78,8 +41,8 @@ def from_draws(c: Claim, prefix: str) -> arb:
                 f"terms.monte_carlo_draws is {float(draws)!r} and inputs.{prefix}{kind} {float(most)!r}",
             )
     c.terms_are(monte_carlo_mean=mean)
-    c.term_agrees("monte_carlo_confidence_nats", nats)
-    c.term_agrees("monte_carlo_nats_per_draw", nats / draws)
+    c.terms_are(monte_carlo_confidence_nats=nats)
+    c.terms_are(monte_carlo_nats_per_draw=nats / draws)
     return kl_upper(mean, nats / draws)
 
 
@@ -122,30 +85,17 @@ def new_person_clopper_pearson(c: Claim) -> arb:
 
 def betting(c: Claim) -> arb:
     """μ ≤ m for every m with W(m) ≥ 1/δ ("Betting"): never below the mean, and the rest is not in the file."""
-    mean = c.risk if "risk" in c.inputs else c.term("empirical_risk")
+    mean = (
+        c.risk if "risk" in c.inputs else c.term("empirical_risk")
+    )
     require(
         exactly(c.record.value) >= mean,
         f"the value is {c.record.value!r}, below the mean {float(mean):.12g} of what was seen",
     )
-    whose = "the people" if "new_person" in c.name else "the examples"
-    raise Unchecked(f"the losses of {whose} are not in the file")
-
-
-def largest_gap(c: Claim) -> arb:
-    """max over g ≠ h of |p_g - p_h| ≤ max over g ≠ h of (u_g - l_h) ("The largest gap between groups")."""
-    uppers = c.listed("uppers")
-    lowers = c.listed("lowers")
-    require(
-        len(uppers) == len(lowers) > 1,
-        "its groups have no two ends each",
+    whose = (
+        "the people" if "new_person" in c.name else "the examples"
     )
-    gaps = [
-        high - low
-        for g, high in enumerate(uppers)
-        for h, low in enumerate(lowers)
-        if g != h
-    ]
-    return largest(gaps).max(ZERO)
+    raise Unchecked(f"the losses of {whose} are not in the file")
 
 
 _GRID = arb(2) ** -10

@@ -24,6 +24,7 @@ from pacdp.verify.arithmetic import (
 from pacdp.verify.claim import (
     Claim,
     Price,
+    about,
     agree,
     exactly,
     parsed,
@@ -45,9 +46,37 @@ def independent(p: Price) -> arb:
     return p.log
 
 
-def sharp(p: Price) -> arb:
+def sharp(p: Price, epsilon: arb | None = None) -> arb:
     """(√ln(1/δ) + ε√(n/8))² ("Prices", "Sharp pure-DP transfer")."""
-    return transfer.sharp(p, p.c.epsilon)
+    epsilon = p.c.epsilon if epsilon is None else epsilon
+    return (p.log.sqrt() + epsilon * (arb(p.n) / 8).sqrt()) ** 2
+
+
+def accounted(p: Price) -> arb | None:
+    """The price of privacy; pure privacy has a sharp one, at 2ε where a record is added or removed ("Prices")."""
+    c = p.c
+    notion = c.inputs.privacy_notion
+    if notion == "approximate" and c.privacy_delta == 0:
+        notion = "pure"
+    if notion != "pure":
+        return transfer.check(p)
+    transfer.split(p)
+    added = c.inputs.privacy_adjacency == "add-remove"
+    return pure(p, c.privacy_epsilon * (2 if added else 1))
+
+
+def pure(p: Price, epsilon: arb) -> arb:
+    """The sharp price is that at α = 1 + √(L/c), L = ln(1/δ), c = nε²/8 ("Sharp pure-DP transfer")."""
+    if epsilon > 0 and epsilon.is_finite():
+        order = 1 + (8 * p.log / p.n).sqrt() / epsilon
+        level = order * epsilon**2 / 8
+        about(
+            "terms.transfer_alpha", p.term("transfer_alpha"), order
+        )
+        about(
+            "terms.transfer_level", p.term("transfer_level"), level
+        )
+    return sharp(p, epsilon)
 
 
 def max_information(p: Price) -> arb:
@@ -102,7 +131,7 @@ def realised_moments(p: Price) -> arb:
 
 def gibbs_range(p: Price) -> arb:
     """(√ln(1/δ) + spread√(n/8))² ("Prices", "Gibbs draws")."""
-    return transfer.sharp(p, p.c.draw_spread)
+    return sharp(p, p.c.draw_spread)
 
 
 def gibbs_around(p: Price) -> arb:
@@ -118,7 +147,7 @@ def gibbs_around(p: Price) -> arb:
 
 _PRICES = """
 prefix              recomputed by     own input               needs
-private_            check             privacy_notion          privacy
+private_            accounted         privacy_notion          privacy
 poisson_sum_        poisson_sum       sum_event               sums secret bounded
 noisy_sum_          noisy_sum         sum_mu                  sums known bounded
 gibbs_range_        gibbs_range       draw_spread             exact ranged
@@ -127,7 +156,7 @@ gibbs_losses_       realised_moments  losses_log_moments      exact ranged all_l
 gibbs_gradients_    realised_moments  gradients_log_moments   exact convex kept
 gibbs_around_       gibbs_around      around_log_moments      undrawn convex kept
 realised_sum_       realised_sum      sum_contributions       sums known kept
-dp_                 sharp             -                       privacy
+dp_                 sharp             epsilon                 privacy
 max_information_    max_information   -                       privacy
 printed_2018_       printed_2018      -                       privacy
 """
@@ -138,7 +167,7 @@ NEEDED: dict[str, list[str]] = {"": []}
 """Function, input and kinds of hypotheses (in ``needs``), by the prefix."""
 for line in _PRICES.strip().splitlines()[1:]:
     prefix, function, OWN_INPUT[prefix], *needs = line.split()
-    PRICES[prefix] = {**vars(transfer), **globals()}[function]
+    PRICES[prefix] = globals()[function]
     NEEDED[prefix] = [*needs]
 
 

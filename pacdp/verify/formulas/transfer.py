@@ -76,10 +76,13 @@ class Transfer(NamedTuple):
         far = 1.0
         while not self.zeta(side * arb(far)) > self.a:
             require(
-                far <= 2.0**63, f"{float(self.a)!r} is never reached"
+                far <= 2.0**63,
+                f"{float(self.a)!r} is never reached",
             )
             far *= 2.0
-        return zero_of(lambda t: self.zeta(side * t) - self.a, 0, far)
+        return zero_of(
+            lambda t: self.zeta(side * t) - self.a, 0, far
+        )
 
     def slope(self, cutoff: arb) -> arb:
         """max{0, (α e^((α-1)A) - 1)/(α-1) - 1 - a} ("General transfer", losses without a bound)."""
@@ -90,33 +93,33 @@ class Transfer(NamedTuple):
 def check(p: Price) -> None:
     """Raise unless the nats pay for what the claim says of privacy ("General transfer")."""
     c = p.c
-    parts = _split(p)
+    parts = split(p)
     alpha = number(p.term("transfer_alpha"))
     level = number(p.term("transfer_level"))
     notion = c.inputs.privacy_notion
     added = c.inputs.privacy_adjacency == "add-remove"
     if notion == "gaussian" and c.event:
-        mu = mu_of(steps_of(c.event, not added)) * (1 if added else 2)
+        mu = mu_of(steps_of(c.event, not added)) * (
+            1 if added else 2
+        )
         agree("inputs.privacy_mu", c.inputs.privacy_mu, mu)
-    if notion == "approximate" and c.privacy_delta == 0:
-        notion = "pure"
     named = {"privacy_mu", "privacy_rho"} & c.inputs.keys()
     lost = total(c[name] for name in named)
-    if notion == "pure":
-        _check_pure(p, c.privacy_epsilon * (2 if added else 1))
-    elif alpha == inf and named and lost == 0:
+    if alpha == inf and named and lost == 0:
         p.agree(p.log)
     elif p.claimed < inf and 1 < alpha < inf and 0 <= level < inf:
         t = Transfer(p.n, ball(alpha) - 1, ball(level), *parts)
         if notion in _DIVERGENCES:
-            p.agree(t.nats(_DIVERGENCES[notion](c, t)), relative=1e-6)
+            p.agree(
+                t.nats(_DIVERGENCES[notion](c, t)), relative=1e-6
+            )
         else:
             _check_composed(p, t)
     else:
         p.agree(INFINITE)
 
 
-def _split(p: Price) -> list[arb]:
+def split(p: Price) -> list[arb]:
     """δ₁, δ₂ and δ₃, by the terms and by the budget, which add up to what pays for the price."""
     budget = p.c.budget
     said = [p.c.terms[one + p.suffix] for one in _SPLIT]
@@ -137,22 +140,6 @@ def _split(p: Price) -> list[arb]:
     what = "the parts of the transfer's probability"
     about(what, whole, p.c.price_prob)
     return parts
-
-
-def sharp(p: Price, epsilon: arb) -> arb:
-    """(√ln(1/δ) + ε√(n/8))² ("Sharp pure-DP transfer")."""
-    root = p.log.sqrt() + epsilon * (arb(p.n) / 8).sqrt()
-    return root**2
-
-
-def _check_pure(p: Price, epsilon: arb) -> None:
-    """The sharp price, at 2ε for adding or removing a record; α = 1 + √(L/c) ("Sharp pure-DP transfer")."""
-    if epsilon > 0 and epsilon.is_finite():
-        order = 1 + (8 * p.log / p.n).sqrt() / epsilon
-        level = order * epsilon**2 / 8
-        about("terms.transfer_alpha", p.term("transfer_alpha"), order)
-        about("terms.transfer_level", p.term("transfer_level"), level)
-    p.agree(sharp(p, epsilon))
 
 
 def gaussian(mu: arb, t: Transfer) -> arb:
@@ -261,7 +248,9 @@ def excess(made: loss.Loss, t: Transfer) -> tuple[float, float]:
     # below every cut-off A that δ₃ may pay for, all counts in full
     points = np.linspace(0.0, made.x[-1], 200)
     first = bisect_left(
-        points, True, key=lambda point: made.stick(point)[0] <= spent
+        points,
+        True,
+        key=lambda point: made.stick(point)[0] <= spent,
     )
     near = points[max(0, first - 1)]
     last = int(np.searchsorted(made.x, near)) - 1

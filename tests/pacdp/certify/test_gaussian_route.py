@@ -19,7 +19,8 @@ import bounds
 from pacdp import GaussianPosterior, HeldOut, Network, Prior, Private, certify
 from pacdp.backprop import ScaleGrid, choose_scale
 from pacdp.certify import BoundSet, DataFree, Measured, MonteCarlo
-from pacdp.certify.gaussian import Gaussians, one_draw, one_draw_weights
+from pacdp.certify.gaussian import one_draw, one_draw_weights
+from pacdp.certify.networks import Question
 from pacdp.losses import bounded_cross_entropy, brier, zero_one
 from pacdp.stochastic import mean_risks
 from tests.marks import near, parametrize
@@ -155,8 +156,7 @@ def test_the_test_set_counts_a_draw_for_each_example():
 def test_one_draw_s_numbers_are_its_own():
     data, _, _ = laws(60, seed=5)
     q = around(torch.zeros(1, 5), 1.0)
-    where = Gaussians(posterior=q, prior=Prior(law=q, source=DataFree()), module=network(), test=None, data=data,
-                      failure_prob=0.05, how=MonteCarlo(), losses=(), formulas=(), seed=0, device="cpu")  # fmt: skip
+    where = Question(law=q, prior=Prior(law=q, source=DataFree()), network=network(), data=data)
     parts = (one_draw(replace(where, seed=seed)) for seed in range(6))
     errors = {next(one.mean for one in part if isinstance(one, Measured)) for part in parts}
     assert len(errors) > 2

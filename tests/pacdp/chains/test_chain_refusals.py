@@ -8,6 +8,7 @@ from toys import keys_of
 from pacdp.chains import Keys, Layout, SecretKeys, langevin, resident
 from pacdp.chains.diagnostics import diagnose
 from pacdp.chains.native.convolution import ConvLayer
+from pacdp.chains.native.convolution_forward import Geometry
 from tests.pacdp.draws import randn
 from tests.pacdp.small_networks import Made
 from tests.refusals import refuses
@@ -32,16 +33,11 @@ def stepped(count, **settings):
     return langevin(torch.zeros(3, 8), keys=keys_of(*range(count)), stream=0, tick=0, **settings)
 
 
-def block():
-    return ConvLayer(in_channels=2, out_channels=4, kernel=2, pool=3, relu=True, height=12, width=6,
-                     needs_input_gradient=True, batch=4, dtype="float32")  # fmt: skip
-
-
 def passed(examples=4, channels=2):
-    """Forward, and backward."""
-    made, weight, bias = block(), np.ones((4, 2, 2, 2), np.float32), np.ones(4, np.float32)
-    made.forward(np.ones((examples, channels, 12, 6), np.float32), weight, bias)
-    return made.backward(np.ones((4, 12), np.float32), weight, weight.copy(), bias.copy())
+    """A forward pass through a block of four examples of two channels."""
+    block = ConvLayer(Geometry(2, 12, 6, size=2, pool=3, relu=True), 4, first=False, batch=4, dtype="float32")
+    weight, bias = np.ones((4, 2, 2, 2), np.float32), np.ones(4, np.float32)
+    return block.forward(np.ones((examples, channels, 12, 6), np.float32), weight, bias)
 
 
 BATCHED = r"cannot run as a batch of chains.*torch\.func\.vmap takes Linear.*use batch"

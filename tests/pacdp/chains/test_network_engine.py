@@ -133,7 +133,7 @@ FAULTS = {
         DenseLayer, "forward", lambda plain, self, *a, **k: plain(self, *a, **k) * np.float32(1.01)
     ),
     "a gradient of half the size": faulty(
-        DenseLayer, "last", lambda plain, self, slope, *a: plain(self, slope * np.float32(0.5), *a)
+        DenseLayer, "backward", lambda plain, self, slope, *a: plain(self, slope * np.float32(0.5), *a)
     ),
     "a convolution turned over": faulty(
         ConvLayer, "forward",

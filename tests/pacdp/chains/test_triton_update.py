@@ -85,7 +85,7 @@ signatures = [
     {name: "constexpr" if name in known else numbers.get(name, "i32") for name in _kernel.arg_names}
     for known in (fixed, one_page)
 ]
-cipher = {"out": "*i32", "fixed": "*i32", "first": "i32", "count": "i32", "SIZE": "constexpr"}
+cipher = {"out": "*i32", "start": "*i32", "first": "i32", "count": "i32", "SIZE": "constexpr"}
 kernels = (
     (_kernel, signatures[1], one_page), (_blocks, cipher, {"SIZE": 128}), (_kernel, signatures[0], fixed),
 )

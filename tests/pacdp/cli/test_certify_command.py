@@ -7,7 +7,7 @@ import pytest
 from cli_tools import QUICK, read, standings, succeed
 
 from pacdp import load_checkpoint, load_trained, save_checkpoint
-from pacdp.certify.trained import _records as records_of
+from pacdp.certify.trained import records_of
 from pacdp.errors import CheckpointError
 from pacdp.verify.report import check_path, check_report
 from tests.marks import at_most, every_case, refusal

@@ -57,7 +57,7 @@ def test_every_kind_of_file_says_what_python_says(suffix, kind, tmp_path):
     assert validate(report) == list(expected.certificates)
 
 
-def test_a_matrix_of_an_npz_is_read_and_classes_may_be_named(tmp_path):
+def test_a_matrix_of_an_npz_is_read_and_classes_may_be_named(tmp_path, refused):
     names = np.array(["cat", "dog", "eel"])
     path = tmp_path / "answers.npz"
     np.savez(path, label=names[LABELS], probabilities=SOFT)
@@ -65,6 +65,10 @@ def test_a_matrix_of_an_npz_is_read_and_classes_may_be_named(tmp_path):
     expected = library.certify_predictions(names[LABELS], probabilities=SOFT, classes=list(names), ask="recall")
     assert found == expected.to_dict()["details"]["statements"]
     assert "recall of class 'dog'" in [row["quantity"] for row in found]
+    texts = {f"p{k}": SOFT[:, k].astype(str) for k in range(3)}
+    for said, columns in {"got shape": {"probabilities": SOFT[:, :0]}, "in column 'p0', got": texts}.items():
+        np.savez(path, label=LABELS, **columns)
+        assert said in refused("certify", "--predictions", path)
 
 
 @pytest.mark.parametrize("how", ["in order", "by id"])

@@ -4,8 +4,10 @@ import math
 from fractions import Fraction
 
 import numpy as np
+import pytest
 from numpy.random import default_rng
 from scipy import stats
+from sklearn.metrics import balanced_accuracy_score, f1_score, precision_score, recall_score
 
 import bounds
 from pacdp import certify_predictions
@@ -272,3 +274,37 @@ def test_more_failure_probability_more_examples_and_fewer_questions_never_make_a
 
     assert upper(failure_prob=0.5) < upper() < upper(failure_prob=0.001)
     assert max(upper(), upper(2, ask=None)) < upper(ask=None)
+
+
+def test_numbers_with_names_are_scikit_learn_s_and_grow_with_the_rows():
+    labels, told = LABELS % 2, np.where(RNG.random(2000) < 0.9, LABELS % 2, 1 - LABELS % 2)
+    found = certified(told, labels=labels, ask=["recall", "precision"], interval=True)
+    rows = {row.quantity: row for row in found.named(1)}
+    expected = {
+        "sensitivity": recall_score(labels, told), "specificity": recall_score(labels, told, pos_label=0),
+        "positive predictive value": precision_score(labels, told), "F1": f1_score(labels, told),
+        "negative predictive value": precision_score(labels, told, pos_label=0),
+        "balanced accuracy": balanced_accuracy_score(labels, told),
+    }  # fmt: skip
+    assert {name: row.measured for name, row in rows.items()} == near(expected)
+    assert all(row.lower < row.measured < row.upper for row in rows.values())
+    p, r = rows["positive predictive value"], rows["sensitivity"]
+    for end in ("lower", "upper"):
+        both = getattr(p, end), getattr(r, end)
+        assert getattr(rows["F1"], end) == near(2 / (1 / both[0] + 1 / both[1]))
+    never = certified(np.ones(2000, int), labels=labels, ask=None).named(0)
+    assert {*rows} - {row.quantity for row in never} == {"positive predictive value", "F1"}
+    assert never[0].lower == 0.0
+
+
+def test_two_classes_pay_for_no_row_twice():
+    """Of two classes the false-alarm rate of one is the error on the other."""
+    found = certified(LABELS % 2, labels=LABELS % 2, ask=None)
+    assert not [row for row in found.statements if row.family == "false-alarms"]
+    for words, call in (
+        ("needs more than two classes", lambda: certified(LABELS % 2, labels=LABELS % 2, ask="false-alarms")),
+        ("of two classes, got 3 and 3 rows", lambda: certified(ask=None).named(0)),
+        ("must be one of 0, 1", lambda: found.named(2)),
+    ):
+        with pytest.raises(ValueError, match=words):
+            call()

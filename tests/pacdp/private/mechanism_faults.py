@@ -78,13 +78,12 @@ def clipping_after_averaging(plant):
 def clipping_the_sum_of_a_batch(plant):
     right = pacdp.step.sums.clipped_gradient
 
-    def late(*arguments, into, **more):
-        *others, clip = arguments
-        seen = right(*others, NO_CLIPPING, into=into, **more)
-        norm = torch.stack([one.norm() for one in into.values()]).norm()
-        for one in into.values():
-            one.mul_((clip.norm / norm).clamp(max=1.0))
-        return seen
+    def late(*given):
+        *others, clip = given
+        seen = right(*others, NO_CLIPPING)
+        norm = torch.stack([one.norm() for one in seen.total.values()]).norm()
+        factor = (clip.norm / norm).clamp(max=1.0)
+        return seen._replace(total={name: factor * one for name, one in seen.total.items()})
 
     plant(pacdp.step.sums, "clipped_gradient", late)
 

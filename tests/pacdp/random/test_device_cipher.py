@@ -37,8 +37,7 @@ def blocks_of_openssl(first, count):
 def test_blocks_are_those_of_another_implementation(form, first, count):
     if form == "Triton" and os.environ["TRITON_INTERPRET"] != "1":
         pytest.skip("tests/pacdp/test_cuda.py runs it")
-    fixed = torch.from_numpy(np.frombuffer(KEY + PLACE, "<i4").copy())
-    made = FORMS[form](fixed, first, count)
+    made = FORMS[form](device_cipher.state_of(KEY, PLACE), first, count)
     assert array_equal(made.contiguous().view(torch.int64).reshape(-1).numpy(), blocks_of_openssl(first, count))
 
 
@@ -53,10 +52,10 @@ def test_words_go_on_where_they_were_left(sizes):
 
 def test_fresh_words_have_a_key_of_their_own_each_time(monkeypatch):
     fix_keys(monkeypatch)
-    one, other = (cipher.Fresh().on(CPU, 50) for _ in range(2))
+    one, other = (cipher.fresh().on(CPU, 50) for _ in range(2))
     assert not equal(one, other)
     fix_keys(monkeypatch)
-    assert equal(cipher.Fresh().on(CPU, 50), one)
+    assert equal(cipher.fresh().on(CPU, 50), one)
 
 
 @parametrize("size", [1, 1000, 100_000])
@@ -88,7 +87,7 @@ def test_noise_made_on_a_device_waits_for_nothing_and_has_the_size_asked_for(mon
     fix_keys(monkeypatch)
     total, out = torch.zeros(30_000), torch.empty(30_000)
     with Reads() as reads:
-        grid._by_torch(total, 1024.0, 2.0**-10, cipher.Fresh(), out)
+        grid._by_torch(total, 1024.0, 2.0**-10, cipher.fresh(), out)
     assert reads.seen == []
     assert stats.kstest(out.numpy(), "norm").pvalue > 1e-4
     assert not bool((out * 1024.0).frac().any()), "on the grid"

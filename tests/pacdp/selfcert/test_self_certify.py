@@ -19,7 +19,7 @@ from pacdp.data.hashing import row_hashes
 from pacdp.selfcert.examples import given, require_apart
 from pacdp.selfcert.plan import COMPRESSION, HELD_OUT, NOISY, PAC_BAYES
 from pacdp.verify.claim import DOES_NOT
-from pacdp.verify.selfcertified import check_self_certified
+from pacdp.verify.report import check_report
 from tests.marks import made_once, near, parametrize, refusal
 
 NOISE = 0.1
@@ -202,7 +202,7 @@ def test_routes_that_came_to_nothing_are_paid_for_and_what_was_given_is_declared
     assert found.tried[1].certificate is None
     assert found.certificate.failure_prob == near(0.05)
     assert "weights and fitted parts included" in found.certificate.hypothesis("settings fixed beforehand").by
-    assert DOES_NOT not in {one.verdict for one in check_self_certified(json.loads(json.dumps(found.to_dict())))}
+    assert DOES_NOT not in {one.verdict for one in check_report(json.loads(json.dumps(found.to_dict())))}
 
 
 MODELS, FAIL = 8, 0.2

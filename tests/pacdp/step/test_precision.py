@@ -15,6 +15,7 @@ from pacdp.step import compiled, ghost
 from pacdp.step.clip import Clip, clipped_sum
 from pacdp.step.gradients import clipped_gradient
 from pacdp.step.precision import full_precision
+from pacdp.step.units import Network, trained
 from tests.marks import parametrize
 from tests.pacdp.draws import randn
 
@@ -119,11 +120,11 @@ def by_example():
 
 def excess(model, clip_norm):
     """By how much, of the clip norm, one example's share of a sum is too long on a machine that rounds."""
-    into = {name: torch.zeros_like(p) for name, p in model.named_parameters()}
     x, y = torch.full((1, 784), AWKWARD), torch.tensor([1.0])
     with Rounds():
-        clipped_gradient(model, {}, x, y, steep, Clip(clip_norm), into=into, member=torch.tensor([True]))
-    return float(sum(view.double().square().sum() for view in into.values()) ** 0.5) / clip_norm - 1.0
+        network = Network.of(model, steep)
+        seen = clipped_gradient(network, trained(model), x, y, Clip(clip_norm), member=torch.tensor([True]))
+    return float(sum(one.double().square().sum() for one in seen.total.values()) ** 0.5) / clip_norm - 1.0
 
 
 @parametrize("network", [linear, by_example])

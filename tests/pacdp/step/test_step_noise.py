@@ -43,8 +43,8 @@ def totals(size=5000, spread=30.0, dtype=torch.float64):
 @parametrize("std", [1.0, 1.7, 1.999, 2.0, 3e-7, 5e11])
 def test_the_sum_is_rounded_once_to_the_grid(monkeypatch, dtype, std):
     total, grid = totals(spread=30.0 * std, dtype=dtype), grid_of(std)
-    words = words_of(cipher.WORDS_PER_KEY)
-    monkeypatch.setattr(cipher.Fresh, "fill", lambda self, out: out.__setitem__(slice(None), words[: len(out)]))
+    words = words_of(cipher.AT_ONCE)
+    monkeypatch.setattr(cipher.Keystream, "fill", lambda self, out: out.__setitem__(slice(None), words[: len(out)]))
     found = add_noise(total, std=std, randomness=SystemRandomness())
     numbers = normals_of(words[on_grid._SPARE :][: len(total)], words[: on_grid._SPARE])
     for x, z, y in zip(total.tolist(), numbers.tolist(), found.tolist(), strict=True):
@@ -81,7 +81,7 @@ def test_huge_infinite_and_undefined_sums(monkeypatch):
 
 @parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_shapes_and_types_stay(monkeypatch, dtype):
-    for shape in ((), (0,), (3, 0), (4, 5, 6), (cipher.WORDS_PER_KEY + 7,)):
+    for shape in ((), (0,), (3, 0), (4, 5, 6), (cipher.AT_ONCE + 7,)):
         total = torch.ones(shape, dtype=dtype)
         drawn = SystemRandomness().noised(torch.zeros(shape, dtype=dtype), std=0.3)
         for found in (released(monkeypatch, total), drawn):
@@ -139,15 +139,15 @@ def test_a_batch_is_drawn_by_the_upper_bits_of_words(monkeypatch):
     words = np.array([threshold - 1, threshold, threshold + 1, 0, 2**53 - 1], dtype=np.uint64) << np.uint64(11)
     words[0] |= np.uint64(2047)
     monkeypatch.setattr(
-        cipher.Fresh, "fill", lambda self, out: out.__setitem__(slice(None), words.view(np.int64)[: len(out)])
+        cipher.Keystream, "fill", lambda self, out: out.__setitem__(slice(None), words.view(np.int64)[: len(out)])
     )
     for n, sample_rate, expected in ((5, rate, [0, 3]), (5, 1.0, [0, 1, 2, 3, 4]), (5, 0.0, []), (0, 0.5, [])):
         assert SystemRandomness().batch(n, sample_rate).tolist() == expected
 
 
-def test_batches_reach_over_many_keys(monkeypatch):
+def test_batches_reach_over_many_parts(monkeypatch):
     fix_keys(monkeypatch)
-    n, draws = 2 * cipher.WORDS_PER_KEY + 1000, 60
+    n, draws = 2 * cipher.AT_ONCE + 1000, 60
     counts = np.zeros(n)
     for _ in range(draws):
         drawn = SystemRandomness().batch(n, 0.3)

@@ -15,7 +15,7 @@ from tests.marks import parametrize, slow
 from tests.pacdp.random.secure_toys import fix_keys
 
 CPU = torch.device("cpu")
-WIDE = cipher.WORDS_PER_KEY + 7001  # more than one key has words for
+WIDE = cipher.AT_ONCE + 7001  # more than is made at once
 STEPS = [
     (5, WIDE), (8_000, 10),
     *(slow(*more) for more in ((20, WIDE), (30_000, 10))),
@@ -137,7 +137,7 @@ class Planted(SystemRandomness):
 
 def uniform(count):
     words = np.empty(count, np.int64)
-    cipher.Fresh().fill(words)
+    cipher.fresh().fill(words)
     return torch.from_numpy((words.view(np.uint64) >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
 
 

@@ -108,8 +108,6 @@ NETWORKS = {
     "linear at many steps": (lambda: Sequential(Unflatten(1, (7, 2)), Linear(2, 3)), (14,)),
     "group norm": (lambda: Sequential(Unflatten(1, (4, 3)), GroupNorm(2, 4)), (12,)),
     "batch norm": (norm_with_statistics, (4, 2, 2)),
-    "conv of one dimension": (lambda: Conv1d(2, 3, 3, padding=1, stride=2), (2, 6)),
-    "conv of one dimension, same": (lambda: Conv1d(2, 3, 3, padding="same", dilation=2), (2, 5)),
     "attention at few tokens": (lambda: Attention(2, 8), (16,)),
     "attention at many tokens": (lambda: Attention(5, 2), (10,)),
     "attention, masked": (lambda: Attention(3, 4, "masked"), (12,)),
@@ -117,7 +115,6 @@ NETWORKS = {
     "vision transformer": (
         lambda: VisionTransformer(side=4, patch=2, dim=4, depth=1, heads=2, classes=3).eval(), (3, 4, 4),
     ),
-    "embedding": (Words, (6,)),
     "residual": (residual, (4,)),
     "small network": (
         lambda: Sequential(
@@ -129,6 +126,18 @@ NETWORKS = {
 }  # fmt: skip
 
 
+def twice():
+    """One layer used twice in a pass, and a parameter of its own: neither has a form by example."""
+    parts = {"layer": Linear(4, 4), "scale": Parameter(torch.ones(4))}
+    return Made(lambda own, x: own.layer(torch.tanh(own.layer(x))) * own.scale, **parts)
+
+
+WHOLE = {
+    "used twice": (twice, (4,)),
+    "conv of one dimension": (lambda: Conv1d(2, 3, 3, padding="same", dilation=2), (2, 5)),
+    "embedding": (Words, (6,)),
+}
+"""Networks that are drawn whole for every example."""
 NOT_LINEAR = {
     "residual", "small network", "vision transformer",
     *(name for name in NETWORKS if name.startswith("attention")),
@@ -138,5 +147,5 @@ NOT_LINEAR = {
 
 def made(name):
     torch.manual_seed(0)
-    build, shape = NETWORKS[name]
+    build, shape = (NETWORKS | WHOLE)[name]
     return build().eval(), randn(shape, seed=1)

@@ -4,17 +4,14 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from fresh_laws import covariance_deviation, fresh_outputs, least_p_value, one_input, random_posterior, whole_networks
-from fresh_networks import NETWORKS, NOT_LINEAR, made
+from fresh_networks import NETWORKS, NOT_LINEAR, WHOLE, made
 from torch.func import functional_call, jacrev
-from torch.nn import Linear, Parameter
 
 from pacdp.stochastic import Draws, fresh_pass, intercept
 from pacdp.stochastic.columns import joint_is_cheaper
 from pacdp.stochastic.law import laws_of
 from pacdp.stochastic.noise import normals
 from tests.marks import every_case, parametrize, slow
-from tests.pacdp.draws import randn
-from tests.pacdp.small_networks import Made
 
 DRAWS = 2000
 LEAST_P = 1e-5
@@ -84,21 +81,16 @@ def test_noise_that_is_independent_at_every_position_is_caught(monkeypatch):
     assert covariance_deviation(ours, theirs) > 10
 
 
-def twice():
-    """One layer used twice in a pass, and a parameter of its own: neither has a form by example."""
-    parts = {"layer": Linear(4, 4), "scale": Parameter(torch.ones(4))}
-    return Made(lambda own, x: own.layer(torch.tanh(own.layer(x))) * own.scale, **parts)
-
-
-def test_general_form_has_the_law_too():
-    torch.manual_seed(0)
-    module, x = twice(), randn(4, seed=1)
+@every_case("name", WHOLE)
+def test_general_form_has_the_law_too(name):
+    module, x = made(name)
     posterior = random_posterior(module, "diagonal")
-    way = fresh_pass(module, posterior, x.expand(4, 4))
+    way = fresh_pass(module, posterior, x.expand(4, *x.shape))
     assert not way.by_layers
     draws = Draws.of(seed=5, number=0, examples=torch.arange(DRAWS))
+    ours = way.run(x.expand(DRAWS, *x.shape), draws).flatten(1)
     theirs = whole_networks(module, posterior, x, draws=DRAWS, seed=6)
-    assert least_p_value(way.run(x.expand(DRAWS, 4), draws).double().numpy(), theirs) > LEAST_P
+    assert least_p_value(ours.double().numpy(), theirs) > LEAST_P
 
 
 def test_different_examples_and_passes_are_independent():

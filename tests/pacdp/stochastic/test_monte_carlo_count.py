@@ -102,7 +102,7 @@ def test_passes_for_is_the_fewest():
 def test_sums_that_are_read_together_are_those_that_are_read_batch_by_batch(together, monkeypatch):
     module, settings = twice(), {"passes": 2, "batch_size": 10}
     one_by_one = count(module, **settings)
-    monkeypatch.setattr(counting, "_waits_for", lambda device: together)
+    monkeypatch.setitem(counting._UNREAD, "cpu", together)
     run = []
     monkeypatch.setattr(Totals, "read", lambda self, given=Totals.read: (run.append(1), given(self))[1])
     assert count(module, **settings) == one_by_one
@@ -114,7 +114,7 @@ def test_sums_that_are_read_together_are_those_that_are_read_batch_by_batch(toge
     [(1, 3.0, "declares the interval"), (32, 3.0, "declares the interval"), (32, math.nan, "NaN or infinite")],
 )
 def test_a_loss_outside_its_interval_in_any_batch_is_told_though_others_follow(together, bad, words, monkeypatch):
-    monkeypatch.setattr(counting, "_waits_for", lambda device: together)
+    monkeypatch.setitem(counting._UNREAD, "cpu", together)
     marked, _ = data()
     marked[25], marked[26] = (
         1e6,

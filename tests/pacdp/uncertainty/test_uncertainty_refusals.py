@@ -18,7 +18,7 @@ SPREADS = [
     (ZEROS, np.full((2, 3), np.inf)),
 ]  # fmt: skip
 REFUSED = [
-    *((partial(u.class_uncertainty, members), "members") for members in MEMBERS),
+    *((partial(u.class_uncertainty, members), "expected") for members in MEMBERS),
     *((partial(u.predictive_spread, *given), "expected") for given in SPREADS),
     (partial(u.gaussian_nll_nats, torch.zeros(4, 2), torch.zeros(5)), "expected outputs"),
     (partial(u.gaussian_head, torch.zeros(4, 3)), "two outputs"),

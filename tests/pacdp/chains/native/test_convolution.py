@@ -13,39 +13,40 @@ from torch.nn import functional
 from toys import dtypes, seeded
 
 from pacdp.chains.native.convolution import ConvLayer
+from pacdp.chains.native.convolution_forward import Geometry
 from tests.marks import every_case, parametrize, slow
 
-CONV_FIRST = {"in_channels": 1, "out_channels": 20, "kernel": 5, "pool": 3, "relu": True, "height": 28, "width": 28}
-CONV_SECOND = {"in_channels": 20, "out_channels": 50, "kernel": 5, "pool": 2, "relu": True, "height": 8, "width": 8}
-UNEVEN = {"in_channels": 2, "out_channels": 4, "kernel": 2, "pool": 3, "relu": True, "height": 12, "width": 6}
+CONV_FIRST = Geometry(1, 28, 28, size=5, pool=3, relu=True), 20
+CONV_SECOND = Geometry(20, 8, 8, size=5, pool=2, relu=True), 50
+UNEVEN = Geometry(2, 12, 6, size=2, pool=3, relu=True), 4
 SHAPES = [CONV_FIRST, CONV_SECOND, UNEVEN]
+"""Blocks, and how many channels they put out."""
 NAMES = ["output", "input gradient", "weight gradient", "bias gradient"]
 
 
 def problem(shape, *, examples, dtype, seed=0):
-    generator = seeded(seed)
-    inputs, outputs, size = shape["in_channels"], shape["out_channels"], shape["kernel"]
-    x = torch.randn(examples, inputs, shape["height"], shape["width"], generator=generator, dtype=torch.float64)
-    weight = torch.randn(outputs, inputs, size, size, generator=generator, dtype=torch.float64) / size
-    bias = torch.randn(outputs, generator=generator, dtype=torch.float64)
-    pool = max(shape["pool"], 1)
-    rows, columns = (shape["height"] - size + 1) // pool, (shape["width"] - size + 1) // pool
-    grad_out = torch.randn(examples, outputs, rows, columns, generator=generator, dtype=torch.float64)
+    generator, (geometry, outputs) = seeded(seed), shape
+    inputs, height, width, size, pool, _ = geometry
+
+    def drawn(*sizes):
+        return torch.randn(sizes, generator=generator, dtype=torch.float64)
+
+    x, weight, bias = drawn(examples, inputs, height, width), drawn(outputs, inputs, size, size) / size, drawn(outputs)
+    grad_out = drawn(examples, outputs, (height - size + 1) // pool, (width - size + 1) // pool)
     return [tensor.to(dtype) for tensor in (x, weight, bias, grad_out)]
 
 
 def by_autograd(shape, arguments):
     x, weight, bias = (tensor.clone().requires_grad_() for tensor in arguments[:3])
     out = functional.conv2d(x, weight, bias)
-    out = functional.relu(out) if shape["relu"] else out
-    out = functional.max_pool2d(out, shape["pool"]) if shape["pool"] else out
+    out = functional.relu(out) if shape[0].relu else out
+    out = functional.max_pool2d(out, shape[0].pool)
     out.backward(arguments[3])
     return [tensor.detach().numpy() for tensor in (out, x.grad, weight.grad, bias.grad) if tensor is not None]
 
 
 def block_of(shape, *, batch, dtype):
-    name = str(dtype).removeprefix("torch.")
-    return ConvLayer(**shape, needs_input_gradient=True, batch=batch, dtype=name)
+    return ConvLayer(*shape, first=False, batch=batch, dtype=str(dtype).removeprefix("torch."))
 
 
 def by_block(block, arguments, squares=None):
@@ -77,17 +78,10 @@ def test_agrees_with_autograd_in_single_precision(shape):
 @settings(max_examples=40)
 @given(data=st.data())
 def test_agrees_with_autograd_on_any_shape(data):
-    size, pool = data.draw(st.integers(1, 6)), data.draw(st.integers(0, 4))
-    side = size - 1 + max(pool, 1)
-    shape = {
-        "in_channels": data.draw(st.integers(1, 9)),
-        "out_channels": data.draw(st.integers(1, 12)),
-        "kernel": size,
-        "pool": pool,
-        "relu": data.draw(st.booleans()),
-        "height": data.draw(st.integers(side, side + 9)),
-        "width": data.draw(st.integers(side, side + 9)),
-    }
+    size, pool = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 4))
+    side = st.integers(size - 1 + pool, size + 8 + pool)
+    sides = data.draw(st.integers(1, 9)), data.draw(side), data.draw(side)
+    shape = Geometry(*sides, size, pool, data.draw(st.booleans())), data.draw(st.integers(1, 12))
     examples = data.draw(st.integers(1, 40))
     arguments = problem(shape, examples=examples, dtype=torch.float64, seed=examples)
     results = by_block(block_of(shape, batch=examples, dtype=torch.float64), arguments)
@@ -129,7 +123,7 @@ def test_an_example_is_served_alike_in_any_batch_and_any_number_is_evaluated():
 @every_case("place", range(4), ids=["x", "weight", "bias", "grad_out"])
 def test_nan_is_passed_on(place):
     for relu in (True, False):
-        shape = CONV_SECOND | {"relu": relu}
+        shape = CONV_SECOND[0]._replace(relu=relu), 50
         arguments = problem(shape, examples=20, dtype=torch.float64)
         arguments[place].view(-1)[arguments[place].numel() // 2] = torch.nan
         results, expected = (
@@ -155,7 +149,7 @@ def test_squared_norms_of_examples_gradients_are_added_and_the_gradients_stay(sh
 
 
 def test_no_nan_is_hidden_by_a_later_larger_sum():
-    shape = {"in_channels": 1, "out_channels": 1, "kernel": 1, "pool": 2, "relu": True, "height": 2, "width": 2}
+    shape = Geometry(1, 2, 2, size=1, pool=2, relu=True), 1
     x = np.ones((4, 1, 2, 2))
     x.reshape(4, 4)[np.arange(4), np.arange(4)] = np.nan
     block = block_of(shape, batch=4, dtype=torch.float64)
@@ -164,7 +158,7 @@ def test_no_nan_is_hidden_by_a_later_larger_sum():
 
 def test_ties_go_to_the_first_position():
     """Constant images: every window ties, in exact arithmetic and in floating point alike."""
-    shape = {"in_channels": 2, "out_channels": 3, "kernel": 3, "pool": 2, "relu": True, "height": 9, "width": 8}
+    shape = Geometry(2, 9, 8, size=3, pool=2, relu=True), 3
     arguments = problem(shape, examples=9, dtype=torch.float64)
     arguments[0] = torch.ones_like(arguments[0])
     arguments[1] = arguments[1].abs()
@@ -174,10 +168,9 @@ def test_ties_go_to_the_first_position():
 
 ALTERNATION = """
 import numpy as np, torch
-from pacdp.chains.native.convolution import ConvLayer
+from pacdp.chains.native.convolution import ConvLayer, Geometry
 from tests.pacdp.toys import seeded
-block = ConvLayer(in_channels=2, out_channels=5, kernel=3, pool=2, relu=True, height=8, width=8,
-                  needs_input_gradient=True, batch=64, dtype=np.float32)
+block = ConvLayer(Geometry(2, 8, 8, size=3, pool=2, relu=True), 5, first=False, batch=64, dtype=np.float32)
 x, weight, bias = np.ones((64, 2, 8, 8), np.float32), np.ones((5, 2, 3, 3), np.float32), np.ones(5, np.float32)
 matrix = torch.ones(300, 300)
 for threads in (1, 2):

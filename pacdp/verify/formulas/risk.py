@@ -1,4 +1,4 @@
-"""PAC-Bayes bounds and their relatives; c.share is the sum of all costs over n, at whatever price."""
+"""Bounds on a risk: PAC-Bayes bounds, those of Gibbs posteriors, and counts; c.share is the sum of all costs over n."""
 
 from flint import arb  # pyright: ignore[reportMissingImports]
 
@@ -6,12 +6,24 @@ from pacdp.verify.arithmetic import (
     ONE,
     ZERO,
     ball,
+    binary_kl,
+    binomial_upper,
     kl_upper,
+    largest,
     least,
     log_xi,
     total,
+    zero_of,
 )
-from pacdp.verify.claim import Claim, Price, number, require
+from pacdp.verify.claim import (
+    Claim,
+    Price,
+    about,
+    exactly,
+    number,
+    parsed,
+    require,
+)
 from pacdp.verify.formulas.prices import check_price
 
 ETAS = [0.5 * 0.8**k for k in range(20)]
@@ -103,7 +115,7 @@ def split_kl(c: Claim) -> arb:
     levels = c.numbered("level_", 0)
     shares = c.numbered("share_", 1)
     mean = _between(levels, shares)
-    c.term_agrees("empirical_risk", mean.min(ONE))
+    c.terms_are(empirical_risk=mean.min(ONE))
     return split(levels, shares, c.share)
 
 
@@ -116,21 +128,23 @@ def split(levels: list[arb], shares: list[arb], nats: arb) -> arb:
 
 def _between(levels: list[arb], shares: list[arb]) -> arb:
     steps = zip(levels[1:], levels[:-1], shares, strict=True)
-    return levels[0] + total((b - a) * share for b, a, share in steps)
+    return levels[0] + total(
+        (b - a) * share for b, a, share in steps
+    )
 
 
 def recursive(c: Claim) -> arb:
     """R(π_t) = E[ℓ(w) - γ ℓ(w')] + γ R(π_(t-1)); B_1 is `maurer` on all examples ("Recursive PAC-Bayes")."""
     bound = inverse_kl(c)
     earlier = c.n
-    c.term_agrees("bound_1", bound)
+    c.terms_are(bound_1=bound)
     for step in range(2, 2 + len(c.numbered("n_", 2))):
         size = c.inputs[f"n_{step}"]
         why = f"n_{step} is {size}, of {earlier} records"
         require(size < earlier, why)
         excess = _excess(c, step, size)
         bound = (excess + c.gamma * bound).max(ZERO).min(ONE)
-        c.term_agrees(f"bound_{step}", bound)
+        c.terms_are(**{f"bound_{step}": bound})
         earlier = size
     return bound
 
@@ -138,21 +152,22 @@ def recursive(c: Claim) -> arb:
 def _excess(c: Claim, step: int, size: int) -> arb:
     """The split kl of the excess, with the levels -γ, 0, 1-γ, 1, at KL, ln ξ(n_t), ln 3 of each step, and the price."""
     price = "transfer" if "transfer" in c.costs else "confidence"
-    c.term_agrees(f"kl_nats_{step}", c[f"kl_nats_{step}"])
-    c.term_agrees(f"log_xi_nats_{step}", log_xi(size))
-    c.term_agrees(f"levels_nats_{step}", arb(3).log())
     paid = f"{price}_nats_{step}"
     claimed = number(c.terms[paid])
-    check_price(Price(c, f"terms.{paid}", claimed, size, f"_{step}"))
-    names = ("kl", "log_xi", "levels", price)
-    nats = (
-        total(c.term(f"{name}_nats_{step}") for name in names) / size
+    check_price(
+        Price(c, f"terms.{paid}", claimed, size, f"_{step}")
     )
-    c.term_agrees(f"total_per_example_{step}", nats)
+    costs = {
+        f"kl_nats_{step}": c[f"kl_nats_{step}"],
+        f"log_xi_nats_{step}": log_xi(size),
+        f"levels_nats_{step}": arb(3).log(),
+    }
+    nats = (total(costs.values()) + ball(claimed)) / size
     shares = [c[f"share_{step}_{level}"] for level in (1, 2, 3)]
     gamma = c.gamma
     excess = split([-gamma, ZERO, 1 - gamma, ONE], shares, nats)
-    c.term_agrees(f"excess_{step}", excess)
+    costs[f"total_per_example_{step}"] = nats
+    c.terms_are(**costs, **{f"excess_{step}": excess})
     return excess
 
 
@@ -174,5 +189,126 @@ def _bar_2018(c: Claim) -> tuple[arb, arb]:
     """ε̄ = max{ε, √(ln(3/δ)/n)}, and n^(-1/2)."""
     nats = (3 / c.failure_prob).log()
     bar = c.epsilon.max((nats / c.n).sqrt())
-    c.term_agrees("epsilon_bar", bar)
+    c.terms_are(epsilon_bar=bar)
     return bar, (ONE / c.n).sqrt()
+
+
+class Gibbs:
+    """A Gibbs posterior at the inverse temperature τ whose mean loss x lies between a and b ("Conventions").
+
+    Attributes:
+        cap: KL(Q‖P) ≤ min{-ln Z - τa, τΔ, (τΔ)²/8} ("Divergence of a Gibbs posterior").
+        most: the largest x that there may be, -v/τ or b, where v ≤ ln Z.
+    """
+
+    def __init__(self, c: Claim) -> None:
+        self.c = c
+        self.nats = -c.log_partition_lower_nats
+        spread = c.tau * (c.loss_high - c.loss_low)
+        self.cap = free_energy(c).min(spread**2 / 8)
+        most = self.nats / c.tau
+        self.most = most.max(c.loss_low).min(c.loss_high)
+
+    def at(self, x: arb) -> tuple[arb, arb]:
+        """u(x) = min{1, (x - a)/(e - a)} and c(x) = max{0, -v - τx}, capped."""
+        c = self.c
+        risk = (x - c.loss_low) / (c.error_loss - c.loss_low)
+        kl = (self.nats - c.tau * x).max(ZERO)
+        return risk.min(ONE), kl.min(self.cap)
+
+    def margin(self, value: arb) -> arb:
+        """n kl(u(x)‖value) - c(x) - T at the x where it is least, for it is convex; below 0 where a risk is above."""
+        c = self.c
+        if self.at(self.most)[0] > value:
+            return arb(-1)
+        first = (self.nats - self.cap) / c.tau  # the cap ends there
+        scale = c.error_loss - c.loss_low
+        odds = (value / (1 - value)).log() - c.tau * scale / c.n
+        flat = c.loss_low + scale / (1 + (-odds).exp())
+        x = flat.max(first).max(c.loss_low).min(self.most)
+        risk, kl = self.at(x)
+        return c.n * binary_kl(risk, value) - kl - c.nats
+
+
+def gibbs_pac_bayes(c: Claim) -> arb:
+    """max {kl⁻¹(u(x), (c(x) + T)/n) : a ≤ x ≤ min{b, -v/τ}} ("Certificates without draws of the posterior")."""
+    law = Gibbs(c)
+    value = zero_of(law.margin, 0, 1)
+    worst = c.term("worst_mean_loss")
+    risk, kl = law.at(worst)
+    c.terms_are(kl_cap_nats=law.cap, worst_kl_nats=kl)
+    attained = kl_upper(risk, (kl + c.nats) / c.n)
+    there = c.loss_low <= worst <= law.most + ball(1e-9)
+    require(
+        there and abs(attained - value) < ball(1e-6),
+        f"terms.worst_mean_loss is {float(worst)!r}, which is not the worst one",
+    )
+    return value
+
+
+def free_energy(c: Claim) -> arb:
+    """-ln Z - τa, at most τ(b - a) ("Divergence of a Gibbs posterior")."""
+    tau = c.tau
+    low = c.loss_low
+    spread = tau * (c.loss_high - low)
+    if "log_partition_lower_nats" not in c.inputs:
+        return spread
+    nats = -c.log_partition_lower_nats - tau * low
+    return nats.max(ZERO).min(spread)
+
+
+def gibbs_catoni(c: Claim) -> arb:
+    """[1 - exp(-(-v - τa + Λ)/n)]/(1 - e^(-C/n)), C = τ(b - a) ("Certificates without draws of the posterior")."""
+    spread = c.tau * (c.loss_high - c.loss_low)
+    c.terms_are(inverse_temperature=spread)
+    return (-c.nats / c.n).expm1() / (-spread / c.n).expm1()
+
+
+def clopper_pearson(c: Claim) -> arb:
+    """Clopper and Pearson: p ≤ sup{p : P(Bin(n, p) ≤ k) ≥ δ} ("Averages of independent draws")."""
+    return _counted(c, c.failure_prob)
+
+
+def _counted(c: Claim, failure_prob: arb) -> arb:
+    return binomial_upper(c.whole("k", c.n), c.n, failure_prob)
+
+
+def one_of_finitely_many(c: Claim) -> arb:
+    """R(j) ≤ the Clopper-Pearson limit of k_j at δ π_j, for all j at once ("Finitely many networks")."""
+    weight = 1 / c.networks
+    if "weights" in c.inputs:
+        weights = c.listed("weights")
+        about("the sum of the weights", 1, total(weights))
+        require(
+            len(weights) == c.inputs.networks
+            and all(w >= 0 for w in weights),
+            f"the weights are {c.inputs.weights}, of {c.inputs.networks} networks",
+        )
+        weight = weights[c.inputs.chosen_network]
+    about("inputs.tail", c.inputs.tail, c.failure_prob * weight)
+    return _counted(c, c.tail)
+
+
+def disagreement(c: Claim) -> arb:
+    """R(f) ≤ R(h) + P(f ≠ h), the second by Clopper and Pearson's bound ("Untouched networks")."""
+    other = exactly(parsed(c.inputs.surrogate).value)
+    apart = _counted(c, c.failure_prob)
+    c.terms_are(surrogate_risk=other, disagreement=apart)
+    return other + apart
+
+
+def largest_gap(c: Claim) -> arb:
+    """max over g ≠ h of |p_g - p_h| ≤ max over g ≠ h of (u_g - l_h) ("The largest gap between groups")."""
+    uppers = c.listed("uppers")
+    lowers = c.listed("lowers")
+    require(
+        len(uppers) == len(lowers) > 1,
+        "its groups have no two ends each",
+    )
+    gaps = [
+        high - low
+        for g, high in enumerate(uppers)
+        for h, low in enumerate(lowers)
+        if g != h
+    ]
+    return largest(gaps).max(ZERO)

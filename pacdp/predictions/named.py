@@ -1,0 +1,79 @@
+"""The numbers that clinicians and information retrieval have names for, from rows that hold together.
+
+Of two classes, one of them positive: sensitivity and specificity are the recalls, positive and negative predictive
+value the precisions, F1 = 2PR/(P + R) of the positive class, which grows with precision P and recall R, and balanced
+accuracy the mean of the recalls. Each is a growing function of rows of the report, so that it holds whenever they do,
+and costs nothing.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from pacdp.predictions.bounding import Statement
+
+_MARGIN = 1.0 - 2.0**-50
+"""What rounding may take from a mean of numbers in [0, 1]."""
+
+
+def named(rows: Sequence[Statement], positive: str, of: str) -> tuple[Statement, ...]:
+    """These numbers of one model; ``positive`` is the class as rows write it.
+
+    A predictive value, or F1, of a class that is never predicted is left out.
+
+    Raises:
+        ValueError: recall and precision of two classes were not certified, or ``positive`` is neither.
+    """
+    recalls, precisions = (
+        {
+            row.quantity.removeprefix(start): row
+            for row in rows
+            if row.of == of and row.quantity.startswith(start)
+        }
+        for start in ("recall of class ", "precision of class ")
+    )
+    if len(recalls) != 2 or not precisions:
+        raise ValueError(
+            f"positive goes with recall and precision of two classes, got {len(recalls)} and {len(precisions)} rows of "
+            "them: ask for both, of labels with two classes"
+        )
+    if positive not in recalls:
+        raise ValueError(f"positive must be one of {', '.join(recalls)}, got {positive}")
+    (negative,) = {*recalls} - {positive}
+    sensitivity, specificity = recalls[positive], recalls[negative]
+    found = [
+        replace(sensitivity, quantity="sensitivity"),
+        replace(specificity, quantity="specificity"),
+        _of("balanced accuracy", lambda a, b: 0.5 * (a + b), sensitivity, specificity),
+    ]
+    if (value := precisions.get(positive)) is not None:
+        found.append(replace(value, quantity="positive predictive value"))
+        found.append(_of("F1", _f1, value, sensitivity))
+    if (value := precisions.get(negative)) is not None:
+        found.append(replace(value, quantity="negative predictive value"))
+    return tuple(found)
+
+
+def _f1(precision: float, recall: float) -> float:
+    return 2.0 * precision * recall / (precision + recall) if precision + recall else 0.0
+
+
+def _of(
+    name: str, form: Callable[[float, float], float], first: Statement, second: Statement
+) -> Statement:
+    """A growing function of two rows, its ends rounded outwards."""
+
+    def end(one: float | None, other: float | None) -> float | None:
+        return None if one is None or other is None else form(one, other)
+
+    lower, upper = end(first.lower, second.lower), end(first.upper, second.upper)
+    return Statement(
+        family="named",
+        quantity=name,
+        of=first.of,
+        measured=form(first.measured, second.measured),
+        lower=None if lower is None else lower * _MARGIN,
+        upper=None if upper is None else min(1.0, math.nextafter(upper / _MARGIN, 2.0)),
+        n=min(first.n, second.n),
+        upper_by=None,
+    )
