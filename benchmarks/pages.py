@@ -98,10 +98,10 @@ def block(name: str) -> str:
     """One table, and where, when and under what load it was measured."""
     made = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
     origin, load = made["provenance"], made["load"]
-    said = f"{load['at the start'][0]:.1f} at the start and {load['at the end'][0]:.1f} at the end"
+    said = f"{load['at the start'][0]:.1f} to {load['at the end'][0]:.1f}"
     changed = ", with changes that were not committed" if origin["dirty"] else ""
     provenance = (
-        f"Least times. `python -m benchmarks.{name}` at commit {origin['commit'][:7]}{changed}, {origin['time'][:10]}, "
+        f"Least times at commit {origin['commit'][:7]}{changed}, {origin['time'][:10]}, "
         f"{origin['device']['cpu_count']} cores ({origin['device']['name']}), load {said}: "
         f"[all numbers](../benchmarks/results/{name}.json)."
     )
@@ -109,7 +109,7 @@ def block(name: str) -> str:
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    return [f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *rows)]
+    return [f"|{'|'.join(line)}|" for line in (head, ["---"] * len(head), *rows)]
 
 
 def _clocks(times: dict[str, float]) -> tuple[str, str]:

@@ -21,12 +21,19 @@ from pacdp.cli.folder import read_json
 _HEAD = """\
 # Results
 
-This page tests the claims of four papers on generalisation and privacy, and lists certificates: upper ends for the
-error on new data, at 95% confidence, rigorous unless called optimistic. They suppose that records (images, or people
-where named) are independent and new ones from the same population: nothing is said of another hospital. Epsilon is a
-proved upper end, for neighbours that differ by one unit more or less unless said otherwise; both are rounded up. ECE is
-the mean gap between confidence and accuracy. A difference counts beyond its 95% interval, paired by seeds that runs
-share; within it the answer is open. Ratios of errors are averaged by seed; a cause is called measured where it was.
+This page is for someone who read one of four papers on generalisation and privacy, or who asks which certificates can
+be had today. Certificates are upper ends for the error on new data, at 95% confidence, rigorous unless called
+optimistic. They suppose that records (images, or people where named) are independent and new ones from the same
+population: nothing is said of another hospital. Epsilon is a proved upper end, for neighbours that differ by one unit
+more or less unless said otherwise; both are rounded up. ECE is the mean gap between confidence and accuracy. A
+difference counts beyond its 95% interval, paired by seeds that runs share; within it the answer is open. Ratios of
+errors are averaged by seed; a cause is called measured where it was.
+"""
+_END = """\
+## What can go wrong
+
+Small networks and few seeds stand behind most lines, and settings were tuned on data that no epsilon counts: a claim
+that does not hold here may hold at the papers' sizes. A certificate is about the network of its row and no other.
 """
 
 
@@ -73,7 +80,7 @@ def render(root: Path, beside: Path) -> str:
     parts += _errata("Errata of the papers", (one for section in sections().values() for one in section.errata))
     parts += _made(tables, link)
     parts += _errata("What was not run", (one for section in sections().values() for one in section.not_run))
-    return "\n".join(parts)
+    return "\n".join([*parts, _END])
 
 
 def _first_page(tables: Tables) -> Iterator[str]:
@@ -137,7 +144,7 @@ def _numbers(place: str, lines: Sequence[Printed], tables: Tables, name: str) ->
     ]
     more = ["moves by"] if any(moves.values()) else []
     more += ["done otherwise"] if len(reasons) > 1 else []
-    yield f"{place}{', the paper / ours' if printed else ''}:\n"
+    yield f"{place}{', the paper/ours' if printed else ''}:\n"
     yield from _table(("", *headings, *more), rows)
     if len(reasons) == 1:
         yield f"{reasons[0]}\n"
@@ -150,7 +157,7 @@ def _moves(one: Printed, tables: Tables, name: str) -> str:
 
 def _cell(printed: float | str | None, number: Number, *, table: pl.DataFrame) -> str:
     ours = shown(number(table))
-    return ours if printed is None else f"{printed} / {ours}"
+    return ours if printed is None else f"{printed}/{ours}"
 
 
 def shown(found: Measured | None) -> str:

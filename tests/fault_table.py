@@ -1,4 +1,4 @@
-"""Puts every command and every algorithm to every fault, and writes docs/faults.json and its part of docs/faults.md.
+"""Puts every command and every algorithm to every fault, and writes docs/faults.json and docs/faults.md.
 
 python -m tests.fault_table
 """
@@ -13,26 +13,36 @@ from pacdp.store.files import replacing
 from tests.fault_worlds import KINDS, WORLDS, put_to
 
 DOCS = Path(__file__).parents[1] / "docs"
-MARK = "## Faults of disks and processes\n"
+MARK = "## What was tried\n"
 _HEAD = """
-A process counts what it does to files (opening for writing, writing, flushing to the disk, renaming, linking, removing,
-cutting, making folders) and meets a fault at the k-th: it is killed; a write arrives by half and it is killed; the disk
-is full from there on; or the operation fails once with an I/O error. `python -m tests.fault_table` writes this part and
-`docs/faults.json`. Lost would be: a file of the user's that is not what it was, a half-written file under its own name,
-more than a sentence on standard error, or a next try that does not end as if there had been no fault.
+Read this page if a run of yours was killed, or if your disk was full. In the test a process counts what it does to
+files (opening for writing, writing, flushing, renaming, linking, removing, cutting, making folders) and meets a fault
+at the k-th: it is killed; a write arrives by half and it is killed; the disk is full from there on; or the operation
+fails once with an I/O error. Lost would be: a file of the user's that is not what it was, a half-written file under its
+own name, more than a sentence on standard error, or a next try that does not end as if there had been no fault.
+`python -m tests.fault_table` writes this page.
 
-Every operation of every command, small runs:
+This is every operation of every command, in small runs:
 
-| command | killed | torn | disk full | I/O error | survived | lost |
-| --- | --- | --- | --- | --- | --- | --- |
+|command|killed|torn|disk full|I/O error|survived|lost|
+|---|---|---|---|---|---|---|
 """
 _ALGORITHMS = """
-Kills at random operations, whole or torn, over and over until a run has ended. Seeded runs must end with the weights,
-rows and numbers of an uninterrupted one, to the bit. Of private runs, every sum that leaves the mechanism is noted as
-it leaves, and the ledger must count all of them after every kill; with secret noise one that leaves again costs again.
+These are kills at random operations, whole or torn, over and over until a run has ended. Seeded runs must end with the
+weights, rows and numbers of an uninterrupted one, to the bit. Of private runs, every sum that leaves the mechanism is
+noted as it leaves, and the ledger must count all of them after every kill; with secret noise one that leaves again
+costs again.
 
-| algorithm | noise | kills | runs that ended in between | survived | lost |
-| --- | --- | --- | --- | --- | --- |
+|algorithms|noise|kills|runs that ended in between|survived|lost|
+|---|---|---|---|---|---|
+"""
+
+_END = """
+## What can go wrong
+
+A fault that is not in this list can still do harm: a disk that loses what it said it had flushed, a copy of a private
+run's folder that goes on beside the original, a clock or memory that is wrong. The noise of a private run that is drawn
+twice is paid for twice only where the [ledger](ledger.md) sees both.
 """
 
 
@@ -61,9 +71,14 @@ def rendered(record):
     sums = [sum(one["tried"].get(kind, 0) for one in rows) for kind in KINDS]
     text += _line(["all", *sums, *_together(rows)]) + _ALGORITHMS
     rows = record["algorithms"]
-    text += "".join(_line([one["name"], one["noise"], one["tried"]["kill"], one["runs"], *_fate(one)]) for one in rows)
-    kills, runs = (sum(one["tried"]["kill"] for one in rows), sum(one["runs"] for one in rows))
-    return text + _line(["all", "", kills, runs, *_together(rows)])
+    for noise in ("seeded", "secret"):
+        alike = [one for one in rows if one["noise"] == noise]
+        text += _line([", ".join(one["name"] for one in alike), noise, *_kills_and_runs(alike), *_together(alike)])
+    return text + _line(["all", "", *_kills_and_runs(rows), *_together(rows)]) + _END
+
+
+def _kills_and_runs(rows):
+    return [sum(one["tried"]["kill"] for one in rows), sum(one["runs"] for one in rows)]
 
 
 def _command(world, root, made_by):
@@ -105,7 +120,7 @@ def _together(rows):
 
 
 def _line(cells):
-    return f"| {' | '.join(map(str, cells))} |\n"
+    return f"|{'|'.join(map(str, cells))}|\n"
 
 
 if __name__ == "__main__":

@@ -6,8 +6,13 @@ from pathlib import Path
 
 _HEAD = """# The suite
 
-`make test` runs three cases of every test function, evenly spread, and all cases where these are the point.
+Read this page if you change the code and want to know what the tests take and what they skip. `make test` runs three
+cases of every test function, evenly spread, and all cases where these are the point.
 `make test-all` runs every case, the slow ones and the tables of faults, and writes this page.
+"""
+_END = """## What can go wrong
+
+A test that is skipped shows nothing, and the table says which were. Times are of one machine.
 """
 
 
@@ -43,12 +48,13 @@ class Page:
             "seconds by the clock": f"{time.time() - self.began:.0f}",
             "seconds of items": f"{sum(self.seconds.values()):.0f}",
         }
-        lines = [_HEAD, "| | |", "| --- | --- |", *(f"| {name} | {value} |" for name, value in rows.items())]
-        lines += ["", "| slowest files | items | seconds |", "| --- | --- | --- |"]
-        lines += [f"| {file} | {self.items[file]} | {own:.1f} |" for file, own in self.seconds.most_common(20)]
-        lines += ["", "| skipped, because | items |", "| --- | --- |"]
-        lines += [f"| {reason} | {count} |" for reason, count in sorted(self.skipped.items())]
-        self.path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        lines = [_HEAD, "|||", "|---|---|", *(f"|{name}|{value}|" for name, value in rows.items())]
+        lines += ["", "|slowest files|items|seconds|", "|---|---|---|"]
+        lines += [f"|{file}|{self.items[file]}|{own:.1f}|" for file, own in self.seconds.most_common(8)]
+        lines += ["", "|skipped, because|items|", "|---|---|"]
+        lines += [f"|{reason}|{count}|" for reason, count in sorted(self.skipped.items())]
+        lines += ["", _END]
+        self.path.write_text("\n".join(lines), encoding="utf-8")
 
 
 def pytest_addoption(parser):

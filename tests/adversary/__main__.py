@@ -13,21 +13,16 @@ from tests.adversary.harness import FAILURE, LEVEL, MARK, Tally, tally
 
 PAGE = Path(__file__).parents[2] / "docs" / "coverage.md"
 _HEAD = """
-Every public door is put to laws that break habits: atoms, copies and near copies, labels that are coins, sorted rows,
-people who share inputs, huge ones and people of one record, groups and weights made from the errors, learners that
-memorise, networks that hold rows, count calls, mix batches or write. The laws are finite, so that of each printed
-statement it is known whether it is true. A world misses if anything is false that is printed to hold together with 80%
-confidence. The p-value is that of "no world misses with a probability above {failure:g}", the least of all worlds' and
-of each habit's, paid for; below {level:.1g} a door is false. Honest worlds may not be refused. The last column counts
-the misses if limits were multiplied by a factor, which the same test must notice. Written by
-`python -m tests.adversary --worlds {worlds}`; the suite plays 500 worlds, and beside them attacks what private training
-releases.
+Here every public door is put to finite laws that break habits: atoms, copies and near copies, labels that are coins,
+sorted rows, people who share inputs, huge ones and people of one record, groups and weights made from the errors,
+learners that memorise, networks that hold rows, count calls, mix batches or write (of {cheats} kinds). A world misses
+if anything is false that is printed to hold together with 80% confidence. The p-value is that of "no world misses with
+a probability above {failure:g}", paid for all habits; below {level:.1g} a door is false. Honest worlds may not be
+refused. The last column counts the misses if limits were multiplied by a factor, which the same test must notice.
+`python -m tests.adversary --worlds {worlds}` writes this part.
 
-Networks that cheat are of {cheats} kinds. Not found are rounded rows that are held one by one, and rows as numbers of
-Python: whether a network does so is part of the declared hypothesis that it saw none of these rows.
-
-| door | worlds | refused | missed | stated | p-value | missed with smaller limits |
-| --- | --- | --- | --- | --- | --- | --- |
+|door|worlds|refused|missed|p-value|missed with smaller limits|
+|---|---|---|---|---|---|
 """
 
 
@@ -62,8 +57,7 @@ def main():
 def _line(door, found):
     played, missed, p = found.played.total(), found.missed.total(), found.p_value()
     smaller = "" if door.cheats else f"{found.faulty.total():,} at {door.fault:g}"
-    counts = f"{played:,} | {found.refused.total():,} | {missed:,} | {FAILURE:g} | {p:.2g} | {smaller}"
-    return f"| {door.name} | {counts} |\n"
+    return f"|{door.name}|{played:,}|{found.refused.total():,}|{missed:,}|{p:.2g}|{smaller}|\n"
 
 
 if __name__ == "__main__":

@@ -218,7 +218,7 @@ SIGNS = {
 HALF_SECRET = _secret(1 / 2, "half the price")[1:]
 _HALF, _THIRD, _FIFTH = 1 / 2, 1 / 3, 1 / 5
 _SIGNS = "of what a noisy sum tells of a sign, its own sign alone, which is what a 0-1 loss asks for, keeps 2/π or less"
-_RELAXED = f"{_SIGNS}; a relaxation of kl for small rates besides"
+_RELAXED = f"{_SIGNS}; a relaxation of kl for small rates, of which rate 1/2 uses a half or less"
 LOOSE = {
     price: {
         **dict.fromkeys(("kl_chernoff", "hoeffding", "maurer", "langford_seeger", "mcallester"), (_HALF, _SIGNS)),

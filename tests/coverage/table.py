@@ -11,7 +11,7 @@ from tests.coverage import predicted
 from tests.coverage.broken import BROKEN
 from tests.coverage.entries import ENTRIES
 from tests.coverage.harness import FRACTIONS, LEVEL, SEED, run, run_at, worst
-from tests.coverage.priced import PRICED
+from tests.coverage.priced import PRICED, PRICES, TOLD
 from tests.coverage.prices import exact_prices
 from tests.coverage.worlds import DELTA
 
@@ -21,101 +21,66 @@ DOCS = Path(__file__).parents[2] / "docs"
 NAMES = dict(zip((1.0, *FRACTIONS), ("1", "2/3", "1/2", "1/3", "1/5", "1/10"), strict=True))
 HEAD = """# Coverage
 
-How often each bound fails on data sets whose truth is known exactly: finite hypothesis classes, exact Gibbs posteriors,
-exactly private priors and weights (exponential and Gaussian mechanisms, randomised response, noise shared by all
-records), exact draws. For every bound the world of several in which it fails most often, relative to what it may.
-{datasets} data sets in each world, seed {seed}; every bound allows itself failures of probability {nominal:g}; the
-interval is Clopper and Pearson's at 99%. `slack` is the mean distance to the truth in the world where that is smallest
-(for ln Z in nats).
+Read this page if you want to know whether the bounds of this package hold, before you publish one of them. It says how
+often each fails on data whose truth is known exactly: finite hypothesis classes, exact Gibbs posteriors, exactly
+private priors and weights, exact draws. The [proofs](guarantees.md) say that a bound holds; this table would show where
+code or proof is wrong.
 
-A bound passes when the observed failures are compatible with the nominal probability (one-sided binomial test at level
-{level:g}). That alone would let a bound pass that is never wrong because it says nothing, and a table of zeros could
-not tell a sound bound from one that charges half of what it must. So every bound is also tried at fractions of its
-cost, all its nats together (divergence, constants, price, unions), in worlds near the worst case: `fails at` is the
-largest of 2/3, 1/2, 1/3, 1/5 and 1/10 of the cost at which the same test catches it, `there` how often it fails then.
-Where that is less than 2/3, no better world is known, and the reason stands below the table. Bounds marked * must also
-reach a stated share of the nominal probability at their full cost. Where a divergence of 60 nats is most of the
-cost, it is most of what is taken away; rows "no divergence" show the rest alone. Written by
-`python -m tests.coverage.table`; the default test suite does the same on as few data sets as catch it there, 100 to
-20,000.
+Each bound allows itself failures of probability {nominal:g}, and is tried on {datasets:,} data sets in each of several
+worlds. `observed` is the share that failed in the world where the bound fails most often. `slack` is the mean distance
+to the truth in the world where that is smallest (for ln Z in nats). A bound passes if no binomial test at level
+{level:g} refutes its failure probability. Each is then tried again at 2/3, 1/2, 1/3, 1/5 and 1/10 of its cost: `fails
+at` is the largest of these at which the same test catches it, and `there` the share that fails then. Bounds marked *
+must also reach a stated share of their failure probability at full cost. Rows "no divergence" leave a divergence of 60
+nats out. [coverage.json](coverage.json) holds every world, its counts and the 99% interval of each share (seed {seed});
+`python -m tests.coverage.table` writes both.
 
-| bound | observed | interval | slack | worst of its worlds | fails at | there | in |
-| --- | --- | --- | --- | --- | --- | --- | --- |
 """
 PRICED_HEAD = """
 ## Formulas at the prices of private priors and of noisy sums
 
-The same for every formula at the sharp and at the general price and at the prices of noisy sums, under the mechanisms
-that are worst for the price (randomised response, coarse shared noise, signs in Gaussian noise), with a prior that is a
-point. In rows without a formula, such as `poisson_sum`, f(Y, S) itself is compared with the price, on the likeliest
-events of their probability.
+Here each formula is tried at each price, under the mechanisms that are worst for the price (randomised response, coarse
+shared noise, signs in Gaussian noise), with a prior that is a point. A cell holds the share observed, and the part of
+the cost at which the formula is caught. How often a price is not enough for the worst function of release and sample
+that was found, by exact binomial tails, stands under `prices` in [coverage.json](coverage.json).
 
-| formula and price | observed | interval | slack | worst of its worlds | fails at | there | in |
-| --- | --- | --- | --- | --- | --- | --- | --- |
 """
 LOOSE_HEAD = """
-Bounds that give away more than a third of their cost:
+Some bounds give away more than a third of their cost, for these reasons:
 
-"""
-EXACT_HEAD = """
-## The prices of privacy, exactly
-
-How often a price is not enough for the worst function of release and sample that was found, by exact binomial tails.
-*Randomised response* of n labels is epsilon-DP. *Shared noise*: g ~ N(mu, 1) is common to all records, |g| is released,
-and of every label a bit that is right with probability 1/(1 + e^(-2 mu |g|)): exactly mu-GDP for leaving out a record.
-*Coarse* shared noise releases only whether |g| is large, at the level that is worst for each column. The nominal
-failure probability is {nominal:g} everywhere.
-
-| price | mechanism | nats | at all of it | at 2/3 | at 1/2 | at 1/3 |
-| --- | --- | --- | --- | --- | --- | --- |
 """
 PREDICTED_HEAD = """
 ## Reports on predictions
 
 Labels and predictions are drawn {trials:,} times from laws whose rates are known. A report of `certify_predictions` at
-a failure probability of {nominal:g} is false when any of the rows in question is. Beside it a fault that is made in
-practice. A binomial test at 10⁻⁴ may not refute the report, and must refute the fault. Groups of rows fail less often
-than they may, since their failures coincide and since a count of errors is a whole number; betting at a few hundred
-records has room to spare.
+a failure probability of {nominal:g} is false when any of the rows in question is. Beside it stands a fault that is made
+in practice. A binomial test at 10⁻⁴ may not refute the report, and must refute the fault.
 
-| what is certified | false | fault | false then |
-| --- | --- | --- | --- |
 """
 BROKEN_HEAD = """
 ## Broken bounds, all caught by the same test
 
-| fault | nominal | observed | interval | p-value | world |
-| --- | --- | --- | --- | --- | --- |
+Each of these mistakes was planted in a bound that allows itself failures of probability {nominal:g}.
+
 """
 
 
 def main():
     """Run every entry, write both files; 1 if a bound fails too often, has no power, or a broken one is not caught."""
     began, made_by, rows, wrong = time.perf_counter(), provenance(device="cpu", seed=SEED), [], []
-    text = HEAD.format(datasets=f"{DATASETS:,}", seed=SEED, level=LEVEL, nominal=DELTA)
-    for head, entries in (("", ENTRIES), (PRICED_HEAD, PRICED)):
-        text += head
-        for entry in entries:
-            row = _row(entry, broken=False) | _power(entry)
-            if row["caught"] or row["fails_at"] < entry.caught:
-                wrong.append(entry.name)
-            rows.append(row)
-            text += _line(entry, row)
-            print(f"{entry.name}: {row['observed']:.4f}, fails at {row['fails_at']:.3g}", flush=True)
-    text += LOOSE_HEAD + "".join(f"- {entry.name}: {entry.why}\n" for entry in [*ENTRIES, *PRICED] if entry.why)
+    for entry in (*ENTRIES, *PRICED):
+        row = _row(entry, broken=False) | _power(entry)
+        if row["caught"] or row["fails_at"] < entry.caught:
+            wrong.append(entry.name)
+        rows.append(row)
+        print(f"{entry.name}: {row['observed']:.4f}, fails at {row['fails_at']:.3g}", flush=True)
     prices, reports = list(exact_prices(NAMES)), predicted.lines(REPORTS)
     wrong += [str(line["report"]) for line in reports if not line["as_it_should_be"]]
-    text += EXACT_HEAD.format(nominal=DELTA) + "".join(map(_price_line, prices))
-    text += PREDICTED_HEAD.format(trials=REPORTS, nominal=predicted.FAILURE) + "".join(map(_report_line, reports))
-    text += BROKEN_HEAD
     for entry in BROKEN:
         row = _row(entry, broken=True)
         if not row["caught"]:
             wrong.append(entry.name)
         rows.append(row)
-        text += _broken_line(row)
-    _, mark, others = (DOCS / "coverage.md").read_text(encoding="utf-8").partition(MARK)  # of another command
-    (DOCS / "coverage.md").write_text(f"{text}\n{mark}{others}" if mark else text, encoding="utf-8")
     record = {
         "format": "pacdp-coverage/2",
         "datasets_in_each_world": DATASETS,
@@ -125,9 +90,29 @@ def main():
         "prices": prices,
         "reports": reports,
     }
+    _, mark, others = (DOCS / "coverage.md").read_text(encoding="utf-8").partition(MARK)  # of another command
+    (DOCS / "coverage.md").write_text(rendered(record) + (f"\n{mark}{others}" if mark else ""), encoding="utf-8")
     write_json(DOCS / "coverage.json", record)
     print(f"wrong: {wrong}" if wrong else "every bound covers and has power, every broken bound is caught")
     return 1 if wrong else 0
+
+
+def rendered(record):
+    """The page, up to the part that ``python -m tests.adversary`` writes; what can go wrong stands below it."""
+    rows, reports = {row["bound"]: row for row in record["rows"]}, record["reports"]
+    loose = "".join(f"- {', '.join(names)}: {why}.\n" for why, names in _loose().items())
+    return (
+        HEAD.format(datasets=record["datasets_in_each_world"], seed=SEED, level=LEVEL, nominal=DELTA)
+        + _table(["bound", "observed", "slack", "fails at", "there"], [_line(one, rows[one.name]) for one in ENTRIES])
+        + PRICED_HEAD + _table(["", *PRICES], [_at_prices(formula, rows) for formula in TOLD])
+        + LOOSE_HEAD + loose + PREDICTED_HEAD.format(trials=reports[0]["trials"], nominal=predicted.FAILURE)
+        + _table(
+            ["what is certified", "false", "fault", "false then"],
+            [[row[key] for key in ("report", "false", "fault", "false_with_the_fault")] for row in reports],
+        )
+        + BROKEN_HEAD.format(nominal=DELTA)
+        + _table(["mistake", "observed"], [[one.name, rows[one.name]["observed"]] for one in BROKEN])
+    )  # fmt: skip
 
 
 def _row(entry, broken):
@@ -170,32 +155,34 @@ def _power(entry):
     return {"fails_at": fraction, "failure_there": there, "why_not_more": entry.why}
 
 
-def _price_line(row):
-    rates = " | ".join(f"{rate:.4f}" for rate in row["failure"].values())
-    return f"| {row['price']} | {row['mechanism']} | {row['nats']:.2f} | {rates} |\n"
-
-
-def _report_line(row):
-    then = "" if row["false_with_the_fault"] is None else f"{row['false_with_the_fault']:.3f}"
-    return f"| {row['report']} | {row['false']:.3f} | {row['fault']} | {then} |\n"
-
-
 def _line(entry, row):
-    low, high = row["interval_99"]
-    name, there = f"{entry.name}{' *' if entry.share else ''}", row["failure_there"]
-    full = f"{row['observed']:.4f} | {low:.4f} to {high:.4f} | {row['mean_slack']:.3f} | {row['world']}"
-    at = NAMES.get(row["fails_at"], "none")
-    return f"| {name} | {full} | {at} | {there['observed']:.4f} | {there['world']} |\n"
+    name = f"{entry.name} *" if entry.share else entry.name
+    return [name, row["observed"], row["mean_slack"], NAMES.get(row["fails_at"]), row["failure_there"]["observed"]]
 
 
-def _broken_line(row):
-    low, high = row["interval_99"]
-    full = f"{row['nominal']:g} | {row['observed']:.4f} | {low:.4f} to {high:.4f} | {_digits(row['p_value'])}"
-    return f"| {row['bound']} | {full} | {row['world']} |\n"
+def _at_prices(formula, rows):
+    """A formula's cells, one for each price; an empty one where there is no theorem."""
+    found = (rows.get(f"{formula} at {price}") for price in PRICES)
+    return [formula, *(row and f"{row['observed']:.4f}, {NAMES.get(row['fails_at'])}" for row in found)]
 
 
-def _digits(p_value):
-    return f"{p_value:.0e}" if p_value > 1e-300 else "below 1e-300"
+def _loose():
+    """The bounds that give away much, by their reasons; of formulas at prices the formulas alone."""
+    found = dict[str, list[str]]()
+    for entry in (*ENTRIES, *PRICED):
+        for why in filter(None, entry.why.split("; ")):
+            names, name = found.setdefault(why, []), entry.name.partition(" at ")[0]
+            names += [] if name in names else [name]
+    return found
+
+
+def _table(head, rows):
+    """Lines of Markdown; numbers with four digits, nothing for None."""
+    return "".join(f"|{'|'.join(map(_cell, line))}|\n" for line in (head, ["---"] * len(head), *rows))
+
+
+def _cell(value):
+    return f"{value:.4f}" if isinstance(value, float) else value or ""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""docs/mutation.json and docs/mutation.md: scores, survivors, and why some mutants cannot be noticed."""
+"""docs/mutation.json and docs/mutation.md: scores and survivors."""
 
 import json
 import tomllib
@@ -11,24 +11,27 @@ DOCS = Path(__file__).parents[2] / "docs"
 EQUIVALENT = Path(__file__).parent / "equivalent.toml"
 HEAD = """# Do the tests of `bounds` notice a change?
 
+Read this page before you change a formula, or if you wonder what the tests of `bounds` are worth.
 `python -m tests.mutation` changes one place of one file of `bounds` (a comparison, a sign, a constant, `outward` for
-`inward`, the upper inverse for the lower, `min` for `max`, a range one shorter, a check taken out), runs the tests that
-mirror the file (`tests/mutation/targets.py`) in a fresh process, and counts the changes that a test notices. A mutant
-that hangs is stopped at four times what its tests take and half a minute more, and counts as noticed. Of every file it
-tries {each} mutants, chosen by a hash of the changed line (seed {seed}); `--all` tries every one. The command fails
-when a score is below the one committed here; `--write` writes this page.
+`inward`, `min` for `max`, a range one shorter, a check taken out), runs the tests that mirror the file
+(`tests/mutation/targets.py`), and counts the changes that a test notices; a mutant that hangs counts as noticed. Of
+every file it tries {each} mutants, chosen by a hash of the changed line (seed {seed}); `--all` tries every one. The
+command fails when a score is below the one committed here; `--write` writes this page and
+[mutation.json](mutation.json).
 
-The score is the share noticed of those that can be: *equivalent* mutants change nothing that is promised, each for the
-reason that stands with it in `tests/mutation/equivalent.toml` and below. They are tried again with `--again`.
+The score is the share noticed of those that can be. *Equivalent* mutants change nothing that is promised; each stands
+with its reason in [equivalent.toml](../tests/mutation/equivalent.toml), and `--again` tries them again.
 
-mutmut 3.8 makes no mutant of a function with a decorator, which is every function of `bounds/kl.py`; cosmic-ray 8.7
-makes 2,291 of that file, most of them operators that floats do not have, starts an interpreter for each, and knows
-neither samples nor directions of rounding. Hence a driver of our own.
+At commit {commit}{dirty}, with Python {python}, NumPy {numpy} and Numba {numba}, in {minutes:.0f} minutes of one
+processor core, {tried:,} of {mutants:,} mutants of {files} files were tried: {killed} were noticed, {timeout} stopped,
+{equivalent} are equivalent and {survived} survived. That is a score of {score}%; those of single files stand in the
+record.
+"""
+END = """
+## What can go wrong
 
-Commit {commit}{dirty}, Python {python}, NumPy {numpy}, Numba {numba}; {minutes:.0f} minutes of one processor core.
-
-| file | mutants | tried | noticed | stopped | equivalent | survived | score |
-| --- | --- | --- | --- | --- | --- | --- | --- |
+A sample of changes says little about a change that is not in it, and a mistake in a formula need not look like a change
+of one place. Whether a formula is right is a question for [its proof](guarantees.md) and [its coverage](coverage.md).
 """
 
 
@@ -82,45 +85,21 @@ def write(record, *, minutes):
 
 def rendered(record):
     """The page."""
-    made_by = record["provenance"]
+    made_by, rows = record["provenance"], record["files"]
+    keys = ("mutants", "tried", "killed", "timeout", "equivalent")
+    survivors = [
+        f"- `{row['file']}`: `{one['before']}` becomes `{one['after']}`\n" for row in rows for one in row["survived"]
+    ]
     text = HEAD.format(
         each=record["each"] or "all",
         seed=record["seed"],
         commit=made_by["commit"],
         dirty=" with changes" if made_by["dirty"] else "",
         minutes=record["minutes"],
+        files=len(rows),
+        survived=len(survivors),
+        score=int(1000 * score(rows)) / 10,  # one that is not 1 is not printed as 1
+        **{key: sum(row[key] for row in rows) for key in keys},
         **{name: made_by["versions"][name] for name in ("python", "numpy", "numba")},
     )
-    text += "".join(map(_line, record["files"]))
-    keys = ("mutants", "tried", "killed", "timeout", "equivalent")
-    sums = {key: sum(row[key] for row in record["files"]) for key in keys}
-    left = [one for row in record["files"] for one in row["survived"]]
-    text += _line({"file": "all", **sums, "survived": left, "score": score(record["files"])})
-    text += "\n## Survivors\n\n" + (
-        "".join(
-            f"- `{row['file']}`: `{one['before']}` becomes `{one['after']}`\n"
-            for row in record["files"]
-            for one in row["survived"]
-        )
-        or "None.\n"
-    )
-    return text + "\n## Equivalent mutants\n\n" + _equivalents()
-
-
-def _equivalents():
-    text, by_reason = "", dict[tuple[str, str], list[str]]()
-    for key, reason in reasons().items():
-        file, function, before, after, *_ = key.split(" | ")
-        by_reason.setdefault((f"{file}, {function}".removesuffix(", "), reason), []).append(
-            f"  - `{before}` becomes `{after}`\n"
-        )
-    for (place, reason), changes in by_reason.items():
-        text += f"- {place}: {reason}\n{''.join(changes)}"
-    return text or "None.\n"
-
-
-def _line(row):
-    numbers = [row[key] for key in ("mutants", "tried", "killed", "timeout", "equivalent")]
-    # A score that is not 1 is not printed as 1.
-    percent = int(1000 * row["score"]) / 10
-    return f"| {' | '.join(map(str, (row['file'], *numbers, len(row['survived']), f'{percent:.1f}%')))} |\n"
+    return text + "\n## Survivors\n\n" + ("".join(survivors) or "None.\n") + END

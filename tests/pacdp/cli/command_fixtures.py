@@ -81,7 +81,7 @@ _REMEMBERED = [
     (sklearn.datasets, "load_digits", cache(sklearn.datasets.load_digits)),
     (_ClassTokenization, "make", staticmethod(cache(_ClassTokenization.make.__wrapped__))),
     _unless_sound(objective, "require_own_examples", None, lambda model, *rest: (model, _shape_of_trials(*rest))),
-    _unless_sound(compiled, "disagreement", None, lambda _, model, layout, inputs, *rest: (model, inputs.shape)),
+    _unless_sound(compiled, "_disagreement", None, lambda _, given, __, inputs, *rest: (given.module, inputs.shape)),
     _unless_sound(network, "_agrees", True, lambda _, model, inputs: (model, inputs.shape)),
     _unless_sound(agreement, "disagreement", None, lambda _, given, inputs, *rest: (given.module, inputs.shape)),
     _unless_sound(
