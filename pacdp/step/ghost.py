@@ -53,7 +53,8 @@ class Ghost:
             self._watches = False
 
     def _meet(self, layer: nn.Module, inputs: tuple[Any, ...], outputs: Any) -> None:
-        if self._watches:
+        # a recurrent layer of Opacus names its cells' weights too, and returns several tensors
+        if self._watches and isinstance(outputs, Tensor):
             draw = (layer.drawn.pop(),) if isinstance(layer, BAYES_LAYERS) else ()
             use = Use(layer, [], get_gradient_edge(outputs), draw)
             rows = [x.detach() for x in inputs if isinstance(x, Tensor)]

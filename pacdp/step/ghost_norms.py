@@ -74,8 +74,7 @@ class Use(NamedTuple):
 
 def own_weights(layer: nn.Module) -> dict[str, nn.Parameter]:
     """The trained parameters of a layer that are none of a layer inside it."""
-    own = layer._parameters.items()  # recurrent layers of Opacus name those of their cells too
-    return {name: p for name, p in own if p is not None and p.requires_grad}
+    return {name: p for name, p in layer.named_parameters(recurse=False) if p.requires_grad}
 
 
 def linear_sum(layer: nn.Linear, slopes: Tensor, inputs: Tensor) -> dict[str, Tensor]:
