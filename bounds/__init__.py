@@ -26,7 +26,7 @@ from bounds.monotone_control import control_false_negatives, control_miscoverage
 from bounds.monte_carlo import correlated_risk_upper, gibbs_risk_upper, weighted_risk_upper
 from bounds.new_example import new_example_betting, new_example_kl, new_example_pac_bayes
 from bounds.noisy_runs import noisy_sum_realised, noisy_sum_worst_case, poisson_sum_realised
-from bounds.noisy import PoissonSum, RealisedPoissonSum, RealisedSum, WorstCaseSum
+from bounds.noisy import OnceSum, PoissonSum, RealisedPoissonSum, RealisedSum, WorstCaseSum
 from bounds.one_draw import disintegrated, disintegrated_renyi
 from bounds.pac_bayes import catoni, catoni_grid, langford_seeger, linear, maurer, mcallester, quadratic, thiemann
 from bounds.pac_bayes import tolstikhin_seldin
@@ -58,6 +58,7 @@ __all__ = [
     "Independent",
     "MaxInformation",
     "Monitor",
+    "OnceSum",
     "PeopleSample",
     "PoissonSum",
     "Price",

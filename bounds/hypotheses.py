@@ -28,6 +28,7 @@ Name = Literal[
     "records enter by noisy sums",
     "batches drawn without the records",
     "batches secret and Poisson",
+    "batches secret, each record in one an epoch",
     "contributions bounded",
     "norms of all records kept",
     "schedule blind to the records",

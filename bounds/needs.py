@@ -40,6 +40,7 @@ OF_PRICE: dict[str, Names] = {
     "noisy_sum_": (*_PUBLIC, "contributions bounded"),
     "realised_sum_": (*_PUBLIC, "norms of all records kept"),
     "poisson_sum_": (*_SECRET, "contributions bounded"),
+    "once_sum_": (*_SUMS, "batches secret, each record in one an epoch", "contributions bounded"),
     "realised_poisson_": (*_SECRET, "norms of all records kept"),
     "gibbs_range_": (*_DRAW, "losses within their range"),
     "gibbs_losses_": (*_DRAW, "losses within their range", "losses of all records kept"),

@@ -23,7 +23,8 @@ from bounds._transfer_search import Charge, range_nats
 from bounds.accounting.events import Event, event_to_json
 from bounds.hypotheses import Hypothesis
 from bounds.needs import OF_PRICE
-from bounds.noisy_steps import checked_orders, flattened, record_cost
+from bounds.noisy_epochs import epochs_cost
+from bounds.noisy_steps import checked_orders, record_cost
 from bounds.prices import Inputs, Price
 from bounds.record import record
 
@@ -142,8 +143,11 @@ class PoissonSum(_Draw):
     prefix = "poisson_sum_"
     reference = 'docs/guarantees.md, "Noisy sums on secret batches"'
 
+    cost = staticmethod(record_cost)
+    """α - 1 times the most that one record costs at order α."""
+
     def __post_init__(self) -> None:
-        tuple(flattened(self.event))
+        self.cost(self.event, 2.0)
         _Draw.__post_init__(self)
 
     @property
@@ -152,21 +156,37 @@ class PoissonSum(_Draw):
         return {"sum_event": event_to_json(self.event)}
 
     def _charge(self, n: int, failure_prob: float) -> Charge:
-        nats, order = _least_poisson(self.event, n, failure_prob)
+        nats, order = _least_secret(self.cost, self.event, n, failure_prob)
         return Charge(nats=nats, budget={"bound": failure_prob}, terms={"transfer_alpha": order})
+
+
+@record
+class OnceSum(PoissonSum):
+    """min_α [n/(α-1) Σ_e ln m_α,e + α/(α-1) ln(1/failure_prob)] for epochs e with every record in one secret batch.
+
+    Attributes:
+        event: ``OnceAnEpoch``, once or composed; noise multipliers in clip norms.
+        hypotheses: what is known of the run.
+    """
+
+    prefix = "once_sum_"
+    reference = 'docs/guarantees.md, "Once an epoch"'
+    cost = staticmethod(epochs_cost)
 
 
 _CANDIDATES = (*(1.0 + 1.25**-k for k in range(60, 0, -1)), 2.0, 2.5, *map(float, range(3, 17)), 24.0, 32.0, 64.0)
 
 
 @lru_cache(maxsize=1024)
-def _least_poisson(event: Event, n: int, failure_prob: float) -> tuple[float, float]:
+def _least_secret(
+    of_record: Callable[[Event, float], float], event: Event, n: int, failure_prob: float
+) -> tuple[float, float]:
     """The least price over orders, and its order."""
     spent = log_inverse(failure_prob)
 
     def cost(order: float) -> float:
         excess = order - 1.0  # exact
-        return total(outward(n * record_cost(event, order)) / excess, order / excess * spent)
+        return total(outward(n * of_record(event, order)) / excess, order / excess * spent)
 
     order = min(_CANDIDATES, key=cost)
     near = [1.0 + (order - 1.0) * 1.25 ** (k / 8) for k in range(-8, 9)]

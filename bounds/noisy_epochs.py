@@ -9,12 +9,38 @@ epoch at order α ("Once an epoch" in docs/guarantees.md):
 """
 
 import math
+from collections.abc import Iterator
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
 from functools import lru_cache
 
-from bounds._rounding import outward
+from bounds._rounding import outward, total
+from bounds.accounting.events import Composed, Event, OnceAnEpoch, SelfComposed
+from bounds.noisy_steps import squared_ratio
 
 _ULP = 2.0**-52
+
+
+def epochs_cost(event: Event, order: float) -> float:
+    """Σ_e ln m_α: α - 1 times the most that one record costs in all epochs; rounded up.
+
+    Raises ValueError where the event holds something else than epochs.
+    """
+    return total(*(outward(count * epoch_log_moment(order, *epoch)) for *epoch, count in _epochs(event, 1)))
+
+
+def _epochs(event: Event, count: int) -> Iterator[tuple[int, float, int]]:
+    """Batches, squared inverse noise multiplier, and how often, of each epoch."""
+    match event:
+        case OnceAnEpoch():
+            yield event.batches, squared_ratio(event.event.noise_multiplier), count
+        case Composed():
+            for part in event.events:
+                yield from _epochs(part, count)
+        case SelfComposed():
+            yield from _epochs(event.event, count * event.count)
+        case _:
+            raise ValueError(f"event must hold OnceAnEpoch alone, once or composed, got {event!r}; use PoissonSum for "
+                             f"Poisson batches.")  # fmt: skip
 
 
 def epoch_log_moment(order: float, batches: int, squared: float) -> float:

@@ -121,6 +121,28 @@ def noisy_sums_of(event: Any) -> list[Step]:
     return found
 
 
+def epochs_of(event: Any) -> list[tuple[int, float]]:
+    """The batches and the noise multiplier of each epoch with every record in one batch."""
+    kind = event["event"]
+    inner = event.get("inner")
+    if kind == "SelfComposed":
+        return epochs_of(inner) * int(event["count"])
+    if kind == "Composed":
+        return [
+            epoch for part in inner for epoch in epochs_of(part)
+        ]
+    if kind != "OnceAnEpoch" or inner["event"] != "Gaussian":
+        raise Wrong(
+            f"{kind} is no epoch with every record in one batch"
+        )
+    noise = float(inner["noise_multiplier"])
+    require(
+        noise > 0.0 and event["batches"] >= 1,
+        "an epoch has no noise",
+    )
+    return [(int(event["batches"]), noise)]
+
+
 def mu_of(steps: list[Step]) -> arb:
     """The mu of all these Gaussian mechanisms on all records together: mu² = Σ 1/σ²."""
     square = ZERO

@@ -47,6 +47,7 @@ _KINDS: dict[str, tuple[str, ...]] = {
     "sums": (*BY_SUMS, _NOISE, "first weights independent"),
     "known": (KNOWN_BATCHES,),
     "secret": ("batches secret and Poisson",),
+    "once": ("batches secret, each record in one an epoch",),
     "bounded": (BOUNDED,),
     "kept": (KEPT,),
     "exact": (

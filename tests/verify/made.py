@@ -14,6 +14,7 @@ from bounds import (
     GaussianDP,
     Independent,
     MaxInformation,
+    OnceSum,
     PoissonSum,
     PureDP,
     Sharp,
@@ -56,7 +57,7 @@ from bounds import (
     unexpected_bernstein,
     weighted_risk_upper,
 )
-from bounds.accounting import Composed, Gaussian, PoissonSampled, SelfComposed, privacy_record
+from bounds.accounting import Composed, Gaussian, OnceAnEpoch, PoissonSampled, SelfComposed, privacy_record
 from bounds.printed import Printed2018, dp_chernoff_2018, dp_hoeffding_2018
 from bounds.refined import ExcessStep
 from pacdp.verify.claim import DOES_NOT
@@ -64,6 +65,7 @@ from pacdp.verify.folder import check_folder
 
 N = 5000
 EVENT = SelfComposed(event=PoissonSampled(sample_rate=0.004, event=Gaussian(noise_multiplier=5.0)), count=1000)
+EPOCH = OnceAnEpoch(batches=50, event=Gaussian(noise_multiplier=2.0))
 FULL = SelfComposed(event=Gaussian(noise_multiplier=500.0), count=100)
 _STANDARD = {"risk": 0.07, "kl_nats": 50.0, "n": N, "failure_prob": 0.05}
 _GIBBS = {
@@ -91,6 +93,7 @@ def prices():
         "printed": Printed2018(epsilon=0.04),
         "noisy sum": noisy_sum_worst_case(event=FULL),
         "realised sum": noisy_sum_realised(event=FULL, squared_norms=[4000.0] * 100, records=N),
+        "epochs": OnceSum(event=SelfComposed(event=EPOCH, count=4)),
         "poisson sum": PoissonSum(event=Composed(events=(EVENT, FULL))),
         "realised poisson": poisson_sum_realised(
             event=EVENT,

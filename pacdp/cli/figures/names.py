@@ -26,6 +26,7 @@ CONVERGED = {name: label for name, label in CHAIN_BOUNDS.items() if name not in 
 NAMES = {
     **CHAIN_BOUNDS,
     "poisson_sum_kl_chernoff": "kl-Chernoff (secret batches)",
+    "once_sum_kl_chernoff": "kl-Chernoff (secret batches, once an epoch)",
     "randomised_maurer": "PAC-Bayes-kl",
     "randomised_private_pac_bayes": "PAC-Bayes-kl, private prior",
     "randomised_hybrid_pac_bayes": "PAC-Bayes-kl, hybrid prior",

@@ -8,9 +8,9 @@ privacy is in ``transfer``.
 
 from collections import Counter
 from collections.abc import Callable
-from math import comb, floor
+from math import comb, factorial, floor
 
-from flint import arb  # pyright: ignore[reportMissingImports]
+from flint import arb, arb_poly  # pyright: ignore[reportMissingImports]
 
 from pacdp.verify.arithmetic import (
     INFINITE,
@@ -30,7 +30,12 @@ from pacdp.verify.claim import (
     parsed,
     require,
 )
-from pacdp.verify.events import Step, mu_of, noisy_sums_of
+from pacdp.verify.events import (
+    Step,
+    epochs_of,
+    mu_of,
+    noisy_sums_of,
+)
 from pacdp.verify.formulas import transfer
 
 
@@ -114,6 +119,58 @@ def poisson_sum(p: Price) -> arb:
     return (p.n * each + order * p.log) / (order - 1)
 
 
+def once_sum(p: Price) -> arb:
+    """n/(α-1) Σ_e ln m_α,e + α/(α-1) ln(1/δ), at the α that the terms name ("Once an epoch")."""
+    order = exactly(p.term("transfer_alpha"))
+    require(1 < order <= 1024, f"the order is {float(order)!r}")
+    each = ZERO
+    for (batches, noise), times in Counter(
+        epochs_of(parsed(p.c.inputs.sum_event))
+    ).items():
+        each += times * log_moment_of_epoch(
+            order, batches, 1 / ball(noise) ** 2
+        )
+    return (p.n * each + order * p.log) / (order - 1)
+
+
+def log_moment_of_epoch(
+    order: arb, batches: int, squared: arb
+) -> arb:
+    """ln m_α of T batches at c², linear between whole orders from 2 on ("Once an epoch")."""
+    low = floor(float(order))
+    if order <= 2:
+        return (
+            1 + (order - 1) * (squared.exp() - 1) / batches
+        ).log()
+    share = order - low
+    found = (1 - share) * log_moment_of_whole(low, batches, squared)
+    if share != 0:
+        found += share * log_moment_of_whole(
+            low + 1, batches, squared
+        )
+    return found
+
+
+def log_moment_of_whole(
+    order: int, batches: int, squared: arb
+) -> arb:
+    """ln of α! T^-α [x^α] (Σ_j x^j e^(c² j(j-1)/2)/j!)^T ("Once an epoch")."""
+    terms = arb_poly(
+        [
+            (squared * j * (j - 1) / 2).exp() / factorial(j)
+            for j in range(order + 1)
+        ]
+    )
+    power = arb_poly([1])
+    for digit in f"{batches:b}":
+        power = arb_poly((power * power).coeffs()[: order + 1])
+        if digit == "1":
+            power = arb_poly((power * terms).coeffs()[: order + 1])
+    return (
+        factorial(order) * power[order] / arb(batches) ** order
+    ).log()
+
+
 def realised_sum(p: Price) -> arb:
     """The root of Σ_j w_j exp((1 - 1/α_j)Λ - (α_j - 1)V/2) = 1/δ, V the realised sum ("Noisy sums")."""
     contributions = p.c.sum_contributions
@@ -149,6 +206,7 @@ _PRICES = """
 prefix              recomputed by     own input               needs
 private_            accounted         privacy_notion          privacy
 poisson_sum_        poisson_sum       sum_event               sums secret bounded
+once_sum_           once_sum          sum_event               sums once bounded
 noisy_sum_          noisy_sum         sum_mu                  sums known bounded
 gibbs_range_        gibbs_range       draw_spread             exact ranged
 realised_poisson_   realised_moments  sum_log_moments         sums secret kept
