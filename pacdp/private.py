@@ -20,8 +20,6 @@ from pacdp.algorithms.user_dp_sgd import UserDPSGD as UserDPSGD
 from pacdp.audit.canaries import TrainerAudit as TrainerAudit
 from pacdp.audit.canaries import audit_training as audit_training
 from pacdp.audit.checks import MechanismAudit as MechanismAudit
-from pacdp.audit.inversion import psnr as psnr
-from pacdp.audit.inversion import search_attack as search_attack
 from pacdp.audit.mechanism import audit_mechanism as audit_mechanism
 from pacdp.audit.scores import AuditResult as AuditResult
 from pacdp.audit.scores import audit_scores as audit_scores

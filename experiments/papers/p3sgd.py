@@ -17,7 +17,7 @@ gradient; a set of two scales takes either with probability one half.
 `p3sgd-table-2` and `p3sgd-figure-3` train the corrected algorithm of docs/private.md on malaria cells by patient (161
 train), digits by writer (539) and X-rays of 64x64 pixels by patient (3654), none on both sides of a split. Learning
 rates and clip norms were tried on these data, which no epsilon counts. Figure 3 attacks 64 images of either set by the
-search of :mod:`pacdp.audit.inversion`, which begins at a public mean.
+search of :mod:`experiments.runs.inversion`, which begins at a public mean.
 
 That a small gap counts only where the network is better than guessing was laid down after the data were seen. What
 Figure 2 is said to show is judged by the same gap. The lead of 0.8 points that {3, 1} is asked for is about the printed

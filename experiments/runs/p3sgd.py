@@ -19,9 +19,9 @@ from torch.nn.functional import cross_entropy, max_pool2d, pad
 from torch.utils.data import TensorDataset
 
 from bounds.accounting import Event
+from experiments.runs.inversion import search_attack
 from pacdp.algorithms.algorithm import Algorithm
 from pacdp.algorithms.p3sgd import P3SGD
-from pacdp.audit.inversion import search_attack
 from pacdp.cli.private.algorithms import Public, mechanism
 from pacdp.cli.private.config import Budget, PrivateConfig, Sampling
 from pacdp.cli.private.data import examples

@@ -69,11 +69,10 @@ def extreme_batches(x: Batches, q: float) -> Found:
 
 def steps_of_batches(x: Batches, q: float) -> Found:
     """Whether a unit comes does not depend on whether it came before: lags 1 to 8, and any two steps' overlap."""
-    found, numbers = list[tuple[float, str]](), np.arange(len(x))
+    found = list[tuple[float, str]]()
     for lag in range(1, min(_LAGS, len(x) // 2) + 1):
-        first = numbers[: len(x) - lag][
-            numbers[: len(x) - lag] % (2 * lag) < lag
-        ]  # in one pair each
+        numbers = np.arange(len(x) - lag)
+        first = numbers[numbers % (2 * lag) < lag]  # in one pair each
         both = x[first] & x[first + lag]
         found.append((float(binomial(int(both.sum()), both.size, q * q)), f"most at lag {lag}"))
     any_two = pairs_of_units(x.T, q)

@@ -66,9 +66,8 @@ class _Potential:
         self.asked = list[_Asked]()
 
     def estimate(self, weights: Tensor, keys: Keys, tick: int | Tensor) -> Estimate:
-        drawn, _ = self.objective.draw(keys, tick)
-        found = self.objective.estimate(weights, keys, tick)
-        batch, own = drawn[0].tolist(), self.flat(weights)
+        batch = self.objective.draw(keys, tick)[0][0].tolist()
+        found, own = self.objective.estimate(weights, keys, tick), self.flat(weights)
         exact = contributions(self.exact, own.float(), batch).sum(0)
         total = self.flat(found.gradient) * self.objective.batch_size
         self.asked.append(_Asked(own, batch, total, exact))
@@ -126,17 +125,18 @@ def audit_chain(
     states = [sampler.init(potential.objective.weights())]
     for _ in range(steps):
         states.append(sampler.step(states[-1], keys)[0])
-    noise, batches = list[np.ndarray](), np.zeros((len(asked), n), dtype=bool)
-    made = [settings.step(t + 1) for t in range(len(asked))]
+    noise, made = list[Tensor](), [settings.step(t + 1) for t in range(len(asked))]
     after = _after(settings, potential, states, keys)
     for t, (one, step, later) in enumerate(zip(asked, made, after, strict=True)):
-        batches[t, one.batch] = True
         centre = asked[t - t % inner].weights
         drift = step.keep * one.weights + step.pull * centre - step.rate * one.exact / size
-        noise.append(((later - drift) / step.scale).float().numpy())
-    sums = np.stack([one.exact.float().numpy() for one in asked])
+        noise.append((later - drift) / step.scale)
     evidence = Evidence(
-        noise=np.stack(noise), sums=sums, rows=range(len(asked)), batches=batches, told=told
+        noise=torch.stack(noise).float().numpy(),
+        sums=torch.stack([one.exact for one in asked]).float().numpy(),
+        rows=range(len(asked)),
+        batches=np.stack([np.isin(np.arange(n), one.batch) for one in asked]),
+        told=told,
     )
 
     def checks() -> Iterator[Check]:
@@ -173,9 +173,8 @@ def _after(
     inside = {name: np.array([value]) for name, value in settings.ending_inside.items()}
     for t, state in enumerate(states[:-1] if inside else ()):
         numbers = {**sampler.coefficients(state.step), **inside}
-        after[(t + 1) * inner - 1] = potential.flat(
-            sampler.transition(state, numbers, keys, state.step)[0].weights
-        )
+        ended = sampler.transition(state, numbers, keys, state.step)[0]
+        after[(t + 1) * inner - 1] = potential.flat(ended.weights)
     return after
 
 

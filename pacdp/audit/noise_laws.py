@@ -107,19 +107,19 @@ def covariance_by_lag(z: Noise, tensors: Sequence[slice]) -> Found:
     """Coordinates do not vary together, at lags near and far, in halves of tensors and of all, in mirror images."""
     dim, signs = z.shape[1], np.where(np.abs(z) < _QUARTILE, -1.0, 1.0).astype(z.dtype)
     near = {*range(1, min(_LAGS, dim - 1) + 1), *(1 << k for k in range((dim - 1).bit_length()))}
-    lags, mirrors = {(0, dim, lag) for lag in near}, list[Pair]()
-    for start, stop in [(0, dim), *((one.start, one.stop) for one in tensors)]:
-        half = (stop - start) // 2
-        lags |= {(start, stop, lag) for lag in (half, stop - start - half) if half}
-        first, second = slice(start, start + half), slice(stop - 1, stop - 1 - half, -1)
-        mirrors += [(first, second, f"mirror images in {start}:{stop}")] if half > 1 else []
-    pairs = [
+    lags, pairs = {(0, dim, lag) for lag in near}, list[Pair]()
+    for a, b in [(0, dim), *((one.start, one.stop) for one in tensors)]:
+        half = (b - a) // 2
+        lags |= {(a, b, lag) for lag in (half, b - a - half) if half}
+        mirror = slice(a, a + half), slice(b - 1, b - 1 - half, -1), f"mirror images in {a}:{b}"
+        pairs += [mirror] if half > 1 else []
+    pairs += [
         (slice(a, b - lag), slice(a + lag, b), f"lag {lag} in {a}:{b}")
         for a, b, lag in sorted(lags)
     ]
     return least([
         (random_signs(values[:, first], values[:, second]), f"most at {name}{said}")
-        for first, second, name in [*pairs, *mirrors]
+        for first, second, name in pairs
         for values, said in ((z, ""), (signs, ", of squares"))
     ])  # fmt: skip
 

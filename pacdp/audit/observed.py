@@ -152,7 +152,7 @@ class Observer(NoLedger):
         """Note what the ledger is told: with a checkpoint, of every step, when that of the step before is written."""
         self.told.append(stretch)
         self.now.number = stretch.first
-        self._may_stop()
+        self._may_stop(False)
         return super().reserve(stretch)
 
     def _overheard(self, source: Randomness) -> Randomness:
@@ -177,15 +177,15 @@ class Observer(NoLedger):
         vars(twin).update(batch=batch, generator=generator)
         return twin
 
-    def _may_stop(self) -> None:
-        here = self.now.number, bool(self.now.released)
-        if here in self.stops:
-            self.stops.remove(here)
+    def _may_stop(self, released: bool) -> None:
+        here = {(self.now.number, released)} & self.stops
+        self.stops -= here
+        if here:
             raise Stop
 
     def _watch(self, released: Weights) -> None:
         self.now.released.append(flat(released.values()))
-        self._may_stop()
+        self._may_stop(True)
 
     def _progress(self, progress: Progress) -> None:
         self.steps.append(self.now)
@@ -210,9 +210,9 @@ def norm(vector: Tensor) -> float:
     return math.inf if math.isnan(found) else found
 
 
-def put(vector: Tensor, module: nn.Module) -> None:
-    """Copy a vector of all parameters into the network's own memory."""
-    own = list(module.parameters())
+def put(vector: Tensor, parameters: Iterable[Tensor]) -> None:
+    """Copy a vector of these parameters into the network's own memory."""
+    own = list(parameters)
     for p, part in zip(own, vector.split([p.numel() for p in own]), strict=True):
         p.data.copy_(part.view_as(p))
 

@@ -10,7 +10,7 @@ from torch import nn
 
 from pacdp.audit import batch_laws, noise_laws
 from pacdp.audit.checks import Check, by_chance, cannot_be_checked, certain, none_of
-from pacdp.audit.observed import Observer, put
+from pacdp.audit.observed import Observer, flat, put
 from pacdp.audit.p_values import Found, bonferroni
 from pacdp.audit.recomputed import Evidence, reference_of
 from pacdp.random.grid import GRID_LOG2
@@ -118,20 +118,21 @@ def of_choices(observed: Observer, evidence: Evidence) -> Iterator[Check]:
         why = "candidates that are made from another with more noise are seen by nobody unless they are chosen"
         yield cannot_be_checked("choices", claim, why)
         return
-    reference, scores = reference_of(observed), list[list[float]]()
-    live = trained(reference.network.module)
-    for batch, seen in zip(evidence.batches, observed.steps, strict=True):
-        came, own = torch.from_numpy(np.flatnonzero(batch)), list[float]()
-        for released in seen.released:
-            put(seen.before, reference.network.module)
-            parts = released.split([w.numel() for w in live.values()])
-            for w, part in zip(live.values(), parts, strict=True):
-                w += part.view_as(w) / mechanism.expected_batch_size
-            found = reference.losses(came, live).double().numpy() / choice.score_bound
-            own.append(np.where(np.isnan(found), 1.0, found.clip(0.0, 1.0)).sum())
-        scores.append(own)
+    reference, scores = (
+        reference_of(observed),
+        np.zeros((len(observed.steps), len(choice.noise_scales))),
+    )
+    module = reference.network.module
+    for own, batch, seen in zip(scores, evidence.batches, observed.steps, strict=True):
+        came = torch.from_numpy(np.flatnonzero(batch))
+        for k, released in enumerate(seen.released):
+            put(seen.before, module.parameters())
+            move = [p for p in module.parameters() if p.requires_grad]
+            put(flat(move) + released / mechanism.expected_batch_size, move)
+            found = reference.losses(came, trained(module)).double().numpy() / choice.score_bound
+            own[k] = np.where(np.isnan(found), 1.0, found.clip(0.0, 1.0)).sum()
     chosen = np.eye(len(choice.noise_scales))[[seen.chosen for seen in observed.steps]]
-    beyond = chosen - softmax(-epsilon * np.array(scores), axis=1)
+    beyond = chosen - softmax(-epsilon * scores, axis=1)
     excess, score, steps = beyond.sum(0), float((beyond * scores).sum()), len(scores)
     # Azuma and Hoeffding: what was chosen beyond its probability, and how good that was
     spread = max(float((np.ptp(scores, axis=1) ** 2).sum()), 1e-300)

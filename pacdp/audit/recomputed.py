@@ -102,7 +102,7 @@ def reference_of(observed: Observer) -> Reference:
 
 def contributions(reference: Reference, weights: Tensor, chosen: Sequence[int]) -> Tensor:
     """Clipped contributions of the chosen units at these weights of all parameters; (units, dim)."""
-    put(weights, reference.network.module)
+    put(weights, reference.network.module.parameters())
     live, units = trained(reference.network.module), torch.tensor(chosen, dtype=torch.int64)
     rows = (_gradients if reference.contribution is None else _others)(reference, live, units)
     none = flat(live.values()).double()[None][:0]

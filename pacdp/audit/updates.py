@@ -15,10 +15,9 @@ from typing import NoReturn
 
 import torch
 from torch import Tensor
-from torch.nn.utils import parameters_to_vector
 
 from pacdp.audit.checks import Check, cannot_be_checked, none_of
-from pacdp.audit.observed import Observer, norm, put
+from pacdp.audit.observed import Observer, flat, norm, put
 from pacdp.step.clip import Weights
 from pacdp.step.noise import SeededRandomness
 from pacdp.step.processes import Together
@@ -50,7 +49,7 @@ class _Replayed(PrivateStep):
 
     kept: list[Tensor]
     chosen: int
-    nested: bool
+    nested: bool = False
     """Whether candidates are made from what was released by further noise."""
 
     def release(self, noise_multiplier: float) -> Weights:
@@ -60,12 +59,11 @@ class _Replayed(PrivateStep):
         return {name: part.to(w.dtype).view_as(w).clone() for (name, w), part in named}
 
     def noisier(self, released: Weights, std_multiplier: float) -> Weights:
-        return released if self.nested else _refuse()
+        self.nested = True
+        return released
 
-    def choose(
-        self, candidates: list[Weights], *, selection_epsilon: float, score_bound: float
-    ) -> int:
-        del candidates, selection_epsilon, score_bound
+    def choose(self, candidates: list[Weights], **numbers: float) -> int:
+        del candidates, numbers
         return self.chosen
 
 
@@ -78,12 +76,10 @@ def moves_again(observed: Observer) -> list[float] | str:
     """
     algorithm, module = observed.algorithm, copy.deepcopy(observed.subject.module).train()
     optimizer = algorithm.optimizer([p for p in module.parameters() if p.requires_grad])
-    found, live = list[float](), trained(module)
-    root = math.sqrt(sum(w.numel() for w in live.values()))
+    found, live, choice = list[float](), trained(module), algorithm.choice
     for seen in observed.steps:
-        put(seen.before, module)
-        drawn, choice = torch.get_rng_state(), algorithm.choice
-        nested = choice is not None and len(seen.released) < len(choice.noise_scales)
+        put(seen.before, module.parameters())
+        drawn = torch.get_rng_state()
         step = _Replayed(
             number=seen.number - 1,
             mechanism=observed.mechanism,
@@ -99,7 +95,6 @@ def moves_again(observed: Observer) -> list[float] | str:
             losses=None,
             kept=list(seen.released),
             chosen=seen.chosen,
-            nested=nested,
         )
         try:
             algorithm.update(step)
@@ -107,15 +102,15 @@ def moves_again(observed: Observer) -> list[float] | str:
             return _DRAWS
         except Exception as error:  # somebody's algorithm may raise anything
             return f"the update cannot be called again with what was released alone ({type(error).__name__}: {error})"
-        if not torch.equal(drawn, torch.get_rng_state()):
+        if (step.nested and choice is None) or not torch.equal(drawn, torch.get_rng_state()):
             return _DRAWS
-        away = parameters_to_vector(module.parameters()).detach() - seen.after
-        if nested and choice is not None:
+        away, further = flat(module.parameters()) - seen.after, 0.0
+        if step.nested and choice is not None:
             whole = choice.noise_scales[seen.chosen] * observed.clip_norm
             further = math.sqrt(max(0.0, whole**2 - seen.stds[0] ** 2))
-            off = norm(away) * observed.mechanism.expected_batch_size - further * root
-            away = away if abs(off) >= 8.0 * further or not further else torch.zeros(1)
-        found.append(float(away.abs().max()))
+        root = math.sqrt(sum(w.numel() for w in live.values()))
+        off = norm(away) * observed.mechanism.expected_batch_size - further * root
+        found.append(0.0 if abs(off) < 8.0 * further else float(away.abs().max()))
     return found
 
 

@@ -2,7 +2,7 @@
 
 w = mean + softplus(rho) ⊙ ε, one ε for the whole batch and pass. With g_i the gradient of example i's loss at w, that
 example's gradients are g_i for the mean and g_i ⊙ ε ⊙ sigmoid(rho) for rho (Blundell et al. 2015). The ε of a pass is
-kept until its backward pass, where ghost clipping needs it (:mod:`pacdp.step.ghost_norms`).
+kept until its backward pass, where ghost clipping needs it (:mod:`pacdp.step.ghost`).
 """
 
 import math

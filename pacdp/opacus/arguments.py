@@ -119,14 +119,6 @@ def require_rule(clipping: object) -> None:
     require_clipping(clipping)
 
 
-def require_words(loss_reduction: object, batches: object) -> None:
-    """Refuse other words than those that the arguments know, by raising ValueError."""
-    if batches not in ("loader", "own"):
-        raise ValueError(f"batches must be 'loader' or 'own', got {batches!r}")
-    if loss_reduction not in ("mean", "sum"):
-        raise ValueError(f"loss_reduction must be 'mean' or 'sum', got {loss_reduction!r}")
-
-
 def require_accountant(name: str) -> None:
     """Refuse an accountant whose number is no bound; the others of Opacus estimate what ours proves."""
     if name not in _AS_OURS:

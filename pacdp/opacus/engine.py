@@ -28,7 +28,7 @@ from torch import nn, optim
 from torch.utils.data import DataLoader, Dataset
 
 from bounds import _check
-from bounds.privacy import Adjacency
+from bounds.privacy import Adjacency, one_of
 from pacdp.certify import Network as Predictor
 from pacdp.certify import Private, Report, Settings, certify
 from pacdp.certify.batches import bound_set
@@ -42,7 +42,6 @@ from pacdp.opacus.arguments import (
     require_accountant,
     require_rule,
     require_sound,
-    require_words,
     sampling_of,
 )
 from pacdp.opacus.checkpoints import Files
@@ -60,6 +59,7 @@ from pacdp.step.event import ADJACENCY
 from pacdp.step.noise import Randomness, SystemRandomness
 from pacdp.step.processes import Together, rank_randomness, require_one_run
 
+Batches = Literal["loader", "own"]
 _LOOP = "whoever wrote the loop, in which the private optimizer alone moves the weights"
 _BATCHES = "and who drew its batches, Poisson samples at the sample rate in each of which a row stands once"
 
@@ -126,7 +126,7 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
         steps: int | None = None,
         data_free_gradient: DataFreeGradient | None = None,
         probe: tuple[Any, ...] | None = None,
-        batches: Literal["loader", "own"] = "loader",
+        batches: Batches = "loader",
         clipping: ClippingRule = "flat",
         **of_opacus: Any,
     ) -> Any:
@@ -173,7 +173,8 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
         """
         require_sound(of_opacus)
         require_rule(clipping)
-        require_words(loss_reduction, batches)
+        one_of(Reduction, loss_reduction=loss_reduction)
+        one_of(Batches, batches=batches)
         require_finite(max_grad_norm=max_grad_norm)
         schedule, mode = cache(as_schedule(noise_multiplier)), mode_of(grad_sample_mode)
         drawn = sampling_of(data_loader, dataset, sample_rate, expected_batch_size, steps)

@@ -111,11 +111,10 @@ def recorded(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
     with torch._C.DisableTorchFunctionSubclass():
         leaves, form = tree_flatten((args, named))
         leaves = [_held(x) for x in leaves]
-        tapes = {x.tape for x in leaves if isinstance(x, Made)}
+        tape = next((x.tape for x in leaves if isinstance(x, Made)), None)
         found = function(*args, **named)
-        if not tapes:
+        if tape is None:
             return found
-        tape = one_of_them(tapes)
         weights = {id(named.get(name)) for name in _ONE_A_CLASS}
         tape.calls.append(Call(function, leaves, form, weights))
         return tape.noted(found)
@@ -137,6 +136,9 @@ class Record:
     ``outputs`` are those of the network that they start from, by their places; ``others`` are the tensors that do not
     come from the outputs, in the order in which the calls meet them, and ``per_class`` says which of them were given as
     weights of the classes.
+
+    Raises:
+        ValueError: the outputs are those of several forward passes.
     """
 
     def __init__(self, loss: Recorded) -> None:
@@ -147,6 +149,7 @@ class Record:
             if any(one.number == number for one in met):
                 self.calls[number] = self.tape.calls[number - 1]
                 met += [leaf for leaf in self.calls[number].leaves if isinstance(leaf, Made)]
+        one_of_them({one.tape for one in met})
         self.calls = dict(sorted(self.calls.items()))
         places = {one.place for one in met if one.number == 0}
         self.outputs: dict[int, Tensor] = {k: self.tape.outputs[k] for k in sorted(places)}

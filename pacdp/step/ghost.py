@@ -53,7 +53,8 @@ class Ghost:
             self._watches = False
 
     def _meet(self, layer: nn.Module, inputs: tuple[Any, ...], outputs: Any) -> None:
-        if self._watches:
+        # a recurrent layer of Opacus names its cells' weights too, and returns several tensors
+        if self._watches and isinstance(outputs, Tensor):
             draw = (layer.drawn.pop(),) if isinstance(layer, BAYES_LAYERS) else ()
             use = Use(layer, [], get_gradient_edge(outputs), draw)
             rows = [x.detach() for x in inputs if isinstance(x, Tensor)]
@@ -84,7 +85,7 @@ class Ghost:
             name: clip.scale * found[p] if p in found else torch.zeros_like(p)
             for name, p in weights.items()
         }
-        sums, whole = [one.sum() for one in total.values()], total.values()
+        sums, whole = [one.sum().to(clip.factors) for one in total.values()], total.values()
         # a sum is quicker than a look at each number, and finite only if all of them are
         if not torch.stack(sums).isfinite().all() and not all(x.isfinite().all() for x in whole):
             total = {name: torch.zeros_like(one) for name, one in total.items()}

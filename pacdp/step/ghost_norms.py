@@ -4,12 +4,14 @@ The norm of a linear layer's gradient over a sequence is a sum of products that 
 falls short of the truth by percents or more: here it is taken in double precision, and its rounding is added on top.
 """
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge
 from torch.func import functional_call, vjp, vmap
+from torch.nn import functional
 
 from pacdp.layers.bayes import BayesLinear, Draw
 from pacdp.step.clip import row_norms
@@ -50,7 +52,9 @@ class Use(NamedTuple):
         def of_one(slope: Tensor, *inputs: Tensor) -> dict[str, Tensor]:
             return self._gradient(slope[None], *(x[None] for x in inputs))
 
-        return self._by_parameter(vmap(of_one)(slopes, *self.inputs))
+        known = type(self.layer) is nn.Conv2d and _is_padded_with_zeros(self.layer)
+        rows = partial(convolution_rows, self.layer) if known else vmap(of_one)
+        return self._by_parameter(rows(slopes, *self.inputs))
 
     def total(self, slopes: Tensor) -> ByParameter:
         """The sum of the gradients."""
@@ -58,7 +62,7 @@ class Use(NamedTuple):
 
     def _gradient(self, slopes: Tensor, *inputs: Tensor) -> dict[str, Tensor]:
         known = SUMS.get(type(self.layer))
-        if known is not None:
+        if known is not None and _is_padded_with_zeros(self.layer):
             return known(self.layer, slopes, *inputs)
         weights = {name: p.detach() for name, p in self.own.items()}
         given = (*inputs, *self.draw)
@@ -87,6 +91,21 @@ def convolution_sum(layer: Any, slopes: Tensor, inputs: Tensor) -> dict[str, Ten
     _, weight, bias = back(slopes, inputs, layer.weight.detach(), [layer.out_channels], *geometry, layer.groups,
                            [False, True, True])  # fmt: skip
     return {"weight": weight, "bias": bias}
+
+
+def convolution_rows(layer: nn.Conv2d, slopes: Tensor, inputs: Tensor) -> dict[str, Tensor]:
+    """Each example's part of that sum, of two dimensions; quicker than by vmap."""
+    window = layer.kernel_size, layer.dilation, layer.padding, layer.stride
+    patches = functional.unfold(inputs, *window)  # pyright: ignore[reportArgumentType]
+    a, b = (x.reshape(len(x) * layer.groups, -1, patches.shape[2]) for x in (patches, slopes))
+    weight = torch.bmm(b, a.mT).reshape(len(inputs), *layer.weight.shape)
+    return {"weight": weight, "bias": slopes.sum((2, 3))}
+
+
+def _is_padded_with_zeros(layer: Any) -> bool:
+    """Whether it is no convolution, or one whose padding is a number of zeros."""
+    zeros = getattr(layer, "padding_mode", "zeros") == "zeros"
+    return zeros and not isinstance(getattr(layer, "padding", 0), str)
 
 
 def linear_norms(layer: nn.Linear, inputs: Tensor, slopes: Tensor) -> ByParameter:

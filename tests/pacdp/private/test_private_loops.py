@@ -1,106 +1,31 @@
 """Loops of one's own: what mixes examples, or steps on something else than the batch, is refused before the step."""
 
-import copy
-import warnings
 from functools import partial
 
-import pytest
 import torch
-from clipped_networks import slowly as by_examples
-from opacus.layers import DPLSTM
-from private_toys import fresh, gradient
+from private_loops import CE, RARE, X, Y, back_from, by, linear, made, plain, total, zeros
 from torch.nn import (
-    BCEWithLogitsLoss,
     CrossEntropyLoss,
     Embedding,
     Flatten,
     Identity,
     Linear,
     Module,
-    ModuleDict,
-    MSELoss,
     Parameter,
     Sequential,
-    init,
 )
 from torch.nn import functional as F
 from torch.optim import SGD
-from torch.testing import assert_close
-from torch.utils.data import DataLoader, Dataset, TensorDataset, default_collate
+from torch.utils.data import TensorDataset, default_collate
 
-from pacdp.private import (
-    BatchMemoryManager,
-    EventAccountant,
-    PrivateEngine,
-    SeededRandomness,
-    joined,
-    planned,
-    sampled_step,
-    steps_of,
-)
 from pacdp.step.mechanism import MODES
-from tests.marks import every_case, parametrize, refusal, slow
-from tests.pacdp.draws import randint
+from tests.marks import parametrize, refusal
 from tests.pacdp.small_networks import Made
-from tests.pacdp.toys import seeded
 from tests.refusals import refuses
 
-CLIP, CE = 1.0, CrossEntropyLoss()
-SOURCE = seeded()
-X, Y = 0.3 * torch.randn(41, 8, generator=SOURCE), torch.randint(0, 2, (41,), generator=SOURCE)
-RARE = torch.cat([Y[:-1], torch.tensor([2])])
 ALIKE = torch.full((41, 8), 0.0105), torch.ones(41, dtype=torch.int64)
 FEW = (torch.cat([torch.full((10, 8), 0.105), torch.zeros(30, 8), -torch.ones(1, 8)]), ALIKE[1].clone())
 FEW[1][10:40] = -100
-
-
-def linear():
-    return fresh(Linear(8, 3))
-
-
-def zeros(bias=True):
-    net = Linear(8, 3, bias=bias)
-    for p in net.parameters():
-        init.zeros_(p)
-    return net
-
-
-def made(net, data, *, mode=None, optimizer=None, collate=None, workers=0, **changes):
-    """(module, optimizer, loader, engine) of a loop without noise whose steps move nothing, on all examples at once."""
-    settings = {
-        "noise_multiplier": 0.0,
-        "max_grad_norm": CLIP,
-        "sample_rate": 1.0,
-        "expected_batch_size": 1.0,
-    } | changes
-    engine = PrivateEngine(randomness=SeededRandomness(0))
-    module, optimizer, loader = engine.make_private(
-        module=net,
-        optimizer=optimizer or SGD(net.parameters(), lr=0.0),
-        data_loader=DataLoader(data, collate_fn=collate, num_workers=workers),
-        grad_sample_mode=mode,
-        **settings,
-    )
-    return module, optimizer, loader, engine
-
-
-def plain(module, optimizer, x, y, *, loss=CE):
-    optimizer.zero_grad()
-    loss(module(x), y).backward()
-    optimizer.step()
-
-
-def total(data=(X, Y), *, step=plain, net=zeros, mode=None, **options):
-    """The sum of clipped gradients that one step of a loop releases."""
-    net = net()
-    module, optimizer, loader, _ = made(net, TensorDataset(*data), mode=mode, **options)
-    for batch in loader:
-        step(module, optimizer, *batch)
-    return gradient(net)
-
-
-def by(loss):
-    return partial(plain, loss=loss)
 
 
 def mixup(module, optimizer, x, y):
@@ -169,16 +94,6 @@ def two_passes(module, optimizer, x, y):
 def two_passes_back(module, optimizer, x, y):
     for _ in range(2):
         CE(module(x), y).backward()
-
-
-def back_from(weights):
-    """A loop whose backward pass begins at the losses of single examples, with a weight for each."""
-
-    def step(module, optimizer, x, y):
-        F.cross_entropy(module(x), y, reduction="none").backward(weights(y))
-        optimizer.step()
-
-    return step
 
 
 def tampered(change):
@@ -324,7 +239,7 @@ LOOPS = {
     "outputs through NumPy": (by(filled), "depends on the other examples"),
     "a foreign batch": ({"step": foreign, "sample_rate": 0.5}, OTHER_ROWS),
     "a larger one": ({"step": lambda net, optimizer, *_: plain(net, optimizer, X, Y), "sample_rate": 0.5}, OTHER_ROWS),
-    "two passes": ({"step": two_passes, "mode": "reference"}, "several forward passes"),
+    "two passes": (two_passes, "several forward passes"),
     "two passes back": (two_passes_back, "second time before a step"),
     "a second optimizer": (second_optimizer, MOVED),
     "weights of the same sum": (exchanged, MOVED),
@@ -388,160 +303,3 @@ def test_terms_and_weights_that_are_no_example_s_are_refused():
     net = Sequential(Linear(8, 3), Linear(3, 3))
     with refusal("not in optimizer"):
         made(net, TensorDataset(X, Y), optimizer=SGD(net[1].parameters(), lr=0.1))
-
-
-class Shifted(Dataset):
-    """Another draw at every look."""
-
-    def __len__(self):
-        return 40
-
-    def __getitem__(self, i):
-        return X[i] + 0.1 * torch.randn(8), Y[i]
-
-
-def speaking():
-    return fresh(Sequential(Embedding(7, 4), Linear(4, 7)))
-
-
-def one_logit():
-    return fresh(Sequential(Linear(8, 1), Flatten(0)))
-
-
-def recurrent():
-    """The layer of Opacus's language examples."""
-    return Made(lambda own, x: own.out(own.past(own.words(x))[0][:, -1]), words=Embedding(7, 4),
-                past=DPLSTM(4, 3, batch_first=True), out=Linear(3, 2))  # fmt: skip
-
-
-class Two(Module):
-    """Two heads, and classes without a gradient."""
-
-    def __init__(self):
-        super().__init__()
-        self.heads = fresh(ModuleDict({"a": Linear(8, 3), "b": Linear(8, 1)}))
-
-    def forward(self, x):
-        a = self.heads["a"](x)
-        return {"a": a, "b": self.heads["b"](x), "class": a.argmax(1)}
-
-
-def stacked(examples):
-    return tuple(map(torch.stack, zip(*examples, strict=True)))
-
-
-weighted = partial(F.cross_entropy, weight=torch.tensor([1.0, 2.0, 40.0]), reduction="none")
-both = TensorDataset(X, Y)
-text = randint(0, 7, (40, 6), seed=1)
-tokens = TensorDataset(text[:, :5], text[:, 1:])
-HONEST = {
-    "the plain mean": (both, linear, CE, {}),
-    "the sum": (both, linear, CrossEntropyLoss(reduction="sum"), {"loss_reduction": "sum"}),
-    "a sum over the batch": (both, linear, lambda out, y: F.cross_entropy(out, y, reduction="sum") / len(y), {}),
-    "class weights": (TensorDataset(X, RARE), linear, lambda out, y: weighted(out, y).mean(), {}),
-    "smoothed labels": (both, linear, CrossEntropyLoss(label_smoothing=0.1), {}),
-    "squares": (TensorDataset(X, X[:, :3]), linear, MSELoss(), {}),
-    "two classes": (TensorDataset(X, X[:, :3].sign().clamp(min=0.0)), linear, BCEWithLogitsLoss(), {}),
-    "one logit": (TensorDataset(X, 1.0 * (Y == 0)), one_logit, BCEWithLogitsLoss(), {}),
-    "tokens": (tokens, speaking, lambda out, y: CE(out.view(-1, 7), y.view(-1)), {}),
-    "a recurrent network": (TensorDataset(text, Y[:40]), recurrent, CE, {}),
-    "tokens by number": (tokens, speaking, lambda out, y: CE(out.reshape(len(y) * 5, 7), y.reshape(-1)), {}),
-    "two outputs": (both, Two, lambda out, y: CE(out["a"], y) + (out["b"][:, 0] - y).square().mean()
-                    + (out["class"] == y).float().mean(), {}),
-    "the other class": (both, linear, lambda out, y: CE(out, 1 - y), {}),
-    "scaled": (both, linear, lambda out, y: 1024.0 * CE(out, y), {}),
-    "in parts": (both, linear, CE, {"parts": 3}),
-    "two workers": (both, linear, CE, {"workers": 2}),
-    "new draws": (Shifted(), linear, CE, {}),
-    "one's own stack": (both, linear, CE, {"collate": stacked}),
-}  # fmt: skip
-
-
-def slowly(net, loss, x, y):
-    """The sum of clipped gradients, one example after the other."""
-    return by_examples(net, x, y, loss=loss, clip_norm=CLIP)[0].sum(0).float()
-
-
-@every_case("mode", ["reference", slow("ghost")])
-@parametrize("name", HONEST)
-def test_an_honest_loop_releases_the_sum_of_its_examples(name, mode):
-    data, build, loss, options = HONEST[name]
-    options = dict(options)
-    net, parts = build(), options.pop("parts", 99)
-    twin = copy.deepcopy(net)
-    first = data[0][0]
-    probe = None if first.is_floating_point() else (torch.stack([data[i][0] for i in range(4)]),)
-    module, optimizer, loader, engine = made(
-        net, data, mode=mode, sample_rate=0.2, steps=4, probe=probe, **options)  # fmt: skip
-    with BatchMemoryManager(data_loader=loader, max_physical_batch_size=parts, optimizer=optimizer) as cut:
-        expected = 0.0
-        for x, y in cut if parts < 99 else loader:
-            optimizer.zero_grad()
-            loss(module(x), y).backward()
-            optimizer.step()
-            expected = expected + slowly(twin, loss, x, y)
-            if not optimizer._is_last_step_skipped:
-                # factors are C / (norm + 1e-6), of at most 41 examples
-                assert_close(gradient(net), expected, atol=4.2e-5, rtol=1e-5)
-                expected = 0.0
-    assert steps_of(engine.event) == 4
-
-
-def test_losses_of_single_examples_go_back_with_a_weight_for_each():
-    """As Opacus's own test of its noise does."""
-    own = total(step=back_from(lambda y: 1.0 + y), net=linear, loss_reduction="sum")
-    loss = lambda out, y: (F.cross_entropy(out, y, reduction="none") * (1.0 + y)).sum()  # noqa: E731
-    assert_close(own, slowly(linear(), loss, X, Y), atol=4.2e-5, rtol=1e-5)
-
-
-@parametrize("mode", MODES)
-def test_a_criterion_that_is_handed_over_is_taken_of_single_examples(mode):
-    net = linear()
-    twin, engine = copy.deepcopy(net), PrivateEngine(randomness=SeededRandomness(0))
-    module, optimizer, criterion, loader = engine.make_private(
-        module=net, optimizer=SGD(net.parameters(), lr=0.0), dataset=TensorDataset(X, RARE), noise_multiplier=0.0,
-        max_grad_norm=CLIP, sample_rate=1.0, expected_batch_size=1.0, grad_sample_mode=mode,
-        criterion=CrossEntropyLoss(weight=torch.tensor([1.0, 2.0, 40.0])))  # fmt: skip
-    for batch in loader:
-        plain(module, optimizer, *batch, loss=criterion)
-    assert_close(gradient(net), slowly(twin, weighted, X, RARE), atol=4.2e-5, rtol=1e-5)
-
-
-def test_a_step_is_counted_whatever_hooks_are_attached():
-    """T7: Opacus's public method put the account away."""
-    seen = []
-    module, optimizer, loader, engine = made(linear(), both, noise_multiplier=2.0, steps=3)
-    for k in range(2):
-        optimizer.attach_step_hook(lambda _, k=k: seen.append(k))
-    with warnings.catch_warnings(action="error"):  # nothing is remarked upon at each step
-        for x, y in loader:
-            plain(module, optimizer, x, y)
-            if len(seen) == 4:
-                optimizer.step_hook = None
-    assert engine.event == planned(2.0, sample_rate=1.0, steps=3)
-    assert seen == [0, 1, 0, 1]
-
-
-def test_a_copy_of_the_optimizer_is_refused_and_harms_nothing():
-    module, optimizer, loader, engine = made(linear(), both, steps=2)
-    with refusal("not copied", TypeError):
-        copy.deepcopy(optimizer)
-    copy.deepcopy(module)
-    for x, y in loader:
-        plain(module, optimizer, x, y)
-    assert steps_of(engine.event) == 2
-
-
-def test_the_history_can_be_read_and_written_and_a_large_delta_is_remarked_upon():
-    triples = [(1.0, 0.1, 2), (2.0, 1.0, 3)]
-    one, other = EventAccountant(), EventAccountant()
-    one.history = triples
-    other.history = one.history
-    assert other.history == triples
-    assert other.event == one.event
-    one.event = joined(one.event, sampled_step([0.0], sample_rate=0.1))
-    assert one.history == [*triples, (0.0, 1.0, 1)]
-    engine = made(linear(), both, noise_multiplier=2.0)[3]
-    for adjacency in ("add-remove", "replace-one"):
-        with pytest.warns(UserWarning, match="1/n"):
-            assert engine.get_epsilon(0.03, adjacency=adjacency) == 0.0

@@ -7,7 +7,7 @@ import torch
 from numpy.testing import assert_allclose
 from torch.testing import assert_close
 
-from pacdp.audit.inversion import psnr, search_attack
+from experiments.runs.inversion import psnr, search_attack
 from tests.pacdp.draws import rand, randn
 
 

@@ -1,0 +1,84 @@
+"""Loops of one's own, on data and networks that their tests share."""
+
+from functools import partial
+
+import torch
+from private_toys import fresh, gradient
+from torch.nn import (
+    CrossEntropyLoss,
+    Linear,
+    init,
+)
+from torch.nn import functional as F
+from torch.optim import SGD
+from torch.utils.data import DataLoader, TensorDataset
+
+from pacdp.private import (
+    PrivateEngine,
+    SeededRandomness,
+)
+from tests.pacdp.toys import seeded
+
+CLIP, CE = 1.0, CrossEntropyLoss()
+SOURCE = seeded()
+X, Y = 0.3 * torch.randn(41, 8, generator=SOURCE), torch.randint(0, 2, (41,), generator=SOURCE)
+RARE = torch.cat([Y[:-1], torch.tensor([2])])
+
+
+def linear():
+    return fresh(Linear(8, 3))
+
+
+def zeros(bias=True):
+    net = Linear(8, 3, bias=bias)
+    for p in net.parameters():
+        init.zeros_(p)
+    return net
+
+
+def made(net, data, *, mode=None, optimizer=None, collate=None, workers=0, **changes):
+    """(module, optimizer, loader, engine) of a loop without noise whose steps move nothing, on all examples at once."""
+    settings = {
+        "noise_multiplier": 0.0,
+        "max_grad_norm": CLIP,
+        "sample_rate": 1.0,
+        "expected_batch_size": 1.0,
+    } | changes
+    engine = PrivateEngine(randomness=SeededRandomness(0))
+    module, optimizer, loader = engine.make_private(
+        module=net,
+        optimizer=optimizer or SGD(net.parameters(), lr=0.0),
+        data_loader=DataLoader(data, collate_fn=collate, num_workers=workers),
+        grad_sample_mode=mode,
+        **settings,
+    )
+    return module, optimizer, loader, engine
+
+
+def plain(module, optimizer, x, y, *, loss=CE):
+    optimizer.zero_grad()
+    loss(module(x), y).backward()
+    optimizer.step()
+
+
+def total(data=(X, Y), *, step=plain, net=zeros, mode=None, **options):
+    """The sum of clipped gradients that one step of a loop releases."""
+    net = net()
+    module, optimizer, loader, _ = made(net, TensorDataset(*data), mode=mode, **options)
+    for batch in loader:
+        step(module, optimizer, *batch)
+    return gradient(net)
+
+
+def by(loss):
+    return partial(plain, loss=loss)
+
+
+def back_from(weights):
+    """A loop whose backward pass begins at the losses of single examples, with a weight for each."""
+
+    def step(module, optimizer, x, y):
+        F.cross_entropy(module(x), y, reduction="none").backward(weights(y))
+        optimizer.step()
+
+    return step
