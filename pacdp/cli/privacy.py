@@ -115,7 +115,10 @@ def read_schedule(path: Path) -> list[float]:
 
 
 def _lines(text: str) -> list[Any]:
-    rows = [[cell.strip() for cell in row] for row in csv.reader(text.splitlines()) if any(row)]
+    try:
+        rows = [[cell.strip() for cell in row] for row in csv.reader(text.splitlines()) if any(row)]
+    except csv.Error as error:
+        raise ValueError(str(error)) from error
     column = 0
     if rows and _COLUMN in rows[0]:
         column = rows.pop(0).index(_COLUMN)

@@ -120,7 +120,8 @@ def linear_norms(layer: nn.Linear, inputs: Tensor, slopes: Tensor) -> ByParamete
 
 def embedding_norms(layer: nn.Embedding, words: Tensor, slopes: Tensor) -> ByParameter:
     """The same of an embedding, whose inputs a_t are indicators of words."""
-    words, b = words.flatten(1), slopes.reshape(*words.flatten(1).shape, -1).double()
+    words = words.reshape(len(words), -1)  # one word an example has no dimension of its own
+    b = slopes.reshape(*words.shape, -1).double()
     kept = words != (-1 if layer.padding_idx is None else layer.padding_idx)
     alike = (words[:, :, None] == words[:, None, :]) & kept[:, None, :]
     return {layer.weight: _outer_sum_norms(b, alike.double(), 1)}

@@ -170,6 +170,12 @@ def text(path):
 _CELLS = np.arange(900, dtype=np.uint8).tobytes()
 _KNOWN = registry.FileEntry(size=900, sha256=hashlib.sha256(_CELLS).hexdigest())
 
+
+def known(path):
+    """What ``--seen`` reads."""
+    return foreign_inputs.seen(str(path))
+
+
 LOADERS = {
     "checkpoint": Loader(
         checkpoint, load_checkpoint, "safetensors", lambda found, whole: contents(found) == contents(whole)
@@ -193,8 +199,8 @@ LOADERS = {
     "schedule": Loader(holding("s.json", "[1.0, 2, 3.5]"), privacy.read_schedule, "json", positive),
     "schedule, CSV": Loader(holding("s.csv", "step,noise_multiplier\n1,2.0\n2,3.0\n"), privacy.read_schedule, "csv",
                             positive),
-    "row hashes": Loader(arrays("r.npz", np.savez, **row_hashes()), foreign_inputs.rows_in, "npz"),
-    "indices": Loader(arrays("i.npy", np.save, arr=np.arange(12)), foreign_inputs.indices_in, "npy"),
+    "row hashes": Loader(arrays("r.npz", np.savez, **row_hashes()), known, "npz"),
+    "indices": Loader(arrays("i.npy", np.save, arr=np.arange(12)), known, "npy"),
     "registered data": Loader(holding("cells", _CELLS), registered, "npz", operator.eq),
     "what pacdp wrote": Loader(holding(LIST, "\nconfig.json\n"), lambda path: written(path.parent), "json"),
     "snapshots": Loader(snapshots, lambda path: list(read_snapshots(path.parent)), "safetensors"),

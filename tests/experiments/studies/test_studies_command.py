@@ -162,7 +162,7 @@ def test_the_page_of_results_is_made_of_the_tables(tiny, refused):
     text = (tiny / "docs" / "results.md").read_text()
     for line in (
         "|[How large?](#squares-nobody-1900)|3.25 (Nobody)|At most 3.00.||",
-        "|the largest &#124; of them|3.25 / 3|–|",
+        "|the largest &#124; of them|3.25/3|–|",
         "- *All values are above 1* (1): **does not hold**. The largest value is 3. Seeds were ours.",
         "- Nobody, 2: A square is no circle.",
     ):
