@@ -5,6 +5,7 @@ more than a batch is held: its pages are handed back to the system as soon as th
 """
 
 import functools
+import math
 import mmap
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -24,8 +25,8 @@ from pacdp.trials.buffers import Holdings
 
 Inputs = dict[str, Tensor]
 """What the network is called with, by keyword; one tensor that is given by itself has the keyword ""."""
-BATCH = 500
-"""Examples at a time, where neither a loader nor the caller says how many."""
+BATCH, _OF_SMALL_INPUTS, _SMALL = 500, 1000, 4096
+"""Examples at a time, where neither a loader nor the caller says how many; more of inputs of at most 4,096 numbers."""
 _LABELS = ("labels", "label")
 _PEOPLE = ("people", "person")
 FORMS = (
@@ -162,7 +163,8 @@ def batches_of(data: Any, *, batch_size: int | None = None) -> Iterator[Batch]:
     if isinstance(data, BoundSet):
         data = (data.inputs, data.labels, *(() if data.people is None else (data.people,)))
     if _is_tuple(data) and all(isinstance(one, Tensor | np.ndarray) for one in data):
-        yield from _parts(list(data), batch_size or BATCH)
+        small = math.prod(data[0].shape[1:]) <= _SMALL
+        yield from _parts(list(data), batch_size or (_OF_SMALL_INPUTS if small else BATCH))
         return
     if isinstance(data, Dataset) and not isinstance(data, torch.utils.data.IterableDataset):
         data = DataLoader(data, batch_size=batch_size or BATCH)

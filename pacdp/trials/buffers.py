@@ -8,7 +8,7 @@ KL: a nearest-neighbour network has no training error and any test error.
 import functools
 import math
 import zlib
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from types import CellType, FunctionType, MethodType, ModuleType
@@ -33,6 +33,7 @@ _PASSED_OVER = (
     "pacdp.opacus",
     "pacdp.step.ghost",
 )
+_CONTAINERS = {dict, OrderedDict, list, tuple, set, frozenset, deque}
 _CARRIERS = (Tensor, np.ndarray, list, tuple, dict)
 """What a class is searched for."""
 
@@ -141,8 +142,9 @@ class Holdings:
 def _standardised(rows: Shaped[np.ndarray, "rows width"]) -> Float32[np.ndarray, "kept width"]:
     """Rows less their means, over their norms; those of one number over and over are left out."""
     centred = rows - rows.mean(axis=1, dtype=np.float64, keepdims=True)
-    norms = np.linalg.norm(centred, axis=1, keepdims=True)
-    varied = norms > 1e-9 * (1.0 + np.abs(rows).max(axis=1, keepdims=True))
+    norms = np.sqrt(np.einsum("ij,ij->i", centred, centred))[:, None]
+    most = np.maximum(rows.max(axis=1, keepdims=True), -rows.min(axis=1, keepdims=True))
+    varied = norms > 1e-9 * (1.0 + most)
     kept = (varied & np.isfinite(norms))[:, 0]
     return (centred[kept] / norms[kept]).astype(np.float32)
 
@@ -244,6 +246,7 @@ def _reachable(root: Any, *, without: Collection[int] = ()) -> Iterator[tuple[st
             yield where.removeprefix("."), thing
             continue
         known = id(thing) in seen or id(thing) in without
+        known = known or (type(thing) in _CONTAINERS and not thing)  # of which a module has a dozen
         made_by = thing.__module__ if isinstance(thing, FunctionType) else type(thing).__module__
         if known or isinstance(thing, _PLAIN) or str(made_by).startswith(_PASSED_OVER):
             continue
