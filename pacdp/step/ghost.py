@@ -81,9 +81,10 @@ class Ghost:
                     for use, s in met
                 ]
             found = _added_up(met, clip.factors)
+        if clip.scale != 1.0:
+            found = {p: clip.scale * one for p, one in found.items()}
         total = {
-            name: clip.scale * found[p] if p in found else torch.zeros_like(p)
-            for name, p in weights.items()
+            name: found[p] if p in found else torch.zeros_like(p) for name, p in weights.items()
         }
         sums, whole = [one.sum().to(clip.factors) for one in total.values()], total.values()
         # a sum is quicker than a look at each number, and finite only if all of them are
