@@ -22,6 +22,7 @@ _SLACK = 2.0**-43
 # Beyond these, losses drown in rounding. More noise, or sampling less, is post-processing of this much or a mixture of
 # it with nothing, so that a step is overstated by one at the border; it is understated by one that is silent.
 _MOST_NOISE, _LEAST_RATE, _LEAST_EPSILON = 1e10, 1e-9, 1e-9
+_MOST_IN_EPOCH = 1e5
 
 
 class Grid(NamedTuple):
@@ -188,7 +189,10 @@ class Allocation(NamedTuple):
         """On the grid."""
         part, law = grid.part(*self.range(reach)), self.law(reach, True)
         with_record = spread(*_in_cells(law, part.losses), _SLACK)
-        lower = gather(*_in_cells(self.law(reach, False), part.losses), part.losses, _SLACK)
+        if self.sigma >= _MOST_IN_EPOCH:
+            lower = _silent(part.losses)
+        else:
+            lower = gather(*_in_cells(self.law(reach, False), part.losses), part.losses, _SLACK)
         zero = law.lost + float(law.masses[0])
         return Masses(part.indices, with_record, _reversed(with_record, part.losses), lower, law.lost_with, zero)
 
@@ -226,7 +230,8 @@ def mechanisms(made: Schedule) -> list[tuple[Mechanism, int]]:
         found.append((_noise(Step(1.0, 1.0 / sqrt(made.precision)), replace), 1))
     for step, count in sorted(made.sampled.items()):
         found.append((_noise(step, replace), count))
-    found += [(Allocation(*epoch), count) for epoch, count in sorted(made.epochs.items())]
+    for epoch, count in sorted(made.epochs.items()):
+        found.append((Allocation(epoch.batches, min(epoch.noise_multiplier, _MOST_IN_EPOCH)), count))
     found += [(Response(max(epsilon, _LEAST_EPSILON)), count) for epsilon, count in sorted(made.pure.items())]
     return found
 

@@ -84,7 +84,7 @@ def _by_absence(made: Schedule, *, delta: float, resolution: float | None) -> fl
     if made.revealed or made.given_up or not share < delta:
         return inf
     rest = replace(made, log_missed=0.0)
-    if not (rest.sampled or rest.pure or rest.precision):
+    if not (rest.sampled or rest.epochs or rest.pure or rest.precision):
         return -made.log_missed * ROUNDING
     return (_epsilon(rest, (delta - share) / ROUNDING, resolution)[1] - made.log_missed) * ROUNDING
 

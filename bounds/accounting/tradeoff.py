@@ -105,7 +105,7 @@ def clt_gdp(*, event: Event) -> GaussianDP:
     Raises ValueError when the event holds anything but Poisson-sampled Gaussians.
     """
     made = schedule(event, "add-remove")
-    if not made.private or made.pure or any(step.epsilons for step in made.sampled):
+    if not made.private or made.epochs or made.pure or any(step.epsilons for step in made.sampled):
         raise ValueError(f"event must hold Gaussian events alone, sampled or not, got {event!r}.")
     square = made.precision + fsum(
         count * step.sample_rate**2 * expm1(step.noise_multiplier**-2) for step, count in made.sampled.items()

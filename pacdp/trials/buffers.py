@@ -248,7 +248,12 @@ def _reachable(root: Any, *, without: Collection[int] = ()) -> Iterator[tuple[st
         known = id(thing) in seen or id(thing) in without
         known = known or (type(thing) in _CONTAINERS and not thing)  # of which a module has a dozen
         made_by = thing.__module__ if isinstance(thing, FunctionType) else type(thing).__module__
-        if known or isinstance(thing, _PLAIN) or str(made_by).startswith(_PASSED_OVER):
+        if known or isinstance(thing, _PLAIN):
+            continue
+        if str(made_by).startswith(_PASSED_OVER):
+            if isinstance(thing, nn.Module):  # a wrapper, whose network is looked into all the same
+                inside = thing.named_children()
+                ahead.extend((f"{where}.{name}", child) for name, child in inside)
             continue
         seen[id(thing)] = thing  # kept, so that no other thing gets its id
         if isinstance(thing, Tensor | np.ndarray):

@@ -52,7 +52,7 @@ def steps_of(
     if kind == "NonPrivate":
         return [Step(rate, 0.0)]
     if kind == "SelfComposed" and rate == 1.0:
-        count = int(event["count"])
+        count = times_of(event["count"])
         if count > _MOST_STEPS:
             raise Unchecked(
                 f"{count} steps are too many to be listed"
@@ -96,7 +96,7 @@ def _parts(event: Any) -> list[Any]:
     """The mechanisms of a composition, one after another."""
     inner = event.get("inner")
     if event["event"] == "SelfComposed":
-        return _parts(inner) * int(event["count"])
+        return _parts(inner) * times_of(event["count"])
     if event["event"] == "Composed":
         return [one for part in inner for one in _parts(part)]
     return [event]
@@ -126,7 +126,7 @@ def epochs_of(event: Any) -> list[tuple[int, float]]:
     kind = event["event"]
     inner = event.get("inner")
     if kind == "SelfComposed":
-        return epochs_of(inner) * int(event["count"])
+        return epochs_of(inner) * times_of(event["count"])
     if kind == "Composed":
         return [
             epoch for part in inner for epoch in epochs_of(part)
@@ -140,7 +140,16 @@ def epochs_of(event: Any) -> list[tuple[int, float]]:
         noise > 0.0 and event["batches"] >= 1,
         "an epoch has no noise",
     )
-    return [(int(event["batches"]), noise)]
+    return [(times_of(event["batches"]), noise)]
+
+
+def times_of(count: Any) -> int:
+    """A number of steps or of batches: a whole one, one or more."""
+    whole = isinstance(count, int) and not isinstance(count, bool)
+    require(
+        whole and count >= 1, f"{count!r} is no number of steps"
+    )
+    return count
 
 
 def mu_of(steps: list[Step]) -> arb:

@@ -56,6 +56,7 @@ def tagged(rows):
 PLACES = {
     "buffer": (Nearest(INPUTS), "memory", 40),
     "buffer that no file holds": (Sequential(Nearest(INPUTS[:9], persistent=False)), "0.memory", 9),
+    "a network that torch compiles": (torch.compile(Nearest(INPUTS), backend="eager"), "_orig_mod.memory", 40),
     "attribute": (attribute(INPUTS[3:5]), "extra", 2),
     "list in a dictionary": (attribute({"a": [torch.ones(2), INPUTS[7]]}), "extra['a'][1]", 1),
     "array": (attribute(INPUTS.numpy().reshape(-1)), "extra", 40),

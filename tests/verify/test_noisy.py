@@ -54,13 +54,15 @@ def test_no_amount_is_below_zero_and_a_measured_price_serves_no_formula_without_
         assert why in check_certificate({**record, "name": name})[0].why
 
 
-@pytest.mark.parametrize("kind", ["noisy sum", "poisson sum"])
+@pytest.mark.parametrize("kind", ["noisy sum", "poisson sum", "epochs"])
 def test_what_ran_cannot_be_changed(kind):
     record = _record(kind)
     event = json.loads(record["inputs"]["sum_event"])
     pure = {"event": "ExponentialMechanism", "epsilon": 0.1, "adjacency": "add-remove"}
     wrong = [moved(event, place, factor) for place in leaves(event) for factor in (1.1, 0.9)]
     wrong += [{"event": "PoissonSampled", "sample_rate": 0.5, "inner": event}, pure]
+    if count := event.get("count"):
+        wrong += [{**event, "count": other} for other in (0, count + 0.5, str(count))]
     for other in (*wrong, {"event": "Composed", "inner": [event, pure]}):
         assert DOES_NOT in judged(record, sum_event=json.dumps(other)), other
 

@@ -9,10 +9,13 @@ from cells import refused
 from scipy.stats import norm
 
 from bounds.accounting import (
+    Composed,
     Gaussian,
+    NonPrivate,
     OnceAnEpoch,
     PoissonSampled,
     SelfComposed,
+    clt_gdp,
     event_from_json,
     event_to_json,
     gaussian_epsilon,
@@ -127,3 +130,19 @@ def test_what_no_theorem_covers_is_refused():
 
 def test_too_little_noise_promises_nothing():
     assert privacy_epsilon(event=epochs(10, 0.1), delta=1e-5, **ADD).upper == math.inf
+
+
+@pytest.mark.parametrize("rare", [NonPrivate(), Gaussian(noise_multiplier=0.01)])
+def test_a_rare_step_without_protection_adds_to_what_epochs_spend(rare):
+    event, delta = epochs(2, 1.0, count=3), {"delta": 1e-5, **ADD}
+    both = Composed(events=(event, PoissonSampled(sample_rate=1e-9, event=rare)))
+    alone = privacy_epsilon(event=event, **delta).upper
+    assert alone <= privacy_epsilon(event=both, **delta).upper <= 1.01 * alone
+
+
+@pytest.mark.parametrize("noise", [1e4, 1e8, 1e60, 1e300])
+def test_a_great_deal_of_noise_promises_a_great_deal(noise):
+    found = privacy_delta(event=epochs(100, noise), epsilon=0.0, **ADD)
+    assert 0.0 <= found.lower <= found.upper <= 1e-5
+    with pytest.raises(ValueError, match="Gaussian events alone"):
+        clt_gdp(event=epochs(2, 1.0))
