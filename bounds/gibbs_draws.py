@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bounds._arrays import Array, doubles, vector
-from bounds._check import door, nonnegative, positive
+from bounds._check import door, nonnegative, positive, records
 from bounds._rounding import inward, outward, total
 from bounds.hypotheses import Hypothesis
 from bounds.noisy import GibbsGradients, GibbsLosses, GibbsRange, Known
@@ -58,7 +58,7 @@ def gibbs_range(
     spread = outward(outward(tau * loss_range) / normaliser) * sqrt(draws)
     if beta is not None:
         spread *= min(2.0 * beta, max(beta, outward(sqrt(beta))))
-    return GibbsRange(spread=outward(spread), hypotheses=tuple(hypotheses))
+    return GibbsRange(spread=outward(spread), hypotheses=records("hypotheses", hypotheses, Hypothesis))
 
 
 @door(tau=nonnegative)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import sqrt, ulp
 from typing import Any, Unpack
 
-from bounds._check import count, door, nonnegative, reals
+from bounds._check import count, door, nonnegative, reals, records
 from bounds._rounding import outward, total
 from bounds.accounting.events import Event, event_to_json
 from bounds.hypotheses import Hypothesis
@@ -23,7 +23,9 @@ def noisy_sum_worst_case(*, event: Event, hypotheses: Sequence[Hypothesis] = ())
             raise ValueError(f"event must hold steps on all records, got a sample rate of {rate!r}; use PoissonSum.")
     twice = record_cost(event, 2.0)  # ln m at order 2 is Σ 1/noise_multiplier²
     mu = outward(sqrt(twice))
-    return WorstCaseSum(mu=mu, event=event_to_json(event), hypotheses=tuple(hypotheses))
+    return WorstCaseSum(
+        mu=mu, event=event_to_json(event), hypotheses=records("hypotheses", hypotheses, Hypothesis)
+    )
 
 
 @door(records=count)

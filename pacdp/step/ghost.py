@@ -21,7 +21,15 @@ from torch.autograd.graph import get_gradient_edge
 from torch.utils._pytree import tree_leaves
 
 from pacdp.layers.bayes import BAYES_LAYERS
-from pacdp.step.clip import Clip, Weights, clip_factors, drop, joint_norms, row_norms
+from pacdp.step.clip import (
+    Clip,
+    Weights,
+    clip_factors,
+    drop,
+    joint_norms,
+    row_norms,
+    without_subnormals,
+)
 from pacdp.step.ghost_norms import ByParameter, Use, own_weights
 from pacdp.step.precision import full_precision
 from pacdp.step.slopes import slopes_of_outputs
@@ -73,6 +81,12 @@ class Ghost:
         with full_precision(next(iter(weights.values())).device, convolutions=True):
             met = self._back(leaves, slopes)
             norms = _norms(met)
+            examples = next(len(slope) for slope in slopes if slope is not None)
+            if any(len(one) != examples for one in norms.values()):
+                raise ValueError(
+                    "a layer is given another number of rows than there are examples, so that it tells no example's "
+                    "gradient from another's: keep examples along the first dimension, or leave grad_sample_mode out"
+                )
             coarsest = max((p.dtype for p in norms), key=lambda kind: torch.finfo(kind).eps)
             clip = clip_factors(joint_norms([*norms.values()]), self.clip, coarsest)
             if not clip.finite.all():
@@ -153,7 +167,8 @@ def _added_up(met: Met, factors: Tensor) -> ByParameter:
     """Σ_i factor_i g_i, layer by layer."""
     sums: ByParameter = {}
     for use, slopes in met:
-        _add(sums, use.total(factors.to(slopes).view(-1, *[1] * (slopes.dim() - 1)) * slopes))
+        scaled = factors.to(slopes).view(-1, *[1] * (slopes.dim() - 1)) * slopes
+        _add(sums, use.total(without_subnormals(scaled)))
     return sums
 
 
