@@ -23,9 +23,7 @@ def noisy_sum_worst_case(*, event: Event, hypotheses: Sequence[Hypothesis] = ())
             raise ValueError(f"event must hold steps on all records, got a sample rate of {rate!r}; use PoissonSum.")
     twice = record_cost(event, 2.0)  # ln m at order 2 is Σ 1/noise_multiplier²
     mu = outward(sqrt(twice))
-    return WorstCaseSum(
-        mu=mu, event=event_to_json(event), hypotheses=records("hypotheses", hypotheses, Hypothesis)
-    )
+    return WorstCaseSum(mu=mu, event=event_to_json(event), hypotheses=records("hypotheses", hypotheses, Hypothesis))
 
 
 @door(records=count)
