@@ -8,14 +8,13 @@ epoch at order α ("Once an epoch" in docs/guarantees.md):
     any α between             ln m_α linear between whole orders
 """
 
-from collections.abc import Iterator
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
 from functools import lru_cache
 from math import expm1, factorial, floor, log1p
 
 from bounds._rounding import outward, total
-from bounds.accounting.events import Composed, Event, OnceAnEpoch, SelfComposed
-from bounds.noisy_steps import squared_ratio
+from bounds.accounting.events import Event, OnceAnEpoch
+from bounds.noisy_steps import squared_ratio, uncomposed
 
 _ULP = 2.0**-52
 
@@ -25,23 +24,14 @@ def epochs_cost(event: Event, order: float) -> float:
 
     Raises ValueError where the event holds something else than epochs.
     """
-    epochs = _epochs(event, 1)
-    return total(*(outward(count * epoch_log_moment(order, batches, x)) for batches, x, count in epochs))
-
-
-def _epochs(event: Event, count: int) -> Iterator[tuple[int, float, int]]:
-    """Batches, squared inverse noise multiplier, and how often, of each epoch."""
-    match event:
-        case OnceAnEpoch():
-            yield event.batches, squared_ratio(event.event.noise_multiplier), count
-        case Composed():
-            for part in event.events:
-                yield from _epochs(part, count)
-        case SelfComposed():
-            yield from _epochs(event.event, count * event.count)
-        case _:
-            raise ValueError(f"event must hold OnceAnEpoch alone, once or composed, got {event!r}; use PoissonSum for "
+    costs: list[float] = []
+    for part, count in uncomposed(event):
+        if not isinstance(part, OnceAnEpoch):
+            raise ValueError(f"event must hold OnceAnEpoch alone, once or composed, got {part!r}; use PoissonSum for "
                              f"Poisson batches.")  # fmt: skip
+        squared = squared_ratio(part.event.noise_multiplier)
+        costs.append(outward(count * epoch_log_moment(order, part.batches, squared)))
+    return total(*costs)
 
 
 def epoch_log_moment(order: float, batches: int, squared: float) -> float:

@@ -68,26 +68,34 @@ def checked_orders(orders: Sequence[float]) -> tuple[float, ...]:
     return given
 
 
-def flattened(event: Event, count: int = 1) -> Iterator[tuple[float, float, int]]:
+def uncomposed(event: Event, count: int = 1) -> Iterator[tuple[Event, int]]:
+    """What an event composes, and how often each, in order but where compositions are repeated."""
+    match event:
+        case Composed():
+            for part in event.events:
+                yield from uncomposed(part, count)
+        case SelfComposed():
+            yield from uncomposed(event.event, count * event.count)
+        case _:
+            yield event, count
+
+
+def flattened(event: Event) -> Iterator[tuple[float, float, int]]:
     """Rate, noise multiplier and number of each run of noisy sums, in order but where compositions are repeated.
 
     Raises ValueError where a step is no Gaussian noise on one sum.
     """
-    match event:
-        case Gaussian():
-            yield 1.0, event.noise_multiplier, count
-        case PoissonSampled(event=Gaussian() as inner):
-            yield event.sample_rate, inner.noise_multiplier, count
-        case Composed():
-            for part in event.events:
-                yield from flattened(part, count)
-        case SelfComposed():
-            yield from flattened(event.event, count * event.count)
-        case _:
-            raise ValueError(
-                f"event must hold Gaussian steps, each on all records or on one Poisson sample, got {event!r}; for "
-                f"other mechanisms use Accounted, which knows their privacy alone."
-            )
+    for part, count in uncomposed(event):
+        match part:
+            case Gaussian():
+                yield 1.0, part.noise_multiplier, count
+            case PoissonSampled(event=Gaussian() as inner):
+                yield part.sample_rate, inner.noise_multiplier, count
+            case _:
+                raise ValueError(
+                    f"event must hold Gaussian steps, each on all records or on one Poisson sample, got {part!r}; for "
+                    f"other mechanisms use Accounted, which knows their privacy alone."
+                )
 
 
 def in_order(event: Event, steps: int) -> list[tuple[float, float]]:
