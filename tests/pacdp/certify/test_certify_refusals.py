@@ -8,18 +8,16 @@ import pytest
 import torch
 from door_toys import MU, PURE, examples, gaussian, law, network, plain, split
 from torch.nn import BatchNorm1d, Flatten, Linear, Sequential
-from torch.nn.functional import cross_entropy
 from toys import toy_data, toy_objective
 
 import bounds
 from pacdp import HeldOut, Network, Prior, Private, Settings, certify
 from pacdp.algorithms import PSGLD, SGLD, build
 from pacdp.certify import DataFree, Finite, MonteCarlo, NoPrivacy, Surrogate
-from pacdp.certify.finite import assess_finite
 from pacdp.certify.gibbs import GibbsSettings
 from pacdp.certify.priors import NoisySum
 from pacdp.certify.trajectory import noisy_sums_event, realised_price
-from pacdp.losses import Loss, bounded_cross_entropy, brier
+from pacdp.losses import bounded_cross_entropy
 from pacdp.objective import Objective
 from pacdp.posterior import LocalGibbs, Point
 from tests.refusals import refuses
@@ -97,7 +95,6 @@ NETWORKS = {
     "a list and people": (lambda: certify(Finite(networks=[network()]), OF_PEOPLE), "give data without people"),
     "a private list": (
         lambda: certify(Finite(networks=[network()]), DATA, prior=Private(privacy=MU)), "need a prior of their own"),
-    "no counts": (lambda: assess_finite(np.array([], dtype=np.int64), n=10), "of at least one network"),
 }  # fmt: skip
 LAWS = {
     "tau": (lambda: LocalGibbs(weights=torch.zeros(3), tau=-1.0, gamma=1.0), "tau"),
@@ -124,11 +121,6 @@ CALLS = {
     "another network": (lambda: gaussian(network=Linear(5, 1, bias=False).eval()), "over the parameters"),
     "no spread": (lambda: prior(law=law(0.0)), "divergence from the prior is infinite"),
     "NaN among inputs": (lambda: gaussian(wrong(inputs=DATA.inputs + GAP)), "NaN or infinite"),
-    "losses": (lambda: gaussian(losses=[cross_entropy]), "each of losses to be"),
-    "a known loss": (lambda: gaussian(losses=[brier()]), "names that differ"),
-    "a loss that fails": (
-        lambda: gaussian(losses=[Loss(name="own", low=0.0, high=0.1, function=torch.matmul)]),
-        "loss own fails on outputs"),
     "no privacy": (lambda: plain(prior=NoPrivacy(reason="it learnt without noise")), "it learnt without noise"),
     "privacy of examples": (lambda: plain(OF_PEOPLE, prior=Private(privacy=MU)), "promise of privacy is to single"),
     "rows without people": (
