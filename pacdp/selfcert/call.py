@@ -12,7 +12,7 @@ from torch import nn
 import bounds
 from bounds import _check
 from bounds.sentence import percent
-from pacdp.backprop.fit import Progress
+from pacdp.backprop.fit import FitSettings, Progress
 from pacdp.certify.evidence import FIXED, equal_inputs
 from pacdp.certify.examples import Device, require_kind
 from pacdp.certify.routes import require_draws
@@ -30,7 +30,7 @@ from pacdp.selfcert.plan import (
     plan_routes,
 )
 from pacdp.selfcert.predictors import Train, is_estimator
-from pacdp.selfcert.routes import CARRY_OUT, SelfCertifySettings, Task, Tried, reason_against
+from pacdp.selfcert.routes import CARRY_OUT, Task, Tried, reason_against
 from pacdp.store.record import Values, record
 
 
@@ -93,7 +93,7 @@ def self_certify(
     train_share: float | None = None,
     expected_error: float = EXPECTED_ERROR,
     train: Train | None = None,
-    settings: SelfCertifySettings | None = None,
+    settings: FitSettings | None = None,
     seed: int = 0,
     device: Device = "cpu",
     progress: Progress | None = None,
@@ -119,7 +119,7 @@ def self_certify(
             at least half.
         expected_error: how often the predictor is expected to err; only the split follows from it.
         train: trains a torch module in place on (module, inputs, labels); by default :func:`pacdp.backprop.fit`.
-        settings: of training and routes; fixed without a look at the data.
+        settings: of the default training of a torch module; fixed without a look at the data.
         seed: of the split, of training and of all draws; fixed without a look at the data.
         device: where a torch module is trained.
         progress: told how many steps of the default training are done, and how many there are.
@@ -133,8 +133,7 @@ def self_certify(
     _check.open_probability(failure_prob=failure_prob, train_share=share)
     require_kind("seed", seed, int)
     require_draws(seed, device)
-    settings = SelfCertifySettings() if settings is None else settings
-    require_kind("settings", settings, SelfCertifySettings)
+    require_kind("settings", settings, FitSettings | None)
     examples = given(data, people=people)
     n = examples.units
     jobs, refused = _jobs(models, examples, routes)
