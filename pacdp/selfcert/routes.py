@@ -18,17 +18,17 @@ import bounds
 from pacdp.algorithms import SGLD
 from pacdp.backprop import PosteriorSettings, train_posterior
 from pacdp.backprop.fit import Examples, FitSettings, Progress, fit
-from pacdp.certify import BoundSet, HeldOut, MonteCarlo, Prior, certify, train_certified
+from pacdp.certify import BoundSet, DataFree, MonteCarlo, Prior, certify, train_certified
 from pacdp.certify.examples import Device
 from pacdp.certify.gaussian import one_draw_weights
 from pacdp.certify.reading import AtWeights
 from pacdp.compress import Estimator, Groups, Stop, Torch, compress
-from pacdp.data import Dataset, Split, index_hash
+from pacdp.data import Dataset
 from pacdp.losses import bounded_cross_entropy
 from pacdp.posterior import GaussianPosterior
 from pacdp.predictions import certify_predictions
 from pacdp.predictions.columns import coded
-from pacdp.selfcert.examples import Given, require_apart, taken
+from pacdp.selfcert.examples import Given, taken
 from pacdp.selfcert.plan import COMPRESSION, HELD_OUT, NOISY, PAC_BAYES
 from pacdp.selfcert.predictors import (
     Net,
@@ -88,7 +88,7 @@ class Tried:
 
 
 def fitting(n: int) -> FitSettings:
-    """The training of a network on n examples, where the caller says nothing else: ten epochs and 2,000 steps or more."""
+    """The training of a network on n examples where nobody says another: ten epochs and 2,000 steps or more."""
     size = 128 if n >= 5000 else 32
     epochs = max(10, math.ceil(_LEAST_STEPS / math.ceil(n / size)))
     return FitSettings(epochs=epochs, batch_size=size, step_size=2e-3)
@@ -172,7 +172,6 @@ def reason_against(route: str, model: Any, examples: Given) -> str | None:
 def held_out(task: Task, failure_prob: float) -> Tried:
     """The errors on the part that training did not see, counted."""
     made, bound = task.predictor, task.bound
-    require_apart(task.learning, bound)
     if isinstance(made, Net):
         Holdings(made.function).require_none(tensor(bound.inputs))
     said = own_answers(lambda at: np.asanyarray(made.predict(taken(bound.inputs, at))), bound.n)
@@ -180,18 +179,13 @@ def held_out(task: Task, failure_prob: float) -> Tried:
         raise ValueError(
             f"predict must give one class for each of {bound.n} examples, got shape {said.shape}"
         )
-    known = [*np.unique(bound.labels).tolist(), *coded("predictions", said).names]
-    names: list[Any] = list(dict.fromkeys(known))
-    if len(names) < 2:  # two classes are needed where all examples have one
-        (name,) = names
-        other = f"not {name}" if isinstance(name, str) else name + 1
-        names.append(not name if isinstance(name, bool) else other)
-    report = certify_predictions(bound.labels, said, classes=names, people=bound.people, ask="error",
-                                 failure_prob=failure_prob)  # fmt: skip
-    certificate = report.certificates[0]
+    coded("predictions", said)  # which refuses what names no class
+    report = certify_predictions(losses={"error": said != bound.labels}, people=bound.people,
+                                 ask="error", failure_prob=failure_prob)  # fmt: skip
+    count = replace(report.certificates[0], measures=f"0-1 risk{bound.new}")
     return Tried(
-        certificate=task.about(certificate, task.name, "predictor saw none of these rows"),
-        error=float(certificate.terms["empirical_risk"]), train=task.learning.units, predictor=made
+        certificate=task.about(count, task.name, "predictor saw none of these rows"),
+        error=float(count.terms["empirical_risk"]), train=task.learning.units, predictor=made
     )  # fmt: skip
 
 
@@ -201,22 +195,17 @@ def pac_bayes(task: Task, failure_prob: float) -> Tried:
     module, of, seed = centre.function.to("cpu"), "one draw", task.seed
     if len(strange := np.setdiff1d(held.labels, centre.names)):
         raise ValueError(f"class {strange[0]} has no example in the training part: gather more")
-    learning, counted = (
-        Split(part.places, index_hash(part.places)) for part in (task.learning, held)
-    )
-    bound = BoundSet(
-        inputs=tensor(held.inputs).cpu(), labels=torch.from_numpy(places(held.labels, centre.names)),
-        people=held.people, indices=counted,
-    )  # fmt: skip
+    labels = torch.from_numpy(places(held.labels, centre.names))
+    bound = BoundSet(inputs=tensor(held.inputs).cpu(), labels=labels, people=held.people)
     law = GaussianPosterior.around(module, std=_PRIOR_STD)
     posterior = train_posterior(
         law, module, Examples(bound.inputs, bound.labels), objective=bounds.objectives.f_quad,
         loss=bounded_cross_entropy(classes=len(centre.names), max_loss=_MAX_LOSS),
         settings=_POSTERIOR, failure_prob=failure_prob, generator=torch.Generator().manual_seed(seed)
     )  # fmt: skip
-    prior = Prior(law=law, source=HeldOut(indices=learning))
-    found = certify(posterior, bound, prior=prior, network=module, failure_prob=failure_prob, seed=seed,
-                    monte_carlo=MonteCarlo(passes=1))  # fmt: skip
+    source = DataFree(description="the training part, which shares no example with the bound's")
+    found = certify(posterior, bound, prior=Prior(law=law, source=source), network=module,
+                    failure_prob=failure_prob, seed=seed, monte_carlo=MonteCarlo(passes=1))  # fmt: skip
     made = found.certificate(of=of, measures=bound.risk())
     weights = {**posterior.buffers, **one_draw_weights(posterior, seed=seed)}
     return Tried(
