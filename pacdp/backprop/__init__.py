@@ -17,6 +17,5 @@ from pacdp.backprop.prior import scaled as scaled
 from pacdp.backprop.train import Coordinates as Coordinates
 from pacdp.backprop.train import Objective as Objective
 from pacdp.backprop.train import PosteriorSettings as PosteriorSettings
-from pacdp.backprop.train import Seen as Seen
 from pacdp.backprop.train import f_kl as f_kl
 from pacdp.backprop.train import train_posterior as train_posterior

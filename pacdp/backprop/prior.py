@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 import bounds
-from pacdp.backprop.fit import Examples, FitSettings, Progress, fit
+from pacdp.backprop.fit import Examples, FitSettings, fit
 from pacdp.certify import DataFree, HeldOut, Prior
 from pacdp.data import Dataset, Split, index_hash, make_splits, require_disjoint
 from pacdp.posterior import GaussianPosterior
@@ -54,7 +54,7 @@ def examples(data: Dataset, split: Split) -> Examples:
 
 def fit_prior(
     module: nn.Module, data: Dataset, split: Split, *, std: float, settings: FitSettings, generator: torch.Generator,
-    device: torch.device | str = "cpu", progress: Progress | None = None
+    device: torch.device | str = "cpu"
 ) -> Prior:  # fmt: skip
     """A prior around the weights that training ``module`` on the examples of ``split`` arrives at.
 
@@ -66,9 +66,7 @@ def fit_prior(
         ValueError, Diverged: see :func:`pacdp.backprop.fit`.
     """
     seen = examples(data, split)
-    trained = fit(
-        module, seen, settings=settings, generator=generator, device=device, progress=progress
-    )
+    trained = fit(module, seen, settings=settings, generator=generator, device=device)
     source = HeldOut(indices=split, data_hash=data.hash, rows=data.subset(split).rows())
     return Prior(law=GaussianPosterior.around(trained.cpu(), std=std), source=source)
 

@@ -18,7 +18,6 @@ are fixed: they have no coordinates.
 
 import math
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -35,6 +34,7 @@ from pacdp.posterior import GaussianPosterior
 from pacdp.stochastic.law import require_law_of
 from pacdp.store.record import record
 
+_MOMENTUM = 0.9
 _LEAST_RISK = 1e-9
 """Where the derivative of kl⁻¹ by the risk, infinite at 0, is taken instead."""
 
@@ -150,33 +150,17 @@ class PosteriorSettings:
     batch_size: int = 256
     step_size: float = 0.005
     """In units of n, falling to 0 along a cosine."""
-    momentum: float = 0.9
 
     def __post_init__(self) -> None:
         _check.whole(steps=self.steps)
         _check.count(batch_size=self.batch_size)
         _check.positive(step_size=self.step_size)
-        _check.probability(momentum=self.momentum)
-
-
-class Seen(NamedTuple):
-    """What a step saw, for whoever watches."""
-
-    step: int
-    steps: int
-    risk: float
-    """Surrogate risk of the step's minibatch under the step's draw."""
-    kl_nats: float
-    objective: float
-
-
-Progress = Callable[[Seen], None]
 
 
 def train_posterior(
     prior: GaussianPosterior, module: nn.Module, data: Examples, *, objective: Objective, loss: Loss,
     settings: PosteriorSettings, failure_prob: float, generator: torch.Generator,
-    device: torch.device | str = "cpu", progress: Progress | None = None
+    device: torch.device | str = "cpu"
 ) -> GaussianPosterior:  # fmt: skip
     """The posterior that training on ``data`` from ``prior`` arrives at.
 
@@ -202,7 +186,7 @@ def train_posterior(
     require_evaluation(module)
     require_law_of(module, prior)
     coordinates = Coordinates.at(prior, device=device)
-    optimizer = torch.optim.SGD(coordinates.leaves(), lr=1.0, momentum=settings.momentum)
+    optimizer = torch.optim.SGD(coordinates.leaves(), lr=1.0, momentum=_MOMENTUM)
     buffers = dict(coordinates.prior.buffers)
     for step in range(settings.steps):
         rows = torch.randint(0, n, (min(settings.batch_size, n),), generator=generator)
@@ -220,7 +204,4 @@ def train_posterior(
             n * settings.step_size * 0.5 * (1 + math.cos(math.pi * step / settings.steps))
         )
         optimizer.step()
-        if progress is not None:
-            seen = (float(one.detach()) for one in (risk, kl_nats, value))
-            progress(Seen(step + 1, settings.steps, *seen))
     return coordinates.posterior()

@@ -70,7 +70,7 @@ def test_fitting_sees_its_examples_alone():
 @parametrize("optimizer", ["adamw", "sgd"])
 def test_fitting_learns(optimizer):
     data, fresh = blobs(300, spread=0.3), blobs(300, spread=0.3, seed=8)
-    settings = FitSettings(optimizer=optimizer, epochs=20, batch_size=30, step_size=0.05, label_smoothing=0.05)
+    settings = FitSettings(optimizer=optimizer, epochs=20, batch_size=30, step_size=0.05)
     module = Sequential(Linear(4, 16), BatchNorm1d(16), ReLU(), Dropout(0.1), Linear(16, 3))
     found = fit(
         module, Examples(torch.tensor(data.inputs), torch.tensor(data.labels)), settings=settings, generator=seeded(0)
