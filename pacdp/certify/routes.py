@@ -310,10 +310,6 @@ def _require_nothing_held(asked: Question) -> None:
         held.network = given.model if isinstance(given, Objective) else asked.network
         paid = [*getattr(law, "means", ())]
         match law:
-            case Network():
-                held.network = law.network
-            case Finite():
-                held.networks = list(law.networks)
             case LocalGibbs() | Point():  # in whose place are the chain's
                 paid = [name for name, _ in held.network.named_parameters()]
             case GaussianPosterior():
@@ -325,10 +321,10 @@ def _require_nothing_held(asked: Question) -> None:
                     name: {key: each.detach() for key, each in own.items()}
                     for name, own in laws.items()
                 }
-            case GibbsHead():
-                held.law = law
-            case _:
+            case UndrawnHeads():  # the bound pays for the Gaussians around
                 held.law = law.law
+            case _:
+                held.law = law
         holdings = Holdings(held, paid=[f"network.{name}" for name in paid])
         for block in data.blocks():
             hashes = data.rows.inputs if block is data.inputs else None

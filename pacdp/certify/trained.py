@@ -167,12 +167,8 @@ class Trained:
         """The report on a clipped chain with its rigorous certificates in front, and what the chain spent.
 
         The optimistic certificates of ``found`` are about the chain without clipping, and are labelled so.
-
-        Raises:
-            ValueError: the data's batches or clipping are not those of the settings.
         """
         settings, charged, n = self.settings, self.charged, self.objective.n
-        require_own_batches(settings, self.objective)
         examples, event = BoundSet.behind(self.objective), settings.promise(n, charged.steps)
         claim = accounted_privacy(settings, n=n, steps=charged.steps)
         sources: list[Source] = [Private(privacy=claim, rows=examples.rows, noise=self.noise)]
@@ -256,19 +252,6 @@ class Trained:
             measured=tuple(one.measured(on) for on, one in seen.items()),
             refusals=(Refusal(name="bounds by stationarity", reason=why),)
         )  # fmt: skip
-
-
-def require_own_batches(settings: Chain, data: Objective) -> None:
-    """Refuse an objective whose gradients are not those that the settings' accounting is about.
-
-    Raises:
-        ValueError: another clip norm or batch size.
-    """
-    if (data.clip_norm, data.batch_size) != (settings.clip_norm, settings.batch_size):
-        raise ValueError(
-            f"expected an objective with clip_norm={settings.clip_norm} and batch_size={settings.batch_size}, which "
-            f"the accounting is about, got {data.clip_norm} and {data.batch_size}"
-        )
 
 
 def load_trained(

@@ -89,7 +89,6 @@ NETWORKS = {
     "classes by batch": (
         lambda: judged(lambda x: x.new_zeros(len(x), 2 + len(x) % 2)), "outputs an example in every batch"),
     "scores that are logits": (lambda: judged(lambda x: x, scores=True), r"must lie in \[0, 1\]"),
-    "its batch's mean": (lambda: judged(lambda x: x[:, :1] - x[:, :1].mean()), "depends on the other examples"),
     "by heart": (parrot, "depends on|holds"),
     "no networks": (lambda: Finite(networks=[]), "a list of networks, at least one"),
     "a list and people": (lambda: certify(Finite(networks=[network()]), OF_PEOPLE), "give data without people"),
