@@ -240,17 +240,11 @@ def _models(model: Any, train: Train | None) -> Values:
                  for place, (kind, one) in enumerate(zip(kinds, model, strict=True))}  # fmt: skip
     else:
         named = {"your model": model}
-    if not named:
-        raise ValueError("model must be at least one model, got none")
     modules = [one for one in named.values() if isinstance(one, nn.Module)]
     for one in named.values():
-        if isinstance(one, type):
+        if isinstance(one, type) or not (isinstance(one, nn.Module) or is_estimator(one)):
             raise ValueError(
-                f"model must be an object, got the class {one.__name__}: call it, {one.__name__}()"
-            )
-        if not isinstance(one, nn.Module) and not is_estimator(one):
-            raise ValueError(
-                f"model must be a torch module or have fit and predict, got {type(one).__name__}"
+                f"model must be an object, a torch module or have fit and predict, got {one!r:.80}"
             )
     if train is None and not all(any(True for _ in one.parameters()) for one in modules):
         raise ValueError("model must have parameters to train, got a module without any")

@@ -13,7 +13,6 @@ from pacdp.backprop import (
     Augmentation,
     Examples,
     FitSettings,
-    ScaleGrid,
     choose_scale,
     fit,
     fit_prior,
@@ -104,11 +103,11 @@ def test_the_scale_that_is_chosen(factor):
         means={name: mean + 0.1 * factor for name, mean in prior.means.items()},
         stds={name: std * factor for name, std in prior.stds.items()},
     )
-    grid = ScaleGrid(largest=3.0, precision=4)
-    chosen = choose_scale(posterior, Prior(law=prior, source=DataFree(), choice_nats=0.5), grid)
-    assert chosen.scale == near(3.0 * math.exp(-chosen.place / 4), rel=1e-15)
-    assert chosen.prior.choice_nats == near(0.5 + 2 * math.log(chosen.place) + math.log(math.pi**2 / 6))
-    kl_nats = posterior.kl_nats(chosen.prior.law)
-    assert kl_nats == posterior.kl_nats(scaled(prior, chosen.scale))
+    given = Prior(law=prior, source=DataFree(), choice_nats=0.5)
+    chosen = choose_scale(posterior, given, largest=3.0, precision=4)
+    place = round(-4 * math.log(float(chosen.law.stds["0.weight"]) / 3.0))
+    assert float(chosen.law.stds["0.weight"]) == near(3.0 * math.exp(-place / 4), rel=1e-6)
+    assert chosen.choice_nats == near(0.5 + 2 * math.log(place) + math.log(math.pi**2 / 6))
+    kl_nats = posterior.kl_nats(chosen.law)
     best = min(posterior.kl_nats(scaled(prior, 3.0 * math.exp(-j / 4))) for j in range(1, 40))
     assert kl_nats <= best + 2 * math.log(2)  # the other neighbour may be the cheaper choice
