@@ -33,6 +33,8 @@ _PASSED_OVER = (
     "torch._dynamo",
     "torch._inductor",
     "torch._functorch",
+    "beartype",
+    "jaxtyping",
     "opacus.grad_sample",
     "pacdp.opacus",
     "pacdp.step.ghost",
@@ -329,7 +331,8 @@ def _parts(thing: Any) -> Iterator[tuple[str, Any]]:
         cells = zip(thing.__code__.co_freevars, thing.__closure__ or (), strict=True)
         yield from ((f"<{name}>", cell) for name, cell in cells)
         yield from ((" default", part) for part in (thing.__defaults__, thing.__kwdefaults__))
-        yield from ((" constant", part) for part in thing.__code__.co_consts)
+        if not _is_of(thing, _LIBRARIES):
+            yield from ((" constant", part) for part in thing.__code__.co_consts)
     elif isinstance(thing, CellType):
         with suppress(ValueError):  # an empty one
             yield "", thing.cell_contents
@@ -351,8 +354,8 @@ def _shared(kind: type) -> Iterator[tuple[str, Any]]:
             yield f".{name}", part
 
 
-def _is_of(kind: type, packages: Collection[str]) -> bool:
-    return str(kind.__module__).partition(".")[0] in packages
+def _is_of(made: type | FunctionType, packages: Collection[str]) -> bool:
+    return str(made.__module__).partition(".")[0] in packages
 
 
 def _held_otherwise(thing: Any, attributes: dict[str, Any]) -> Iterator[tuple[str, Any]]:
