@@ -13,7 +13,7 @@ from toys import toy_data, toy_objective
 import bounds
 from pacdp import HeldOut, Network, Prior, Private, Settings, certify
 from pacdp.algorithms import PSGLD, SGLD, build
-from pacdp.certify import DataFree, Finite, MonteCarlo, NoPrivacy, Surrogate
+from pacdp.certify import DataFree, Finite, NoPrivacy, Surrogate
 from pacdp.certify.gibbs import GibbsSettings
 from pacdp.certify.priors import NoisySum
 from pacdp.certify.trajectory import noisy_sums_event, realised_price
@@ -101,7 +101,6 @@ LAWS = {
     "no source": (lambda: prior(law=law(), source=NoPrivacy(reason="none")), "expected Prior.source to be"),
     "nothing held out": (HeldOut, "needs rows or indices"),
     "unit": (lambda: Private(privacy=MU, unit="people"), "to be 'example' or 'person'"),
-    "share": (lambda: MonteCarlo(share=1.0), "share must lie strictly between"),
     "a price of no sum": (lambda: NoisySum(price=bounds.Accounted(privacy=MU)), "price of a noisy sum"),
     "no settings": (lambda: Settings.tried(0, "me"), "count of settings"),
 }  # fmt: skip
@@ -113,9 +112,7 @@ CALLS = {
     "a seed of nothing drawn": (lambda: plain(seed=0), "seed is not used"),
     "effort for weights as they are": (lambda: chain(gibbs=GibbsSettings()), "gibbs is not used"),
     "settings": (lambda: gaussian(settings=False), "expected settings to be"),
-    "failure_prob 0": (lambda: gaussian(failure_prob=0.0), "must lie strictly between 0 and 1"),
     "many settings": (lambda: gaussian(settings=Settings.tried(2**1100, "me")), "is too small to be divided by"),
-    "seed": (lambda: gaussian(seed=2**64), "expected a seed from 0"),
     "device": (lambda: gaussian(device="nowhere"), "expected a device that is here"),
     "another network": (lambda: gaussian(network=Linear(5, 1, bias=False).eval()), "over the parameters"),
     "no spread": (lambda: prior(law=law(0.0)), "divergence from the prior is infinite"),

@@ -43,7 +43,6 @@ REFUSED = {
     "routes": (lambda: certified(routes="quick"), "routes must be"),
     "a route of networks": (lambda: certified(routes="PAC-Bayes"), "no torch module"),
     "settings": (lambda: certified(settings=5), "expected settings to be of type"),
-    "an error in words": (lambda: certified(expected_error="low"), "expected_error must be a real number"),
     "a model of many examples": (
         lambda: certified(Median(), routes="held-out count"),
         "depends on the examples beside it",
