@@ -80,8 +80,6 @@ def augmented(
     return F.grid_sample(images, grid.to(images.device), align_corners=False)
 
 
-Progress = Callable[[int, int], None]
-"""Told how many steps are done, and how many there are."""
 _SEEDS = 2**63 - 1
 _WARMUP, _MEMORY = 0.2, 200.0
 """The share of the steps in which the step size rises, and the steps that are averaged, at most a tenth of all."""
@@ -123,7 +121,7 @@ class FitSettings:
 
 def fit(
     module: nn.Module, data: Examples, *, settings: FitSettings, generator: torch.Generator,
-    device: torch.device | str = "cpu", progress: Progress | None = None
+    device: torch.device | str = "cpu"
 ) -> nn.Module:  # fmt: skip
     """A trained copy of ``module`` in eval mode; the module itself stays as it is.
 
@@ -172,8 +170,6 @@ def fit(
             loss.backward()
             optimizer.step()
             average.update_parameters(trained)
-            if progress is not None:
-                progress(step + 1, steps)
     return _in_form(average.module, torch.contiguous_format).eval()
 
 

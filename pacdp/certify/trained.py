@@ -247,7 +247,7 @@ class Trained:
 
 
 def load_trained(
-    path: Path | str, *, data_root: str | None = None, device: torch.device | str = "cpu", progressbar: bool = False,
+    path: Path | str, *, data_root: str | None = None, device: torch.device | str = "cpu",
     in_bytes: bool = False
 ) -> Trained:  # fmt: skip
     """Read a checkpoint, find its data, rebuild its network.
@@ -270,7 +270,7 @@ def load_trained(
             f"{path} does not say how it was trained ({error}): only checkpoints of a training run of this version can "
             "be certified or resumed"
         ) from error
-    train, test = problem.data(root=data_root, progressbar=progressbar)
+    train, test = problem.data(root=data_root)
     require_data(path, checkpoint, train, test)
     objective, held_out = objectives(
         problem, settings, train, test, device=device, in_bytes=in_bytes

@@ -12,7 +12,7 @@ from torch import nn
 import bounds
 from bounds import _check
 from bounds.sentence import percent
-from pacdp.backprop.fit import FitSettings, Progress
+from pacdp.backprop.fit import FitSettings
 from pacdp.certify.evidence import FIXED, equal_inputs
 from pacdp.certify.examples import Device, require_kind
 from pacdp.certify.routes import require_draws
@@ -96,7 +96,6 @@ def self_certify(
     settings: FitSettings | None = None,
     seed: int = 0,
     device: Device = "cpu",
-    progress: Progress | None = None,
 ) -> SelfCertified:
     """Split the data, train, and return the predictor with the smallest certificate, the choice paid for.
 
@@ -122,7 +121,6 @@ def self_certify(
         settings: of the default training of a torch module; fixed without a look at the data.
         seed: of the split, of training and of all draws; fixed without a look at the data.
         device: where a torch module is trained.
-        progress: told how many steps of the default training are done, and how many there are.
 
     Raises:
         ValueError: something does not fit, training did not end with numbers, or no route came to a certificate.
@@ -151,7 +149,7 @@ def self_certify(
     tasks = {
         name: Task(
             name=name, model=one, everything=examples, learning=learning, bound=bound, shared=shared,
-            settings=settings, train=train, seed=seed, device=device, progress=progress
+            settings=settings, train=train, seed=seed, device=device
         )
         for name, one in models.items()
     }  # fmt: skip

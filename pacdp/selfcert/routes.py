@@ -17,7 +17,7 @@ from torch import nn
 import bounds
 from pacdp.algorithms import SGLD
 from pacdp.backprop import PosteriorSettings, train_posterior
-from pacdp.backprop.fit import Examples, FitSettings, Progress, fit
+from pacdp.backprop.fit import Examples, FitSettings, fit
 from pacdp.certify import BoundSet, DataFree, MonteCarlo, Prior, certify, train_certified
 from pacdp.certify.examples import Device
 from pacdp.certify.gaussian import one_draw_weights
@@ -116,7 +116,6 @@ class Task:
     train: Train | None
     seed: int
     device: Device
-    progress: Progress | None
 
     @cached_property
     def predictor(self) -> Any:
@@ -124,8 +123,8 @@ class Task:
         if is_estimator(self.model):
             return fitted(self.model, self.learning, seed=self.seed)
         how = self.settings or fitting(self.learning.n)
-        return trained(self.model, self.learning, train=self.train, settings=how, seed=self.seed, device=self.device,
-                       progress=self.progress)  # fmt: skip
+        return trained(self.model, self.learning, train=self.train, settings=how, seed=self.seed,
+                       device=self.device)  # fmt: skip
 
     def about(self, made: bounds.Certificate, of: str, hypothesis: Any) -> bounds.Certificate:
         """The certificate of ``of``, with what the split shows; the caller vouches for what a model brings along."""
