@@ -178,9 +178,12 @@ def held_out(task: Task, failure_prob: float) -> Tried:
         raise ValueError(
             f"predict must give one class for each of {bound.n} examples, got shape {said.shape}"
         )
-    coded("predictions", said)  # which refuses what names no class
-    report = certify_predictions(losses={"error": said != bound.labels}, people=bound.people,
-                                 ask="error", failure_prob=failure_prob)  # fmt: skip
+    named = coded(
+        "predictions", said
+    )  # plain names: what a stranger's array says of itself is not asked
+    wrong = np.asarray(named.names)[named.codes] != bound.labels
+    report = certify_predictions(losses={"error": wrong}, people=bound.people, ask="error",
+                                 failure_prob=failure_prob)  # fmt: skip
     count = replace(report.certificates[0], measures=f"0-1 risk{bound.new}")
     return Tried(
         certificate=task.about(count, task.name, "predictor saw none of these rows"),
