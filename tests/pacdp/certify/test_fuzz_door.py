@@ -302,7 +302,7 @@ CHECKS = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_t
 FUZZ = {"phases": [Phase.generate], "deadline": None, "database": None, "derandomize": True}
 
 
-@parametrize("tries", [90, slow(10_000)])
+@parametrize("tries", [150, slow(10_000)])
 def test_calls_get_a_sentence_or_true_certificates_and_neither_always(tries):
     found = set()
 
