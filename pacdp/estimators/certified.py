@@ -237,7 +237,7 @@ class CertifiedClassifier(ClassifierMixin, _Certified):
 
     def certify(
         self, X: Any = None, y: Any = None, *, groups: Any = None, failure_prob: float = 0.05,
-        ask: Sequence[str] | str | None = "error", interval: bool = False
+        ask: Sequence[str] | str | None = "error"
     ) -> Report:  # fmt: skip
         """What the examples that were kept back, or others that are new, say of the error on further ones.
 
@@ -247,7 +247,6 @@ class CertifiedClassifier(ClassifierMixin, _Certified):
             groups: whose they are.
             failure_prob: of everything that is asked, together.
             ask: as for :func:`pacdp.certify_predictions`; None asks for all there is.
-            interval: whether every row has a lower end too.
 
         Raises:
             DataError: inputs or groups that the estimator was fitted on: of ``X``, over one in a hundred inputs; of the
@@ -255,7 +254,7 @@ class CertifiedClassifier(ClassifierMixin, _Certified):
                 is unproved beyond one in a hundred.
             ValueError: answers that depend on the examples beside them.
         """
-        return self._certify(X, y, groups, failure_prob=failure_prob, ask=ask, interval=interval)
+        return self._certify(X, y, groups, failure_prob=failure_prob, ask=ask)
 
     @_has("predict_proba")
     def predict_proba(self, X: Any) -> Any:
@@ -317,8 +316,7 @@ class CertifiedRegressor(RegressorMixin, _Certified):
         return {"losses": {self._loss.name: np.where(moved, 1.0, losses)}}
 
     def certify(
-        self, X: Any = None, y: Any = None, *, groups: Any = None, failure_prob: float = 0.05,
-        interval: bool = False
+        self, X: Any = None, y: Any = None, *, groups: Any = None, failure_prob: float = 0.05
     ) -> Report:  # fmt: skip
         """As :meth:`CertifiedClassifier.certify`, for the clipped error."""
-        return self._certify(X, y, groups, failure_prob=failure_prob, interval=interval)
+        return self._certify(X, y, groups, failure_prob=failure_prob)
