@@ -173,7 +173,9 @@ def held_out(task: Task, failure_prob: float) -> Tried:
     made, bound = task.predictor, task.bound
     if isinstance(made, Net):
         Holdings(made.function).require_none(tensor(bound.inputs))
-    said = own_answers(lambda at: np.asanyarray(made.predict(taken(bound.inputs, at))), bound.n)
+    said, moved = own_answers(
+        lambda at: np.asanyarray(made.predict(taken(bound.inputs, at))), bound.n
+    )
     if said.shape != bound.labels.shape:
         raise ValueError(
             f"predict must give one class for each of {bound.n} examples, got shape {said.shape}"
@@ -181,7 +183,7 @@ def held_out(task: Task, failure_prob: float) -> Tried:
     named = coded(
         "predictions", said
     )  # plain names: what a stranger's array says of itself is not asked
-    wrong = np.asarray(named.names)[named.codes] != bound.labels
+    wrong = moved | (np.asarray(named.names)[named.codes] != bound.labels)
     report = certify_predictions(losses={"error": wrong}, people=bound.people, ask="error",
                                  failure_prob=failure_prob)  # fmt: skip
     count = replace(report.certificates[0], measures=f"0-1 risk{bound.new}")
