@@ -1,18 +1,23 @@
-"""Blocks of ChaCha20's keystream as one Triton kernel: :func:`pacdp.random.device_cipher.blocks`, bit for bit."""
+"""ChaCha20's keystream (RFC 8439) made on the GPU that needs it, as one Triton kernel: the bits of OpenSSL's.
+
+Nothing but a key of 32 bytes crosses over to the GPU. Freed memory of the device is not scrubbed either.
+"""
 
 from typing import Any, no_type_check
 
 import torch
 import triton  # pyright: ignore[reportMissingImports]  # comes with torch for GPUs
 import triton.language as tl  # pyright: ignore[reportMissingImports]
+from jaxtyping import Int64
 from torch import Tensor
 
-from pacdp.random.device_cipher import COUNTER, TURNS
 from pacdp.random.devices import current
 
+WORDS = 8
+"""64-bit words of a block."""
 _BLOCK = 128
-_COUNTER = tl.constexpr(COUNTER)
-_T0, _T1, _T2, _T3 = (tl.constexpr(each) for each in TURNS)
+_COUNTER = tl.constexpr(12)
+"""The place of a block's number among the 16 words of a state: behind four constants and the key, before the nonce."""
 
 
 @triton.jit
@@ -23,13 +28,13 @@ def _turned(x, by: tl.constexpr):
 @triton.jit
 def _quarter(a, b, c, d):
     a = (a + b).to(tl.uint32)
-    d = _turned(d ^ a, _T0)
+    d = _turned(d ^ a, 16)
     c = (c + d).to(tl.uint32)
-    b = _turned(b ^ c, _T1)
+    b = _turned(b ^ c, 12)
     a = (a + b).to(tl.uint32)
-    d = _turned(d ^ a, _T2)
+    d = _turned(d ^ a, 8)
     c = (c + d).to(tl.uint32)
-    b = _turned(b ^ c, _T3)
+    b = _turned(b ^ c, 7)
     return a, b, c, d
 
 
@@ -63,13 +68,18 @@ def _blocks(out, start, first, count, SIZE: tl.constexpr):
         tl.store(out + lane * 16 + place, word, mask=lane < count)
 
 
-def blocks(start: Tensor, first: int, count: int) -> Tensor:
-    """As :func:`pacdp.random.device_cipher.blocks`."""
-    out = torch.empty((count, 16), dtype=torch.int32, device=start.device)
+def keystream(
+    key: bytes, place: bytes, *, first: int, count: int, device: torch.device
+) -> Int64[Tensor, " count"]:
+    """Words ``first`` to ``first + count`` of the key and place, as :class:`pacdp.random.cipher.Keystream` counts them."""
+    state = bytearray(b"expand 32-byte k" + key + bytes(4) + place)
+    start = torch.frombuffer(state, dtype=torch.int32).to(device)
+    begin, end = first // WORDS, -(-(first + count) // WORDS)
+    out = torch.empty((end - begin, 16), dtype=torch.int32, device=device)
     kernel: Any = _blocks
     if count:
-        with current(start.device):
-            kernel[(-(-count // _BLOCK),)](
-                out, start, first, count, SIZE=_BLOCK, enable_fp_fusion=False
+        with current(device):
+            kernel[(-(-len(out) // _BLOCK),)](
+                out, start, begin, len(out), SIZE=_BLOCK, enable_fp_fusion=False
             )
-    return out
+    return out.view(torch.int64).reshape(-1)[first - begin * WORDS :][:count]
