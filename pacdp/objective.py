@@ -3,6 +3,7 @@
 K chains share one resident data set; each has its own weights, its own draws and, where given, its own labels.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
@@ -34,7 +35,7 @@ from pacdp.step.one_by_one import (
     Part,
     by_compiled_layers,
     by_reference,
-    multiplicities,
+    sum_of_squares,
     summed,
 )
 from pacdp.step.precision import full_precision
@@ -138,9 +139,7 @@ class Objective:
             self._inputs: Tensor | Pixels = Pixels(pixels)
         else:
             self._inputs = torch.tensor(data.inputs, device=device)
-        self.network = resident(
-            model, self._inputs, batch_size=batch_size, batching=batching, bfloat16=bfloat16
-        )
+        self.network = resident(model, self._inputs, batching=batching, bfloat16=bfloat16)
         self.layout = self.network.layout
         self.dim = self.layout.dim
         self.keep_norms, self.every_record = keep_norms, every_record
@@ -336,9 +335,10 @@ class Objective:
         """A chain's sum into the gradient, and its squared norms; None where these are kept and not finite."""
         most = None if norms is None else AT_ONCE
         means, squares = summed(part, drawn, self._gradient[chain], most)
-        if norms is not None:
-            norms[chain] = squares @ multiplicities(drawn).to(squares.dtype)
-        return means if norms is None or bool(norms[chain].isfinite()) else None
+        if norms is None:
+            return means
+        norms[chain] = total = sum_of_squares(squares, drawn)
+        return means if math.isfinite(total) else None
 
     def has_fixed_shapes(self, keys: Keys) -> bool:
         """Whether the shapes of no step depend on a draw, so that a GPU can replay it; not with secret keys.

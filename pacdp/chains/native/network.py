@@ -31,10 +31,8 @@ class NativeNetwork:
     Of inputs that are kept in bytes the numbers, and the non-zeros among them, are made batch by batch: the same bits.
     """
 
-    def __init__(
-        self, model: nn.Module, inputs: Float[Tensor, "n ..."] | Pixels, *, batch_size: int
-    ) -> None:
-        blocks = parse(model, tuple(inputs.shape[1:]), batch_size=batch_size, dtype=inputs.dtype)
+    def __init__(self, model: nn.Module, inputs: Float[Tensor, "n ..."] | Pixels) -> None:
+        blocks = parse(model, tuple(inputs.shape[1:]))
         if blocks is None:
             raise ValueError("these layers have no compiled form")
         self.layout, self.inputs = Layout(model), inputs
@@ -120,5 +118,5 @@ def supports(model: nn.Module, inputs: Tensor | Pixels) -> bool:
         inputs.device.type == "cpu"
         and inputs.dtype in (torch.float32, torch.float64)
         and all((value.device, value.dtype) == kind for value in model.parameters())
-        and parse(model, tuple(inputs.shape[1:]), batch_size=1, dtype=inputs.dtype) is not None
+        and parse(model, tuple(inputs.shape[1:])) is not None
     )

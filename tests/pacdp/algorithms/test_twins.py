@@ -114,7 +114,7 @@ def double(architecture, *, sparse, batching):
     objective = toy_objective(data, architecture=architecture, batch_size=5)
     objective.model.double()
     objective._inputs = objective._inputs.double()
-    objective.network = resident(objective.model, objective._inputs, batch_size=5, batching=batching)  # type: ignore[arg-type]
+    objective.network = resident(objective.model, objective._inputs, batching=batching)  # type: ignore[arg-type]
     objective.layout = objective.network.layout
     return objective
 
