@@ -318,9 +318,10 @@ class Objective:
                     part = by_reference(network, self.layout, *own)
                     found[k] = self._summed(part, drawn[g], k, norms)
         seen = torch.stack([one for one in found if one is not None], dim=1)
-        worst = torch.tensor([[self.loss.high], [1.0]], dtype=seen.dtype, device=seen.device)
         # one record's loss must not decide whether the chain goes on
-        return torch.where(seen.isfinite(), seen, worst)
+        for row, worst in zip(seen, (self.loss.high, 1.0), strict=True):
+            row.nan_to_num_(worst, worst, worst)
+        return seen
 
     def _summed(self, part: Part, drawn: Tensor, chain: int, norms: Tensor | None) -> Tensor | None:
         """A chain's sum into the gradient, and its squared norms; None where these are kept and not finite."""

@@ -73,8 +73,7 @@ class Chain:
     shared: ClassVar[tuple[str, ...]] = ("batch_size",)
     """Fields that shape the computation, so that chains of one batch must agree on them."""
     vectors: ClassVar[int] = VECTORS
-    """Vectors of the weights' size that one chain keeps in memory at most: state, next state, gradient, local weights and
-    mean."""
+    """Vectors of the weights' size that one chain keeps in memory at most."""
     ending_inside: ClassVar[Mapping[str, float]] = {}
     """Numbers of the sampler's step with which it ends where its inner loop does; none without such a loop."""
     batch_size: int

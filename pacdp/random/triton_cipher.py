@@ -71,7 +71,7 @@ def _blocks(out, start, first, count, SIZE: tl.constexpr):
 def keystream(
     key: bytes, place: bytes, *, first: int, count: int, device: torch.device
 ) -> Int64[Tensor, " count"]:
-    """Words ``first`` to ``first + count`` of the key and place, as :class:`pacdp.random.cipher.Keystream` counts them."""
+    """Words ``first`` to ``first + count`` of :class:`pacdp.random.cipher.Keystream` for the same key and place."""
     state = bytearray(b"expand 32-byte k" + key + bytes(4) + place)
     start = torch.frombuffer(state, dtype=torch.int32).to(device)
     begin, end = first // WORDS, -(-(first + count) // WORDS)

@@ -38,22 +38,24 @@ class NativeNetwork:
         self.layout, self.inputs = Layout(model), inputs
         self.blocks: list[Any] = blocks
         self.rows: sparse.Rows | None = None
-        self._few_by_batch = False
+        self._few = False
         if isinstance(blocks[0], DenseLayer):
             self.inputs = inputs.flatten(1)
-            flat = self.inputs.values if isinstance(self.inputs, Pixels) else self.inputs.numpy()
+            in_bytes = isinstance(self.inputs, Pixels)
+            flat = self.inputs.values if in_bytes else self.inputs.numpy()
             sample = flat[:: max(1, len(flat) // 4096)]
-            few = np.count_nonzero(sample) < SPARSE_BELOW * sample.size
-            self._few_by_batch = few and isinstance(self.inputs, Pixels)
-            self.rows = sparse.rows(flat) if few and not self._few_by_batch else None
+            self._few = np.count_nonzero(sample) < SPARSE_BELOW * sample.size
+            self.rows = sparse.rows(flat) if self._few and not in_bytes else None
 
     def gather(self, examples: Tensor | slice) -> Array | sparse.Batch:
         """These examples, in the form that the first layer reads."""
         if self.rows is None:
             numbers = self.inputs[examples].numpy()
-            if not self._few_by_batch:
-                return numbers
-            return sparse.Batch(np.arange(len(numbers)), sparse.rows(numbers))
+            return (
+                sparse.Batch(np.arange(len(numbers)), sparse.rows(numbers))
+                if self._few
+                else numbers
+            )
         if isinstance(examples, slice):
             return sparse.Batch(np.arange(examples.start, examples.stop), self.rows)
         return sparse.Batch(examples.numpy(), self.rows)
