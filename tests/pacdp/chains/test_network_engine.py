@@ -141,7 +141,7 @@ FAULTS = {
     ),
     "biases left out of the norms": lambda patch: patch.setattr(
         clipped, "through_layer",
-        lambda slope, out, relu, inputs, squares, true=clipped.through_layer: true(slope, out, relu, inputs - 1.0, squares),
+        lambda *a, true=clipped.through_layer: true(*a[:3], a[3] - 1.0, a[4]),
     ),
     "filters left out of the norms": faulty(
         ConvLayer, "backward", lambda plain, self, *a: plain(self, *a[:4])

@@ -4,10 +4,8 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-import torch
 
 from pacdp.random import cipher
-from tests.marks import parametrize
 from tests.pacdp.random.secure_toys import fix_keys
 
 # RFC 8439, appendix A.1: key and nonce are zero, block counters 0 and 1
