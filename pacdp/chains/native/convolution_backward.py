@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, no_type_check
 import numpy as np
 from numba import njit
 
-from pacdp.chains.native.vectors import ROW_BLOCK, VECTOR_BYTES, add_block
+from pacdp.chains.native.vectors import add_rows
 from pacdp.random.kernels import kernel
 
 
@@ -57,25 +57,11 @@ def rows_of(weight: Any, row: int) -> Any:
 
 @kernel()
 @no_type_check
-def _add_runs(total, places, ends, table, offsets, factors, columns):
-    """Run r of the terms, from ``ends[r - 1]`` to ``ends[r]``, is added to the row that starts at ``places[r]``."""
-    lanes = VECTOR_BYTES // total.itemsize
-    column = 0
-    while (
-        column < columns
-    ):  # the outer loop, so that the columns of all rows of the table are in the fastest cache
-        vectors = (columns - column + lanes - 1) // lanes
-        block = ROW_BLOCK if vectors >= ROW_BLOCK else 2 if vectors >= 2 else 1
-        for run in range(1, ends.shape[0]):
-            where, first, last = (
-                (places[run] + column, column, (block - 1) * lanes),
-                ends[run - 1],
-                ends[run],
-            )
-            if first == last:
-                continue
-            add_block(total, block, where, table, 1, offsets, factors, first, last)
-        column += lanes * block
+def _add_runs(total, starts, ends, table, offsets, factors, row):
+    """Run r of the terms, from ``ends[r - 1]`` to ``ends[r]``, is added to the row that starts at ``starts[r]``."""
+    for run in range(1, ends.shape[0]):
+        if ends[run - 1] < ends[run]:
+            add_rows(total, starts[run], row, table, 1, offsets, factors, ends[run - 1], ends[run])
 
 
 @njit(inline="always")
@@ -110,7 +96,7 @@ def _from_columns(cols, size, image, grad_in):
 
 @njit(inline="always")
 @no_type_check
-def _weight_gradient(cols, origin, grad_out, columns, places, ends, offsets, factors, weight, bias):
+def _weight_gradient(cols, origin, grad_out, places, ends, offsets, factors, weight, bias):
     """``weight`` and ``bias`` gain the gradients of the examples of ``cols``."""
     starts = places.patches
     count = np.uintp(0)
@@ -126,7 +112,7 @@ def _weight_gradient(cols, origin, grad_out, columns, places, ends, offsets, fac
         ends[o + 1] = count
         for item in range(ends[o], ends[o + 1]):
             bias[o] += factors[item]
-    _add_runs(weight, places.channels, ends, cols, offsets, factors, columns)
+    _add_runs(weight, places.channels, ends, cols, offsets, factors, places.row)
 
 
 @kernel(fastmath={"reassoc", "contract"})
@@ -194,13 +180,13 @@ def _backward_slot(
                     origin[example], grad_out[example], rows.shape[1], counts, offsets, factors
                 )
                 grad_cols[:] = 0
-                _add_runs(grad_cols, places.patches, counts, rows, offsets, factors, columns)
+                _add_runs(grad_cols, places.patches, counts, rows, offsets, factors, places.row)
                 _from_columns(grad_cols, size, image, grad_in[example])
         together = 1 if each else end - begin
         for first in range(begin, end, together):
             part, last = cols[first - begin : first - begin + together], first + together
             _weight_gradient(
-                part, origin[first:last], grad_out[first:last], columns, places, ends, offsets,
+                part, origin[first:last], grad_out[first:last], places, ends, offsets,
                 factors, own_weight, own_bias,
             )  # fmt: skip
             if each:
