@@ -149,10 +149,10 @@ class Descent(Algorithm):
     def add_data_free_gradient(self, module: nn.Module, mechanism: Mechanism) -> None:
         """Add ∇r(w)/n, the prior's gradient over the public size, to the released one; nothing for a flat prior."""
         prior = law_of(self.prior, self.prior_std)
-        for parameter in () if prior is None else module.parameters():
-            add_slope(
-                parameter, prior.energy_gradient(parameter.detach()), 1.0 / mechanism.public_size
-            )
+        if prior is not None:
+            for parameter in module.parameters():
+                slope = prior.energy_gradient(parameter.detach())
+                add_slope(parameter, slope, 1.0 / mechanism.public_size)
 
     def noises(self, step: int, mechanism: Mechanism) -> Sequence[float]:
         """The sum is released once."""

@@ -18,6 +18,7 @@ WORDS = 8
 _BLOCK = 128
 _COUNTER = tl.constexpr(12)
 """The place of a block's number among the 16 words of a state: behind four constants and the key, before the nonce."""
+_T0, _T1, _T2, _T3 = (tl.constexpr(each) for each in (16, 12, 8, 7))
 
 
 @triton.jit
@@ -28,13 +29,13 @@ def _turned(x, by: tl.constexpr):
 @triton.jit
 def _quarter(a, b, c, d):
     a = (a + b).to(tl.uint32)
-    d = _turned(d ^ a, 16)
+    d = _turned(d ^ a, _T0)
     c = (c + d).to(tl.uint32)
-    b = _turned(b ^ c, 12)
+    b = _turned(b ^ c, _T1)
     a = (a + b).to(tl.uint32)
-    d = _turned(d ^ a, 8)
+    d = _turned(d ^ a, _T2)
     c = (c + d).to(tl.uint32)
-    b = _turned(b ^ c, 7)
+    b = _turned(b ^ c, _T3)
     return a, b, c, d
 
 

@@ -40,9 +40,9 @@ class NativeNetwork:
         self.rows: sparse.Rows | None = None
         self._few = False
         if isinstance(blocks[0], DenseLayer):
-            self.inputs = inputs.flatten(1)
-            in_bytes = isinstance(self.inputs, Pixels)
-            flat = self.inputs.values if in_bytes else self.inputs.numpy()
+            self.inputs = rows = inputs.flatten(1)
+            in_bytes = isinstance(rows, Pixels)
+            flat = rows.values if isinstance(rows, Pixels) else rows.numpy()
             sample = flat[:: max(1, len(flat) // 4096)]
             self._few = np.count_nonzero(sample) < SPARSE_BELOW * sample.size
             self.rows = sparse.rows(flat) if self._few and not in_bytes else None
