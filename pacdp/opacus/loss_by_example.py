@@ -67,13 +67,15 @@ class LossByExample:
         outputs = list(moving.values())
         n = len(outputs[0])
         written = torch.autograd.grad(loss, outputs, materialize_grads=True)
-        factors, failure, agrees = {"mean": float(n), "sum": 1.0}, "", set[str]()
+        factors, failure, computed = {"mean": float(n), "sum": 1.0}, "", False
+        agrees = set[str]()
         for plan in self._plans(record, n):
             try:
                 slopes = _of_single_examples(record, moving, *plan)
             except _FAILURES as error:
                 failure = failure or str(error).splitlines()[0]
                 continue
+            computed = True
             agrees |= {
                 name for name, factor in factors.items()
                 if all(close(factor * w, s) for w, s in zip(written, slopes, strict=True))
@@ -89,7 +91,7 @@ class LossByExample:
             )
         why = (
             f"the loss cannot be computed for an example alone ({failure})"
-            if failure
+            if not computed
             else "an example's part of the loss depends on the other examples of the batch, as with class weights, "
             "ignored labels (-100) or padding in a mean"
         )
