@@ -20,9 +20,7 @@ from pacdp.certify.chain_files import save_trained
 from pacdp.certify.gibbs import GibbsEstimate, estimate_gibbs
 from pacdp.certify.trained import privacy_of
 from pacdp.chains import Keys, Replayed, SecretKeys, Trace, run_chains
-from pacdp.chains.snapshots import Snapshots
 from pacdp.cli.config import Run
-from pacdp.cli.ensemble import summary, taken
 from pacdp.cli.folder import PRIVATE, Folder
 from pacdp.cli.runtime import Training
 from pacdp.cli.serial import Values, to_dict
@@ -47,8 +45,6 @@ class Member:
     """The one that it goes on from."""
     paid: Paid | None = None
     """Leave to draw its steps' noise; None where it promises nothing."""
-    snapshots: Snapshots | None = None
-    """Those that it takes."""
 
     @property
     def step(self) -> int:
@@ -81,8 +77,6 @@ class Batch:
             else:
                 made = [mark for mark in one.run.marks(n) if mark <= step]
                 one.folder.keep_rows(up_to_step=step, expected=made)
-            if steps := one.run.snapshot_steps(n):
-                one.snapshots = taken(one.folder.snapshots, steps, self.test, step=step)
         if step == 0:
             self.save()
 
@@ -117,28 +111,24 @@ class Batch:
             self.save()  # after the rows: a crash between the two repeats them
             self.how.report(self.state.step, steps, rows[0])
         results: dict[Path, Values] = {}
-        for i, one in enumerate(self.members):
+        for one in self.members:
             final = one.folder.rows()[-1]
             result = {"format": "pacdp-result/1", "steps": steps, "n": n, "final": final}
             if not one.run.reproducible:
                 result["private"] = PRIVATE
-            if one.snapshots is not None:
-                result["ensemble"] = summary(one.snapshots, self.test.select([i]))
             results[one.folder.path] = one.folder.finish(result)
         return results
 
     def _advance(self, mark: int, steps: int) -> None:
         # large batches make long steps: a checkpoint waits for the end of a chunk
-        first = self.members[0].run
-        own, snapshots = first.sampler, first.snapshot_steps(self.objective.n)
+        own = self.members[0].run.sampler
         chunk = max(1, 500 // (own.gradients_per_step * max(1, own.batch_size // 1000)))
         replay = self.objective.device.type == "cuda" and self.objective.has_fixed_shapes(self.keys)
         if replay and self.replayed is None:
             self.replayed = Replayed(self.sampler, self.keys)
         saved = time.monotonic()
         while (step := self.state.step) < mark:
-            coming = (one for one in snapshots if one > step)
-            stop = min(mark, (step // chunk + 1) * chunk, *coming)
+            stop = min(mark, (step // chunk + 1) * chunk)
             self._reserve(step + 1, stop)
             (part,) = run_chains(
                 self.replayed or self.sampler, self.state, self.keys, until=stop, chunk=chunk, loss=self.objective.loss
@@ -146,9 +136,6 @@ class Batch:
             # a replayed step overwrites its state, which must stand where this chunk ends
             self.state = copied(part.state) if replay else part.state
             self.trace = self.trace.extended(part)
-            for one, weights in zip(self.members, self.state.weights, strict=True):
-                if one.snapshots is not None and stop in snapshots:
-                    one.snapshots.append(stop, self.objective.layout.views(weights.cpu()))
             self.how.report(stop, steps, None)
             if stop < mark and time.monotonic() - saved > self.how.checkpoint_seconds:
                 self.save()

@@ -16,7 +16,6 @@ from bounds import accounting
 from bounds.accounting.events import event_from_json, event_to_json
 from pacdp import load_checkpoint, save_checkpoint
 from pacdp.certify.foreign import read_weights
-from pacdp.chains.snapshots import read_snapshots, resume_snapshots
 from pacdp.cli import foreign_inputs, privacy, serial
 from pacdp.cli.config import Run
 from pacdp.cli.folder import Folder, read_json
@@ -131,13 +130,6 @@ def registered(path):
     return path.read_bytes()
 
 
-def snapshots(folder):
-    store = resume_snapshots(folder / "s", up_to_step=0)
-    for step in (1, 2):
-        store.append(step, {"w": torch.full((2, 2), float(step))})
-    return min((folder / "s").glob("snapshots-*"))
-
-
 def features(folder):
     return backbone_cache.entry(np.zeros((3, 1, 2, 2), np.float32), weights_sha256="0" * 64, dim=2, folder=folder)
 
@@ -203,7 +195,6 @@ LOADERS = {
     "indices": Loader(arrays("i.npy", np.save, arr=np.arange(12)), known, "npy"),
     "registered data": Loader(holding("cells", _CELLS), registered, "npz", operator.eq),
     "what pacdp wrote": Loader(holding(LIST, "\nconfig.json\n"), lambda path: written(path.parent), "json"),
-    "snapshots": Loader(snapshots, lambda path: list(read_snapshots(path.parent)), "safetensors"),
     "cached features": Loader(
         lambda folder: backbone_cache.kept_rows(features(folder), np.ones((3, 2), np.float32)) is not None
         and features(folder).path,
