@@ -39,9 +39,6 @@ class Foreign:
     """Standard deviation in the prior, if it is another one."""
     passes: int = 5
     """Over the examples, with fresh weights for each."""
-    surrogate: Path | None = None
-    """A finished folder of pacdp compress, whose network certifies this one: R(f) <= R(h) + P(f != h). --data are then
-    examples that neither saw, whose labels are not looked at, --seen what this one saw."""
 
 
 @record
