@@ -95,8 +95,8 @@ class Batch:
         """Train to the end, recording on the way; by folder, the result.
 
         Raises:
-            Diverged: some chains met a loss or a weight that is not finite; it names them.
-            ValueError: the ledger does not count the steps of a chain, or something of one of several is not finite.
+            Diverged: a chain met a loss or a weight that is not finite.
+            ValueError: the ledger does not count the steps of a chain.
         """
         first, n = self.members[0].run, self.objective.n
         steps, started = first.steps(n), time.monotonic()
@@ -170,18 +170,14 @@ class Batch:
             try:
                 gibbs = estimate_gibbs(local, train, self.test, runs[0].track, keys)
             except (ValueError, Diverged) as error:
-                promising = runs[0].promising
-                if isinstance(error, Diverged) and not promising:
-                    raise
-                if runs[1:] or not promising:  # a private chain goes on: no record may end it
+                if runs[1:] or not runs[0].promising:  # a private chain goes on: no record ends it
                     raise self._ended("the Gibbs classifier", error) from error
         found = zip(runs, risks, gibbs, strict=True)
         return [self._row(run, train, test, own) for run, (train, test), own in found]
 
     def _ended(self, what: str, error: Exception) -> Exception:
-        """What ends a chain of which this is not finite; of several, whose it is shows when each goes on by itself."""
-        alone = Diverged(self.state.step, f"{what} ({error}); it")
-        return ValueError(str(error)) if self.members[1:] else alone
+        """What ends a chain of which this is not finite."""
+        return Diverged(self.state.step, f"{what} ({error}); it")
 
     def _row(self, run: Run, train: Risks, test: Risks, gibbs: GibbsEstimate | None) -> Values:
         objective = self.objective
