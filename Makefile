@@ -60,7 +60,7 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks.chains
 	$(BIN)/python -m benchmarks.chains_clipped
 	$(BIN)/python -m benchmarks.accounting
-	$(BIN)/python -m benchmarks.private_steps --against b1452c7
+	$(BIN)/python -m benchmarks.private_steps
 	$(BIN)/python -m benchmarks.monte_carlo
 	$(BIN)/python -m benchmarks.memory
 	$(BIN)/python -m benchmarks.pages
