@@ -27,7 +27,7 @@ from pacdp.cli.reading import Reading
 from pacdp.cli.recipes import recipe
 from pacdp.cli.replacing import write_report
 from pacdp.cli.run import train
-from pacdp.cli.runtime import Runtime, Training
+from pacdp.cli.runtime import Certifying, Runtime, Training
 from pacdp.cli.serial import record
 from pacdp.data import load, make_splits
 from pacdp.losses import in_error
@@ -162,7 +162,7 @@ def _entropy_sgld(out: Path, runtime: Runtime, *, epochs: float) -> tuple[Certif
     run = recipe("entropy-sgld-digits", scale="smoke")
     run = replace(run, epochs=epochs, records=1, certify=effort)
     train(run, out, Training.on(runtime, force=True))
-    found = certifying.certify(out, runtime)
+    found = certifying.certify(out, runtime, Certifying())
     write_report(Folder(out).certificates, found)
     told = Reading(found)
     (made,) = (one for one in told.certificates if one.name == _OPTIMISTIC)

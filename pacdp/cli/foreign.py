@@ -13,6 +13,9 @@ from pacdp.cli.foreign_inputs import called, examples_of, loss_of, seen
 from pacdp.cli.runtime import Certifying, Runtime
 from pacdp.cli.serial import Values
 
+PASSES = 5
+"""Over the examples, with fresh weights for each."""
+
 
 def certify_foreign(path: Path, given: Foreign, runtime: Runtime, how: Certifying) -> Values:
     """The report ``pacdp-certificates/2`` of a Gaussian around the weights in ``path``, or of the network as it is.
@@ -35,7 +38,8 @@ def certify_foreign(path: Path, given: Foreign, runtime: Runtime, how: Certifyin
     if given.loss is not None and given.prior:
         raise ValueError("--loss goes without --prior: it bounds the 0-1 error")
     common: Values = {
-        "failure_prob": how.failure_prob or 0.05, "settings": Settings.tried(how.tried, how.by), "device": runtime.device
+        "failure_prob": how.failure_prob or 0.05, "settings": Settings.tried(how.tried, how.by),
+        "device": runtime.device,
     }  # fmt: skip
     details: Values = {}
     test = given.test
@@ -51,13 +55,12 @@ def certify_foreign(path: Path, given: Foreign, runtime: Runtime, how: Certifyin
                 "say what the prior saw: --seen names its examples, their hashes or their indices, or nothing"
             )
         examples, fresh = examples_of(given.data, "data"), test and examples_of(test, "test")
-        prior_std = how.std if given.prior_std is None else given.prior_std
-        law = law_of(module, given.prior, std=prior_std)
+        law = law_of(module, given.prior, std=how.std)
         found = certify(
             law_of(module, path, std=how.std), examples, prior=Prior(law=law, source=source), network=module,
-            test=fresh, monte_carlo=MonteCarlo(passes=given.passes), seed=how.seed, progress=how.progress, **common,
+            test=fresh, monte_carlo=MonteCarlo(passes=PASSES), seed=how.seed, progress=how.progress, **common,
         )  # fmt: skip
-        details = {"std": how.std, "prior_std": prior_std, "prior_checkpoint": str(given.prior)}
+        details = {"std": how.std, "prior_std": how.std, "prior_checkpoint": str(given.prior)}
     prior = {} if given.prior is None else {"prior_hash": file_hash(given.prior)}
     return reported(
         replace(found, details={**found.details, **details}), device=runtime.device, seed=how.seed,

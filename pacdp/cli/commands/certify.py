@@ -35,10 +35,6 @@ class Foreign:
     a callable like --data's, a .npz or .safetensors file of pacdp.data.Rows.of(...).to_arrays(), which holds hashes of
     examples alone, or a .npy or JSON list of which examples of the data set they are, for which the bound's are needed
     too. "nothing" where the prior was fixed before any of the data were looked at; you say so."""
-    prior_std: float | None = None
-    """Standard deviation in the prior, if it is another one."""
-    passes: int = 5
-    """Over the examples, with fresh weights for each."""
 
 
 @record

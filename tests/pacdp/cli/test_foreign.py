@@ -71,7 +71,7 @@ def test_rows_that_the_prior_saw_prove_that_the_bound_s_are_others(files, certif
     np.savez(files / "rows.npz", **arrays)
     save_arrays(arrays, files / "rows.safetensors")
     rows = ("--seen", "foreign_net:prior_set") if form == "data" else ("--seen", files / form)
-    assert standings(certify(*asked(files, *rows, "--passes", 1)), PRIOR_SAW) == {"proved"}
+    assert standings(certify(*asked(files, *rows)), PRIOR_SAW) == {"proved"}
 
 
 def test_without_a_prior_the_network_is_counted_as_it_is(files, certify):

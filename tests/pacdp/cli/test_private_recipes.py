@@ -67,7 +67,7 @@ def test_an_example_without_finite_probabilities_is_certainly_wrong(lost):
     data = Dataset(name="made up", inputs=np.arange(50, dtype=np.float32)[:, None], labels=labels, classes=3)
 
     def judge(probabilities):
-        return judged(lambda some: torch.tensor(probabilities)[some[:, 0].long()], data, curve=True)
+        return judged(lambda some: torch.tensor(probabilities)[some[:, 0].long()], data)
 
     broken, wrong = drawn.copy(), drawn.copy()
     broken[1::5, 0] = lost
