@@ -25,7 +25,7 @@ from pacdp.models import Architecture
 from pacdp.problem import Problem
 
 TABLES: Values = json.loads(Path(__file__).with_name("recipes.json").read_text())
-SIZES: dict[str, int] = {name: row["n"] for name, row in TABLES["data"].items()}
+SIZES: dict[str, int] = {name: row["n"] for name, row in TABLES["data"].items() if "network" in row}
 _FEATURES = "langevin-features"
 CLIPPED = ("entropy-sgd-clipped", "entropy-sgld-clipped")
 """Their inner steps are private mechanisms: certificates need no stationarity. The privacy that they spend is the same,
