@@ -55,7 +55,6 @@ lint: $(VENV)/.installed-dev
 # timings against floors and peers, into benchmarks/results/
 bench: $(VENV)/.installed-dev
 	$(PIP) --editable '.[bench]'
-	$(BIN)/python -m benchmarks.kl_inverse
 	$(BIN)/python -m benchmarks.cold_start
 	$(BIN)/python -m benchmarks.chains
 	$(BIN)/python -m benchmarks.chains_clipped

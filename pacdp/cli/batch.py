@@ -11,11 +11,7 @@ import numpy as np
 import bounds
 from pacdp.algorithms import Sampler, chain_of, copied
 from pacdp.certify import NoPrivacy
-from pacdp.certify.chain import (
-    gibbs_certificates,
-    released_weights_certificate,
-    weights_certificates,
-)
+from pacdp.certify.chain import chain_certificates
 from pacdp.certify.chain_files import save_trained
 from pacdp.certify.gibbs import GibbsEstimate, estimate_gibbs
 from pacdp.certify.trained import privacy_of
@@ -192,16 +188,14 @@ class Batch:
         if gibbs:
             row |= {"gibbs_train_error": gibbs.error, "gibbs_test_error": gibbs.test_error,
                     "kl_nats": gibbs.kl_nats, "kl_raw_nats": gibbs.kl_raw_nats}  # fmt: skip
-        how: Values = {"privacy": privacy, "failure_prob": run.failure_prob}
+        share = run.failure_prob
         if isinstance(privacy, bounds.PureDP):
-            found = weights_certificates(train, **how)
-            if gibbs:
-                found += gibbs_certificates(gibbs, n=objective.n, loss=objective.loss, **how)
-            row |= {"epsilon": privacy.epsilon, "bounds": {c.name: c.value for c in found}}
-        elif not isinstance(privacy, NoPrivacy):
-            share = run.failure_prob / plan.charged(self.state.step).stopping_times
-            one = released_weights_certificate(train, privacy=privacy, failure_prob=share)
-            row |= {"bounds": {one.name: one.value}}
+            row["epsilon"] = privacy.epsilon
+        else:
+            share /= plan.charged(self.state.step).stopping_times
+        made = chain_certificates(objective, privacy, train, gibbs, share)
+        if not isinstance(privacy, NoPrivacy):
+            row["bounds"] = {c.name: c.value for c in made if isinstance(c, bounds.Certificate)}
         return row
 
 
