@@ -1,7 +1,6 @@
 """How a run is carried out, which may not decide its numbers."""
 
 from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -113,8 +112,3 @@ class Training(Runtime):
     report: tyro.conf.Suppress[Report] = silent
     progressbar: tyro.conf.Suppress[Any] = False
     """Whether a download is shown, should the data need one, or what shows it (:class:`pacdp.data.Progress`)."""
-
-    @classmethod
-    def on(cls, runtime: Runtime, **how: Any) -> "Training":
-        """Training on the machine that ``runtime`` describes."""
-        return cls(**{one.name: getattr(runtime, one.name) for one in fields(Runtime)}, **how)

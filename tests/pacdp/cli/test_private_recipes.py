@@ -57,8 +57,6 @@ def test_configurations_that_make_no_sense_are_refused_in_a_sentence():
         replace(config, sampling=replace(config.sampling, noise_multiplier=1.0))
     with refusal("add-remove"):
         replace(people, budget=Budget(adjacency="replace-one"))
-    with refusal("what a person contributes"):
-        replace(people, sampling=replace(people.sampling, grad_sample_mode="ghost"))
 
 
 @pytest.mark.parametrize("lost", [np.nan, np.inf, -np.inf])
