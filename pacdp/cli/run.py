@@ -97,11 +97,13 @@ def _carried(members: list[Member], how: Training) -> dict[Path, Values | Except
 
     Where something ends a batch early, each of its runs goes on from its checkpoint by itself.
     """
+    batch = _batch(members, how)
     try:
-        return {**_batch(members, how).go()}
+        return {**batch.go()}
     except (Diverged, ValueError) as error:
         if not members[1:]:
             return {members[0].folder.path: error}
+    del batch
     ended: dict[Path, Values | Exception] = {}
     for one in members:
         again = _member(one.run, one.folder, one.train, one.test, how, going_on=True)
