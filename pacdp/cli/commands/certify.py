@@ -32,9 +32,9 @@ class Foreign:
     """State dict at the prior's mean. Without a prior the network is certified as it is, by examples new to it."""
     seen: str | None = None
     """What the prior saw (without --prior: the network), so that the bound's examples are proved not to be among them:
-    a callable like --data's, a .npz or .safetensors file of pacdp.data.Rows.of(...).to_arrays(), which holds hashes of
-    examples alone, or a .npy or JSON list of which examples of the data set they are, for which the bound's are needed
-    too. "nothing" where the prior was fixed before any of the data were looked at; you say so."""
+    a callable like --data's, a .npz file of pacdp.data.Rows.of(...).to_arrays(), which holds hashes of examples alone,
+    or a .npy file of which examples of the data set they are, for which the bound's are needed too. "nothing" where the
+    prior was fixed before any of the data were looked at; you say so."""
 
 
 @record
