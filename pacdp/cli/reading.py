@@ -55,7 +55,8 @@ class Reading:
         self.certificates = certificates_of(report)
         budget = report["details"].get("budget")
         predicted = report["route"] == "predictions"
-        self.statements = report["details"].get("statements", []) if predicted else []
+        rows = report["details"].get("statements", []) if predicted else []
+        self.statements = [*rows, *report["details"].get("named", [])]
         """The rows of a report on predictions; none of others."""
         self.together: float | None = None
         """With which probability anything in the report fails; None where each certificate holds by itself."""

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -19,7 +20,7 @@ from pacdp.predictions.bounding import (
 )
 from pacdp.predictions.columns import Name
 from pacdp.predictions.examples import Examples, described, judged, of_losses
-from pacdp.predictions.parts import asked, parts
+from pacdp.predictions.parts import asked, parts, shown
 from pacdp.predictions.report import Measured, Refusal, Report
 
 
@@ -37,6 +38,7 @@ def certify_predictions(
     failure_prob: float = 0.05,
     ask: Sequence[str] | str | None = None,
     interval: bool = False,
+    positive: Name | None = None,
 ) -> Report:
     """What a model's predictions on examples that are new to it say of its errors on others of the same law.
 
@@ -66,6 +68,7 @@ def certify_predictions(
         ask: some of error, recall, precision, false-alarms, groups, differences, brier, calibration, bins, top-5 (or
             another number), losses; by default all that can be asked but top-5. What is not asked is not paid for.
         interval: whether every row has a lower end too, at half its failure probability each.
+        positive: of two classes the one that is looked for: adds the rows of :meth:`Report.named`, at no cost.
 
     Raises:
         ValueError: something is missing or does not fit; the sentence names the argument and what to do.
@@ -73,7 +76,9 @@ def certify_predictions(
     _check.open_probability(failure_prob=failure_prob)
     given = examples(labels, predictions, probabilities, losses=losses, classes=classes, groups=groups,
                      people=people, weights=weights, ids=ids)  # fmt: skip
-    return certified(given, failure_prob=float(failure_prob), ask=ask, interval=interval)
+    return certified(
+        given, failure_prob=float(failure_prob), ask=ask, interval=interval, positive=positive
+    )
 
 
 def examples(
@@ -118,6 +123,7 @@ def certified(
     failure_prob: float,
     ask: Sequence[str] | str | None = None,
     interval: bool = False,
+    positive: Name | None = None,
 ) -> Report:
     """The report on examples that were checked."""
     families, sizes = asked(given, ask)
@@ -151,10 +157,14 @@ def certified(
                  errors=inputs[row.upper_by].get("k"))
         for row in errors
     ]  # fmt: skip
-    return Report.of(
+    found = Report.of(
         [*certificates, *refusals, *measured], given, route="predictions", failure_prob=failure_prob,
         statements=tuple(statements), budget=budget, remarks=given.remarks,
     )  # fmt: skip
+    if positive is None:
+        return found
+    rows = [row for of in given.models for row in found.named(positive, of=of)]
+    return replace(found, details={"positive": shown(positive), "named": rows})
 
 
 def _unanswered(part: Part, given: Examples) -> str:

@@ -210,7 +210,7 @@ class Report:
             return [
                 (one.quantity, one.of, f"{one.measured:.4f}", _end(one.lower, one.range[0], down),
                  _end(one.upper, one.range[1], up), str(one.n))
-                for one in self.statements
+                for one in (*self.statements, *self.details.get("named", ()))
             ]  # fmt: skip
         found = list[tuple[str, ...]]()
         for made in self.certificates:

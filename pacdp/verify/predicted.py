@@ -375,6 +375,84 @@ def _made_of_errors(
         )
 
 
+def _harmonic(p: arb, r: arb) -> arb:
+    return 2 * p * r / (p + r) if p + r > 0 else ZERO
+
+
+_NAMED_FORMS: dict[
+    str, tuple[tuple[str, ...], Callable[..., arb]]
+] = {
+    "sensitivity": (("recall +",), lambda a: a),
+    "specificity": (("recall -",), lambda b: b),
+    "balanced accuracy": (
+        ("recall +", "recall -"),
+        lambda a, b: (a + b) / 2,
+    ),
+    "positive predictive value": (("precision +",), lambda p: p),
+    "F1": (("precision +", "recall +"), _harmonic),
+    "negative predictive value": (("precision -",), lambda p: p),
+}
+"""Numbers with names as growing functions of the rows of the positive class (+) and of the other one (-)."""
+
+
+def _named(report: Fields) -> None:
+    """Sensitivity, specificity and the like, of every model, follow from the rows of recall and precision."""
+    if not (named := report.details["named"]):
+        return
+    start = "recall of class "
+    for of in {row.of for row in _of_family(report, "error")}:
+        rows = {
+            row.quantity: row
+            for row in report.details.statements
+            if row.of == of
+        }
+        classes = {
+            name.removeprefix(start)
+            for name in rows
+            if name.startswith(start)
+        }
+        positive = report.details.positive
+        require(
+            len(classes) == 2 and positive in classes,
+            f"the positive class is {positive}, of {sorted(classes)}",
+        )
+        (negative,) = classes - {positive}
+        own = {
+            f"{rate} {sign}": rows.get(f"{rate} of class {label}")
+            for rate in ("recall", "precision")
+            for sign, label in (("+", positive), ("-", negative))
+        }
+        due = {
+            name: (form, [own[part] for part in parts])
+            for name, (parts, form) in _NAMED_FORMS.items()
+            if all(own[part] for part in parts)
+        }
+        there = {row.quantity: row for row in named if row.of == of}
+        same(f"the named rows of {of}", {*there}, {*due})
+        for name, (form, parts) in due.items():
+            _follows(there[name], form, parts)
+
+
+def _follows(
+    row: Fields, form: Callable[..., arb], parts: list[Fields]
+) -> None:
+    """Each end of a named row, and what was measured, is this function of its parts, rounded outwards."""
+    same(f"n of {row.quantity}", row.n, min(one.n for one in parts))
+    for end in ("measured", "lower", "upper"):
+        values = [getattr(one, end) for one in parts]
+        what = f"{end} of {row.quantity} of {row.of}"
+        if None in values:
+            same(what, row[end], None)
+            continue
+        exact = form(*map(exactly, values))
+        if end == "measured":
+            about(what, row.measured, exact)
+        elif end == "upper":
+            agree(what, row.upper, exact)
+        else:
+            agree(what, -number(row.lower), -exact)
+
+
 def _data(_: Any) -> None:
     raise Unchecked(
         "the counts and means were not compared with the data, so that counts which were changed alike everywhere "
@@ -388,6 +466,7 @@ OF_PREDICTIONS: dict[str, Callable[[Fields], object]] = {
     "counts": _counts,
     "completeness": _complete,
     "gaps": _gaps,
+    "named rows": _named,
     "remarks": _remarks,
     "the data": _data,
     "numbers of rows": sizes,

@@ -38,6 +38,9 @@ class CertifyPredictions:
     """All classes, where the labels do not have every one, or in the order of the columns p0, p1, ..."""
     ignore: tuple[str, ...] = ()
     """Columns to leave out."""
+    positive: str | None = None
+    """Of two classes the one that is looked for: adds sensitivity, specificity, predictive values, F1 and balanced
+    accuracy, at no cost."""
     metric: str | None = None
     """The score of an evaluation log; by default all whose range is known."""
     range: tuple[float, float] | None = None
@@ -74,8 +77,13 @@ class CertifyPredictions:
                 )
             table = read_table(path, self.ignore)
         given = examples_of(path, table, self.classes)
+        called = (one for one in given.classes if str(one) == self.positive)
         found = certified(
-            given, failure_prob=self.failure_prob, ask=self.ask or None, interval=self.interval
+            given,
+            failure_prob=self.failure_prob,
+            ask=self.ask or None,
+            interval=self.interval,
+            positive=next(called, self.positive),
         )
         subject = {"predictions": str(path)}
         if path.is_file():

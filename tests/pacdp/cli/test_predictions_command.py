@@ -171,6 +171,24 @@ def test_the_report_follows_and_makes_a_page_that_escapes_names(tmp_path):
     assert "<script>" not in page
 
 
+def test_the_positive_class_of_two_adds_numbers_with_names_everywhere(tmp_path, capsys, refused):
+    columns = {"label": LABELS % 2, "prediction": SAID % 2}
+    path = _write(tmp_path / "answers.csv", columns)
+    report = _report(path, "--positive", "1", "--interval")
+    found = library.certify_predictions(*columns.values(), interval=True, positive=1)
+    details = report["details"]
+    assert (details["positive"], details["named"]) == ("1", found.to_dict()["details"]["named"])
+    succeed("report", tmp_path)
+    for text in (capsys.readouterr().out, (tmp_path / "report.html").read_text(), str(found)):
+        assert all(name in text for name in ("sensitivity", "negative predictive value", "F1", "balanced accuracy"))
+    assert DOES_NOT not in {one.verdict for one in check_report(report)}
+    edits = [("details/positive", "0"), ("details/named/0",), ("details/named/4/n", 1)]
+    edits += [(f"details/named/{k}/{end}", 0.9791) for k in range(6) for end in ("measured", "lower", "upper")]
+    for edit in edits:
+        assert DOES_NOT in {one.verdict for one in check_report(changed(report, *edit))}, edit
+    assert "must be one of 0, 1, got 'ill'" in refused("certify", "--predictions", path, "--positive", "ill")
+
+
 def test_neither_ledger_nor_counts_of_a_report_can_be_changed_without_notice():
     answers = {"a": SAID, "b": LABELS[::-1]}
     report = library.certify_predictions(LABELS, answers, groups=GROUPS, interval=True).to_dict()
