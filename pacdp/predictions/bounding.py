@@ -23,6 +23,7 @@ from bounds._rounding import outward
 from bounds.hypotheses import declared, together
 from bounds.means import ratio_betting_upper
 from bounds.needs import declared_by
+from bounds.paired import paired_upper
 from bounds.people import PeopleSample
 from pacdp.predictions.answers import Answers
 from pacdp.predictions.columns import Codes, Floats
@@ -46,7 +47,7 @@ class Part:
         of: the model.
         measures: what the mean is called in certificates, such as "error on class 'cat'".
         otherwise: what one minus it is called, such as "recall of class 'cat'".
-        losses: of these examples, in [0, 1].
+        losses: of these examples, in [0, 1]; as int8 differences of two errors, of which it is half of one plus them.
         people: whose each of them is, where people are counted.
         weights: of each of them, where these are given.
         low: the quantity that is reported is low + (high - low) mean.
@@ -92,12 +93,21 @@ class Part:
             return float((self.weights * self.losses).sum() / self.weights.sum())
         if self.losses.dtype == np.bool_:
             return int(self.losses.sum()) / self.losses.size
+        if self.losses.dtype == np.int8:
+            return 0.5 + 0.5 * int(self.losses.sum(dtype=np.int64)) / self.losses.size
         return math.fsum(self.losses) / self.losses.size
 
     @property
     def complement(self) -> "Part":
         """The question of one minus the losses."""
-        rest = ~self.losses if self.losses.dtype == np.bool_ else 1.0 - self.losses
+        kind = self.losses.dtype
+        rest = (
+            ~self.losses
+            if kind == np.bool_
+            else -self.losses
+            if kind == np.int8
+            else 1.0 - self.losses
+        )
         return replace(self, losses=rest, measures=self.otherwise)
 
 
@@ -189,7 +199,7 @@ def _below(low: float, high: float, value: float) -> float:
 def _upper(part: Part, examples: Examples, *, failure_prob: float) -> bounds.Certificate:
     """The certificate of the mean of a question's losses."""
     measures, losses, n = part.measures + examples.new, part.losses, len(part.losses)
-    counted = losses.dtype == np.bool_
+    counted = losses.dtype.kind in "bi"
     if part.weights is not None:
         measures = f"weighted {'error' if measures == '0-1 risk' else measures}"
     if part.sample is not None:
@@ -198,8 +208,10 @@ def _upper(part: Part, examples: Examples, *, failure_prob: float) -> bounds.Cer
     elif part.weights is not None:
         value = ratio_betting_upper(losses.astype(np.float64), part.weights, failure_prob)
         made = _betting("weighted_betting", value, part.mean, n, failure_prob)
-    elif counted:
+    elif losses.dtype == np.bool_:
         made = clopper_pearson(int(losses.sum()), n, failure_prob, name=NEW)
+    elif counted:
+        made = _paired(int((losses > 0).sum()), int((losses < 0).sum()), n, failure_prob)
     else:
         value = bounds.betting_upper(losses, failure_prob)
         made = _betting("betting", value, outward(part.mean), n, failure_prob)
@@ -245,6 +257,15 @@ def clopper_pearson(
     inputs, reference = {"k": errors, "n": n}, "Clopper and Pearson (1934)"
     made = _certificate(name, "clopper_pearson", value, failure_prob, errors / n, inputs, reference)
     return replace(made, of=of)
+
+
+def _paired(more: int, fewer: int, n: int, failure_prob: float) -> bounds.Certificate:
+    """Of half of one plus the difference of two errors, from the examples on which one model alone errs."""
+    half = math.nextafter(0.5 + 0.5 * paired_upper(more, fewer, n, failure_prob), math.inf)
+    risk = 0.5 + 0.5 * (more - fewer) / n
+    inputs = {"more": more, "fewer": fewer, "n": n}
+    where = 'docs/guarantees.md, "Differences on the same examples"'
+    return _certificate(NEW, "paired", min(1.0, half), failure_prob, risk, inputs, where)
 
 
 def _betting(

@@ -20,8 +20,10 @@ from pacdp.predictions.bounding import (
 )
 from pacdp.predictions.columns import Name
 from pacdp.predictions.examples import Examples, described, judged, of_losses
+from pacdp.predictions.named import ranks
 from pacdp.predictions.parts import asked, parts, shown
 from pacdp.predictions.report import Measured, Refusal, Report
+from pacdp.store.record import Values
 
 
 def certify_predictions(
@@ -65,8 +67,9 @@ def certify_predictions(
         weights: of each example, in (0, 1]: the error is then that of the weighted population.
         ids: a name for each example, to have it checked that none stands twice.
         failure_prob: of everything together.
-        ask: some of error, recall, precision, false-alarms, groups, differences, brier, calibration, bins, top-5 (or
-            another number), losses; by default all that can be asked but top-5. What is not asked is not paid for.
+        ask: some of error, recall, precision, false-alarms, groups, differences, leaderboard (of all pairs of models),
+            brier, calibration, bins, top-5 (or another number), losses; by default all that can be asked but top-5 and
+            leaderboard. What is not asked is not paid for.
         interval: whether every row has a lower end too, at half its failure probability each.
         positive: of two classes the one that is looked for: adds the rows of :meth:`Report.named`, at no cost.
 
@@ -161,10 +164,13 @@ def certified(
         [*certificates, *refusals, *measured], given, route="predictions", failure_prob=failure_prob,
         statements=tuple(statements), budget=budget, remarks=given.remarks,
     )  # fmt: skip
-    if positive is None:
-        return found
-    rows = [row for of in given.models for row in found.named(positive, of=of)]
-    return replace(found, details={"positive": shown(positive), "named": rows})
+    details: Values = {}
+    if positive is not None:
+        rows = [row for of in given.models for row in found.named(positive, of=of)]
+        details = {"positive": shown(positive), "named": rows}
+    if "leaderboard" in families:
+        details["leaderboard"] = ranks(statements, tuple(given.models))
+    return replace(found, details=details)
 
 
 def _unanswered(part: Part, given: Examples) -> str:

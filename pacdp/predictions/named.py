@@ -1,4 +1,4 @@
-"""The numbers that clinicians and information retrieval have names for, from rows that hold together.
+"""What follows from rows that hold together, at no cost: numbers that have names, and the ranks of models.
 
 Of two classes, one of them positive: sensitivity and specificity are the recalls, positive and negative predictive
 value the precisions, F1 = 2PR/(P + R) of the positive class, which grows with precision P and recall R, and balanced
@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from pacdp.predictions.bounding import Statement
+from pacdp.store.record import Values
 
 _MARGIN = 1.0 - 2.0**-50
 """What rounding may take from a mean of numbers in [0, 1]."""
@@ -77,3 +78,43 @@ def _of(
         n=min(first.n, second.n),
         upper_by=None,
     )
+
+
+def ranks(rows: Sequence[Statement], models: Sequence[str]) -> list[Values]:
+    """Between which ranks each model stands, from all pairs of them; those with the fewest errors seen come first.
+
+    A model is told apart from another where the interval of their difference leaves out 0.
+    """
+    pairs = {row.of: row for row in rows if row.family == "leaderboard"}
+    better = {one: set[str]() for one in models}
+    worse = {one: set[str]() for one in models}
+    for place, one in enumerate(models):
+        for other in models[:place]:
+            row = pairs[f"{one} against {other}"]
+            if row.upper is not None and row.upper < 0.0:
+                worse[one].add(other)
+                better[other].add(one)
+            elif row.lower is not None and row.lower > 0.0:
+                better[one].add(other)
+                worse[other].add(one)
+    seen = {row.of: row.measured for row in rows if row.family == "error"}
+    return [
+        {
+            "of": one,
+            "measured": seen[one],
+            "best": 1 + len(better[one]),
+            "worst": len(models) - len(worse[one]),
+            "tied": [x for x in models if x not in {one} | better[one] | worse[one]],
+        }
+        for one in sorted(models, key=lambda one: seen[one])
+    ]
+
+
+def rank_lines(board: Sequence[Values]) -> list[str]:
+    """A leaderboard in words, a line a model."""
+    return [
+        f"{one['of']}: rank {one['best']}"
+        + f" to {one['worst']}" * (one["best"] < one["worst"])
+        + (f", not told apart from {', '.join(one['tied'])}" if one["tied"] else "")
+        for one in board
+    ]

@@ -19,9 +19,11 @@ from pacdp.predictions.columns import Name
 from pacdp.predictions.examples import Examples
 from pacdp.store.record import Values
 
-FAMILIES = ("error", "recall", "precision", "false-alarms", "groups", "differences", "brier", "calibration", "bins",
-            "top-k", "losses")  # fmt: skip
+FAMILIES = ("error", "recall", "precision", "false-alarms", "groups", "differences", "leaderboard", "brier",
+            "calibration", "bins", "top-k", "losses")  # fmt: skip
 """What can be asked, by the entries of the ledger that pay for it."""
+_BY_NAME = ("top-k", "leaderboard")
+"""What is certified where it is asked by name alone."""
 _OTHER = "more than two classes, as of two it is the error on the other one"
 _TOP = re.compile(r"top-([1-9]\d{0,8})")
 
@@ -36,7 +38,7 @@ def asked(
     """
     can = _possible(examples)
     if ask is None:
-        return tuple(name for name in FAMILIES if name != "top-k" and can[name] is None), ()
+        return tuple(one for one in FAMILIES if one not in _BY_NAME and can[one] is None), ()
     words = [ask] if isinstance(ask, str) else list(ask)
     if not words:
         raise ValueError(
@@ -60,6 +62,8 @@ def asked(
             )
         chosen.add(family)
         sizes |= {int(found[1])} if found else set()
+    if "leaderboard" in chosen:  # all pairs, those with the first among them
+        chosen.discard("differences")
     return tuple(name for name in FAMILIES if name in chosen), tuple(sorted(sizes))
 
 
@@ -71,11 +75,12 @@ def _possible(examples: Examples) -> dict[str, str | None]:
     counted = soft or (None if examples.weights is None else "examples without weights")
     alike = len({main_loss(examples, said)[0] for said in answers}) == 1
     further = any(len(said.losses) > (said.predicted is None) for said in answers)
+    pairs = None if len(answers) > 1 and alike else "the same of two models, by their names"
     return {
         "error": None, "recall": labels, "precision": labels, "brier": soft, "top-k": soft,
         "false-alarms": labels or (None if len(examples.classes) > 2 else _OTHER),
         "groups": None if examples.groups is not None else "groups",
-        "differences": None if len(answers) > 1 and alike else "the same of two models, by their names",
+        "differences": pairs, "leaderboard": pairs,
         "calibration": counted, "bins": counted or (None if examples.people is None else "examples, not people"),
         "losses": None if further else "losses"
     }  # fmt: skip
@@ -134,13 +139,17 @@ def _questions(
                     otherwise=f"{otherwise} {where}", empty="nobody is in it", given=given,
                 )  # fmt: skip
         case (
-            "differences"
-        ):  # every later model beside the first: half of one plus the difference of their losses
-            first, reference = next(iter(examples.models.items()))
-            if of != first:
-                losses = 0.5 + 0.5 * (wrong.astype(float) - main_loss(examples, reference)[2])
+            "differences" | "leaderboard"
+        ):  # every later model beside the first, or beside all before
+            before = list(examples.models)[: list(examples.models).index(of)]
+            for first in before[:1] if family == "differences" else before:
+                other = main_loss(examples, examples.models[first])[2]
+                apart = wrong.astype(np.float64) - other
+                alone = examples.people is None and examples.weights is None
+                exact = alone and wrong.dtype == np.bool_
                 yield None, Part(
-                    family=family, of=f"{of} against {first}", losses=losses, both=True, low=-1.0, given=given,
+                    family=family, of=f"{of} against {first}", both=True, low=-1.0, given=given,
+                    losses=apart.astype(np.int8) if exact else 0.5 + 0.5 * apart,
                     named=f"{called} of {of} minus {called} of {first}",
                     measures=f"(1 + {called} of {of} - {called} of {first})/2",
                     otherwise=f"(1 + {called} of {first} - {called} of {of})/2",

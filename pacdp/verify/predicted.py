@@ -26,6 +26,7 @@ from pacdp.verify.measured import (
     shares_of,
     sizes,
 )
+from pacdp.verify.named import named, of_family, ranks
 from pacdp.verify.needs import require_named, standings, units
 
 _GAP = "largest_gap"
@@ -62,11 +63,6 @@ _COMPLEMENTS = {
 """How the names of a rate and of one minus it begin."""
 
 
-def _of_family(report: Fields, family: str) -> list[Fields]:
-    rows = report.details.statements
-    return [row for row in rows if row.family == family]
-
-
 def _ends(rows: list[Fields]) -> Iterator[tuple[Fields, str, int]]:
     """Both ends of every row, and the places of the certificates behind them."""
     for row in rows:
@@ -85,7 +81,7 @@ def _parts(report: Fields, family: str, of: str) -> list[Fields]:
     begins, counting = _PARTITIONS[family]
     return [
         report.certificates[place].inputs
-        for row, end, place in _ends(_of_family(report, family))
+        for row, end, place in _ends(of_family(report, family))
         if (row.of, end) == (of, counting)
         and row.quantity.startswith(begins)
     ]
@@ -201,7 +197,7 @@ def _measures(row: Fields) -> tuple[str, str]:
     said = row.quantity
     if row.family == "bins":
         return "MCE", ""
-    if row.family == "differences":
+    if row.family in ("differences", "leaderboard"):
         loss = said.split(" of ", 1)[0]
         one, other = (
             f"{loss} of {model}"
@@ -235,7 +231,7 @@ def _counts(report: Fields) -> None:
     measured = {
         (one.of, one.on, one.loss) for one in report.measured
     }
-    for row in _of_family(report, "error"):
+    for row in of_family(report, "error"):
         what = f"the error of {row.of}"
         same(f"the records behind {what}", row.n, report.n)
         made = report.certificates[row.upper_by]
@@ -276,13 +272,16 @@ def _complete(report: Fields) -> None:
             "nothing in the file determines which rows have no answer"
         )
     left = list[str]()
-    models = {row.of for row in _of_family(report, "error")}
+    models = {row.of for row in of_family(report, "error")}
     for family, _ in report.details.budget.entries:
-        rows = _of_family(report, family)
+        rows = of_family(report, family)
         there = {row.of for row in rows}
         whole = there == models
         if family == "differences":
             whole = len(there) == len(models) - 1
+        if family == "leaderboard":
+            pairs = len(models) * (len(models) - 1) // 2
+            whole = len(there) == pairs
         missing = models - there or "a model"
         require(whole, f"{family} has no rows of {missing}")
         if family == "recall":
@@ -310,7 +309,7 @@ def _gaps(report: Fields) -> None:
             continue
         rows = [
             row
-            for row in _of_family(report, "groups")
+            for row in of_family(report, "groups")
             if row.of == gap.of and row.upper_by != place
         ]
         for end in ("upper", "lower"):
@@ -326,7 +325,7 @@ def _gaps(report: Fields) -> None:
 
 def _remarks(report: Fields) -> None:
     """What names and counts show to be odd is remarked on."""
-    errors = _of_family(report, "error")
+    errors = of_family(report, "error")
     due = [*_alike("models", [repr(one.of) for one in errors])]
     quantities = [row.quantity for row in report.details.statements]
     for kind, begins in _NAMED.items():
@@ -375,84 +374,6 @@ def _made_of_errors(
         )
 
 
-def _harmonic(p: arb, r: arb) -> arb:
-    return 2 * p * r / (p + r) if p + r > 0 else ZERO
-
-
-_NAMED_FORMS: dict[
-    str, tuple[tuple[str, ...], Callable[..., arb]]
-] = {
-    "sensitivity": (("recall +",), lambda a: a),
-    "specificity": (("recall -",), lambda b: b),
-    "balanced accuracy": (
-        ("recall +", "recall -"),
-        lambda a, b: (a + b) / 2,
-    ),
-    "positive predictive value": (("precision +",), lambda p: p),
-    "F1": (("precision +", "recall +"), _harmonic),
-    "negative predictive value": (("precision -",), lambda p: p),
-}
-"""Numbers with names as growing functions of the rows of the positive class (+) and of the other one (-)."""
-
-
-def _named(report: Fields) -> None:
-    """Sensitivity, specificity and the like, of every model, follow from the rows of recall and precision."""
-    if not (named := report.details["named"]):
-        return
-    start = "recall of class "
-    for of in {row.of for row in _of_family(report, "error")}:
-        rows = {
-            row.quantity: row
-            for row in report.details.statements
-            if row.of == of
-        }
-        classes = {
-            name.removeprefix(start)
-            for name in rows
-            if name.startswith(start)
-        }
-        positive = report.details.positive
-        require(
-            len(classes) == 2 and positive in classes,
-            f"the positive class is {positive}, of {sorted(classes)}",
-        )
-        (negative,) = classes - {positive}
-        own = {
-            f"{rate} {sign}": rows.get(f"{rate} of class {label}")
-            for rate in ("recall", "precision")
-            for sign, label in (("+", positive), ("-", negative))
-        }
-        due = {
-            name: (form, [own[part] for part in parts])
-            for name, (parts, form) in _NAMED_FORMS.items()
-            if all(own[part] for part in parts)
-        }
-        there = {row.quantity: row for row in named if row.of == of}
-        same(f"the named rows of {of}", {*there}, {*due})
-        for name, (form, parts) in due.items():
-            _follows(there[name], form, parts)
-
-
-def _follows(
-    row: Fields, form: Callable[..., arb], parts: list[Fields]
-) -> None:
-    """Each end of a named row, and what was measured, is this function of its parts, rounded outwards."""
-    same(f"n of {row.quantity}", row.n, min(one.n for one in parts))
-    for end in ("measured", "lower", "upper"):
-        values = [getattr(one, end) for one in parts]
-        what = f"{end} of {row.quantity} of {row.of}"
-        if None in values:
-            same(what, row[end], None)
-            continue
-        exact = form(*map(exactly, values))
-        if end == "measured":
-            about(what, row.measured, exact)
-        elif end == "upper":
-            agree(what, row.upper, exact)
-        else:
-            agree(what, -number(row.lower), -exact)
-
-
 def _data(_: Any) -> None:
     raise Unchecked(
         "the counts and means were not compared with the data, so that counts which were changed alike everywhere "
@@ -466,7 +387,8 @@ OF_PREDICTIONS: dict[str, Callable[[Fields], object]] = {
     "counts": _counts,
     "completeness": _complete,
     "gaps": _gaps,
-    "named rows": _named,
+    "named rows": named,
+    "ranks": ranks,
     "remarks": _remarks,
     "the data": _data,
     "numbers of rows": sizes,

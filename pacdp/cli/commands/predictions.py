@@ -30,8 +30,9 @@ class CertifyPredictions:
     failure_prob: float = 0.05
     """The probability with which anything in the report may be wrong."""
     ask: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
-    """What to certify: error, recall, precision, false-alarms, groups, differences, brier, calibration, bins, top-5,
-    losses, once for each; by default all that the columns allow but top-k. What is not asked is not paid for."""
+    """What to certify: error, recall, precision, false-alarms, groups, differences, leaderboard, brier, calibration,
+    bins, top-5, losses, once for each; by default all that the columns allow but top-k and leaderboard. What is not
+    asked is not paid for."""
     interval: bool = False
     """Give every row a lower end too."""
     classes: tuple[str, ...] = ()

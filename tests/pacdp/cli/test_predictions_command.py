@@ -191,7 +191,9 @@ def test_the_positive_class_of_two_adds_numbers_with_names_everywhere(tmp_path, 
 
 def test_neither_ledger_nor_counts_of_a_report_can_be_changed_without_notice():
     answers = {"a": SAID, "b": LABELS[::-1]}
-    report = library.certify_predictions(LABELS, answers, groups=GROUPS, interval=True).to_dict()
+    asked = ["recall", "groups", "leaderboard"]
+    report = library.certify_predictions(LABELS, answers, groups=GROUPS, ask=asked, interval=True).to_dict()
+    pair = next(place for place, made in enumerate(report["certificates"]) if made["name"].endswith("paired"))
     assert DOES_NOT not in {one.verdict for one in check_report(report)}
     entries, last = "details/budget/entries", len(report["details"]["budget"]["entries"]) - 1
     edits = {
@@ -203,6 +205,11 @@ def test_neither_ledger_nor_counts_of_a_report_can_be_changed_without_notice():
         "fewer errors": ("certificates/0/inputs/k", report["certificates"][0]["inputs"]["k"] - 1),
         "fewer examples": ("n", len(LABELS) - 1),
         "a measured error": ("measured/0/errors", 1),
+        "fewer pairs": (f"certificates/{pair}/inputs/more", report["certificates"][pair]["inputs"]["more"] - 1),
+        "a sharper pair": (f"certificates/{pair}/value", report["certificates"][pair]["value"] - 1e-4),
+        "a looser pair": (f"certificates/{pair}/value", report["certificates"][pair]["value"] + 1e-3),
+        "a better rank": ("details/leaderboard/1/best", 1),
+        "a tie that is none": ("details/leaderboard/1/tied", ["a"]),
     }
     for why, edit in edits.items():
         assert DOES_NOT in {one.verdict for one in check_report(changed(report, *edit))}, why

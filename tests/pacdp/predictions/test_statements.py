@@ -115,9 +115,30 @@ def test_two_models_on_the_same_examples_are_compared_example_by_example():
     assert row.lower <= truth <= row.upper
     old, new = (found.statement("error", of=name) for name in ("old", "new"))
     assert row.upper - row.lower < 2 * (new.upper - old.measured), "pairs that agree cost nothing"
+    made = found.certificates[row.upper_by]
+    only = ((other != LABELS) & (SAID == LABELS)).sum(), ((other == LABELS) & (SAID != LABELS)).sum()
+    assert (made.inputs["more"], made.inputs["fewer"]) == only, "which is all that it is made of"
     assert [one.family for one in found.statements] == ["error", "error", "differences"]
     turned = certified({"new": other, "old": SAID}, ask=["differences"]).statement("error of old minus error of new")
     assert (turned.lower, turned.upper) == (near(-row.upper), near(-row.lower))
+
+
+def test_a_leaderboard_tells_apart_what_its_intervals_do():
+    """All pairs are paid for at once; equal models are tied, and ranks count those that are better, and worse."""
+    right = [LABELS == SAID, *(RNG.random(2000) < p for p in (0.5, 0.99))]
+    told = {name: np.where(one, LABELS, (LABELS + 1) % 3) for name, one in zip("abc", right, strict=True)}
+    found = certified({**told, "twin": SAID}, ask=["leaderboard", "differences"])
+    rows = [row for row in found.statements if row.family == "leaderboard"]
+    assert [row.of for row in rows] == [f"{b} against {a}" for k, b in enumerate([*told, "twin"]) for a in [*told][:k]]
+    assert found.certificates[-1].failure_prob == near(0.025 / 12)
+    board = {one["of"]: (one["best"], one["worst"], one["tied"]) for one in found.details["leaderboard"]}
+    assert board == {"c": (1, 1, []), "a": (2, 3, ["twin"]), "twin": (2, 3, ["a"]), "b": (4, 4, [])}
+    assert "a: rank 2 to 3, not told apart from twin\n" in str(found)
+    assert "c: rank 1\n" in str(found)
+    floats = certify_predictions(
+        losses={m: {"loss": (one != LABELS) * 0.5} for m, one in told.items()}, ask="leaderboard"
+    )
+    assert [one["of"] for one in floats.details["leaderboard"]] == ["c", "a", "b"]
 
 
 def test_people_are_counted_where_they_are_given():
