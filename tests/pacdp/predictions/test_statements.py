@@ -43,8 +43,9 @@ def test_the_error_alone_has_the_whole_failure_probability_and_is_scipy_s():
     assert (row.quantity, row.measured, row.n, row.lower) == ("error", k / 2000, 2000, None)
     assert row.upper == near(_upper(k, 2000, 0.05), rel=1e-9)
     assert found.certificates[0].failure_prob == 0.05
-    assert f"at most {100 * row.upper + 0.005:.2f}%, with 95%" in found.headline()
-    assert "with 95% confidence" in certified(ask=None).headline(), "that of all rows, which was asked for"
+    said = f"At most {100 * row.upper + 0.005:.2f}% of new examples are misclassified by your model (95% confidence; "
+    assert found.headline().startswith(f"{said}2000 examples).")
+    assert "(95% confidence; " in certified(ask=None).headline(), "that of all rows, which was asked for"
     (both,) = certified(failure_prob=0.1, interval=True).statements
     theirs = stats.binomtest(k, 2000).proportion_ci(0.9, method="exact")
     assert theirs.low * (1 - 1e-9) <= both.lower <= theirs.low
