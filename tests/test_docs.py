@@ -139,7 +139,7 @@ def test_the_readme_s_lines_certify_predictions(printed):
     predictions = ["dog" if place % 40 == 0 else label for place, label in enumerate(labels)]
     groups = ["north", "north", "south", "south"] * 250
     headline, numbers = printed(README, "certify_predictions", labels=labels, predictions=predictions, groups=groups)
-    assert "at most 3." in headline
+    assert "At most 3." in headline
     recall, gap = map(float, numbers.split())
     assert 0.9 < recall < 0.95
     assert 0.05 < gap < 0.12

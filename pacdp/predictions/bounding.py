@@ -12,7 +12,6 @@ mean gap in a bin takes the place of the mean over examples ("Calibration error 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -48,7 +47,7 @@ class Part:
         measures: what the mean is called in certificates, such as "error on class 'cat'".
         otherwise: what one minus it is called, such as "recall of class 'cat'".
         losses: of these examples, in [0, 1]; as int8 differences of two errors, of which it is half of one plus them.
-        people: whose each of them is, where people are counted.
+        sample: where people are counted, who has such examples and the sums of their losses, which are not here then.
         weights: of each of them, where these are given.
         low: the quantity that is reported is low + (high - low) mean.
         high: see ``low``.
@@ -63,7 +62,7 @@ class Part:
     measures: str
     otherwise: str
     losses: NDArray[Any]
-    people: Codes | None = None
+    sample: PeopleSample | None = None
     weights: Floats | None = None
     low: float = 0.0
     high: float = 1.0
@@ -71,13 +70,6 @@ class Part:
     both: bool = False
     empty: str = ""
     given: bool = False
-
-    @cached_property
-    def sample(self) -> PeopleSample | None:
-        """Who has such examples and the sums of their losses; None where people are not counted, or nobody has one."""
-        if self.people is None or not len(self.losses):
-            return None
-        return bounds.people_sample(losses=self.losses.astype(np.float64), people=self.people)
 
     @property
     def n(self) -> int:
@@ -108,7 +100,13 @@ class Part:
             if kind == np.int8
             else 1.0 - self.losses
         )
-        return replace(self, losses=rest, measures=self.otherwise)
+        sample = self.sample
+        if sample is not None:
+            sizes, sums = sample.sizes, sample.sizes - sample.sums
+            if kind != np.bool_:  # sums of which were rounded up
+                sums = np.minimum(sizes, sums + sizes * (sizes + 8) * 2.0**-51)
+            sample = PeopleSample(sizes=sizes, sums=sums)
+        return replace(self, losses=rest, sample=sample, measures=self.otherwise)
 
 
 @record

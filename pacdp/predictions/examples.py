@@ -73,6 +73,11 @@ class Examples(Counted):
     range_by: str = ""
     remarks: tuple[str, ...] = ()
 
+    @property
+    def units(self) -> int:
+        """How many independent records there are; people are numbered without gaps."""
+        return self.n if self.people is None else int(self.people.max()) + 1
+
 
 def described(
     found: Examples, *, groups: Any = None, people: Any = None, weights: Any = None, ids: Any = None

@@ -13,17 +13,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import bounds
 from pacdp.predictions.answers import Answers
 from pacdp.predictions.bounding import Part
-from pacdp.predictions.columns import Name
+from pacdp.predictions.columns import Codes, Name
 from pacdp.predictions.examples import Examples
-from pacdp.store.record import Values
 
 FAMILIES = ("error", "recall", "precision", "false-alarms", "groups", "differences", "leaderboard", "brier",
             "calibration", "bins", "top-k", "losses")  # fmt: skip
 """What can be asked, by the entries of the ledger that pay for it."""
 _BY_NAME = ("top-k", "leaderboard")
 """What is certified where it is asked by name alone."""
+Tables = list[NDArray[Any]]
 _OTHER = "more than two classes, as of two it is the error on the other one"
 _TOP = re.compile(r"top-([1-9]\d{0,8})")
 
@@ -88,16 +89,39 @@ def _possible(examples: Examples) -> dict[str, str | None]:
 
 def parts(examples: Examples, families: Sequence[str], sizes: Sequence[int]) -> Iterator[Part]:
     """Every question of these families that is a mean of losses; calibration is none."""
-    about = {"people": examples.people, "weights": examples.weights}
+    people, weights = examples.people, examples.weights
+    counted = {of: _tables(examples, said) for of, said in examples.models.items()}
     for family in families:
         for of, said in examples.models.items():
-            for rows, part in _questions(examples, of, said, family, sizes):
-                columns: Values = {**about, "losses": part.losses}
-                if rows is not None:
-                    columns = {
-                        name: one if one is None else one[rows] for name, one in columns.items()
-                    }
-                yield replace(part, **columns)
+            for rows, part in _questions(examples, of, said, family, sizes, counted[of]):
+                if people is not None and part.losses.size:
+                    sample = _of_people(part.losses, people, rows)
+                    yield replace(part, losses=part.losses[:0], sample=sample)
+                elif people is not None:  # counted before
+                    yield part
+                elif rows is None:
+                    yield replace(part, weights=weights)
+                else:
+                    heavy = weights if weights is None else weights[rows]
+                    yield replace(part, losses=part.losses[rows], weights=heavy)
+
+
+def _of_people(losses: Any, people: Codes, rows: Any) -> bounds.PeopleSample | None:
+    """Who has examples that a question is about, and the sums of their losses; None where nobody has one."""
+    if rows is not None:
+        losses, people = losses[rows], people[rows]
+    if losses.dtype != np.bool_:
+        return bounds.people_sample(losses=losses, people=people) if losses.size else None
+    sizes = np.bincount(people)
+    return _sample(sizes, np.bincount(people[losses], minlength=sizes.size))
+
+
+def _sample(sizes: Codes, errors: Codes) -> bounds.PeopleSample | None:
+    """The people among these who have examples, and their errors."""
+    there = sizes > 0
+    if not there.any():
+        return None
+    return bounds.PeopleSample(sizes=sizes[there], sums=errors[there].astype(np.float64))
 
 
 def main_loss(examples: Examples, said: Answers) -> tuple[str, str, NDArray[Any]]:
@@ -109,7 +133,7 @@ def main_loss(examples: Examples, said: Answers) -> tuple[str, str, NDArray[Any]
 
 
 def _questions(
-    examples: Examples, of: str, said: Answers, family: str, sizes: Sequence[int]
+    examples: Examples, of: str, said: Answers, family: str, sizes: Sequence[int], tables: Tables
 ) -> Iterator[tuple[NDArray[np.bool_] | None, Part]]:
     """The questions of a family on one model, with the losses of all examples, and which of these each is about."""
     measures, otherwise, wrong = main_loss(examples, said)
@@ -129,7 +153,7 @@ def _questions(
                 ),
             )
         case "recall" | "precision" | "false-alarms":
-            yield from _by_class(examples, of, said, family)
+            yield from _by_class(examples, of, said, family, tables)
         case "groups" if examples.groups is not None:
             names = examples.groups.names
             for place, name in enumerate(names):
@@ -173,20 +197,61 @@ def _questions(
 
 
 def _by_class(
-    examples: Examples, of: str, said: Answers, family: str
-) -> Iterator[tuple[NDArray[np.bool_], Part]]:
+    examples: Examples, of: str, said: Answers, family: str, tables: Tables
+) -> Iterator[tuple[NDArray[np.bool_] | None, Part]]:
     """A rate of errors for each class: of the examples of it, of those predicted to be it, or of all others."""
     for place, name in enumerate(examples.classes):
-        label, is_it, said_so = shown(name), examples.labels == place, said.predicted == place
-        rows, wrong, measures, otherwise, empty = {
-            "recall": (is_it, ~said_so, "error on", "recall of", f"no example has the label {label}"),
-            "precision": (said_so, ~is_it, "share of errors among predictions of", "precision of",
+        label = shown(name)
+        measures, otherwise, empty = {
+            "recall": ("error on", "recall of", f"no example has the label {label}"),
+            "precision": ("share of errors among predictions of", "precision of",
                           f"no example is predicted to be {label}"),
-            "false-alarms": (~is_it, said_so, "false-alarm rate of", "specificity of",
-                             f"every example has the label {label}")
+            "false-alarms": ("false-alarm rate of", "specificity of", f"every example has the label {label}")
         }[family]  # fmt: skip
-        yield rows, Part(family=family, of=of, losses=wrong, measures=f"{measures} class {label}",
-                         otherwise=f"{otherwise} class {label}", empty=empty)  # fmt: skip
+        part = Part(family=family, of=of, losses=np.zeros(0, np.bool_), measures=f"{measures} class {label}",
+                    otherwise=f"{otherwise} class {label}", empty=empty)  # fmt: skip
+        if tables:
+            of_it, missed, told, wrong = (one[:, place] for one in tables)
+            others = tables[0].sum(1) - of_it
+            counts = {
+                "recall": (of_it, missed),
+                "precision": (told, wrong),
+                "false-alarms": (others, wrong),
+            }
+            yield None, replace(part, sample=_sample(*counts[family]))
+            continue
+        is_it, said_so = examples.labels == place, said.predicted == place
+        rows, errors = {"recall": (is_it, ~said_so), "precision": (said_so, ~is_it),
+                        "false-alarms": (~is_it, said_so)}[family]  # fmt: skip
+        yield rows, replace(part, losses=errors)
+
+
+def _tables(examples: Examples, said: Answers) -> Tables:
+    """By person and class, examples of the class and errors on them, and examples predicted to be it and errors of these.
+
+    None where people are not counted, or too many for the number of examples.
+    """
+    people, labels, predicted = examples.people, examples.labels, said.predicted
+    width = len(examples.classes)
+    if (
+        people is None
+        or labels is None
+        or predicted is None
+        or examples.units * width > 4 * examples.n
+    ):
+        return []
+    wrong, told = predicted != labels, predicted >= 0
+
+    def table(column: Codes, rows: NDArray[np.bool_]) -> NDArray[Any]:
+        cells = np.bincount(people[rows] * width + column[rows], minlength=examples.units * width)
+        return cells.reshape(-1, width)
+
+    return [
+        table(labels, labels >= 0),
+        table(labels, wrong),
+        table(predicted, told),
+        table(predicted, wrong & told),
+    ]
 
 
 def shown(name: Name) -> str:

@@ -31,7 +31,9 @@ def paired(c: Claim) -> arb:
     less = value - (1 - _NEEDED) * room
     holds = region.nothing_above(value)
     close = room < _TINY or not region.nothing_above(less)
-    why = f"{value} is not about the least above which all is refuted"
+    why = (
+        f"{value} is not about the least above which all is refuted"
+    )
     require(holds and close, why)
     return half
 
