@@ -163,7 +163,7 @@ def answer(part: Part, examples: Examples, *, failure_prob: float, interval: boo
         quantity=part.named or (part.measures if part.measures != "0-1 risk" else "error"),
         of=part.of,
         measured=low + (high - low) * part.mean,
-        lower=_below(low, high, made[1].value) if two else None,
+        lower=below_one(low, high, made[1].value) if two else None,
         upper=_above(low, high, made[0].value),
         n=part.n,
         range=(low, high),
@@ -178,7 +178,7 @@ def _turned(row: Statement, quantity: str) -> Statement:
     """The row of one minus a quantity in [0, 1], by the same certificates with their places exchanged."""
     return replace(
         row, quantity=quantity, measured=1.0 - row.measured, upper_by=row.lower_by, lower_by=row.upper_by,
-        lower=None if row.upper is None else _below(0.0, 1.0, row.upper),
+        lower=None if row.upper is None else below_one(0.0, 1.0, row.upper),
         upper=None if row.lower is None else min(1.0, math.nextafter(1.0 - row.lower, math.inf)),
     )  # fmt: skip
 
@@ -189,7 +189,7 @@ def _above(low: float, high: float, value: float) -> float:
     return min(high, found if low == 0.0 else math.nextafter(found, math.inf))
 
 
-def _below(low: float, high: float, value: float) -> float:
+def below_one(low: float, high: float, value: float) -> float:
     """high - (high - low) value, rounded down, for the certificate of the complement."""
     return max(low, math.nextafter(high - (high - low) * value, -math.inf)) if value < 1.0 else low
 
@@ -202,7 +202,7 @@ def _upper(part: Part, examples: Examples, *, failure_prob: float) -> bounds.Cer
         measures = f"weighted {'error' if measures == '0-1 risk' else measures}"
     if part.sample is not None:
         made = bounds.new_person_betting(sample=part.sample, failure_prob=failure_prob)
-        made = replace(made, value=_computed(made.value), name=f"{NEW}_{made.name}")
+        made = replace(made, value=computed(made.value), name=f"{NEW}_{made.name}")
     elif part.weights is not None:
         value = ratio_betting_upper(losses.astype(np.float64), part.weights, failure_prob)
         made = _betting("weighted_betting", value, part.mean, n, failure_prob)
@@ -253,7 +253,7 @@ def clopper_pearson(
     """
     value = bounds.clopper_pearson_upper(errors, n, failure_prob)
     inputs, reference = {"k": errors, "n": n}, "Clopper and Pearson (1934)"
-    made = _certificate(name, "clopper_pearson", value, failure_prob, errors / n, inputs, reference)
+    made = certificate(name, "clopper_pearson", value, failure_prob, errors / n, inputs, reference)
     return replace(made, of=of)
 
 
@@ -263,7 +263,7 @@ def _paired(more: int, fewer: int, n: int, failure_prob: float) -> bounds.Certif
     risk = 0.5 + 0.5 * (more - fewer) / n
     inputs = {"more": more, "fewer": fewer, "n": n}
     where = 'docs/guarantees.md, "Differences on the same examples"'
-    return _certificate(NEW, "paired", min(1.0, half), failure_prob, risk, inputs, where)
+    return certificate(NEW, "paired", min(1.0, half), failure_prob, risk, inputs, where)
 
 
 def _betting(
@@ -275,13 +275,14 @@ def _betting(
     where = 'docs/guarantees.md, "Betting"' if name == "betting" else ratio
     reference = f"Waudby-Smith and Ramdas 2024; {where}"
     inputs = {"risk": risk, "n": n}
-    return _certificate(NEW, name, _computed(value), failure_prob, risk, inputs, reference)
+    return certificate(NEW, name, computed(value), failure_prob, risk, inputs, reference)
 
 
-def _certificate(
+def certificate(
     examples: str, formula: str, value: float, failure_prob: float, risk: float, inputs: Mapping[str, float | int],
     reference: str,
 ) -> bounds.Certificate:  # fmt: skip
+    """A certificate of a formula on examples, from a mean and further inputs."""
     return bounds.Certificate(
         name=f"{examples}_{formula}",
         value=value,
@@ -296,7 +297,8 @@ def _certificate(
     )
 
 
-def _computed(value: float) -> float:
+def computed(value: float) -> float:
+    """The value of a loss that was computed, with room for its rounding."""
     return min(1.0, value + ROUNDED)
 
 

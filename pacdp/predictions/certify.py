@@ -8,6 +8,7 @@ from typing import Any
 
 import bounds
 from bounds import _check
+from pacdp.predictions.area import area
 from pacdp.predictions.bounding import (
     MIN_COUNT,
     Found,
@@ -19,7 +20,7 @@ from pacdp.predictions.bounding import (
     largest_gap,
 )
 from pacdp.predictions.columns import Name
-from pacdp.predictions.examples import Examples, described, judged, of_losses
+from pacdp.predictions.examples import Examples, described, judged, of_losses, real_numbers
 from pacdp.predictions.named import ranks
 from pacdp.predictions.parts import asked, parts, shown
 from pacdp.predictions.report import Measured, Refusal, Report
@@ -41,6 +42,7 @@ def certify_predictions(
     ask: Sequence[str] | str | None = None,
     interval: bool = False,
     positive: Name | None = None,
+    within: Sequence[float | int] | None = None,
 ) -> Report:
     """What a model's predictions on examples that are new to it say of its errors on others of the same law.
 
@@ -68,16 +70,18 @@ def certify_predictions(
         ids: a name for each example, to have it checked that none stands twice.
         failure_prob: of everything together.
         ask: some of error, recall, precision, false-alarms, groups, differences, leaderboard (of all pairs of models),
-            brier, calibration, bins, top-5 (or another number), losses; by default all that can be asked but top-5 and
-            leaderboard. What is not asked is not paid for.
+            brier, auc (of two classes), calibration, bins, top-5 (or another number), losses; by default all that can
+            be asked but top-5, auc and leaderboard. What is not asked is not paid for.
         interval: whether every row has a lower end too, at half its failure probability each.
+        within: the least and the largest value that labels can have, known without these examples: then labels and
+            predictions are real numbers, predictions are cut off there, and rows are absolute and squared errors.
         positive: of two classes the one that is looked for: adds the rows of :meth:`Report.named`, at no cost.
 
     Raises:
         ValueError: something is missing or does not fit; the sentence names the argument and what to do.
     """
     _check.open_probability(failure_prob=failure_prob)
-    given = examples(labels, predictions, probabilities, losses=losses, classes=classes, groups=groups,
+    given = examples(labels, predictions, probabilities, losses=losses, classes=classes, within=within, groups=groups,
                      people=people, weights=weights, ids=ids)  # fmt: skip
     return certified(
         given, failure_prob=float(failure_prob), ask=ask, interval=interval, positive=positive
@@ -91,6 +95,7 @@ def examples(
     *,
     losses: Any = None,
     classes: Sequence[Name] | None = None,
+    within: Sequence[float | int] | None = None,
     **about: Any,
 ) -> Examples:
     """The examples that :func:`pacdp.certify_predictions` was given, checked; ``about`` goes to :func:`described`.
@@ -102,6 +107,10 @@ def examples(
         raise ValueError(
             "give predictions or probabilities, not both: predictions follow from probabilities"
         )
+    if within is not None:
+        if probabilities is not None or losses is not None or classes is not None:
+            raise ValueError("within goes with labels and predictions alone: leave the rest out")
+        return described(real_numbers(labels, predictions, within), **about)
     answers = predictions if probabilities is None else probabilities
     if answers is None and losses is None:
         raise ValueError(
@@ -134,7 +143,7 @@ def certified(
     refused = {part: why for part in questions if (why := _unanswered(part, given))}
     # questions without an answer have their share too, so that no count of examples decides one
     ways = Counter(part.family for part in questions)
-    ways.update(dict.fromkeys({"calibration", "bins"} & {*families}, len(given.models)))
+    ways.update(dict.fromkeys({"auc", "calibration", "bins"} & {*families}, len(given.models)))
     paying = [family for family in families if ways[family]]
     # half for the error, the rest in equal parts for all others; all for the error where it is alone
     shares = dict.fromkeys(paying, 1.0) | {"error": max(1.0, len(paying) - 1.0)}
@@ -152,6 +161,9 @@ def certified(
     if "bins" in paying and not any(row.family == "bins" for row in statements):
         why = f"no bin has {MIN_COUNT} examples: gather more"
         refusals.append(Refusal(name="calibration gaps", reason=why))
+    if "auc" in paying and not any(row.family == "auc" for row in statements):
+        why = "a class has one record or none: gather more"
+        refusals.append(Refusal(name="AUC", reason=why))
     counted = given.labels is not None and given.weights is None
     inputs: Any = [made.inputs for made in certificates]
     errors = [row for row in statements if counted and row.family == "error"]
@@ -185,6 +197,9 @@ def _of_family(
     given: Examples, family: str, questions: list[Part], *, failure_prob: float, interval: bool
 ) -> Iterator[Found]:
     """What is found of the questions of one family, each of which may fail with ``failure_prob``."""
+    if family == "auc":
+        for of, said in given.models.items():
+            yield area(given, of, said, failure_prob=failure_prob, interval=interval)
     if family in ("calibration", "bins"):
         form = bins if family == "bins" else calibration_error
         for of, said in given.models.items():

@@ -153,6 +153,21 @@ def weights(values: Any) -> Floats:
     return _numbers("weights", values, "fiu", "pass one number an example", "(0, 1]", mend)[0]
 
 
+def reals(name: str, values: Any) -> Floats:
+    """A column of finite real numbers.
+
+    Raises:
+        ValueError: no rows, more than one axis, a gap, or no numbers.
+    """
+    array = _array(name, values)
+    if array.dtype.kind not in "fiu":
+        raise ValueError(f"{name} must be numbers, got {array.dtype}: convert them")
+    found = array.astype(np.float64)
+    if (gap := np.flatnonzero(~np.isfinite(found))).size:
+        raise ValueError(_gap(name, int(gap[0])))
+    return found
+
+
 def _numbers(
     name: str, values: Any, kinds: str, convert: str, interval: str, mend: str
 ) -> tuple[Floats, str]:

@@ -20,9 +20,9 @@ from pacdp.predictions.columns import Codes, Name
 from pacdp.predictions.examples import Examples
 
 FAMILIES = ("error", "recall", "precision", "false-alarms", "groups", "differences", "leaderboard", "brier",
-            "calibration", "bins", "top-k", "losses")  # fmt: skip
+            "auc", "calibration", "bins", "top-k", "losses")  # fmt: skip
 """What can be asked, by the entries of the ledger that pay for it."""
-_BY_NAME = ("top-k", "leaderboard")
+_BY_NAME = ("top-k", "leaderboard", "auc")
 """What is certified where it is asked by name alone."""
 Tables = list[NDArray[Any]]
 _OTHER = "more than two classes, as of two it is the error on the other one"
@@ -83,6 +83,7 @@ def _possible(examples: Examples) -> dict[str, str | None]:
         "groups": None if examples.groups is not None else "groups",
         "differences": pairs, "leaderboard": pairs,
         "calibration": counted, "bins": counted or (None if examples.people is None else "examples, not people"),
+        "auc": counted or (None if len(examples.classes) == 2 else "two classes"),
         "losses": None if further else "losses"
     }  # fmt: skip
 
@@ -227,7 +228,7 @@ def _by_class(
 
 
 def _tables(examples: Examples, said: Answers) -> Tables:
-    """By person and class, examples of the class and errors on them, and examples predicted to be it and errors of these.
+    """By person and class, examples of the class and errors on them; examples predicted to be it and errors of these.
 
     None where people are not counted, or too many for the number of examples.
     """

@@ -85,6 +85,7 @@ disagreement                 disagreement             surrogate
 betting                      betting                  new_rows
 weighted_betting             betting                  new_rows
 paired                       paired                   new_rows
+auc                          auc                      new_rows
 largest_gap                  largest_gap              new_rows
 new_example_pac_bayes        new_example_pac_bayes    prior       price kl log_xi
 new_example_kl               new_example_kl           new_rows    price

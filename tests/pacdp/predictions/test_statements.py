@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.random import default_rng
 from scipy import stats
-from sklearn.metrics import balanced_accuracy_score, f1_score, precision_score, recall_score
+from sklearn.metrics import balanced_accuracy_score, f1_score, precision_score, r2_score, recall_score, roc_auc_score
 
 import bounds
 from pacdp import certify_predictions
@@ -317,6 +317,47 @@ def test_numbers_with_names_are_scikit_learn_s_and_grow_with_the_rows():
     never = certified(np.ones(2000, int), labels=labels, ask=None).named(0)
     assert {*rows} - {row.quantity for row in never} == {"positive predictive value", "F1"}
     assert never[0].lower == 0.0
+
+
+def test_the_area_under_the_curve_is_scikit_learn_s_and_counts_the_smaller_class():
+    labels = (RNG.random(2000) < 0.3).astype(int)
+    score = np.round(1 / (1 + np.exp(-labels + 0.5 - RNG.normal(size=2000))), 2)
+    table = np.column_stack([1 - score, score])
+    found = certify_predictions(labels, probabilities=table, ask="auc", interval=True)
+    row, made = found.statement("AUC"), found.certificates[-1]
+    assert row.measured == near(roc_auc_score(labels, score))
+    assert row.n == made.inputs["n"] == labels.sum()
+    nats = math.log(2 / 0.025) / row.n
+    assert row.upper == near(bounds.binary_kl_upper(row.measured, nats), rel=1e-9)
+    assert row.lower == near(1 - bounds.binary_kl_upper(1 - row.measured, nats), rel=1e-9)
+    whose = np.repeat(np.arange(500), 4)
+    people = certify_predictions(labels, probabilities=table, people=whose, ask="auc")
+    coin = default_rng(0).integers(0, 2, 500)
+    weights = [[1 / (labels[whose == p] == c).sum() if coin[p] == labels[k] == c else 0 for k, p in enumerate(whose)]
+               for c in (0, 1)]  # fmt: skip
+    assert people.statement("AUC").measured == near(roc_auc_score(labels, score, sample_weight=np.sum(weights, 0)))
+    assert people.statement("AUC").n == min(len({*whose[(labels == c) & (coin[whose] == c)]}) for c in (0, 1))
+    alone = certify_predictions(np.append(np.zeros(9, int), 1), probabilities=table[:10], ask="auc")
+    assert "a class has one record" in alone.refusals[-1].reason
+
+
+def test_numbers_that_are_predicted_have_absolute_and_squared_errors_in_a_declared_range():
+    truth = RNG.uniform(-5, 5, 2000)
+    told = {"line": truth + RNG.normal(size=2000), "mean": np.zeros(2000)}
+    found = certify_predictions(truth, told, within=(-5, 5), interval=True)
+    cut = np.clip(told["line"], -5, 5)
+    for name, measured in (("absolute error over 10", abs(truth - cut).mean() / 10),
+                           ("squared error over 100", ((truth - cut) ** 2).mean() / 100)):  # fmt: skip
+        row = found.statement(name)
+        assert row.measured == near(measured)
+        assert row.lower < measured < row.upper < 1.5 * measured
+    assert found.remarks[0].startswith(f"R-squared of line is {r2_score(truth, cut):.4f} here")
+    for words, how in {
+        "in 0 to 5, got": {"within": (0, 5)}, "the smaller first": {"within": (5, -5)},
+        "with labels and predictions alone": {"within": (-5, 5), "classes": [0, 1]},
+    }.items():  # fmt: skip
+        with pytest.raises(ValueError, match=words):
+            certify_predictions(truth, told, **how)
 
 
 def test_two_classes_pay_for_no_row_twice():
