@@ -174,7 +174,7 @@ def certified(
     ]  # fmt: skip
     found = Report.of(
         [*certificates, *refusals, *measured], given, route="predictions", failure_prob=failure_prob,
-        statements=tuple(statements), budget=budget, remarks=given.remarks,
+        statements=tuple(statements), budget=budget, remarks=(*given.remarks, *_said_of_people(given, families)),
     )  # fmt: skip
     details: Values = {}
     if positive is not None:
@@ -183,6 +183,16 @@ def certified(
     if "leaderboard" in families:
         details["leaderboard"] = ranks(statements, tuple(given.models))
     return replace(found, details=details)
+
+
+def _said_of_people(given: Examples, families: Sequence[str]) -> list[str]:
+    """What recall and precision are, where people are counted."""
+    if given.people is None or not {*families} & {"recall", "precision", "false-alarms"}:
+        return []
+    return [
+        f"every {given.unit} counts alike: recall and precision of a class are means of each one's own share, not "
+        "shares of all examples"
+    ]
 
 
 def _unanswered(part: Part, given: Examples) -> str:

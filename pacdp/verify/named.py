@@ -1,4 +1,4 @@
-"""What follows from rows of a report on predictions: numbers that have names, and the ranks of models."""
+"""What follows from rows of a report on predictions: numbers that have names, ranks of models, what rates are."""
 
 from collections.abc import Callable
 
@@ -124,3 +124,15 @@ def _follows(
             agree(what, row.upper, exact)
         else:
             agree(what, -number(row.lower), -exact)
+
+
+def of_people(report: Fields) -> list[str]:
+    """The remark on what recall and precision are, which is due where people are counted."""
+    entries = dict(report.details.budget.entries)
+    rates = {"recall", "precision", "false-alarms"}
+    if report.unit == "example" or not rates & entries.keys():
+        return []
+    return [
+        f"every {report.unit} counts alike: recall and precision of a class are means of each one's own share, not "
+        "shares of all examples"
+    ]

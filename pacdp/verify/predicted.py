@@ -26,7 +26,7 @@ from pacdp.verify.measured import (
     shares_of,
     sizes,
 )
-from pacdp.verify.named import named, of_family, ranks
+from pacdp.verify.named import named, of_family, of_people, ranks
 from pacdp.verify.needs import require_named, standings, units
 
 _GAP = "largest_gap"
@@ -341,6 +341,7 @@ def _remarks(report: Fields) -> None:
             due += _made_of_errors(row.of, whole, parts)
     if report.not_applicable:
         due = []  # some rows are not there
+    due += of_people(report)
     require_due(report.details.remarks, due)
 
 

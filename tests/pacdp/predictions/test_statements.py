@@ -158,6 +158,11 @@ def test_people_are_counted_where_they_are_given():
     assert made.hypothesis("records independent").unit == "person"
     named = certified(people=np.array([f"p{k // 10}" for k in range(2000)])).statements[0]
     assert named.upper == row.upper
+    assert not found.remarks
+    rates = certified(people=people, ask="precision", losses={"loss": np.cos(np.arange(2000)) ** 2}, interval=True)
+    assert rates.remarks[-1].startswith("every person counts alike: recall and precision of a class are means of each")
+    for row in rates.statements:
+        assert row.lower < row.measured < row.upper
 
 
 REAL = RNG.random(2000) ** 3
