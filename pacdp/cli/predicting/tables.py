@@ -182,10 +182,10 @@ def _csv(path: Path, _ignore: Sequence[str]) -> _Read:
 
 
 def _written_plainly(path: Path) -> bool:
-    """Whether no field begins with a sign or with a zero before a digit: then numbers read are the numbers written."""
+    """Whether no field begins with a sign, a space or a zero before a digit: then numbers read are the numbers written."""
     byte = np.fromfile(path, np.uint8)
     opens = (byte[:-2] == ord(",")) | (byte[:-2] == ord("\n"))
-    odd = (byte[1:-1] == ord("+")) | (byte[1:-1] == ord("-"))
+    odd = np.isin(byte[1:-1], [*b"+- "])
     digit = (byte[2:] >= ord("0")) & (byte[2:] <= ord("9"))
     odd |= (byte[1:-1] == ord("0")) & digit
     return not (opens & odd).any() and not (byte == ord('"')).any()
