@@ -24,8 +24,7 @@ from bounds.means import ratio_betting_upper
 from bounds.needs import declared_by
 from bounds.paired import paired_upper
 from bounds.people import PeopleSample
-from pacdp.predictions.answers import Answers
-from pacdp.predictions.columns import Codes, Floats
+from pacdp.predictions.columns import Floats
 from pacdp.predictions.examples import Examples
 from pacdp.store.record import record
 
@@ -345,80 +344,3 @@ def largest_gap(found: Sequence[Found], examples: Examples, *, of: str, groups: 
     row = Statement(family="groups", quantity=called, of=of, measured=empirical, upper=gap.value,
                     n=examples.units)  # fmt: skip
     return [row], [gap]
-
-
-EDGES = tuple(k / 15 for k in range(16))
-MIN_COUNT = 30
-"""Bins with fewer examples are not certified: by counts alone, which the gap in a bin does not decide."""
-
-
-def calibration_error(examples: Examples, of: str, said: Answers, *, failure_prob: float) -> Found:
-    """The expected calibration error: at most so much, whatever the number of bins."""
-    if examples.people is None:
-        sample = sample_of(said, examples.labels)
-        error, squared = sample.calibration_error, sample.mean_squared_gap
-    else:
-        error, squared = _of_people(examples, said)
-    n = examples.units
-    made = bounds.ece_second_moment(
-        calibration_error=error, mean_squared_gap=squared, n=n, failure_prob=failure_prob
-    )
-    made = described(
-        replace(made, name=f"{NEW}_ece"), examples, of=of, measures=f"ECE{examples.new}"
-    )
-    called = "calibration error (ECE)"
-    row = Statement(
-        family="calibration", quantity=called, of=of, measured=error, upper=made.value, n=n
-    )
-    return [row], [made]
-
-
-def bins(examples: Examples, of: str, said: Answers, *, failure_prob: float) -> Found:
-    """The gap between confidence and accuracy in every bin with enough examples, all at once, or nothing."""
-    all_bins = sample_of(said, examples.labels).bins
-    certified = {f"gap_{k}": one for k, one in enumerate(all_bins) if one.count >= MIN_COUNT}
-    if not certified:
-        return [], []
-    made = bounds.mce_clopper_pearson(bins=all_bins, min_count=MIN_COUNT, failure_prob=failure_prob)
-    made = described(replace(made, name=f"{NEW}_{made.name}"), examples, of=of)
-    return [
-        Statement(
-            family="bins", quantity=f"calibration gap at confidence {one.low:.2f} to {one.high:.2f}", of=of,
-            measured=one.gap, upper=made.terms[term], n=one.count, term=term
-        )
-        for term, one in certified.items()
-    ], [made]  # fmt: skip
-
-
-def sample_of(said: Answers, labels: Codes | None) -> bounds.CalibrationSample:
-    """Confidences and errors by bin."""
-    assert said.confidence is not None
-    return bounds.calibration_sample(
-        confidence=said.confidence, correct=said.predicted == labels, edges=EDGES
-    )
-
-
-def _of_people(examples: Examples, said: Answers) -> tuple[float, float]:
-    """The plug-in ECE of people's mean gaps, and the mean over people of the square of their mean absolute gap."""
-    confidence, owners = (
-        said.confidence,
-        np.unique(np.asarray(examples.people), return_inverse=True)[1],
-    )
-    assert confidence is not None
-    gap = (said.predicted == examples.labels) - confidence
-    last = len(EDGES) - 2
-    slot = np.minimum(np.searchsorted(np.asarray(EDGES), confidence, side="right") - 1, last)
-    n = int(owners.max()) + 1
-
-    def means(values: NDArray[Any]) -> NDArray[Any]:
-        return np.bincount(owners, weights=values) / np.bincount(owners)
-
-    by_bin = (means(np.where(slot == b, gap, 0.0)) for b in range(last + 1))
-    error = math.fsum(abs(math.fsum(mean)) for mean in by_bin) / n
-    squared = math.fsum(means(np.abs(gap)) ** 2) / n
-    return _up(error), _up(max(squared, error * error))
-
-
-def _up(value: float) -> float:
-    """Rounded up by far more than the sums' errors."""
-    return min(1.0, value * (1.0 + 1e-12) + 2.0**-50)

@@ -8,15 +8,11 @@ from typing import Any
 
 import bounds
 from bounds import _check
-from pacdp.predictions.area import area
 from pacdp.predictions.bounding import (
-    MIN_COUNT,
     Found,
     Part,
     Statement,
     answer,
-    bins,
-    calibration_error,
     largest_gap,
 )
 from pacdp.predictions.columns import Name
@@ -24,6 +20,7 @@ from pacdp.predictions.examples import Examples, described, judged, of_losses, r
 from pacdp.predictions.named import ranks
 from pacdp.predictions.parts import asked, parts, shown
 from pacdp.predictions.report import Measured, Refusal, Report
+from pacdp.predictions.soft import MIN_COUNT, auc, bins, calibration_error
 from pacdp.store.record import Values
 
 
@@ -209,7 +206,7 @@ def _of_family(
     """What is found of the questions of one family, each of which may fail with ``failure_prob``."""
     if family == "auc":
         for of, said in given.models.items():
-            yield area(given, of, said, failure_prob=failure_prob, interval=interval)
+            yield auc(given, of, said, failure_prob=failure_prob, interval=interval)
     if family in ("calibration", "bins"):
         form = bins if family == "bins" else calibration_error
         for of, said in given.models.items():

@@ -85,29 +85,22 @@ def ranks(rows: Sequence[Statement], models: Sequence[str]) -> list[Values]:
 
     A model is told apart from another where the interval of their difference leaves out 0.
     """
-    pairs = {row.of: row for row in rows if row.family == "leaderboard"}
-    better = {one: set[str]() for one in models}
-    worse = {one: set[str]() for one in models}
-    for place, one in enumerate(models):
-        for other in models[:place]:
-            row = pairs[f"{one} against {other}"]
-            if row.upper is not None and row.upper < 0.0:
-                worse[one].add(other)
-                better[other].add(one)
-            elif row.lower is not None and row.lower > 0.0:
-                better[one].add(other)
-                worse[other].add(one)
+    beats = set[tuple[str, str]]()
+    named = {f"{one} against {other}": (one, other) for one in models for other in models}
+    for row in rows:
+        if row.family == "leaderboard" and row.upper is not None and row.lower is not None:
+            one, other = named[row.of]
+            beats |= {(one, other)} if row.upper < 0.0 else set()
+            beats |= {(other, one)} if row.lower > 0.0 else set()
     seen = {row.of: row.measured for row in rows if row.family == "error"}
-    return [
-        {
-            "of": one,
-            "measured": seen[one],
-            "best": 1 + len(better[one]),
-            "worst": len(models) - len(worse[one]),
-            "tied": [x for x in models if x not in {one} | better[one] | worse[one]],
-        }
-        for one in sorted(models, key=lambda one: seen[one])
-    ]
+    board = list[Values]()
+    for one in sorted(models, key=lambda one: seen[one]):
+        better = {other for other in models if (other, one) in beats}
+        worse = {other for other in models if (one, other) in beats}
+        tied = [other for other in models if other not in better | worse | {one}]
+        ranks = {"best": 1 + len(better), "worst": len(models) - len(worse)}
+        board.append({"of": one, "measured": seen[one], **ranks, "tied": tied})
+    return board
 
 
 def rank_lines(board: Sequence[Values]) -> list[str]:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import bounds
+from bounds.people import errors_by_class, errors_of_people
 from pacdp.predictions.answers import Answers
 from pacdp.predictions.bounding import Part
 from pacdp.predictions.columns import Codes, Name
@@ -113,16 +114,7 @@ def _of_people(losses: Any, people: Codes, rows: Any) -> bounds.PeopleSample | N
         losses, people = losses[rows], people[rows]
     if losses.dtype != np.bool_:
         return bounds.people_sample(losses=losses, people=people) if losses.size else None
-    sizes = np.bincount(people)
-    return _sample(sizes, np.bincount(people[losses], minlength=sizes.size))
-
-
-def _sample(sizes: Codes, errors: Codes) -> bounds.PeopleSample | None:
-    """The people among these who have examples, and their errors."""
-    there = sizes > 0
-    if not there.any():
-        return None
-    return bounds.PeopleSample(sizes=sizes[there], sums=errors[there].astype(np.float64))
+    return errors_of_people(np.bincount(people), np.bincount(people[losses]))
 
 
 def main_loss(examples: Examples, said: Answers) -> tuple[str, str, NDArray[Any]]:
@@ -219,7 +211,7 @@ def _by_class(
                 "precision": (told, wrong),
                 "false-alarms": (others, wrong),
             }
-            yield None, replace(part, sample=_sample(*counts[family]))
+            yield None, replace(part, sample=errors_of_people(*counts[family]))
             continue
         is_it, said_so = examples.labels == place, said.predicted == place
         rows, errors = {"recall": (is_it, ~said_so), "precision": (said_so, ~is_it),
@@ -228,31 +220,17 @@ def _by_class(
 
 
 def _tables(examples: Examples, said: Answers) -> Tables:
-    """By person and class, examples of the class and errors on them; examples predicted to be it and errors of these.
-
-    None where people are not counted, or too many for the number of examples.
-    """
+    """What :func:`errors_by_class` counts; nothing without people, or with too many for their examples."""
     people, labels, predicted = examples.people, examples.labels, said.predicted
-    width = len(examples.classes)
+    classes = len(examples.classes)
     if (
         people is None
         or labels is None
         or predicted is None
-        or examples.units * width > 4 * examples.n
+        or examples.units * classes > 4 * examples.n
     ):
         return []
-    wrong, told = predicted != labels, predicted >= 0
-
-    def table(column: Codes, rows: NDArray[np.bool_]) -> NDArray[Any]:
-        cells = np.bincount(people[rows] * width + column[rows], minlength=examples.units * width)
-        return cells.reshape(-1, width)
-
-    return [
-        table(labels, labels >= 0),
-        table(labels, wrong),
-        table(predicted, told),
-        table(predicted, wrong & told),
-    ]
+    return errors_by_class(people, labels, predicted, classes)
 
 
 def shown(name: Name) -> str:

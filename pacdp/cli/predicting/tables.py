@@ -182,7 +182,7 @@ def _csv(path: Path, _ignore: Sequence[str]) -> _Read:
 
 
 def _written_plainly(path: Path) -> bool:
-    """Whether no field begins with a sign, a space or a zero before a digit: then numbers read are the numbers written."""
+    """Whether no field begins with a sign, a space or a zero before a digit: numbers read are then those written."""
     byte = np.fromfile(path, np.uint8)
     opens = (byte[:-2] == ord(",")) | (byte[:-2] == ord("\n"))
     odd = np.isin(byte[1:-1], [*b"+- "])
