@@ -5,6 +5,7 @@ examples the first model errs on B, binomial with a share (1 + e)/2 given D. The
 ("Differences on the same examples" in docs/guarantees.md).
 """
 
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
 import numpy as np
 from scipy.special import betainc, betaincc, betainccinv, betaincinv, ndtr, ndtri
 

@@ -28,6 +28,7 @@ MIN_COUNT = 30
 
 def calibration_error(examples: Examples, of: str, said: Answers, *, failure_prob: float) -> Found:
     """The expected calibration error: at most so much, whatever the number of bins."""
+    assert said.confidence is not None
     if examples.people is None:
         sample = sample_of(said, examples.labels)
         error, squared = sample.calibration_error, sample.mean_squared_gap

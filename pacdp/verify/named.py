@@ -1,6 +1,7 @@
 """What follows from rows of a report on predictions: numbers that have names, ranks of models, what rates are."""
 
 from collections.abc import Callable
+from typing import Any
 
 from flint import arb  # pyright: ignore[reportMissingImports]
 
@@ -90,7 +91,7 @@ def named(report: Fields) -> None:
             f"the positive class is {positive}, of {sorted(classes)}",
         )
         (negative,) = classes - {positive}
-        own = {
+        own: dict[str, Any] = {
             f"{rate} {sign}": rows.get(f"{rate} of class {label}")
             for rate in ("recall", "precision")
             for sign, label in (("+", positive), ("-", negative))
