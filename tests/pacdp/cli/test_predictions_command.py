@@ -189,6 +189,20 @@ def test_the_positive_class_of_two_adds_numbers_with_names_everywhere(tmp_path, 
     assert "must be one of 0, 1, got 'ill'" in refused("certify", "--predictions", path, "--positive", "ill")
 
 
+def test_an_area_and_its_records_cannot_be_changed_without_notice():
+    soft = np.column_stack([1 - SOFT[:, 0], SOFT[:, 0]])
+    report = library.certify_predictions(
+        (LABELS == 0).astype(int), probabilities=soft, ask="auc", interval=True
+    ).to_dict()
+    assert DOES_NOT not in {one.verdict for one in check_report(report)}
+    last = len(report["certificates"]) - 1
+    (row,) = [place for place, one in enumerate(report["details"]["statements"]) if one["quantity"] == "AUC"]
+    edits = [(f"certificates/{last}/{name}", 0.99) for name in ("value", "inputs/risk", "failure_prob")]
+    edits += [(f"details/statements/{row}/{name}", 0.9) for name in ("lower", "upper", "measured")]
+    for edit in [*edits, (f"certificates/{last}/inputs/n", 600), (f"details/statements/{row}/n", 600)]:
+        assert DOES_NOT in {one.verdict for one in check_report(changed(report, *edit))}, edit
+
+
 def test_neither_ledger_nor_counts_of_a_report_can_be_changed_without_notice():
     answers = {"a": SAID, "b": LABELS[::-1]}
     asked = ["recall", "groups", "leaderboard"]
