@@ -4,13 +4,10 @@ Which of the two is decided by the type of the losses, truth values or real numb
 choice that the sample made would have to be paid for. Every certificate bounds a mean from above; the lower end of an
 interval is one minus the certificate of the complement. The largest gap between groups follows from the intervals of
 all of them, at no failure probability beyond theirs.
-
-A confidence bin is a fifteenth of [0, 1], fixed before any example was seen. For people, the mean over people of their
-mean gap in a bin takes the place of the mean over examples ("Calibration error of people" in docs/guarantees.md).
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,21 +16,14 @@ from numpy.typing import NDArray
 
 import bounds
 from bounds._rounding import outward
+from bounds.fresh import NEW, betting, clopper_pearson, computed, paired
 from bounds.hypotheses import declared, together
-from bounds.means import ratio_betting_upper
-from bounds.needs import declared_by
-from bounds.paired import paired_upper
 from bounds.people import PeopleSample
 from pacdp.predictions.columns import Floats
 from pacdp.predictions.examples import Examples
 from pacdp.store.record import record
 
 BY = "whoever gave these predictions"
-NEW = "new_examples"
-"""What the names of certificates of predictions begin with."""
-_FORMULA = "the caller of bounds.clopper_pearson_upper"
-ROUNDED = 2.0**-40
-"""Added to bounds on losses that were themselves computed: far more than their rounding."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -203,15 +193,13 @@ def _upper(part: Part, examples: Examples, *, failure_prob: float) -> bounds.Cer
         made = bounds.new_person_betting(sample=part.sample, failure_prob=failure_prob)
         made = replace(made, value=computed(made.value), name=f"{NEW}_{made.name}")
     elif part.weights is not None:
-        value = ratio_betting_upper(losses.astype(np.float64), part.weights, failure_prob)
-        made = _betting("weighted_betting", value, part.mean, n, failure_prob)
+        made = betting(losses, part.mean, failure_prob, part.weights)
     elif losses.dtype == np.bool_:
         made = clopper_pearson(int(losses.sum()), n, failure_prob, name=NEW)
     elif counted:
-        made = _paired(int((losses > 0).sum()), int((losses < 0).sum()), n, failure_prob)
+        made = paired(int((losses > 0).sum()), int((losses < 0).sum()), n, failure_prob)
     else:
-        value = bounds.betting_upper(losses, failure_prob)
-        made = _betting("betting", value, outward(part.mean), n, failure_prob)
+        made = betting(losses, outward(part.mean), failure_prob)
     ranged = part.given and (not counted or bool(examples.range_by))  # else their type says it
     return described(made, examples, of=part.of, measures=measures, ranged=ranged)
 
@@ -234,71 +222,6 @@ def described(
         by = examples.range_by or f"{BY}: they lie in 0 to 1"
         said.append(declared("losses within their range", by))
     return replace(made, of=of, measures=measures or made.measures).resting_on(*said)
-
-
-def about(
-    made: bounds.Certificate, name: str = "", *, of: str, measures: str = "0-1 risk"
-) -> bounds.Certificate:
-    """The certificate under the name of the predictor and the risk that it is about."""
-    return replace(made, name=name or made.name, of=of, measures=measures)
-
-
-def clopper_pearson(
-    errors: int, n: int, failure_prob: float, *, name: str = "test_set", of: str = ""
-) -> bounds.Certificate:
-    """Clopper and Pearson's bound on the 0-1 risk of a predictor that errs on ``errors`` of ``n`` examples new to it.
-
-    Formal guarantee: see :func:`bounds.clopper_pearson_upper`.
-    """
-    value = bounds.clopper_pearson_upper(errors, n, failure_prob)
-    inputs, reference = {"k": errors, "n": n}, "Clopper and Pearson (1934)"
-    made = certificate(name, "clopper_pearson", value, failure_prob, errors / n, inputs, reference)
-    return replace(made, of=of)
-
-
-def _paired(more: int, fewer: int, n: int, failure_prob: float) -> bounds.Certificate:
-    """Of half of one plus the difference of two errors, from the examples on which one model alone errs."""
-    half = math.nextafter(0.5 + 0.5 * paired_upper(more, fewer, n, failure_prob), math.inf)
-    risk = 0.5 + 0.5 * (more - fewer) / n
-    inputs = {"more": more, "fewer": fewer, "n": n}
-    where = 'docs/guarantees.md, "Differences on the same examples"'
-    return certificate(NEW, "paired", min(1.0, half), failure_prob, risk, inputs, where)
-
-
-def _betting(
-    name: str, value: float, mean: float, n: int, failure_prob: float
-) -> bounds.Certificate:
-    """Betting on examples; by weight, on the ratio of the mean weighted loss to the mean weight."""
-    risk = min(1.0, mean)
-    ratio = 'docs/people.md, "Betting on a ratio"'
-    where = 'docs/guarantees.md, "Betting"' if name == "betting" else ratio
-    reference = f"Waudby-Smith and Ramdas 2024; {where}"
-    inputs = {"risk": risk, "n": n}
-    return certificate(NEW, name, computed(value), failure_prob, risk, inputs, reference)
-
-
-def certificate(
-    examples: str, formula: str, value: float, failure_prob: float, risk: float, inputs: Mapping[str, float | int],
-    reference: str,
-) -> bounds.Certificate:  # fmt: skip
-    """A certificate of a formula on examples, from a mean and further inputs."""
-    return bounds.Certificate(
-        name=f"{examples}_{formula}",
-        value=value,
-        failure_prob=failure_prob,
-        measures="0-1 risk",
-        hypotheses=declared_by(_FORMULA, formula),
-        terms={"empirical_risk": risk},
-        budget={"test set": failure_prob},
-        of="",
-        reference=reference,
-        inputs={**inputs, "failure_prob": failure_prob},
-    )
-
-
-def computed(value: float) -> float:
-    """The value of a loss that was computed, with room for its rounding."""
-    return min(1.0, value + ROUNDED)
 
 
 _REFERENCE = 'docs/guarantees.md, "The largest gap between groups"'

@@ -1,23 +1,20 @@
-"""What probabilities say beside errors: calibration, bin by bin and in all, and the area under the ROC curve."""
+"""What probabilities say beside errors: calibration, bin by bin and in all, and the area under the ROC curve.
+
+A confidence bin is a fifteenth of [0, 1], fixed before any example was seen. For people, the mean over people of their
+mean gap in a bin takes the place of the mean over examples ("Calibration error of people" in docs/guarantees.md).
+"""
 
 from dataclasses import replace
 
 import numpy as np
 
 import bounds
-from bounds._rounding import log_inverse, outward
+from bounds import fresh
 from bounds.area import area
+from bounds.fresh import NEW
 from bounds.reliability_bins import people_calibration
 from pacdp.predictions.answers import Answers
-from pacdp.predictions.bounding import (
-    NEW,
-    Found,
-    Statement,
-    below_one,
-    certificate,
-    computed,
-    described,
-)
+from pacdp.predictions.bounding import Found, Statement, below_one, described
 from pacdp.predictions.columns import Codes
 from pacdp.predictions.examples import Examples
 
@@ -85,13 +82,10 @@ def auc(
         return [], []
     asked = {"1 - AUC": 1.0 - measured} | ({"AUC": measured} if interval else {})
     each = failure_prob / len(asked)
-    where = 'Hoeffding 1963, 5a; docs/guarantees.md, "Area under the curve"'
-    made = list[bounds.Certificate]()
-    for name, mean in asked.items():
-        risk = computed(mean)
-        value = computed(bounds.binary_kl_upper(risk, outward(log_inverse(each) / n)))
-        one = certificate(NEW, "auc", value, each, risk, {"risk": risk, "n": n}, where)
-        made.append(described(one, examples, of=of, measures=name + examples.new))
+    made = [
+        described(fresh.auc(mean, n, each), examples, of=of, measures=name + examples.new)
+        for name, mean in asked.items()
+    ]
     row = Statement(
         family="auc",
         quantity="AUC",
