@@ -15,8 +15,6 @@ from pacdp.predictions.columns import Coded, Codes, Floats, Losses, Name, requir
 from pacdp.store.record import Values, record
 
 _RARE = math.log(1e-6)
-
-
 MODEL = "your model"
 """What a single model is called."""
 
