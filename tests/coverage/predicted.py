@@ -108,9 +108,15 @@ def tied(rng, *, paid=True):
     """Four models that err alike on 0.3, each for itself: none may be told apart from another."""
     labels = rng.integers(0, 2, 300)
     told = {name: np.where(rng.random(300) < 0.3, 1 - labels, labels) for name in "abcd"}
-    share = 2 * FAILURE if paid else 0.9999  # unpaid, a pair has two and a half times its
-    found = pacdp.certify_predictions(labels, told, ask="leaderboard", failure_prob=share)
-    return found, {row.quantity: 0.0 for row in found.statements if row.family == "leaderboard"}
+    share = 2 * FAILURE
+    if paid:
+        found = pacdp.certify_predictions(labels, told, ask="leaderboard", failure_prob=share)
+        rows = [row for row in found.statements if row.family == "leaderboard"]
+    else:  # a report for each
+        pairs = [{one: told[one], other: told[other]} for one in told for other in told if one < other]
+        made = [pacdp.certify_predictions(labels, pair, ask="differences", failure_prob=share) for pair in pairs]
+        found, rows = made[0], [one.statements[-1] for one in made]
+    return replace(found, statements=tuple(rows)), {row.quantity: 0.0 for row in rows}
 
 
 def area(rng, *, pairs=False, people=False, counted=True):
