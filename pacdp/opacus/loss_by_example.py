@@ -99,7 +99,11 @@ class LossByExample:
         """What may give the loss as written; what served before comes first."""
         whole = tuple(x.dim() > 0 and len(x) % n == 0 for x in record.others)
         usual = tuple(w and not named for w, named in zip(whole, record.per_class, strict=True))
-        cuts, divisors = dict.fromkeys([usual, whole]), (1, n)
+        exact = tuple(w and len(x) == n for w, x in zip(usual, record.others, strict=True))
+        but_one = (
+            tuple(w and k != left for k, w in enumerate(usual)) for left in range(len(usual))
+        )
+        cuts, divisors = dict.fromkeys([usual, exact, whole, *but_one]), (1, n)
         if self.cut is not None and len(self.cut) == len(whole):
             cuts = [tuple(map(min, self.cut, whole))]
             divisors = (n, 1) if self.divides else (1, n)
