@@ -43,10 +43,15 @@ def ranks(report: Fields) -> None:
         of = one.of
         better = {a for a, b in below if b == of}
         worse = {b for a, b in below if a == of}
-        tied = {*order} - better - worse - {of}
-        said = one.measured, one.best, one.worst, {*one.tied}
-        rank = 1 + len(better), len(order) - len(worse)
-        same(f"the rank of {of}", said, (errors[of], *rank, tied))
+        others = {*order} - {of}
+        tied = others - better - worse
+        best = 1 + len(better)
+        worst = len(order) - len(worse)
+        what = f"what is said of {of}"
+        same(what, one.measured, errors[of])
+        same(what, one.best, best)
+        same(what, one.worst, worst)
+        same(what, {*one.tied}, tied)
 
 
 def _harmonic(p: arb, r: arb) -> arb:
