@@ -170,7 +170,10 @@ def _check_same(
 
     A loss that was given as such is called as whoever gave it does, be that "error" or "Brier risk".
     """
-    n = row.n if row.term else made.inputs.get("n", row.n)
+    n = made.inputs.get("n", row.n)
+    if row.term:  # of a bin
+        place = int(row.term.removeprefix("gap_"))
+        n = int(made.inputs["counts"].split(",")[place])
     what = f"the certificate of {row.quantity}"
     same(f"what {what} is about", (made.of, n), (row.of, row.n))
     # an error has two names
