@@ -11,10 +11,12 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from scipy import stats
+from scipy.special import logsumexp
 from torch import nn
+from torch.optim import SGD
 from torch.utils.data import TensorDataset
 
-from pacdp.private import DPSGD, Mechanism, SeededRandomness, UserDPSGD, epsilon, train
+from pacdp.private import DPSGD, Mechanism, PrivateEngine, SeededRandomness, UserDPSGD, epsilon, train
 
 LEVEL = 1e-3
 """Of all attacks together."""
@@ -94,6 +96,29 @@ def released(habit, member, seed):
     assert run.event is not None
     moved = run.weights["words.weight"][: member.size, 0].double().numpy()
     return moved - habit.shared * habit.steps * habit.sample_rate, run.event
+
+
+def watched_once_an_epoch(member, seed, *, batches=4, epochs=4, steps=16, noise=0.8, same=False):
+    """The best statistic of the noisy sums u_t of an engine's loop, for each row, and the engine's event.
+
+    It is the likelihood ratio Σ_e ln mean_t exp(u_t/σ² - 1/(2σ²)) of the row's example being in or not; with ``same`` it
+    is that of one who suspects that an example is in the same batch of all epochs. The loop stops after ``steps``.
+    """
+    net, tokens = Rows(member.size), torch.from_numpy(np.flatnonzero(member))[:, None]
+    engine = PrivateEngine(sampling="once-an-epoch", randomness=SeededRandomness(seed))
+    module, optimizer, loader = engine.make_private(
+        module=net, optimizer=SGD(net.parameters(), lr=0.0), noise_multiplier=noise, max_grad_norm=1.0, steps=batches,
+        dataset=TensorDataset(tokens, torch.full((len(tokens),), -9.0)), expected_batch_size=1.0)  # fmt: skip
+    ratios = np.zeros((epochs * batches, member.size))
+    taken = (batch for _ in range(epochs) for batch in loader)
+    for step, (x, y) in zip(range(steps), taken, strict=False):
+        optimizer.zero_grad()
+        linear(module(x), y).mean().backward()
+        optimizer.step()
+        ratios[step] = -(2.0 * net.words.weight.grad[:, 0].numpy() + 1.0) / (2.0 * noise**2)
+    ratios = ratios.reshape(epochs, batches, -1)
+    ratios = ratios.sum(axis=0, keepdims=True) if same else ratios
+    return (logsumexp(ratios, axis=1) - np.log(batches)).sum(axis=0), engine.event
 
 
 def refuted(habit, moved, member, event, level):

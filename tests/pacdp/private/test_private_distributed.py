@@ -105,7 +105,7 @@ def test_one_process_goes_on_from_two_where_it_can(both, folder, tmp_path):
     alone = go_on("DP-SGD", *SAME["DP-SGD"][:3])
     for key, value in both[0]["resumed"]["DP-SGD"]["whole"]["weights"].items():
         assert_close(alone.weights[key], value, rtol=0.0, atol=1e-5)
-    with refusal("pre-noise of its own: 2, not 1", CheckpointError):
+    with refusal("places of its own: 2, not 1", CheckpointError):
         go_on("DP-BBP", *OWN["DP-BBP"])
 
 
