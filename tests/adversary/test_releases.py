@@ -6,7 +6,16 @@ import torch
 
 from pacdp.opacus.epochs import OnceAnEpochSampler
 from pacdp.private import SeededRandomness
-from tests.adversary.releases import HABITS, LEVEL, Habit, attacked, refuted, trained, watched_once_an_epoch
+from tests.adversary.releases import (
+    HABITS,
+    LEVEL,
+    Habit,
+    attacked,
+    refuted,
+    trained,
+    watched_head,
+    watched_once_an_epoch,
+)
 
 
 @pytest.mark.every_case
@@ -65,6 +74,20 @@ def test_once_an_epoch_no_attack_refutes_epsilon_and_each_planted_fault_is_found
     assert not attacked_once_an_epoch(**options)
     plant(monkeypatch)
     assert attacked_once_an_epoch(**options)
+
+
+@pytest.mark.parametrize("fault", ["too little noise", "all iterates"])
+def test_no_attack_on_a_head_refutes_the_epsilon_of_its_last_iterate_and_each_planted_fault_is_found(
+    fault, monkeypatch
+):
+    member = np.random.default_rng(5).random(1000) < 0.5
+    last, every, event = watched_head(member, 0)
+    assert not refuted(Habit(steps=1), last, member, event, LEVEL)
+    if fault == "too little noise":
+        right = SeededRandomness.noised
+        monkeypatch.setattr(SeededRandomness, "noised", lambda self, x, *, std: right(self, x, std=0.4 * std))
+        every, _, _ = watched_head(member, 0)
+    assert refuted(Habit(steps=1), every, member, event, LEVEL)
 
 
 def moved_by(unit, *, steps=3, people=False):

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor, nn
 
+from bounds.accounting import calibrate_noise
+from pacdp.algorithms.dp_sgld_head import DPSGLDHead
 from pacdp.cli.private.config import PrivateConfig, Sampling
 from pacdp.cli.private.data import Examples
 from pacdp.cli.serial import record
@@ -42,7 +44,10 @@ def network(config: PrivateConfig, public: Public, *, device: torch.device | str
     """
     generator = torch.Generator().manual_seed(config.seed)
     if config.architecture == "linear":
-        return linear(public).to(device)
+        head = linear(public).to(device)
+        if not config.method.RELEASES_LAST:
+            return head
+        return config.method.network(head, generator=generator, device=device)
     # two classes get two outputs, so that every loss and metric below reads probabilities the same way
     chosen = Architecture(name=config.architecture, hidden=config.hidden, norm=config.norm)  # type: ignore[arg-type]
     module = build(chosen, input_shape=public.input_shape, classes=public.classes, generator=generator,
@@ -91,6 +96,12 @@ def noise(config: PrivateConfig) -> Schedule:
     sampling, budget = config.sampling, config.budget
     if sampling.noise_multiplier:
         return Constant(value=sampling.noise_multiplier)
+    if isinstance(config.method, DPSGLDHead):
+        last = config.method.last_of(sampling.steps, 1.0)
+        made = calibrate_noise(
+            event=last, epsilon=budget.epsilon, delta=budget.delta, adjacency=budget.adjacency
+        )
+        return Constant(value=made.scale)
     found = calibrated(1.0, sample_rate=sampling.sample_rate, steps=sampling.steps, delta=budget.delta,
                        target_epsilon=budget.epsilon, adjacency=budget.adjacency)  # fmt: skip
     how = clipping(sampling)

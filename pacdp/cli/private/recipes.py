@@ -9,7 +9,7 @@ choices. `smoke` runs on scikit-learn's digits in seconds.
 from dataclasses import replace
 
 from pacdp.cli.private.config import Budget, PrivateConfig, Sampling
-from pacdp.cli.private.methods import METHODS, Method
+from pacdp.cli.private.methods import METHODS, DPSGLDHead, Method
 
 PEOPLE = ("mnist-writers", "malaria")
 _CLIP_NORM = {"p3sgd": 0.5}
@@ -20,13 +20,19 @@ _RATE_ON_FEATURES = {"p3sgd": 3.0}
 
 def private_recipe(name: str, *, scale: str, seed: int = 0) -> PrivateConfig:
     """One of ``PRIVATE_RECIPES``."""
-    algorithm = next(one for one in METHODS if name.startswith(f"{one}-"))
+    algorithm = max((one for one in METHODS if name.startswith(f"{one}-")), key=len)
     dataset, method = name.removeprefix(f"{algorithm}-"), METHODS[algorithm]
     config = _people(algorithm, dataset) if method.by_person else _examples(method, dataset)
     return replace(_small(config) if scale == "smoke" else config, seed=seed)
 
 
 def _examples(method: Method, dataset: str) -> PrivateConfig:
+    if isinstance(method, DPSGLDHead):
+        sampling = Sampling(
+            sample_rate=1.0, steps=500, clip_norm=method.least_clip_norm, max_physical=10_000
+        )
+        return PrivateConfig(dataset=dataset, features="fine-gradients", architecture="linear", method=method,
+                             sampling=sampling, budget=Budget(epsilon=0.5, delta=1e-5))  # fmt: skip
     return PrivateConfig(dataset=dataset, method=method, sampling=Sampling(sample_rate=0.02, steps=500),
                          budget=Budget(epsilon=0.5, delta=1e-5))  # fmt: skip
 
@@ -48,6 +54,9 @@ def _people(algorithm: str, dataset: str) -> PrivateConfig:
 def _small(config: PrivateConfig) -> PrivateConfig:
     sampling = replace(config.sampling, steps=40, sample_rate=0.1)
     budget = replace(config.budget, epsilon=8.0, delta=1e-3)
+    if isinstance(config.method, DPSGLDHead):
+        return replace(config, dataset="digits", features="coarse-gradients", budget=budget, records=4,
+                       sampling=replace(sampling, sample_rate=1.0, steps=100))  # fmt: skip
     return replace(config, dataset="digits", features="pixels", architecture="fc", hidden=(32,), sampling=sampling,
                    budget=budget, records=4)  # fmt: skip
 
