@@ -138,7 +138,7 @@ class Files:
                 "clip_norm": cast(float, optimizer.max_grad_norm),
                 "expected_batch_size": cast(float, optimizer.expected_batch_size),
             },
-            settings={"batches of an epoch": sampler.steps} if once else {},
+            settings={"batches of an epoch": sampler.batches} if once else {},
             generators={"epoch": sampler} if once else {},
             adjacency=adjacency,
         )

@@ -29,17 +29,21 @@ class OnceAnEpochSampler(PoissonSampler):
     _loaded: Tensor | None = None
     _goes_on = False
 
+    def __init__(self, *, steps: int, **options: Any) -> None:
+        super().__init__(steps=steps, **options)
+        self.batches = steps  # as the account counts them; Opacus's number may be written
+
     def draws(self) -> Iterator[Tensor]:
         """The batches of a new epoch, or the rest of the one that a checkpoint was written in."""
         if not self._goes_on:
             self.places, self.used, self.first = (
-                self.randomness.places(self.num_samples, self.steps),
+                self.randomness.places(self.num_samples, self.batches),
                 0,
                 None,
             )
         self._goes_on, places = False, self.places
         assert places is not None
-        for batch in range(self.used, self.steps):
+        for batch in range(self.used, self.batches):
             self._require_newest(places)
             yield (places == batch).nonzero()[:, 0]
 
@@ -72,7 +76,7 @@ class OnceAnEpochSampler(PoissonSampler):
 
     def numbered(self, step: int) -> int:
         """The place of the batch in its epoch, which begins at a multiple of ``steps``."""
-        first = -(-step // self.steps) * self.steps if self.first is None else self.first
+        first = -(-step // self.batches) * self.batches if self.first is None else self.first
         return first + self.used - 1
 
     def counted(self, step: int) -> None:
@@ -81,7 +85,7 @@ class OnceAnEpochSampler(PoissonSampler):
 
     def get_state(self) -> Tensor:
         """Batches that were used and the places of the examples, as bytes; empty between two epochs."""
-        if self.first is None or self.places is None or self.used == self.steps:
+        if self.first is None or self.places is None or self.used == self.batches:
             return torch.empty(0, dtype=torch.uint8)
         return torch.cat([torch.tensor([self.used]), self.places]).view(torch.uint8)
 
@@ -94,11 +98,11 @@ class OnceAnEpochSampler(PoissonSampler):
         found = state.clone().view(torch.int64)
         if len(found) and (
             len(found) != 1 + self.num_samples
-            or not 0 < int(found[0]) < self.steps
-            or not -1 <= int(found[1:].min()) <= int(found[1:].max()) < self.steps
+            or not 0 < int(found[0]) < self.batches
+            or not -1 <= int(found[1:].min()) <= int(found[1:].max()) < self.batches
         ):
             raise ValueError(
-                f"the run stopped within an epoch of other data than {self.num_samples} examples in {self.steps} "
+                f"the run stopped within an epoch of other data than {self.num_samples} examples in {self.batches} "
                 "batches: resume it with its own"
             )
         self._loaded = found
@@ -109,4 +113,4 @@ class OnceAnEpochSampler(PoissonSampler):
         self._goes_on = found is not None and len(found) > 0
         if found is not None and len(found):
             self.used, self.places = int(found[0]), found[1:]
-            self.first = step // self.steps * self.steps
+            self.first = step // self.batches * self.batches

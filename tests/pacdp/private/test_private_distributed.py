@@ -146,6 +146,13 @@ def test_the_parts_are_a_poisson_batch(both):
     assert np.abs(pairs).max() < 6.0 / np.sqrt(800)
 
 
+def test_each_example_has_its_place_in_an_epoch_at_the_process_that_owns_it(both):
+    for source in (0, 1):
+        for one, other in zip(*(process["batches"]["places"][source] for process in both), strict=True):
+            assert [place < 0 for place in one] == [i % 2 == 1 for i in range(11)]
+            assert [place >= 0 for place in other] == [i % 2 == 1 for i in range(11)]
+
+
 def test_empty_parts_are_not_skipped(both):
     assert all(process["batches"]["ours"] == 50 for process in both)
 
