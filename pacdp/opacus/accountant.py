@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from opacus.accountants import IAccountant, register_accountant
 
-from bounds.accounting import Event, SelfComposed, event_from_dict, event_to_dict
+from bounds.accounting import Event, OnceAnEpoch, SelfComposed, event_from_dict, event_to_dict
 from bounds.privacy import Adjacency
 from pacdp.schedules import Schedule
 from pacdp.step import event as events
@@ -159,8 +159,8 @@ class Account:
     once: bool = False
     paid: Paid | None = None
 
-    def __call__(self, step: int, noise_multiplier: float, *, begins: bool) -> None:
-        """Count ``step``, from 0 on; with ``once`` the epoch that begins with it, or nothing.
+    def __call__(self, step: int, noise_multiplier: float, *, begins: bool) -> float:
+        """Count ``step``, from 0 on; with ``once`` the epoch that begins with it, or nothing. Return at which noise.
 
         Raises:
             ValueError: the ledger refuses, and no noise may be drawn.
@@ -173,8 +173,10 @@ class Account:
             self.accountant.step(noise_multiplier=noise_multiplier, sample_rate=self.sample_rate)
         elif begins:
             first = step // self.every * self.every
-            (epoch, _), *_ = events.runs_of(self.planned(first, first + self.every))
+            ((epoch, _),) = events.runs_of(self.planned(first, first + self.every))
             self.accountant.count(epoch)
+            return epoch.event.noise_multiplier if isinstance(epoch, OnceAnEpoch) else 0.0
+        return noise_multiplier
 
     def planned(self, done: int, steps: int) -> Event | None:
         """The history that the steps from ``done`` on and before ``steps`` will have."""

@@ -26,6 +26,8 @@ class OnceAnEpochSampler(PoissonSampler):
     """Batches of this epoch that a step was given."""
     first: int | None = None
     """The step of this epoch's first batch; None until it is counted."""
+    noise = 0.0
+    """The noise multiplier that this epoch is counted at."""
     _loaded: Tensor | None = None
     _goes_on = False
 
@@ -79,15 +81,26 @@ class OnceAnEpochSampler(PoissonSampler):
         first = -(-step // self.batches) * self.batches if self.first is None else self.first
         return first + self.used - 1
 
-    def counted(self, step: int) -> None:
-        """Note that the account has the epoch of this step."""
-        self.first = step - (self.used - 1)
+    def counted(self, step: int, noise_multiplier: float) -> None:
+        """Note that the account has the epoch of this step, at that noise.
+
+        Raises:
+            ValueError: it has it at more, as where a run goes on with another schedule.
+        """
+        if self.first is not None and noise_multiplier < self.noise:
+            raise ValueError(
+                f"this epoch was counted at noise_multiplier {self.noise:g}, and this step has {noise_multiplier:g}: "
+                "go on with the schedule that it began with"
+            )
+        if self.first is None:
+            self.first, self.noise = step - (self.used - 1), noise_multiplier
 
     def get_state(self) -> Tensor:
-        """Batches that were used and the places of the examples, as bytes; empty between two epochs."""
+        """Batches that were used, the noise and the places of the examples, as bytes; empty between two epochs."""
         if self.first is None or self.places is None or self.used == self.batches:
             return torch.empty(0, dtype=torch.uint8)
-        return torch.cat([torch.tensor([self.used]), self.places]).view(torch.uint8)
+        noise = torch.tensor([self.noise], dtype=torch.float64).view(torch.int64)
+        return torch.cat([torch.tensor([self.used]), noise, self.places]).view(torch.uint8)
 
     def set_state(self, state: Tensor) -> None:
         """Keep a saved state until :meth:`resume`.
@@ -97,9 +110,9 @@ class OnceAnEpochSampler(PoissonSampler):
         """
         found = state.clone().view(torch.int64)
         if len(found) and (
-            len(found) != 1 + self.num_samples
+            len(found) != 2 + self.num_samples
             or not 0 < int(found[0]) < self.batches
-            or not -1 <= int(found[1:].min()) <= int(found[1:].max()) < self.batches
+            or not -1 <= int(found[2:].min()) <= int(found[2:].max()) < self.batches
         ):
             raise ValueError(
                 f"the run stopped within an epoch of other data than {self.num_samples} examples in {self.batches} "
@@ -112,5 +125,6 @@ class OnceAnEpochSampler(PoissonSampler):
         found, self._loaded = self._loaded, None
         self._goes_on = found is not None and len(found) > 0
         if found is not None and len(found):
-            self.used, self.places = int(found[0]), found[1:]
+            self.used, self.places = int(found[0]), found[2:]
+            self.noise = float(found[1:2].view(torch.float64))
             self.first = step // self.batches * self.batches

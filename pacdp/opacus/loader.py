@@ -70,8 +70,8 @@ class PoissonSampler(UniformWithReplacementSampler):
         """The number of the step that uses that batch, where the step before would be followed by ``step``."""
         return step
 
-    def counted(self, step: int) -> None:
-        """Note that the account has this step."""
+    def counted(self, step: int, noise_multiplier: float) -> None:
+        """Note that the account has this step, or the epoch that it is in, at this noise."""
 
     def hand_out(self, batch: Any) -> Any:
         """Remember a copy of a batch, or of a part of one, that the caller is given, and return it."""

@@ -106,9 +106,10 @@ class PrivateOptimizer(DPOptimizer):
             step = sampler.numbered(step)
         self.noise_multiplier = float(self.account.schedule(step))
         self._told = self.noise_multiplier, self.max_grad_norm
-        self.account(step, self.noise_multiplier, begins=sampler is not None and sampler.begins)
+        begins = sampler is not None and sampler.begins
+        counted = self.account(step, self.noise_multiplier, begins=begins)
         if sampler is not None:
-            sampler.counted(step)
+            sampler.counted(step, counted)
         self.logical_step = step
         std, together = self.noise_multiplier * self.max_grad_norm, self.account.together
         weights = dict(self.guard.module.named_parameters())

@@ -149,12 +149,21 @@ def test_a_ledger_counts_the_rest_of_an_epoch_that_may_run_twice_as_sums_over_al
     assert epoch == runs_of(engine.event)
 
 
-def test_two_chains_of_one_engine_add_up():
-    *one, engine = once()
-    *other, _ = once(engine=engine, noise_multiplier=2.0, steps=3)
+def test_two_chains_of_one_engine_add_up_and_none_goes_on_with_less_noise_than_its_epoch_was_counted_at(tmp_path):
+    *one, engine = once(noise_multiplier=2.0)
+    *other, _ = once(engine=engine, steps=3)
     for loop in (one, other, one):
         some(loop, 2)
     assert [step.batches for step, _ in runs_of(engine.event)] == [4, 3, 4]
+    *quieter, _ = once(engine=engine)
+    sweep(*quieter)
+    files = {"path": tmp_path / "run.safetensors", "module": one[0], "optimizer": one[1]}
+    one[1].logical_step = 2  # as if its second pass had not been
+    engine.save_checkpoint(**files)
+    *again, second = once()
+    second.load_checkpoint(**{**files, "module": again[0], "optimizer": again[1]})
+    with refusal("counted at noise_multiplier 2"):
+        some(again, 1)
 
 
 def interleaved(workers):
