@@ -63,6 +63,11 @@ class Algorithm:
         return None
 
     @property
+    def least_clip_norm(self) -> float:
+        """The clip norm that the promise needs; 0 where any will do."""
+        return 0.0
+
+    @property
     def by_person(self) -> bool:
         """Whether the unit of privacy is a person rather than an example."""
         return self.contribution is not None

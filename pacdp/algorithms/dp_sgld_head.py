@@ -154,12 +154,9 @@ class DPSGLDHead(Algorithm):
     def promise(self, mechanism: Mechanism, steps: int) -> Event | None:
         """The last of ``steps`` iterates alone: a record moves a step by hC/n at most, noise is σ times that."""
         noises = {self.noises(t, mechanism) for t in range(steps)}
-        return joined(*(self.last_of(steps, noise) for (noise,) in noises))
-
-    def last_of(self, steps: int, noise_multiplier: float) -> Event:
-        """What the last of so many iterates costs."""
-        step = Gaussian(noise_multiplier=noise_multiplier)
-        return LastAlone(steps=steps, contraction=self.contraction, event=step)
+        alike = (Gaussian(noise_multiplier=noise) for (noise,) in noises)
+        last = (LastAlone(steps=steps, contraction=self.contraction, event=one) for one in alike)
+        return joined(*last)
 
     def update(self, step: PrivateStep) -> int:
         """One step of the formula above."""

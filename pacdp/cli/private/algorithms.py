@@ -7,7 +7,6 @@ import torch
 from torch import Tensor, nn
 
 from bounds.accounting import calibrate_noise
-from pacdp.algorithms.dp_sgld_head import DPSGLDHead
 from pacdp.cli.private.config import PrivateConfig, Sampling
 from pacdp.cli.private.data import Examples
 from pacdp.cli.serial import record
@@ -96,8 +95,11 @@ def noise(config: PrivateConfig) -> Schedule:
     sampling, budget = config.sampling, config.budget
     if sampling.noise_multiplier:
         return Constant(value=sampling.noise_multiplier)
-    if isinstance(config.method, DPSGLDHead):
-        last = config.method.last_of(sampling.steps, 1.0)
+    if config.method.RELEASES_LAST:
+        one = Mechanism(clip_norm=sampling.clip_norm, noise_multiplier=1.0, sample_rate=1.0, expected_batch_size=1.0,
+                        steps=sampling.steps)  # fmt: skip
+        last = config.method.promise(one, one.steps)
+        assert last is not None
         made = calibrate_noise(
             event=last, epsilon=budget.epsilon, delta=budget.delta, adjacency=budget.adjacency
         )

@@ -9,7 +9,7 @@ choices. `smoke` runs on scikit-learn's digits in seconds.
 from dataclasses import replace
 
 from pacdp.cli.private.config import Budget, PrivateConfig, Sampling
-from pacdp.cli.private.methods import METHODS, DPSGLDHead, Method
+from pacdp.cli.private.methods import METHODS, Method
 
 PEOPLE = ("mnist-writers", "malaria")
 _CLIP_NORM = {"p3sgd": 0.5}
@@ -27,7 +27,7 @@ def private_recipe(name: str, *, scale: str, seed: int = 0) -> PrivateConfig:
 
 
 def _examples(method: Method, dataset: str) -> PrivateConfig:
-    if isinstance(method, DPSGLDHead):
+    if method.RELEASES_LAST:
         sampling = Sampling(
             sample_rate=1.0, steps=500, clip_norm=method.least_clip_norm, max_physical=10_000
         )
@@ -54,7 +54,7 @@ def _people(algorithm: str, dataset: str) -> PrivateConfig:
 def _small(config: PrivateConfig) -> PrivateConfig:
     sampling = replace(config.sampling, steps=40, sample_rate=0.1)
     budget = replace(config.budget, epsilon=8.0, delta=1e-3)
-    if isinstance(config.method, DPSGLDHead):
+    if config.method.RELEASES_LAST:
         return replace(config, dataset="digits", features="coarse-gradients", budget=budget, records=4,
                        sampling=replace(sampling, sample_rate=1.0, steps=100))  # fmt: skip
     return replace(config, dataset="digits", features="pixels", architecture="fc", hidden=(32,), sampling=sampling,
