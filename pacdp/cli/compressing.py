@@ -14,7 +14,7 @@ from pacdp.cli.folder import Folder, reported
 from pacdp.cli.runtime import Certifying, Runtime, Training
 from pacdp.cli.serial import Values, from_dict, later, record, to_dict
 from pacdp.compress import Adam, Chained, Groups, KernelRidge, Stop
-from pacdp.compress.certify import Ended
+from pacdp.compress.certify import Compressed
 from pacdp.compress.learner import State
 from pacdp.compress.run import Records, Round, Trace, require_counted
 from pacdp.data import Dataset, make_splits
@@ -174,7 +174,9 @@ def _told(found: Report, out: Path, runtime: Runtime, config: Compression) -> Va
     )  # fmt: skip
 
 
-def finished(path: Path, runtime: Runtime, *, tried: int = 1) -> tuple[Compression, Ended]:
+def finished(
+    path: Path, runtime: Runtime, *, tried: int = 1, failure_prob: float | None = None
+) -> tuple[Compression, Compressed]:
     """The finished run of a folder, of which ``tried`` settings were tried on the sample, its errors counted again.
 
     Raises:
@@ -200,10 +202,11 @@ def finished(path: Path, runtime: Runtime, *, tried: int = 1) -> tuple[Compressi
         data.inputs, data.labels, data.people, seed=config.seed, tolerance=config.tolerance
     )
     require_counted(config.learner, trace, records, folder.checkpoint)
-    return config, Ended(
+    return config, Compressed(
         learner=config.learner, trace=trace, data=data, test=test, stop=config.stop, expected=config.expected,
         tolerance=config.tolerance, settings=config.settings(test, tried),
         start_rows=None if before is None else before.rows(),
+        failure_prob=config.failure_prob if failure_prob is None else failure_prob,
     )  # fmt: skip
 
 
@@ -214,6 +217,5 @@ def certified(path: Path, runtime: Runtime, how: Certifying) -> Values:
         CheckpointError: as :func:`finished`.
     """
     folder = path if path.is_dir() else path.parent
-    config, run = finished(path, runtime, tried=how.tried)
-    found = run.report(config.failure_prob if how.failure_prob is None else how.failure_prob)
-    return _told(found, folder, runtime, config)
+    config, run = finished(path, runtime, tried=how.tried, failure_prob=how.failure_prob)
+    return _told(run.report, folder, runtime, config)

@@ -13,7 +13,6 @@ from pacdp.certify import (
     Prior,
     Report,
     Settings,
-    Surrogate,
     certify,
 )
 from pacdp.certify.foreign import file_hash, law_of, load_into, read_weights
@@ -103,13 +102,7 @@ def _beside(
         raise ValueError(
             f"the sample of {folder} ran out, so that nothing is certified: compress with smaller groups"
         )
-    made = other.certificate(0.5 * failure_prob)
     network = load_into(module, read_weights(path), source=str(path))
-    own = Surrogate(network=other.network, certificate=made, saw=other.saw)
-    return certify(
-        network,
-        examples.inputs,
-        surrogate=own,
-        seen=source and source.rows,
-        failure_prob=failure_prob,
+    return other.certify_other(
+        network, examples.inputs, seen=source and source.rows, failure_prob=failure_prob
     )

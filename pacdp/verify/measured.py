@@ -23,7 +23,6 @@ from pacdp.verify.files import text_of
 
 SUM = 1 + 2.0**-45
 """Shares of a ledger are decimal fractions, added up."""
-_RESCALED = " risk, rescaled to [0, 1]"
 _APART = "differs from the surrogate"
 _MEASURED = {
     "0-1 risk": "zero-one",
@@ -184,8 +183,6 @@ def _bounds(report: Fields, made: Fields) -> _Key:
     """The measured mean that a certificate bounds; the loss is None where it bounds another quantity."""
     measures = without_unit(made.measures, report.unit)
     loss = _MEASURED.get(measures)
-    if measures.endswith(_RESCALED):
-        loss = measures.removesuffix(_RESCALED)
     if made.name == "disagreement":
         loss = _APART
     on = "test" if made.name.startswith("test_set") else "bound"

@@ -126,6 +126,9 @@ def check_report(
     if missing := set(_KEYS.split()) - r.keys():
         why = f"its format has {', '.join(sorted(missing))}, and they are not there"
         return [Statement("report", "format", DOES_NOT, why)]
+    if not all(isinstance(one, Mapping) for one in r.certificates):
+        why = "one of its certificates is no record, with names and values"
+        return [Statement("report", "certificates", DOES_NOT, why)]
     table = r.route == "predictions"
     found = list[Statement]()
     for made in r.certificates:
