@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 
 import bounds
+from bounds.fresh import about, clopper_pearson
 from bounds.prices import Accounted
 from pacdp.certify.gibbs import GibbsEstimate, GibbsSettings, estimate_gibbs
 from pacdp.certify.networks import Question, released_certificate
@@ -18,7 +19,6 @@ from pacdp.chains import CERTIFY, Keys
 from pacdp.losses import Loss
 from pacdp.objective import Objective, Risks
 from pacdp.posterior import LocalGibbs
-from pacdp.predictions.bounding import about, clopper_pearson
 from pacdp.predictions.report import Measured, Refusal, Report
 from pacdp.step.promise import NoPrivacy
 
@@ -165,7 +165,7 @@ def assess(asked: Question) -> Report:
         "gibbs" if gibbs else "released",
         [
             *_measured(train, tested, gibbs),
-            *_certificates(data, prior, train, gibbs, asked.failure_prob),
+            *chain_certificates(data, prior, train, gibbs, asked.failure_prob),
             clopper_pearson(tested.errors, tested.n, asked.failure_prob, of="weights")
             if tested
             else Refusal(name="test-set bound", reason="no examples were kept from training"),
@@ -190,7 +190,7 @@ def _measured(
         yield Measured(of="weights", on="test", mean=tested.error, errors=tested.errors, n=tested.n)
 
 
-def _certificates(
+def chain_certificates(
     data: Objective,
     prior: bounds.PrivacyClaim | NoPrivacy,
     train: Risks,

@@ -42,8 +42,6 @@ class Compression:
     failure_prob: float = 0.05
     tolerance: float = 0.0
     """The share of a person's examples that may be in error before the person counts as one."""
-    by_person: bool = True
-    """People are the records, where the data know them."""
     chosen_on_test: bool = False
     """The settings were chosen on rows of the test set, which then says nothing that is certain of the network."""
     seed: int = 0
@@ -78,21 +76,16 @@ class Compression:
         Raises:
             ValueError: a head start by examples of data whose people are the records.
         """
-
-        def of(data: Dataset) -> BoundSet:
-            return BoundSet.part(
-                data if self.by_person else replace(data, people=None, unit="example")
-            )
-
         train, test = self.problem.data(root=runtime.data_root)
         if not self.start_size:
-            return of(train), of(test), None
-        if train.people is not None and self.by_person:
+            return BoundSet.part(train), BoundSet.part(test), None
+        if train.people is not None:
             raise ValueError(f"start_size must be 0 for {train.name}, whose records are people: a head start is drawn "
                              "by example")  # fmt: skip
         sizes = {"start": self.start_size, "sample": train.n - self.start_size}
         parts = make_splits(train.n, sizes=sizes, seed=self.seed)
-        return of(train.subset(parts["sample"])), of(test), train.subset(parts["start"])
+        sample, start = (train.subset(parts[name]) for name in ("sample", "start"))
+        return BoundSet.part(sample), BoundSet.part(test), start
 
     def head_start(self, rows: Dataset | None) -> tuple[State, Rows | None]:
         """The learner's state after its steps on these rows, and their hashes; nothing without rows."""

@@ -114,6 +114,7 @@ def told(report: Values) -> Iterator[str | Table]:
         yield table(f"what is certified, {held}", COLUMNS, rows[:_MOST], numbers=COLUMNS[2:])
         if len(rows) > _MOST:
             yield f"{len(rows) - _MOST} more rows are in the report"
+        yield from found.leaderboard
     else:
         yield from found.measured
         rows = [

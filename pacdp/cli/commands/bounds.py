@@ -77,8 +77,7 @@ class Privacy:
     steps: int | None = None
     """Number of noisy steps."""
     schedule: Path | None = None
-    """Instead of these two, a file with one noise multiplier a step: a JSON list, or CSV with a number a line (or a
-    column noise_multiplier)."""
+    """Instead of these two, a file with one noise multiplier a step: a JSON list, or text with a number a line."""
     epsilon: float | None = None
     """A target, in nats: find the noise multiplier, or the factor on the schedule, that keeps to it."""
     json: bool = False
