@@ -153,14 +153,17 @@ def _rows(report: Fields) -> None:
             about(what, row.measured, low + width * mean)
 
 
+def _of_bin(row: Fields, made: Fields, name: str) -> arb:
+    """What a certificate's input says of the bin of a row."""
+    place = int(row.term.removeprefix("gap_"))
+    return exactly(float(made.inputs[name].split(",")[place]))
+
+
 def _bin_gap(row: Fields, made: Fields) -> arb:
     """|share of right answers - mean confidence| in the bin of a row."""
-    place = int(row.term.removeprefix("gap_"))
-    count, correct, confidence = (
-        exactly(float(made.inputs[name].split(",")[place]))
-        for name in ("counts", "corrects", "mean_confidences")
-    )
-    return abs(correct / count - confidence)
+    count = _of_bin(row, made, "counts")
+    confidence = _of_bin(row, made, "mean_confidences")
+    return abs(_of_bin(row, made, "corrects") / count - confidence)
 
 
 def _check_same(
@@ -171,9 +174,8 @@ def _check_same(
     A loss that was given as such is called as whoever gave it does, be that "error" or "Brier risk".
     """
     n = made.inputs.get("n", row.n)
-    if row.term:  # of a bin
-        place = int(row.term.removeprefix("gap_"))
-        n = int(made.inputs["counts"].split(",")[place])
+    if row.term:
+        n = int(_of_bin(row, made, "counts"))
     what = f"the certificate of {row.quantity}"
     same(f"what {what} is about", (made.of, n), (row.of, row.n))
     # an error has two names

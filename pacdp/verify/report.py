@@ -199,11 +199,13 @@ def _of_the_prior(report: Fields) -> None:
     prior = report.part("prior")
     source = prior["source"]
     require(
-        report.route in _RUNS.split(),
+        report.route in _RUNS,
         f"{report.route!r} is no way to a certificate",
     )
     chosen = number(dict.get(prior, "choice_nats") or 0.0)
-    costs = (one for made in report.certificates for one in made.costs)
+    costs = (
+        one for made in report.certificates for one in made.costs
+    )
     kl = (number(one.nats) for one in costs if one.name == "kl")
     require(
         0 <= chosen <= min(kl, default=0.0),
@@ -226,7 +228,17 @@ def _of_the_prior(report: Fields) -> None:
                 require_named([PRIOR], standing)
 
 
-_RUNS = "gaussian gibbs drawn undrawn released finite compression disagreement"
+_RUNS = (
+    "gaussian",
+    "gibbs",
+    "drawn",
+    "undrawn",
+    "released",
+    "finite",
+    "compression",
+    "disagreement",
+    "new examples",
+)
 """The ways to a certificate of a run or a network, by their names in a report."""
 _OF_RUNS: dict[str, Callable[[Fields], object]] = {
     "certificates agree with it": agrees,
