@@ -30,17 +30,13 @@ from pacdp.verify.named import named, of_family, of_people, ranks
 from pacdp.verify.needs import require_named, standings, units
 
 _GAP = "largest_gap"
+_WIDEST = "largest gap between groups"
+_BRIER = "half the Brier risk"
 _CALLED = {
     "error": ("error", "accuracy"),
-    "Brier risk": (
-        "half the Brier risk",
-        "1 - half the Brier risk",
-    ),
+    "Brier risk": (_BRIER, f"1 - {_BRIER}"),
     "calibration error (ECE)": ("ECE", ""),
-    "largest gap between groups": (
-        "largest gap between groups",
-        "",
-    ),
+    _WIDEST: (_WIDEST, ""),
 }
 """What the certificates of a row bound, above and below, where they call it by another name."""
 _PARTITIONS = {
@@ -175,7 +171,7 @@ def _check_same(
     """
     n = made.inputs.get("n", row.n)
     if row.term:
-        n = int(_of_bin(row, made, "counts"))
+        n = _of_bin(row, made, "counts")
     what = f"the certificate of {row.quantity}"
     same(f"what {what} is about", (made.of, n), (row.of, row.n))
     # an error has two names

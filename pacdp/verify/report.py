@@ -206,9 +206,13 @@ def _of_the_prior(report: Fields) -> None:
     costs = (
         one for made in report.certificates for one in made.costs
     )
-    kl = (number(one.nats) for one in costs if one.name == "kl")
+    kl = (
+        number(one.nats)
+        for one in costs
+        if one.name in ("kl", "draw")
+    )
     require(
-        0 <= chosen <= min(kl, default=0.0),
+        0 <= chosen <= max(kl, default=0.0),
         "choosing the prior is paid within the divergence",
     )
     if source == "Private":
