@@ -131,8 +131,8 @@ STUDY = Study(
             printed="Of the paper's asterisk, most was price: by its losses a draw is certified at less than half.",
             ours="From SGD's weights the least certificates over temperatures are {sgld_printed:up} as printed, "
             "{sgld_today:up} by the sharp transfer, {sgld_range:up} by range and {sgld_losses:up} by losses with "
-            "SGLD, at a test error of {sgld_drawn_test_error:.3f}; {entropy_printed:up}, {entropy_today:up}, {entropy_range:up} and "
-            "{entropy_losses:up} with Entropy-SGLD, at {entropy_drawn_test_error:.3f}.",
+            "SGLD, at a test error of {sgld_drawn_test_error:.3f}; {entropy_printed:up}, {entropy_today:up}, "
+            "{entropy_range:up} and {entropy_losses:up} with Entropy-SGLD, at {entropy_drawn_test_error:.3f}.",
             holds=Every([
                 Below(least(one, "losses"), least(one, "printed"), share=0.5) for one in _LAWS
             ]),
