@@ -73,6 +73,32 @@ def test_records_pay_for_their_own_gradients_in_the_norm_of_the_metric():
         assert most <= float(found.smoothness[i]) == near(most, rel=1e-8)
 
 
+def test_people_pay_for_the_mean_of_their_potentials():
+    """Whoever has one example pays as before; with several the law is that of means, over a constant N."""
+    law, owner = head(), torch.arange(N).clamp_min(57)  # 8 examples are the last but two's, and 20 the first's
+    owner[:20], owner[20:50] = 0, torch.arange(20, 50)
+    found = law.draw(ROWS, LABELS, owner)
+    move, inverse = found.weights - law.anchor, torch.linalg.inv(law.metric)
+    assert len(found.squared_gradients) == len(owner.unique()) == 34
+    for place, one in ((0, 0), (5, 24), (31, 57)):
+        own = torch.nonzero(owner == one)[:, 0].tolist()
+
+        def mean(at, own=own):
+            return sum(potential(law, at, ROWS[i].double(), LABELS[i]) for i in own) / len(own)
+
+        slope = torch.as_tensor(jacobian(mean, move))
+        square = float(torch.einsum("ki,ij,kj->", slope, inverse, slope))
+        curve = torch.as_tensor(hessian(mean, move)).permute(0, 2, 1, 3)[0, 0]
+        assert square <= float(found.squared_gradients[place])
+        assert float(torch.linalg.eigvals(inverse @ curve).real.max()) <= float(found.smoothness[place])
+        if len(own) == 1:
+            assert float(found.squared_gradients[place]) == near(square, rel=1e-8)
+    doubled = law.draw(ROWS.repeat(2, 1), LABELS.repeat(2), torch.arange(N).repeat(2))  # every example twice
+    assert torch.allclose(doubled.weights, law.draw(ROWS, LABELS).weights)
+    made = certify(law, (ROWS, LABELS, owner), prior=OTHERS).certificate(of=DRAWN, measures="0-1 risk of a new person")
+    assert (made.inputs["n"], made.status) == (34, "rigorous")
+
+
 def test_the_door_certifies_the_one_draw_and_says_what_it_rests_on():
     found = certify(head(), (ROWS, LABELS), prior=OTHERS)
     made = found.certificate(of=DRAWN)
@@ -106,7 +132,6 @@ def test_it_holds_as_often_as_it_says_and_not_without_the_price(whole):
     ("told", "words"),
     [
         ({"prior": None}, "needs prior"),
-        ({"data": (ROWS, LABELS, torch.arange(N) // 2)}, "without people"),
         ({"data": (ROWS, LABELS + 1)}, "expected labels from 0 to 2"),
         ({"data": (ROWS[:, :2], LABELS)}, "rows of 3 numbers"),
     ],
