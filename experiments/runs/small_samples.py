@@ -39,6 +39,7 @@ from pacdp.features.backbone import embed
 from pacdp.features.head_law import HeadLaw, corners
 from pacdp.features.named import seen_through
 from pacdp.losses import error_count
+from pacdp.predictions.report import Measured
 from pacdp.schedules import Table
 from pacdp.step.accountant import privacy_claim
 
@@ -82,7 +83,7 @@ class SmallConfig:
     passes: int = 50
     cold: float = 0.2
     """τ over the records that the drawn head counts."""
-    cold_around: float = 0.5
+    cold_around: float = 1.0
     """The same of the law that nobody draws."""
     cold_noise: float = 0.02
     """τ of the chain's noise over its records."""
@@ -113,7 +114,8 @@ def sample(config: SmallConfig, *, root: str | None = None) -> Sample:
     order, half = np.random.default_rng(config.seed).permutation(np.unique(owners)), config.n // 2
     ends = [(0, config.n), (0, half), (half, config.n), (0, config.n // 5), (config.n // 5, config.n),
             (config.n, config.n + _TESTED)]  # fmt: skip
-    return Sample(*(_bound(train, owners, order[start:end], config) for start, end in ends), train.classes)
+    parts: list[Any] = [_bound(train, owners, order[start:end], config) for start, end in ends]
+    return Sample(*parts, classes=train.classes)
 
 
 def _loaded(config: SmallConfig, root: str | None) -> Dataset:
@@ -216,14 +218,17 @@ def _trajectory(drawn: Sample, config: SmallConfig) -> Made:
     """A linear layer from 0, whose chain sees all records in every step."""
     data, classes = drawn.data, drawn.classes
     network = nn.Linear(data.inputs.shape[1], 1 if classes == 2 else classes)
-    nn.init.zeros_(network.weight), nn.init.zeros_(network.bias)
+    for one in network.parameters():
+        nn.init.zeros_(one)
     sampler = SGHMC(tau=config.cold_noise * data.units, step_size=_LENGTH, friction=0.2, cooling=0.5, base_std=30.0)
     known = Dataset("small", data.inputs.numpy(), data.labels.numpy(), classes, people=data.people)
     made = train_certified(network.eval(), known, settings=sampler, steps=config.chain_steps,
                            failure_prob=config.failure_prob, seed=config.seed)  # fmt: skip
     network.load_state_dict(made.weights)
     judged = certify(network, drawn.test, seen=HeldOut(rows=data.rows), ask="error", failure_prob=config.failure_prob)
-    found = Report.of([made.certificate], data, route="released", failure_prob=config.failure_prob)
+    risk = float(made.certificate.inputs["risk"])
+    measured = Measured(of=made.certificate.of, on="bound", mean=risk, n=data.units)
+    found = Report.of([made.certificate, measured], data, route="released", failure_prob=config.failure_prob)
     return found, judged.measured[0].mean
 
 
@@ -241,7 +246,7 @@ def _drawn(drawn: Sample, config: SmallConfig) -> Made:
 def _undrawn(drawn: Sample, config: SmallConfig) -> Made:
     fifth, rest = drawn.fifth, drawn.rest
     heads = ridge_heads(
-        fifth.inputs, classes=drawn.classes, ridge=5e-4, share=0.01, bias=10.0, tau=config.cold_around * rest.units,
+        fifth.inputs, classes=drawn.classes, ridge=2e-3, share=0.5, bias=3.0, tau=config.cold_around * rest.units,
         normaliser=rest.units, provenance=config.features,
     )  # fmt: skip
     law = nearest(heads, rest.inputs, rest.labels)
