@@ -36,6 +36,8 @@ def epochs_cost(event: Event, order: float) -> float:
 
 def epoch_log_moment(order: float, batches: int, squared: float) -> float:
     """ln m_α at c² = ``squared``, rounded up."""
+    if squared > 700.0:  # where e^(c²) overflows: no more than if the record's batch were known
+        return outward(0.5 * order * (order - 1.0) * squared)
     if order <= 2.0:
         return outward(log1p((order - 1.0) * expm1(squared) / batches) * (1.0 + 16 * _ULP))
     low = floor(order)

@@ -258,7 +258,7 @@ class Reading:
             ValueError: as for :meth:`seen`.
         """
         network, shape = self.law.network, torch.Size()
-        forms, tried, settled = None, 0, None
+        forms, tried, settled = None, set[int](), None
         module = network.module if isinstance(network, AtWeights) else network
         repeats = self.loss is None and repeats_itself(module)
         least = 0.0 if self.loss is None else 1.0  # the size below which rounding is relative to it
@@ -273,16 +273,16 @@ class Reading:
             if settled is None:  # made-up numbers first
                 shape = self._judged(_tried(batch.at(slice(1)), 1).at([-1])).shape[1:]
                 settled = Unwritten(network)
-            new = batch.n > tried or given != forms
-            if (
-                new
-            ):  # layers that repeat themselves may still take a batch of one size for one example
-                size = MOST if repeats else max(MOST, batch.n)
+            if given != forms:
+                forms, tried = given, set[int]()
+            sizes = {MOST} if repeats else {MOST, batch.n}
+            for size in sorted(sizes - tried):
                 require_own_outputs(rows_of(_tried(batch, size)), size=size, least=least)
-                tried, forms = max(MOST, batch.n), given
             found = self._judged(batch, shape)
-            if new or not repeats:
+            # layers that repeat themselves may still take a batch of one size for one example
+            if not repeats or batch.n not in tried:
                 require_alone(_real(found), rows_of(batch), least=least)
+            tried |= {MOST, batch.n}
             yield batch, found.cpu()
         if settled is not None:
             settled.require()

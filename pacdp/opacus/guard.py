@@ -184,10 +184,12 @@ class Guard:
         rows = {id(x): x for x in tensors if x.dim() > 0 and len(x) == n}
         if self.sampler is not None:
             self.sampler.require_rows([*rows.values()])
-        if n > 1:
-            plain = [repr(x) for x in leaves if not isinstance(x, Tensor)]
-            rest = [x for x in tensors if id(x) not in rows]
-            self.losses.constants.require("inputs", plain, rest)
+        plain = [repr(x) for x in leaves if not isinstance(x, Tensor)]
+        rest = [x for x in tensors if id(x) not in rows]
+        self.losses.constants.require("inputs of the network", plain, [])
+        # what has one row looks like an example in a batch of one
+        kind = "further inputs" if n > 1 else "further inputs for one example"
+        self.losses.constants.require(kind, [], rest)
         return n
 
     def _require_alone(self, outputs: Any, inputs: Any, named: Any, n: int) -> None:

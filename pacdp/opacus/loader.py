@@ -6,7 +6,7 @@ batch from the first batch that is not; here it is known from the start, for dic
 """
 
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -93,23 +93,26 @@ class PoissonSampler(UniformWithReplacementSampler):
                 "batches='own' if yours are Poisson samples at sample_rate, each row made of one example"
             )
 
-    def require_own(self, others: Sequence[Tensor]) -> None:
+    def require_own(self, others: Mapping[int, Tensor]) -> None:
         """Refuse tensors in the loss that are a field of the batch in another order, or are made of the whole batch.
 
         What is no field must be the same whenever the same example comes again: targets that were standardised over the
         batch, or weights by how often a class occurs in it, are not.
 
+        Args:
+            others: each (n, ...), by their places in the loss.
+
         Raises:
             ValueError: one of them is.
         """
-        rows = [x.detach().cpu() for x in others]
-        if any(_is_reordered(x, field.cpu()) for x, field in product(rows, self.fields)):
+        rows = {k: x.detach().cpu() for k, x in others.items()}
+        if any(_is_reordered(x, field.cpu()) for x, field in product(rows.values(), self.fields)):
             raise ValueError(
                 "the loss is given a field of the batch in another order, so that one example's loss is computed "
                 "with another's label: give each example its own, and mix none"
             )
         names = [*zip(*(row_hashes(field).tolist() for field in self.fields), strict=True)]
-        for k, x in enumerate(rows if names else ()):
+        for k, x in rows.items() if names else ():
             if any(_same_rows(x, field.cpu()) for field in self.fields):
                 continue
             for name, row in zip(names, x.reshape(len(names), -1), strict=True):

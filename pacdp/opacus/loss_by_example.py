@@ -42,7 +42,7 @@ class Constants:
         counts = (len(words), len(values)) == (len(plain), len(tensors))
         if changed or not counts or not all(map(same_bits, values, tensors)):
             raise ValueError(
-                f"the {what} of the network changed from one step to another ({', '.join(changed[:1])}), and what "
+                f"the {what} changed from one step to another ({', '.join(changed[:1])}), and what "
                 "changes may come from the other examples: let every number and tensor that is not an example's be the "
                 "same at all steps"
             )
@@ -100,29 +100,31 @@ class LossByExample:
         whole = tuple(x.dim() > 0 and len(x) % n == 0 for x in record.others)
         usual = tuple(w and not named for w, named in zip(whole, record.per_class, strict=True))
         cuts, divisors = dict.fromkeys([usual, whole]), (1, n)
-        if n == 1:
-            cuts = [whole]
-        elif self.cut is not None and len(self.cut) == len(whole):
+        if self.cut is not None and len(self.cut) == len(whole):
             cuts = [tuple(map(min, self.cut, whole))]
             divisors = (n, 1) if self.divides else (1, n)
+        elif n == 1:
+            cuts = [whole]
         plans = product(cuts, divisors)
         yield from (plan for plan in plans if plan[1] == 1 or record.text(1) != record.text(n))
 
     def _require_the_same_loss(self, record: Record, plan: Plan, n: int) -> None:
         """Refuse numbers in the loss that change from step to step, and labels in another order than the inputs."""
-        if n == 1:
-            return
         cut, divisor = plan
-        if self.cut is None and record.multiplies_by(n):
+        if self.cut is None and n > 1 and record.multiplies_by(n):
             raise ValueError(
                 f"the loss is multiplied by {n}, the number of examples in the batch, which is private: take the mean, "
                 "or the sum with loss_reduction='sum'"
             )
-        self.cut, self.divides = cut, divisor > 1
-        whole = [x for x, c in zip(record.others, cut, strict=True) if not c]
-        self.constants.require("loss", record.text(divisor), whole)
+        numbers = [x for x in record.others if x.dim() == 0]
+        self.constants.require("loss of the network", record.text(divisor), numbers)
+        if n > 1:  # one example alone does not tell what is cut into examples
+            self.cut, self.divides = cut, divisor > 1
+        if self.cut is not None:
+            whole = [x for x, c in zip(record.others, cut, strict=True) if x.dim() > 0 and not c]
+            self.constants.require("tensors in the loss", [], whole)
         if self.sampler is not None:
-            self.sampler.require_own([x for x, c in zip(record.others, cut, strict=True) if c])
+            self.sampler.require_own({k: record.others[k] for k, c in enumerate(cut) if c})
 
 
 def _of_single_examples(

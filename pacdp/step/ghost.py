@@ -3,8 +3,9 @@
 A backward pass from each example's gradients by the network's outputs goes to the outputs of all layers. Each layer
 then finds the norms of the examples' gradients by its own weights, and adds up factor_i times these gradients from what
 went into it and what came back ("book-keeping", Bu, Wang, Zha and Karypis 2023). So what is added of an example is as
-long as it was found to be, whatever the network. An example whose gradient is NaN would poison the sum whatever its
-factor (0·NaN = NaN): its inputs and what came back are zeros there.
+long as it was found to be, whatever the network: where there is no formula for norm and sum, or several uses of one
+weight are added up, examples' gradients are formed by that layer, and these very numbers are measured and summed. An
+example whose gradient is NaN would poison the sum whatever its factor (0·NaN = NaN): zeros stand in its place.
 
 What happens outside the layers is missed, a layer's weight used functionally for instance: :mod:`pacdp.step.agreement`
 compares with the reference before ghost clipping is used.
@@ -23,14 +24,13 @@ from torch.utils._pytree import tree_leaves
 from pacdp.layers.bayes import BAYES_LAYERS
 from pacdp.step.clip import (
     Clip,
+    Clipping,
     Weights,
     clip_factors,
-    drop,
     joint_norms,
     row_norms,
-    without_subnormals,
 )
-from pacdp.step.ghost_norms import ByParameter, Use, own_weights
+from pacdp.step.ghost_norms import ByParameter, Use, own_weights, weighted
 from pacdp.step.precision import full_precision
 from pacdp.step.slopes import slopes_of_outputs
 from pacdp.step.sums import Sum, added_up, parts
@@ -38,6 +38,10 @@ from pacdp.step.units import Network, Units
 
 Met = list[tuple[Use, Tensor]]
 """The layers that a backward pass met, and each example's gradients by their outputs."""
+
+
+_KEPT = 2**25
+"""Numbers in the gradients of a batch by one weight that are kept until their sum."""
 
 
 class Ghost:
@@ -80,7 +84,7 @@ class Ghost:
         weights = {name: p for name, p in self.module.named_parameters() if p.requires_grad}
         with full_precision(next(iter(weights.values())).device, convolutions=True):
             met = self._back(leaves, slopes)
-            norms = _norms(met)
+            norms, rows = _norms(met)
             examples = next(len(slope) for slope in slopes if slope is not None)
             if any(len(one) != examples for one in norms.values()):
                 raise ValueError(
@@ -89,21 +93,13 @@ class Ghost:
                 )
             coarsest = max((p.dtype for p in norms), key=lambda kind: torch.finfo(kind).eps)
             clip = clip_factors(joint_norms([*norms.values()]), self.clip, coarsest)
-            if not clip.finite.all():
-                met = [
-                    (_without(use, clip.finite), drop(s, clip.finite.to(s.device)))
-                    for use, s in met
-                ]
-            found = _added_up(met, clip.factors)
+            found = _added_up(met, rows, clip)
         if clip.scale != 1.0:
             found = {p: clip.scale * one for p, one in found.items()}
         total = {
-            name: found[p] if p in found else torch.zeros_like(p) for name, p in weights.items()
+            name: found[p].to(p) if p in found else torch.zeros_like(p)
+            for name, p in weights.items()
         }
-        sums, whole = [one.sum().to(clip.factors) for one in total.values()], total.values()
-        # a sum is quicker than a look at each number, and finite only if all of them are
-        if not torch.stack(sums).isfinite().all() and not all(x.isfinite().all() for x in whole):
-            total = {name: torch.zeros_like(one) for name, one in total.items()}
         return Sum(total, (~clip.finite).sum(), 0.0, clip.within.sum())
 
     def _back(self, leaves: Sequence[Any], slopes: Sequence[Tensor | None]) -> Met:
@@ -148,35 +144,32 @@ class GhostSums:
         return self.ghost.sum(tree_leaves(outputs), slopes)._replace(loss=losses.double().sum())
 
 
-def _norms(met: Met) -> ByParameter:
-    """Norms of examples' gradients; by a weight that was used several times, of the sum of what each use adds."""
+def _norms(met: Met) -> tuple[ByParameter, ByParameter]:
+    """Norms of examples' gradients by the weights; and, where no formula is known, these gradients themselves.
+
+    The gradient by a weight that was used several times is the sum of what each use adds. Very many gradients of one
+    use are not kept, and are formed again for the sum.
+    """
     times = Counter(p for use, _ in met for p in use.own.values())
     norms: ByParameter = {}
     rows: ByParameter = {}
     for use, slopes in met:
         once = all(times[p] == 1 for p in use.own.values())
-        found = use.norms(slopes) if once else None
-        if found is None:
-            _add(rows, use.rows(slopes))
-        else:
-            norms |= {p: found[p] for p in use.own.values()}
-    return norms | {p: row_norms(row) for p, row in rows.items()}
+        if once and use.formulas(slopes):
+            norms |= use.norms(slopes)
+            continue
+        for p, one in use.rows(slopes).items():
+            if once and one.numel() > _KEPT:
+                norms[p] = row_norms(one)
+            else:
+                rows[p] = rows[p] + one if p in rows else one
+    return norms | {p: row_norms(row) for p, row in rows.items()}, rows
 
 
-def _added_up(met: Met, factors: Tensor) -> ByParameter:
-    """Σ_i factor_i g_i, layer by layer."""
-    sums: ByParameter = {}
+def _added_up(met: Met, rows: ByParameter, clip: Clipping) -> ByParameter:
+    """Σ_i factor_i g_i: of the gradients that were kept, and use by use of the others."""
+    sums = {p: weighted(row, clip) for p, row in rows.items()}
     for use, slopes in met:
-        scaled = factors.to(slopes).view(-1, *[1] * (slopes.dim() - 1)) * slopes
-        _add(sums, use.total(without_subnormals(scaled)))
+        if not rows.keys() & use.own.values():
+            sums |= use.total(slopes, clip)
     return sums
-
-
-def _add(sums: ByParameter, found: ByParameter) -> None:
-    for p, one in found.items():
-        sums[p] = sums[p] + one if p in sums else one
-
-
-def _without(use: Use, finite: Tensor) -> Use:
-    """The use without the numbers of examples whose gradients are not finite."""
-    return use._replace(inputs=[drop(x, finite.to(x.device)) for x in use.inputs])

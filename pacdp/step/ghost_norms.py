@@ -1,9 +1,12 @@
 """For ghost clipping: of one call of a layer, the norms of its examples' gradients, these themselves, and their sum.
 
-The norm of a linear layer's gradient over a sequence is a sum of products that may cancel. In single precision it then
-falls short of the truth by percents or more: here it is taken in double precision, and its rounding is added on top.
+An example's gradient over a sequence is a sum over places, whose terms may cancel. In single precision its norm then
+falls short of the truth by percents or more, and a sum that goes over all examples' terms is off by what the largest of
+them rounds to, whatever the norm. Here both are taken in double precision, and their rounding is added to the norm.
+Where no formula is known, examples' gradients are formed, and what is summed is what was measured, bit for bit.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,7 +17,7 @@ from torch.func import functional_call, vjp, vmap
 from torch.nn import functional
 
 from pacdp.layers.bayes import BayesLinear, Draw
-from pacdp.step.clip import row_norms
+from pacdp.step.clip import Clipping, all_on_a_cpu, drop, row_norms, without_subnormals
 
 ByParameter = dict[Any, Tensor]
 """By parameter of a layer."""
@@ -41,10 +44,17 @@ class Use(NamedTuple):
         """The precision of these weights."""
         return next(iter(self.own.values())).dtype
 
-    def norms(self, slopes: Tensor) -> ByParameter | None:
-        """Norms of examples' gradients, given those by the outputs; None where no formula is known."""
-        known = NORMS.get(type(self.layer))
-        return None if known is None else known(self.layer, *self.inputs, slopes, *self.draw)
+    def formulas(self, slopes: Tensor) -> "Formulas | None":
+        """The formulas of its layer, where there are some."""
+        several_vectors = isinstance(self.layer, BayesLinear) and slopes.dim() != 2
+        return None if several_vectors else FORMULAS.get(type(self.layer))
+
+    def norms(self, slopes: Tensor) -> ByParameter:
+        """Norms of examples' gradients by a formula, given those by the outputs."""
+        known = self.formulas(slopes)
+        assert known is not None
+        found = known.norms(self.layer, *self.inputs, slopes, *self.draw)
+        return {p: found[p] for p in self.own.values()}
 
     def rows(self, slopes: Tensor) -> ByParameter:
         """Each example's gradients."""
@@ -56,14 +66,16 @@ class Use(NamedTuple):
         rows = partial(convolution_rows, self.layer) if known else vmap(of_one)
         return self._by_parameter(rows(slopes, *self.inputs))
 
-    def total(self, slopes: Tensor) -> ByParameter:
-        """The sum of the gradients."""
-        return self._by_parameter(self._gradient(slopes, *self.inputs))
+    def total(self, slopes: Tensor, clip: Clipping) -> ByParameter:
+        """Σ_i factor_i g_i."""
+        known = self.formulas(slopes)
+        if known is None:
+            return {p: weighted(row, clip) for p, row in self.rows(slopes).items()}
+        slopes, *inputs = (_finite(x, clip) for x in (slopes, *self.inputs))
+        found = known.total(self.layer, *inputs, slopes, *self.draw, clip.factors)
+        return {p: found[p] for p in self.own.values()}
 
     def _gradient(self, slopes: Tensor, *inputs: Tensor) -> dict[str, Tensor]:
-        known = SUMS.get(type(self.layer))
-        if known is not None and _is_padded_with_zeros(self.layer):
-            return known(self.layer, slopes, *inputs)
         weights = {name: p.detach() for name, p in self.own.items()}
         given = (*inputs, *self.draw)
         return vjp(lambda own: functional_call(self.layer, own, given), weights)[1](slopes)[0]
@@ -77,24 +89,8 @@ def own_weights(layer: nn.Module) -> dict[str, nn.Parameter]:
     return {name: p for name, p in layer.named_parameters(recurse=False) if p.requires_grad}
 
 
-def linear_sum(layer: nn.Linear, slopes: Tensor, inputs: Tensor) -> dict[str, Tensor]:
-    """Σ_i,t b_it a_itᵀ and Σ_i,t b_it over examples i and places t, a layer's inputs a and output gradients b."""
-    del layer
-    b, a = slopes.flatten(0, -2), inputs.flatten(0, -2)
-    return {"weight": b.T @ a, "bias": b.sum(0)}
-
-
-def convolution_sum(layer: Any, slopes: Tensor, inputs: Tensor) -> dict[str, Tensor]:
-    """The same of a convolution, without a forward pass of it."""
-    back = torch.ops.aten.convolution_backward
-    geometry = layer.stride, layer.padding, layer.dilation, False, layer.output_padding
-    _, weight, bias = back(slopes, inputs, layer.weight.detach(), [layer.out_channels], *geometry, layer.groups,
-                           [False, True, True])  # fmt: skip
-    return {"weight": weight, "bias": bias}
-
-
 def convolution_rows(layer: nn.Conv2d, slopes: Tensor, inputs: Tensor) -> dict[str, Tensor]:
-    """Each example's part of that sum, of two dimensions; quicker than by vmap."""
+    """Each example's gradients, of a convolution in two dimensions; quicker than by vmap."""
     window = layer.kernel_size, layer.dilation, layer.padding, layer.stride
     patches = functional.unfold(inputs, *window)  # pyright: ignore[reportArgumentType]
     a, b = (x.reshape(len(x) * layer.groups, -1, patches.shape[2]) for x in (patches, slopes))
@@ -118,6 +114,15 @@ def linear_norms(layer: nn.Linear, inputs: Tensor, slopes: Tensor) -> ByParamete
     return {layer.weight: norms, layer.bias: row_norms(b.sum(1))}
 
 
+def linear_total(layer: nn.Linear, inputs: Tensor, slopes: Tensor, factors: Tensor) -> ByParameter:
+    """Σ_i factor_i Σ_t b_it a_itᵀ and Σ_i factor_i Σ_t b_it over examples i and places t."""
+    if slopes.dim() == 2:
+        b, a = scaled(slopes, factors), inputs
+    else:
+        b, a = (scaled(slopes.double(), factors).flatten(0, -2), inputs.double().flatten(0, -2))
+    return {layer.weight: b.T @ a, layer.bias: b.sum(0)}
+
+
 def embedding_norms(layer: nn.Embedding, words: Tensor, slopes: Tensor) -> ByParameter:
     """The same of an embedding, whose inputs a_t are indicators of words."""
     words = words.reshape(len(words), -1)  # one word an example has no dimension of its own
@@ -125,6 +130,23 @@ def embedding_norms(layer: nn.Embedding, words: Tensor, slopes: Tensor) -> ByPar
     kept = words != (-1 if layer.padding_idx is None else layer.padding_idx)
     alike = (words[:, :, None] == words[:, None, :]) & kept[:, None, :]
     return {layer.weight: _outer_sum_norms(b, alike.double(), 1)}
+
+
+def embedding_total(
+    layer: nn.Embedding, words: Tensor, slopes: Tensor, factors: Tensor
+) -> ByParameter:
+    """The same of an embedding."""
+    b = scaled(slopes.double(), factors).reshape(-1, layer.embedding_dim)
+    words, outside = words.flatten(), -1 if layer.padding_idx is None else layer.padding_idx
+    b = b.masked_fill((words == outside)[:, None], 0.0)
+    total = torch.zeros(layer.weight.shape, dtype=b.dtype, device=b.device)
+    return {layer.weight: total.index_add_(0, words, b)}
+
+
+def scaled(slopes: Tensor, factors: Tensor) -> Tensor:
+    """Each example's slopes times its factor, without what is subnormal."""
+    factors = factors.to(slopes).view(-1, *[1] * (slopes.dim() - 1))
+    return without_subnormals(factors * slopes)
 
 
 def _outer_sum_norms(b: Tensor, products: Tensor, width: int) -> Tensor:
@@ -136,15 +158,11 @@ def _outer_sum_norms(b: Tensor, products: Tensor, width: int) -> Tensor:
     return (squares + unit * at_most).sqrt()
 
 
-def bayes_linear_norms(
-    layer: Any, inputs: Tensor, slopes: Tensor, draw: Draw
-) -> ByParameter | None:
+def bayes_linear_norms(layer: Any, inputs: Tensor, slopes: Tensor, draw: Draw) -> ByParameter:
     """Of one vector an example, without its gradients b aᵀ by the mean and b aᵀ ⊙ S by rho, S = ε ⊙ sigmoid(rho).
 
     ‖b aᵀ ⊙ S‖² = (b²)ᵀ S² a², and S is what the derivative of softplus makes of the draw (Blundell et al. 2015).
     """
-    if slopes.dim() != 2:
-        return None
     a, b = inputs.double().square(), slopes.double().square()
     by_weight, by_bias = (
         None if noise is None else (noise.double() * rho.detach().sigmoid()).square()
@@ -157,12 +175,45 @@ def bayes_linear_norms(
     return {parameter: square.sqrt() for parameter, square in squares.items()}
 
 
-NORMS: dict[type, Any] = {
-    nn.Linear: linear_norms,
-    nn.Embedding: embedding_norms,
-    BayesLinear: bayes_linear_norms,
+def bayes_linear_total(
+    layer: Any, inputs: Tensor, slopes: Tensor, draw: Draw, factors: Tensor
+) -> ByParameter:
+    """Σ_i factor_i b_i a_iᵀ by the mean, and that ⊙ S by rho."""
+    b = scaled(slopes, factors)
+    by_weight, by_bias = (
+        {mean: total} | ({} if noise is None else {rho: total * noise * rho.detach().sigmoid()})
+        for mean, rho, noise, total in zip(
+            (layer.weight_mean, layer.bias_mean),
+            (layer.weight_rho, layer.bias_rho),
+            draw,
+            (b.T @ inputs, b.sum(0)),
+            strict=True,
+        )
+    )
+    return by_weight | by_bias
+
+
+class Formulas(NamedTuple):
+    """Of a kind of layer: the norms of its examples' gradients, and the sum of these times factors."""
+
+    norms: Callable[..., ByParameter]
+    total: Callable[..., ByParameter]
+
+
+FORMULAS: dict[type, Formulas] = {
+    nn.Linear: Formulas(linear_norms, linear_total),
+    nn.Embedding: Formulas(embedding_norms, embedding_total),
+    BayesLinear: Formulas(bayes_linear_norms, bayes_linear_total),
 }
-SUMS: dict[type, Any] = {
-    nn.Linear: linear_sum,
-    **dict.fromkeys((nn.Conv1d, nn.Conv2d, nn.Conv3d), convolution_sum),
-}
+
+
+def weighted(rows: Tensor, clip: Clipping) -> Tensor:
+    """Σ_i factor_i row_i."""
+    factors = without_subnormals(clip.factors.to(rows))
+    return (factors @ _finite(rows, clip).flatten(1)).view(rows.shape[1:])
+
+
+def _finite(rows: Tensor, clip: Clipping) -> Tensor:
+    """The rows, with zeros for those of examples whose gradients are no finite numbers."""
+    whole = all_on_a_cpu(clip.finite, None)
+    return rows if whole else drop(rows, clip.finite.to(rows.device))

@@ -13,6 +13,7 @@ from pacdp.step.clip import Clip, ClippingRule
 
 GradSampleMode = Literal["reference", "ghost"]
 MODES: tuple[GradSampleMode, ...] = ("reference", "ghost")
+_LARGEST = 1e30
 _FURTHEST = 1e6
 """An adaptive clip norm stays within this factor of the first one, whatever the noise."""
 _UP = 1.0 + 2.0**-40
@@ -91,6 +92,10 @@ class Mechanism:
 
     def __post_init__(self) -> None:
         require_finite(clip_norm=self.clip_norm, expected_batch_size=self.expected_batch_size)
+        if self.clip_norm > _LARGEST:
+            raise ValueError(
+                f"expected clip_norm <= {_LARGEST:g}, so that no sum overflows, got {self.clip_norm!r}"
+            )
         require_fraction(sample_rate=self.sample_rate)
         require_mode(self.grad_sample_mode)
         _check.count(steps=self.steps)

@@ -6,12 +6,15 @@ KL: a nearest-neighbour network has no training error and any test error.
 """
 
 import functools
+import gc
 import math
+import sys
 import zlib
+from array import array
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
-from types import CellType, FunctionType, MethodType, ModuleType
+from types import CellType, CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,19 +26,36 @@ from torch._C._functorch import is_functorch_wrapped_tensor
 from pacdp.data import DataError
 from pacdp.data.hashing import array_of, row_hashes
 
-_VALUES = (str, bytes, int, float, complex, type(None))
-_PLAIN = (type, ModuleType, torch.dtype, torch.device, torch.Generator)
+_VALUES = (str, bytes, int, float, complex, np.generic, type(None))
+_PLAIN = (ModuleType, FrameType, CodeType, torch.dtype, torch.device, torch.Generator)
+_BUFFERS = (bytearray, memoryview, array)
 _PASSED_OVER = (
     "torch._dynamo",
     "torch._inductor",
     "torch._functorch",
+    "beartype",
+    "jaxtyping",
     "opacus.grad_sample",
     "pacdp.opacus",
     "pacdp.step.ghost",
 )
 _CONTAINERS = {dict, OrderedDict, list, tuple, set, frozenset, deque}
+_SEQUENCES = (list, tuple, deque)
+_KNOWN = (Tensor, nn.Module, Mapping, set, frozenset, FunctionType, CellType, MethodType,
+          functools.partial, *_SEQUENCES)  # fmt: skip
+"""Of which all parts are known."""
 _CARRIERS = (Tensor, np.ndarray, list, tuple, dict)
-"""What a class is searched for."""
+"""What a class of a library is searched for, and its name by which it is known; other classes are followed."""
+_LIBRARIES = {*sys.stdlib_module_names, "torch", "numpy", "opacus", "pacdp"}
+_PICKLED = ("__reduce_ex__", "__reduce__", "__getstate__")
+_OF_CLASSES = (
+    "__dict__",
+    "__weakref__",
+    "__doc__",
+    "__module__",
+    "__annotations__",
+    "__qualname__",
+)
 
 _FEW = 10
 _TRIED, _LEAST_WIDTH, _ALIKE, _LARGEST = 64, 16, 0.9999, 2**26
@@ -52,14 +72,15 @@ class Held(NamedTuple):
 class Holdings:
     """The tensors and arrays in a network that hold some inputs, which may come batch by batch.
 
-    Looked at are parameters, buffers (saved or not) and attributes of the network and of whatever objects, lists,
-    dictionaries, methods, partial functions and closures it refers to, as rows in their own order and, with two
-    dimensions, as columns. A row counts if its numbers are exactly an input's, in any shape and number format, or an
-    input's times 255 as bytes. Rows of one number over and over do not count, because zeros and ones are everywhere,
-    and where an input is a single number a tensor must hold half of all of them, and ten. Of 64 inputs with sixteen
-    numbers or more it is also looked whether the tensor holds a tenth of them rounded, scaled or shifted, or either
-    half of them: rows of which a correlation is at least 0.9999. Not found: rows that were changed otherwise, sparse
-    or compressed ones, and what a file or a global variable holds.
+    Looked at are parameters, buffers (saved or not) and attributes of the network and of whatever objects, classes,
+    lists, dictionaries, methods, partial functions, closures, caches and generators it refers to, as rows in their own
+    order and, with two dimensions, as columns; bytes and lists of numbers count as arrays. A row counts if its numbers
+    are exactly an input's, in any shape and number format, or an input's times 255 as bytes. Rows of one number over
+    and over do not count, because zeros and ones are everywhere, and where an input is a single number a tensor must
+    hold half of all of them, and ten. Of 64 inputs with sixteen numbers or more it is also looked whether the tensor
+    holds a tenth of them rounded, scaled or shifted, or either half of them: rows of which a correlation is at least
+    0.9999. Not found: rows that were changed otherwise, sparse or compressed ones, and what a file or a global variable
+    holds.
 
     Args:
         network: a module, or any function.
@@ -207,8 +228,12 @@ def contents(network: Any, *, without: Collection[int] = ()) -> dict[str, tuple[
     Whether a module is in training mode is left out, what ``torch.compile`` keeps, and things of the identities
     ``without``.
     """
-    found = _reachable(network, without=without)
-    return {where: digest(thing) for where, thing in found if not where.endswith(".training")}
+    found = dict[str, tuple[Any, ...]]()
+    for where, thing in _reachable(network, without=without):
+        while where in found:  # a class may have an attribute of the same name
+            where += "'"
+        found[where] = digest(thing)
+    return found
 
 
 def digest(thing: Any) -> tuple[Any, ...]:
@@ -224,13 +249,24 @@ def digest(thing: Any) -> tuple[Any, ...]:
     if isinstance(thing, np.ndarray):
         plain = thing.dtype.kind in "biufcUS"
         return str(thing.dtype), thing.shape, zlib.crc32(thing.tobytes()) if plain else 0
+    if isinstance(thing, bytes):
+        return "bytes", zlib.crc32(thing)
     return type(thing).__name__, repr(thing)
 
 
 def _tensors(network: Any) -> Iterator[tuple[str, Tensor | np.ndarray]]:
-    """Every tensor and array that can be reached from the network without going through global variables."""
-    found = _reachable(network)
-    return ((where, one) for where, one in found if isinstance(one, Tensor | np.ndarray))
+    """Every tensor and array that can be reached from the network without going through global variables.
+
+    Bytes are read as bytes and as numbers of either precision.
+    """
+    for where, one in _reachable(network):
+        if isinstance(one, Tensor | np.ndarray):
+            yield where, one
+        elif isinstance(one, bytes) and one:
+            kinds = map(np.dtype, ("u1", "f4", "f8"))
+            yield from (
+                (where, np.frombuffer(one, kind)) for kind in kinds if len(one) % kind.itemsize == 0
+            )
 
 
 def _reachable(root: Any, *, without: Collection[int] = ()) -> Iterator[tuple[str, Any]]:
@@ -239,18 +275,20 @@ def _reachable(root: Any, *, without: Collection[int] = ()) -> Iterator[tuple[st
     Not followed are things of the identities ``without``, compilers' caches, and what Opacus hooks to layers.
     """
     ahead: list[tuple[str, Any]] = [("", root)]
-    seen, kinds = dict[int, Any](), set[type]()
+    seen = dict[int, Any]()
     while ahead:
         where, thing = ahead.pop()
+        if isinstance(thing, _BUFFERS):
+            thing = bytes(thing)
         if isinstance(thing, _VALUES):
             yield where.removeprefix("."), thing
             continue
         known = id(thing) in seen or id(thing) in without
         known = known or (type(thing) in _CONTAINERS and not thing)  # of which a module has a dozen
-        made_by = thing.__module__ if isinstance(thing, FunctionType) else type(thing).__module__
+        own = thing if isinstance(thing, FunctionType | type) else type(thing)
         if known or isinstance(thing, _PLAIN):
             continue
-        if str(made_by).startswith(_PASSED_OVER):
+        if str(own.__module__).startswith(_PASSED_OVER):
             if isinstance(thing, nn.Module):  # a wrapper, whose network is looked into all the same
                 inside = thing.named_children()
                 ahead.extend((f"{where}.{name}", child) for name, child in inside)
@@ -258,29 +296,43 @@ def _reachable(root: Any, *, without: Collection[int] = ()) -> Iterator[tuple[st
         seen[id(thing)] = thing  # kept, so that no other thing gets its id
         if isinstance(thing, Tensor | np.ndarray):
             yield where.removeprefix("."), thing
-        new = [kind for kind in type(thing).__mro__ if kind not in kinds]
-        kinds.update(new)  # what all things of a class have is met once
-        shared = (
-            one for kind in new for one in vars(kind).items() if isinstance(one[1], _CARRIERS)
-        )
-        parts = [*_parts(thing), *((f".{name}", part) for name, part in shared)]
+        if isinstance(thing, _SEQUENCES) and (numbers := _as_numbers(thing)) is not None:
+            yield where.removeprefix("."), numbers
+            continue
+        kinds = () if isinstance(thing, type) else type(thing).__mro__
+        parts = [*_parts(thing), *(("", kind) for kind in kinds)]
         ahead.extend((where + name, part) for name, part in reversed(parts))
+
+
+def _as_numbers(thing: Any) -> np.ndarray | None:
+    """A list of numbers as an array; None of any other."""
+    if not all(isinstance(one, int | float) for one in thing):
+        return None
+    found = np.asarray(thing)
+    return found if found.dtype.kind in "biuf" else None
 
 
 def _parts(thing: Any) -> Iterator[tuple[str, Any]]:
     """What a thing consists of, each part with its place in it."""
     attributes = dict(getattr(thing, "__dict__", {}))
+    if isinstance(thing, type):
+        yield from _shared(thing)
+        return
     if isinstance(thing, nn.Module):
         attributes = {**thing._parameters, **thing._buffers, **thing._modules, **attributes}
-    if isinstance(thing, Mapping):
-        for key, part in thing.items():
-            yield f"[{key!r}]" if isinstance(key, str | int) else "[...]", part
+        attributes.pop("training", None)
+    elif isinstance(thing, Mapping):
+        for k, (key, part) in enumerate(thing.items()):
+            yield f"[{key!r}]" if isinstance(key, str | int) else f"[...{k}]", part
+            yield f" key {k}", None if isinstance(key, _VALUES) else key
     elif isinstance(thing, list | tuple | set | frozenset | deque):
         yield from ((f"[{k}]", part) for k, part in enumerate(thing))
     elif isinstance(thing, FunctionType):
         cells = zip(thing.__code__.co_freevars, thing.__closure__ or (), strict=True)
         yield from ((f"<{name}>", cell) for name, cell in cells)
         yield from ((" default", part) for part in (thing.__defaults__, thing.__kwdefaults__))
+        if not _is_of(thing, _LIBRARIES):
+            yield from ((" constant", part) for part in thing.__code__.co_consts)
     elif isinstance(thing, CellType):
         with suppress(ValueError):  # an empty one
             yield "", thing.cell_contents
@@ -290,6 +342,37 @@ def _parts(thing: Any) -> Iterator[tuple[str, Any]]:
         yield from (("", thing.func), (".args", thing.args), (".keywords", thing.keywords))
     yield from ((f".{name}", part) for name, part in attributes.items())
     yield from ((f".{name}", part) for name, part in slots_of(thing))
+    if not isinstance(thing, _KNOWN) and not _is_of(type(thing), {"torch"}):
+        yield from _held_otherwise(thing, attributes)
+
+
+def _shared(kind: type) -> Iterator[tuple[str, Any]]:
+    """What all things of a class have."""
+    carriers = _CARRIERS if _is_of(kind, _LIBRARIES) else object
+    for name, part in vars(kind).items():
+        if name not in _OF_CLASSES and isinstance(part, carriers):
+            yield f".{name}", part
+
+
+def _is_of(made: type | FunctionType, packages: Collection[str]) -> bool:
+    return str(made.__module__).partition(".")[0] in packages
+
+
+def _held_otherwise(thing: Any, attributes: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """What a thing refers to beside its attributes: objects in an array, a cache, a generator, a tree in C.
+
+    A thing that refers to nothing is asked for what its own kind of pickle would hold, as a counter of itertools.
+    """
+    if isinstance(thing, np.ndarray):
+        held = thing.ravel().tolist() if thing.dtype.kind == "O" else []
+    else:
+        shown = {id(part) for part in attributes.values()} | {id(getattr(thing, "__dict__", None))}
+        held = [one for one in gc.get_referents(thing) if id(one) not in shown]
+        own_pickle = any(getattr(type(thing), k) is not getattr(object, k) for k in _PICKLED)
+        if own_pickle and all(isinstance(one, (type, *_VALUES)) for one in held):
+            with suppress(Exception):
+                held += thing.__reduce_ex__(2)[1:3]
+    yield from ((f" holds {k}", one) for k, one in enumerate(held) if not isinstance(one, type))
 
 
 def slots_of(thing: Any) -> Iterator[tuple[str, Any]]:

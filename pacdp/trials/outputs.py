@@ -1,5 +1,6 @@
 """Whether an example's outputs, losses and slopes are its own, tried on batches of several sizes and orders."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -14,8 +15,11 @@ from pacdp.trials.made_up import MOST, batches, made_up_labels, pool
 
 _OF_OUTPUTS, _OF_LOSSES, _OF_SLOPES = 1e-3, 1e-5, 1e-4
 """Rounding allowed, relative to the outputs' spread, to the interval of the loss, to the largest slope."""
-_UNITS = 16
-"""Units in the last place of outputs that are rounding too."""
+_UNITS, _MOST_OF_UNITS, _OF_ITSELF = 16, 2.0**-6, 1e-5
+"""Units in the last place of outputs that are rounding too, a fraction that these stay below in half precision, and
+what rounding may do to any single number."""
+_DECIDES = 60.0
+"""Outputs by so much below the largest of their row decide no loss, such as logits of -1e9 that mask a class."""
 _SPOTS = 3
 """Examples of each batch that are run once more, by themselves."""
 
@@ -93,23 +97,32 @@ def own_answers(answers: Callable[[np.ndarray], Any], n: int) -> np.ndarray:
     return said
 
 
-def _rounding(outputs: Tensor, least: float) -> Shaped[Tensor, "n 1"]:
-    """How far rounding may move each row; by what differs within rows, because that decides.
+def _rounding(outputs: Tensor, least: float) -> Shaped[Tensor, "n numbers"]:
+    """How far rounding may move each number; by what differs within rows, among the numbers that decide.
 
-    One far example hides no other's move.
+    One far example hides no other's move, and one far number no other's in its row.
     """
     flat = outputs.reshape(len(outputs), -1)
     if not flat.numel():
-        return flat.new_zeros(len(flat), 1)
+        return torch.zeros_like(flat)
     finite = torch.where(flat.isfinite(), flat, 0.0)
-    sizes, spreads = finite.abs().amax(dim=1), (finite.amax(dim=1) - finite.amin(dim=1)) / 2
-    spreads = spreads if flat.shape[1] > 1 else sizes
+    largest = torch.where(flat.isfinite(), flat, -math.inf).amax(dim=1, keepdim=True)
+    near = flat.isfinite() & (flat >= largest - _DECIDES)
+    sizes = torch.where(near, finite.abs(), 0.0).amax(dim=1)
+    if flat.shape[1] == 1:
+        spreads = sizes
+    else:
+        least_near = torch.where(near, flat, math.inf).amin(dim=1)
+        whole = (finite.amax(dim=1) - finite.amin(dim=1)).clamp(max=_DECIDES)
+        spreads = torch.where(near.sum(dim=1) > 1, largest[:, 0] - least_near, whole) / 2
     sizes, spreads = (one.clamp(min=one.median()) for one in (sizes, spreads))
-    return (_OF_OUTPUTS * (least + spreads) + _UNITS * torch.finfo(flat.dtype).eps * sizes)[:, None]
+    units = min(_UNITS * torch.finfo(flat.dtype).eps, _MOST_OF_UNITS)
+    of_row = _OF_OUTPUTS * (least + spreads) + units * sizes
+    return of_row[:, None] + _OF_ITSELF * finite.abs()
 
 
 def _require_same(
-    found: Tensor, own: Tensor, allowed: Shaped[Tensor, "n 1"], rows: Int64[Tensor, " n"]
+    found: Tensor, own: Tensor, allowed: Shaped[Tensor, "n numbers"], rows: Int64[Tensor, " n"]
 ) -> None:
     found, own = (one.reshape(len(rows), -1) for one in (found, own))
     same = (found == own) | (found.isnan() & own.isnan()) | ((found - own).abs() <= allowed)

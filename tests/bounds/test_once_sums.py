@@ -28,6 +28,7 @@ def test_moments_are_the_check_values_and_linear_between_whole_orders(order, val
     between = 0.5 * (epoch_log_moment(3.0, 234, C2) + epoch_log_moment(4.0, 234, C2))
     assert epoch_log_moment(3.5, 234, C2) == within_rounding(between)
     assert epoch_log_moment(order, 1, C2) >= 0.5 * order * (order - 1.0) * C2 * (1 - 1e-12), "one batch is all records"
+    assert epoch_log_moment(order, 234, 1e6) >= 0.5 * order * (order - 1.0) * 1e6, "the batch known"
 
 
 def test_a_price_is_the_least_over_orders_and_rests_on_batches_once_an_epoch():

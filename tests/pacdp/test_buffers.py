@@ -1,18 +1,23 @@
 """Networks that carry the bound's rows, wherever they hide them; and networks that do not."""
 
+import functools
+import itertools
+import random
 from dataclasses import dataclass
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.random import default_rng
+from scipy.spatial import KDTree
 from torch import nn
 from torch.nn import Flatten, Linear, Sequential
 from torch.utils.data import TensorDataset
 
 from pacdp.data import DataError
-from pacdp.trials.buffers import Holdings
+from pacdp.trials.buffers import Holdings, contents
 from tests.marks import every_case, refusal
 
 PIXELS = default_rng(0).integers(0, 256, (40, 1, 5, 5), dtype=np.uint8)
@@ -53,7 +58,55 @@ def tagged(rows):
     return tensor
 
 
+def made_for(rows):
+    """A network whose class, made in a function, holds rows in a method."""
+
+    class Local(nn.Module):
+        def forward(self, x):
+            return x + rows.sum()
+
+    return Local()
+
+
+def by_default(rows):
+    class Local(nn.Module):
+        def forward(self, x, kept=rows):
+            return x + kept.sum()
+
+    return Local()
+
+
+def generating(rows):
+    """A generator that holds rows and is counted by how often it was asked."""
+
+    def generator():
+        for k in itertools.count():
+            yield rows[k]
+
+    made = generator()
+    next(made)
+    return made
+
+
+def cached():
+    function = functools.lru_cache(lambda k: INPUTS[:k].clone())
+    function(40)
+    return function
+
+
+FLAT = INPUTS.flatten(1).numpy()
 PLACES = {
+    "closure of a method": (made_for(INPUTS), "forward<rows>", 40),
+    "default of a method": (by_default(INPUTS), "forward default[0]", 40),
+    "object of a class": (type("Shared", (nn.Module,), {"store": Store(INPUTS)})(), "store.kept", 40),
+    "array of objects": (attribute(np.array([None, INPUTS, 1], dtype=object)), "extra holds 1", 40),
+    "plain bytes": (attribute(FLAT.tobytes()), "extra", 40),
+    "memory": (attribute(memoryview(PIXELS.reshape(-1))), "extra", 40),
+    "tree": (attribute(KDTree(FLAT)), "", 40),
+    "generator": (attribute(generating(INPUTS)), "<rows>", 40),
+    "cache": (attribute(cached()), "", 40),
+    "numbers in a list": (attribute(FLAT[:1].tolist()), "extra[0]", 1),
+    "numbers in a key": (attribute({tuple(FLAT[0].tolist()): 1}), "extra key 0", 1),
     "buffer": (Nearest(INPUTS), "memory", 40),
     "buffer that no file holds": (Sequential(Nearest(INPUTS[:9], persistent=False)), "0.memory", 9),
     "a network that torch compiles": (torch.compile(Nearest(INPUTS), backend="eager"), "_orig_mod.memory", 40),
@@ -101,6 +154,31 @@ CHANGED = {
 def test_rows_are_found_that_were_changed(change):
     with refusal("of the network holds", DataError):
         Holdings(attribute(CHANGED[change])).require_none(WIDE)
+
+
+def counting(network):
+    type(network).calls = type(network).calls + 1
+
+
+COUNTERS = {
+    "class": (type("Counting", (nn.Module,), {"calls": 0})(), counting),
+    "itertools": (attribute(itertools.count()), lambda network: next(network.extra)),
+    "generator": (attribute(generating(INPUTS)), lambda network: next(network.extra)),
+    "NumPy": (attribute(np.int64(3)), lambda network: setattr(network, "extra", np.int64(4))),
+    "cache": (attribute(functools.lru_cache(lambda k: k)), lambda network: network.extra(3)),
+    "random": (attribute(random.Random(0)), lambda network: network.extra.random()),
+    "second key": (attribute({(1, 2): 1, (3, 4): 2}), lambda network: network.extra.update({(1, 2): 5})),
+    "training": (attribute(SimpleNamespace(training=1)), lambda network: setattr(network.extra, "training", 2)),
+}
+
+
+@every_case("name", COUNTERS)
+def test_what_counts_is_seen(name):
+    network, count = COUNTERS[name]
+    before = contents(network.train())
+    assert contents(network.eval()) == before
+    count(network)
+    assert contents(network) != before
 
 
 def test_parameters_that_the_bound_pays_for_may_be_rows():

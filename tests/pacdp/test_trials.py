@@ -57,6 +57,7 @@ MIXING = {
     "random": lambda: lambda h: h + torch.randn(h.shape),
     "one row for all": lambda: lambda h: h[:1],
     "a number": lambda: lambda h: h.mean(),
+    "beside masked classes": lambda: lambda h: torch.cat([0.1 * (h - h.mean(dim=0)), 0.0 * h - 1e9], dim=1),
 }
 
 
@@ -78,6 +79,15 @@ def test_networks_that_mix_examples_are_refused_by_chains_and_counts(name):
         objective_of(Mixing(MIXING[name]()))
     with refusal(words):
         counted(Mixing(MIXING[name]()).eval())
+
+
+def test_mixing_far_from_zero_is_found_in_half_precision():
+    def centred(places):
+        h = OUTPUTS[places % len(OUTPUTS)]
+        return (8.0 * (h - h.mean(dim=0)) + 90.0).bfloat16()
+
+    with refusal("depends on the other examples"):
+        require_own_outputs(centred)
 
 
 def test_the_batches_that_the_network_will_meet_are_tried():
@@ -177,7 +187,12 @@ def test_networks_and_losses_that_treat_examples_alone_pass(seed):
     examples = pool(10.0 ** (seed - 2) * torch.randn(7, 5))
     with torch.no_grad():
         assert torch.equal(require_own_outputs(lambda places: module(examples[places])), module(examples[:MOST]))
+        require_own_outputs(lambda places: torch.cat([module(examples[places]), torch.full((len(places), 1), -1e9)], 1))
     objective_of(module)
+    with torch.no_grad():
+        deep = Sequential(*(Sequential(Linear(64, 64), nn.GELU()) for _ in range(6)), Linear(64, 10)).bfloat16()
+        inputs = pool(10.0 ** (seed - 2) * torch.randn(200, 64), size=200).bfloat16()
+        require_own_outputs(lambda places: deep(inputs[places]), size=200)
     for loss in (zero_one(), brier(), ramp(slope=2.0), CROSS_ENTROPY):
         for outputs in (OUTPUTS, OUTPUTS[:1], 1e6 * OUTPUTS, OUTPUTS.double(), 0 * OUTPUTS, OUTPUTS * nan):
             require_own_losses(loss, outputs, LABELS)

@@ -331,6 +331,11 @@ MIXED = {
         [part(0, 100), *(part(k, k + 40) for k in range(100, 300, 40))],
         "other examples of its batch",
     ),
+    "mixes a few places of a smaller batch": (
+        lambda x: torch.cat([NET(x[:4]), NET(x[4:9]) - (NET(x).mean(0) if len(x) == 100 else 0.0), NET(x[9:])]),
+        [part(0, 200), part(200, 300)],
+        "other examples of its batch",
+    ),
     "mixes from a call on that is counted where nothing looks": (
         lambda x: NET(x) - (NET(x).mean(0) if next(CALLS) > 60 else 0.0),
         DataLoader(Pairs(), batch_size=5),
@@ -356,7 +361,7 @@ MIXED = {
     "adapts late": (
         Attribute(lambda seen, out: out.detach().mean() if len(out) == 7 else seen).eval(),
         DataLoader(Pairs(), batch_size=293),
-        "changes seen",
+        "other examples|changes seen",
     ),
 }
 

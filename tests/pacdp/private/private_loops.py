@@ -1,5 +1,6 @@
 """Loops of one's own, on data and networks that their tests share."""
 
+from contextlib import nullcontext
 from functools import partial
 
 import torch
@@ -14,6 +15,7 @@ from torch.optim import SGD
 from torch.utils.data import DataLoader, TensorDataset
 
 from pacdp.private import (
+    BatchMemoryManager,
     PrivateEngine,
     SeededRandomness,
 )
@@ -61,12 +63,14 @@ def plain(module, optimizer, x, y, *, loss=CE):
     optimizer.step()
 
 
-def total(data=(X, Y), *, step=plain, net=zeros, mode=None, **options):
-    """The sum of clipped gradients that one step of a loop releases."""
+def total(data=(X, Y), *, step=plain, net=zeros, mode=None, parts=None, **options):
+    """The sum of clipped gradients that one step of a loop releases, whose batch may come in parts."""
     net = net()
     module, optimizer, loader, _ = made(net, TensorDataset(*data), mode=mode, **options)
-    for batch in loader:
-        step(module, optimizer, *batch)
+    cut = BatchMemoryManager(data_loader=loader, max_physical_batch_size=parts, optimizer=optimizer)
+    with nullcontext(loader) if parts is None else cut as batches:
+        for batch in batches:
+            step(module, optimizer, *batch)
     return gradient(net)
 
 

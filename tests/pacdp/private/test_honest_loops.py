@@ -103,6 +103,7 @@ HONEST = {
     "the other class": (both, linear, lambda out, y: CE(out, 1 - y), {}),
     "scaled": (both, linear, lambda out, y: 1024.0 * CE(out, y), {}),
     "in parts": (both, linear, CE, {"parts": 3}),
+    "one by one": (both, linear, lambda out, y: F.mse_loss(out, F.one_hot(y, 3).float()), {"parts": 1}),
     "two workers": (both, linear, CE, {"workers": 2}),
     "new draws": (Shifted(), linear, CE, {}),
     "one's own stack": (both, linear, CE, {"collate": stacked}),

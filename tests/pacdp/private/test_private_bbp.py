@@ -71,7 +71,7 @@ def ghost_norms(layer, x):
     outputs = ghost([x], {})
     (use,), slopes = ghost._uses, torch.autograd.grad(torch.sin(outputs).square().sum(), outputs)[0]
     rows = {p: row_norms(row) for p, row in use.rows(slopes).items()}
-    return use.norms(slopes) or rows, *(use.draw or [None]), layer
+    return use.norms(slopes) if use.formulas(slopes) else rows, *(use.draw or [None]), layer
 
 
 @every_case("padding", [None, 2])

@@ -213,6 +213,20 @@ def mixing():
     return Made(lambda own, x: own.last(9.0 * (x - x.mean(0)) if len(x) > 300 else x), last=Linear(8, 3))
 
 
+class RunningSum:
+    """A loop whose loss looks at the labels that came before, in other parts of the batch."""
+
+    def __init__(self, loss):
+        self.loss, self.so_far = loss, torch.zeros(())
+
+    def __call__(self, module, optimizer, x, y):
+        optimizer.zero_grad()
+        self.loss(module(x), y, self.so_far).backward()
+        optimizer.step()
+        self.so_far = self.so_far + y.sum()
+
+
+ONES = torch.ones(3)
 LARGE = X.repeat(9, 1), Y.repeat(9)
 NOT_OWN, OTHER_ROWS = "depends on the other examples", "other rows than the batch"
 MOVED = "wrote into a parameter|changes first.weight"
@@ -270,6 +284,12 @@ LOOPS = {
            "a whole number": lambda out, y: CE(out, y) * int(y.sum()),
            "a mean": lambda out, y: CE(out, y) * y.float().mean(),
            "a detached loss": lambda out, y: CE(out, y) / F.cross_entropy(out, y).item()}.items()},
+    **{f"one by one, {name}": ({"step": RunningSum(loss), "parts": 1, "sample_rate": 0.5, "steps": 9}, words)
+       for name, loss, words in [
+           ("times a number", lambda out, y, so_far: CE(out, y) * (2.0 + so_far), "changed from one step to another"),
+           ("times a row", lambda out, y, so_far: CE(out, y) * (2.0 + so_far)[None], CAME_BEFORE),
+           ("other weights of classes", lambda out, y, so_far: F.cross_entropy(out, y, weight=2.0 + so_far * ONES),
+            CAME_BEFORE)]},
     "an early hook": ({"net": hooked}, "not independent"),
     "two steps": (two_steps, "zero_grad and backward before each step"),
     "weights that a pass writes": ({"net": shortened}, MOVED),

@@ -90,7 +90,8 @@ def scheduled(**numbers):
 
 local = partial(replace, p3sgd())
 NAMED = [
-    (mechanism, "clip_norm", math.inf), (mechanism, "expected_batch_size", math.nan), (mechanism, "steps", 0),
+    (mechanism, "clip_norm", math.inf), (mechanism, "clip_norm", 1e31), (mechanism, "steps", 0),
+    (mechanism, "expected_batch_size", math.nan),
     (mechanism, "steps", 2.5), (mechanism, "budget", 3.0), (mechanism, "sample_rate", 1.5),
     (local, "noise_scales", ()), (local, "selection_epsilon", 0.0), (local, "score_bound", math.nan),
     (private, "batches", "Loader"), (private, "steps", 0),

@@ -27,13 +27,14 @@ from toys import dtypes
 
 from pacdp.private import SystemRandomness
 from pacdp.step.clip import Clip, ClippingRule, clip_factors, row_norms
+from pacdp.step.ghost import Ghost
 from pacdp.step.ghost_norms import linear_norms
 from pacdp.step.mechanism import MODES
 from pacdp.step.sums import Reference
 from pacdp.step.units import Network, Units, trained
 from tests.marks import every_case, near, parametrize, refusal
 from tests.pacdp.draws import rand, randn
-from tests.pacdp.toys import frozen
+from tests.pacdp.toys import frozen, seeded
 
 CLIP = 0.5
 pytestmark = pytest.mark.usefixtures("known_network")
@@ -140,6 +141,55 @@ def test_ghost_norms_of_cancelling_sequences_are_not_too_small():
     assert (norms[layer.weight] >= exact).all()
     assert_close(norms[layer.weight], exact, rtol=0.05, atol=0.0)
     assert float(norms[layer.bias].max()) == 0.0
+
+
+def used_twice():
+    layer = torch.nn.Linear(1, 1)
+    return torch.nn.Sequential(layer, layer)
+
+
+PLACES = 2000
+OVER_PLACES = {  # a layer whose gradient by every weight is the sum of the slopes over places, or near it
+    "linear": (torch.nn.Linear(1, 1), torch.ones(2, PLACES, 1)),
+    "embedding": (torch.nn.Embedding(2, 1), torch.zeros(2, PLACES, dtype=torch.long)),
+    "one dimension": (torch.nn.Conv1d(1, 1, 1), torch.ones(2, 1, PLACES)),
+    "two dimensions": (torch.nn.Conv2d(1, 1, 1), torch.ones(2, 1, 40, PLACES // 40)),
+    "norm": (torch.nn.GroupNorm(1, 1), randn(2, 1, PLACES)),
+    "twice": (used_twice(), torch.ones(2, PLACES, 1)),
+}
+
+
+def shuffled(size):
+    half = size * rand(PLACES // 2)
+    return torch.cat([half, -half])[torch.randperm(PLACES, generator=seeded(0))]
+
+
+def always_rounded_up(size):
+    """Small slopes each of which a single-precision sum behind the first takes for 2."""
+    slopes = torch.full((PLACES,), 1.45)
+    slopes[0] = size
+    slopes[-1] = -float(slopes[:-1].double().sum())
+    return slopes
+
+
+@parametrize("name", OVER_PLACES)
+@parametrize("slopes", [shuffled(1e14), shuffled(1e38), always_rounded_up(2.0**24)], ids=["large", "huge", "rounded"])
+def test_slopes_that_cancel_over_places_add_no_more_than_the_clip_norm(name, slopes):
+    network, inputs = OVER_PLACES[name]
+    ghost, cancelling = Ghost(network, Clip(1.0)), slopes
+    with torch.enable_grad():
+        outputs = ghost([inputs], {})
+    slopes = torch.zeros_like(outputs).flatten(1)
+    slopes[1], slopes[0, 0] = cancelling, 1.0
+    both = ghost.sum([outputs], [slopes.view_as(outputs)]).total
+    with torch.enable_grad():
+        outputs = ghost([inputs], {})
+    slopes[1] = 0.0
+    without = ghost.sum([outputs], [slopes.view_as(outputs)]).total
+    for hook in ghost.hooks:
+        hook.remove()
+    moved = torch.cat([(both[k] - without[k]).double().flatten() for k in both]).norm()
+    assert moved <= 1.0 + 1e-5, moved
 
 
 def gradients(mode=None, *, inputs=None, targets=None, draws=200, network=cnn, randomness=None, **numbers):
