@@ -31,18 +31,19 @@ from pacdp.problem import Problem
 
 _MIXED = 1.1
 """R-hat up to which chains from both starts are called one (Gelman and Rubin's usual limit)."""
-_TIMES, _FEW = (1.0, 4.0, 8.0, 16.0, 32.0, 64.0, 100.0, 256.0), (1.0, 16.0, 64.0)
-"""Multiples of √n."""
+_TIMES = (1.0, 4.0, 8.0, 16.0, 32.0, 64.0, 100.0, 256.0)
+_SOME, _FEW = (1.0, 4.0, 16.0, 64.0), (1.0, 16.0, 64.0)
+"""Multiples of √n: of SGLD, of Entropy-SGLD, and of this at other β."""
 _LAWS = {"SGLD": WEIGHTS, "Entropy-SGLD": INNER}
 PRICES = {"printed": "as printed", "today": "sharp transfer", "range": "by range", "losses": "by losses"}
 
 
 def jobs(smoke: bool, seed: int) -> list[Job]:
-    """A ladder of each law; one temperature on small digits for ``smoke``."""
+    """Temperatures of each law; one on small digits for ``smoke``."""
     entropy: dict[str, Any] = {**ENTROPY, "gibbs": None}
     plan: dict[str, tuple[tuple[float, ...], float, dict[str, Any]]] = {
         "sgld": (_TIMES, 40.0, {"step_size": 0.2}),
-        "entropy": (_TIMES, 40.0, entropy),
+        **{f"entropy-{times:g}": ((times,), 20.0, entropy) for times in _SOME},
         "entropy-half": (_FEW, 20.0, {**entropy, "beta": 0.5}),
         "entropy-two": (_FEW, 20.0, {**entropy, "beta": 2.0}),
     }
@@ -51,7 +52,7 @@ def jobs(smoke: bool, seed: int) -> list[Job]:
     if smoke:
         data = "digits2"
         problem, less = Problem(dataset=data), {"batch_size": 32, "fit": 1.0}
-        plan = {name: (_TIMES[:1], 4.0, settings) for name, (_, _, settings) in plan.items()}
+        plan = {name: (_TIMES[:1], 4.0, one) for name, (times, _, one) in plan.items() if times[0] == 1.0}
     root = math.sqrt(SIZES[data])
     return [
         Job(key=f"gibbs-{name}", kind=CLIMB,
