@@ -221,7 +221,8 @@ def _trajectory(drawn: Sample, config: SmallConfig) -> Made:
     for one in network.parameters():
         nn.init.zeros_(one)
     sampler = SGHMC(tau=config.cold_noise * data.units, step_size=_LENGTH, friction=0.2, cooling=0.5, base_std=30.0)
-    known = Dataset("small", data.inputs.numpy(), data.labels.numpy(), classes, people=data.people)
+    unit_of = "example" if data.people is None else "patient"
+    known = Dataset("small", data.inputs.numpy(), data.labels.numpy(), classes, people=data.people, unit=unit_of)
     made = train_certified(network.eval(), known, settings=sampler, steps=config.chain_steps,
                            failure_prob=config.failure_prob, seed=config.seed)  # fmt: skip
     network.load_state_dict(made.weights)
