@@ -55,12 +55,11 @@ lint: $(VENV)/.installed-dev
 # timings against floors and peers, into benchmarks/results/
 bench: $(VENV)/.installed-dev
 	$(PIP) --editable '.[bench]'
-	$(BIN)/python -m benchmarks.kl_inverse
 	$(BIN)/python -m benchmarks.cold_start
 	$(BIN)/python -m benchmarks.chains
 	$(BIN)/python -m benchmarks.chains_clipped
 	$(BIN)/python -m benchmarks.accounting
-	$(BIN)/python -m benchmarks.private_steps --against b1452c7
+	$(BIN)/python -m benchmarks.private_steps
 	$(BIN)/python -m benchmarks.monte_carlo
 	$(BIN)/python -m benchmarks.memory
 	$(BIN)/python -m benchmarks.pages

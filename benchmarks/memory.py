@@ -8,20 +8,23 @@ minutes of one core and 2.5 GB of disk.
 """
 
 import argparse
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 import torch
 
-from benchmarks.against import TREE, environment, trees
 from benchmarks.timing import in_turn, publish
 from pacdp.posterior import GaussianPosterior
 from pacdp.stochastic import Draws, fresh_pass
 from tests.pacdp.stochastic.fresh_networks import VisionTransformer
 
+TREE = Path(__file__).resolve().parents[1]
 IMAGES, SIDE, PART = 50_000, 224, 1000
 _COMMAND = """
 import contextlib, io
@@ -59,7 +62,7 @@ def main() -> None:
     parser.add_argument("--against", default="", help="an older commit of this repository")
     commit = parser.parse_args().against
     found: dict[str, object] = {"against": commit} if commit else {}
-    with trees(commit) as both, TemporaryDirectory() as folder:
+    with _trees(commit) as both, TemporaryDirectory() as folder:
         _write_images(Path(folder) / "images.npy")
         words = ["train", "entropy-sgld-mnist", "--scale", "smoke", "--out", "run"]
         _peak(_COMMAND.format(words=words), TREE, folder)
@@ -69,6 +72,20 @@ def main() -> None:
             print(name, own, flush=True)
     found["a vision transformer (ViT-S, 224 x 224), processor seconds"] = _transformer()
     publish("memory", found)
+
+
+@contextmanager
+def _trees(commit: str | None) -> Iterator[dict[str, Path]]:
+    """This tree as "now" and, where a commit is named, its files as git has them as "then"."""
+    with TemporaryDirectory() as folder:
+        found = {"now": TREE}
+        if commit:
+            files = subprocess.run(
+                ["git", "archive", commit], cwd=TREE, stdout=subprocess.PIPE, check=True
+            )
+            subprocess.run(["tar", "-x", "-C", folder], input=files.stdout, check=True)
+            found["then"] = Path(folder).resolve()
+        yield found
 
 
 def _write_images(path: Path) -> None:
@@ -83,7 +100,9 @@ def _write_images(path: Path) -> None:
 def _peak(code: str, tree: Path, folder: str) -> int:
     """Megabytes of a process that imports that tree and works in that folder."""
     command = [sys.executable, "-P", "-W", "ignore", "-c", code + _PEAK]
-    there = environment(tree)
+    there = {**os.environ, "PYTHONPATH": str(tree)}
+    if there.get("PACDP_DATA"):
+        there["PACDP_DATA"] = str(Path(there["PACDP_DATA"]).absolute())
     done = subprocess.run(
         command, cwd=folder, env=there, stdout=subprocess.PIPE, text=True, check=True
     )

@@ -1,5 +1,4 @@
-"""Private steps side by side with Opacus's and with those of ``train``, on one thread; with ``--against COMMIT`` also
-beside the same steps as that commit took them.
+"""Private steps side by side with Opacus's and with those of ``train``, on one thread.
 
 All train the same network on the same batches of MNIST with the same clipping norm, divisor and SGD; a step is a
 forward and a backward pass, clipping, noise and the update. Ours draws its noise from a seeded generator as Opacus
@@ -10,7 +9,7 @@ import argparse
 import time
 import warnings
 from collections.abc import Callable
-from itertools import pairwise, product
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -22,7 +21,6 @@ from torch import Tensor, nn, optim
 from torch.utils.data import TensorDataset
 
 from benchmarks import workload
-from benchmarks.against import against
 from benchmarks.timing import in_turn, publish, tables
 from pacdp.data import load
 from pacdp.private import DPSGD, Mechanism, PrivateEngine, SeededRandomness, SystemRandomness, train
@@ -115,13 +113,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument(
-        "--against", metavar="COMMIT", help="also compare with the steps of an older commit"
-    )
     arguments = parser.parse_args()
-    if arguments.against:  # first, as what follows takes much memory
-        then = against(arguments.against, product(NETWORKS, ["ghost"]))
-        publish("private_steps_against", {"batch": BATCH, "1 thread": then})
     warnings.filterwarnings("ignore", message="Full backward hook is firing")
     torch.set_num_threads(1)
     found = {

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,7 +64,7 @@ class Experiment:
         for plan in plans:
             require_own(plan.study, self._out(plan.study.name), smoke=self.smoke)
         wrong = []
-        for plan in conduct(plans, Training.on(self.runtime), workers=self.workers):
+        for plan in conduct(plans, Training(**asdict(self.runtime)), workers=self.workers):
             if plan.failed:
                 wrong.append(f"{len(plan.failed)} of {len(plan.jobs)} runs of {plan.study.name} failed")
             out = self._out(plan.study.name)

@@ -7,11 +7,8 @@ from numbers import Real
 class Diverged(RuntimeError):
     """A chain met a loss or a weight that is not a finite number."""
 
-    def __init__(
-        self, step: int, what: str = "the training loss", *, chains: tuple[int, ...] = (0,)
-    ) -> None:
+    def __init__(self, step: int, what: str = "the training loss") -> None:
         self.step = step
-        self.chains = chains
         super().__init__(
             f"{what} became NaN or infinite at step {step}: lower the step size or the thermal noise; "
             "the checkpoint before that step is intact"

@@ -185,21 +185,13 @@ def train(
         together=together,
         device=device,
     )
-    steps = _Steps(
-        algorithm=algorithm,
-        mechanism=mechanism,
-        state=state,
-        units=len(units),
-        summer=summer,
-        together=together,
-        unmoved=Unmoved(network.module),
-        watch=watch,
-    )
+    unmoved = Unmoved(network.module)
+    what = algorithm, mechanism, state, len(units), summer, together, unmoved, watch
     seen, most, settled = list[_Seen](), _waits_for(device), None
     for number in range(state.step + 1, last + 1):
         paid.before(number)
         state.receipt = paid.receipt
-        seen.append(steps.make(promised[number - 1]))
+        seen.append(_step(*what, promised[number - 1]))
         settled = settled or Unwritten(network.module, moving=network.module.parameters())
         if keeps(number) if keeps else algorithm.keeps(number, mechanism):
             state.snapshots.append(
@@ -242,58 +234,53 @@ class _Seen(NamedTuple):
     whether the sum left them as they were."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Steps:
-    """What all steps of a run compute with."""
-
-    algorithm: Algorithm
-    mechanism: Mechanism
-    state: RunState
-    units: int
-    summer: Summer
-    together: Together
-    unmoved: Unmoved
-    watch: Callable[[Weights], None] | None
-
-    def make(self, promised: Event) -> _Seen:
-        """Draw a sample, release its sum, move the weights; what left is held against what was promised."""
-        state, summer, live = self.state, self.summer, trained(self.state.module)
-        chosen = state.randomness.batch(self.units, self.mechanism.sample_rate)
-        self.unmoved.keep()
-        norm = self.mechanism.clip_norm if state.clip_norm is None else state.clip_norm
-        added = summer.at(norm)(chosen, live)
-        same = self.unmoved.same()
-        step = PrivateStep(
-            number=state.step,
-            mechanism=self.mechanism,
-            module=state.module,
-            optimizer=state.optimizer,
-            weights=live,
-            randomness=state.randomness,
-            together=self.together,
-            total=added.total,
-            clip_norm=norm,
-            units=len(chosen),
-            within=added.within,
-            losses=partial(summer.losses, chosen) if isinstance(summer, Reference) else None,
-            watch=self.watch,
-        )
-        state.chosen.append(self.algorithm.update(step))
-        if state.clip_norm is not None:
-            state.clip_norm = step.next_clip_norm()
-        state.step += 1
-        if step.event != promised:
-            raise RuntimeError(
-                f"step {state.step} released {step.event}, and {promised} was promised"
-            )
-        state.history.append(promised)
-        device = next(iter(live.values())).device
-        finite = torch.stack([torch.isfinite(w).all().to(device) for w in live.values()]).all()
-        numbers = [
-            torch.as_tensor(one, dtype=torch.float64, device=device)
-            for one in (added.loss, added.nonfinite, finite, same)
-        ]
-        return _Seen(state.step, len(chosen), torch.stack(numbers))
+def _step(
+    algorithm: Algorithm,
+    mechanism: Mechanism,
+    state: RunState,
+    units: int,
+    summer: Summer,
+    together: Together,
+    unmoved: Unmoved,
+    watch: Callable[[Weights], None] | None,
+    promised: Event,
+) -> _Seen:
+    """Draw a sample, release its sum, move the weights; what left is held against what was promised."""
+    live = trained(state.module)
+    chosen = state.randomness.batch(units, mechanism.sample_rate)
+    unmoved.keep()
+    norm = mechanism.clip_norm if state.clip_norm is None else state.clip_norm
+    added = summer.at(norm)(chosen, live)
+    same = unmoved.same()
+    step = PrivateStep(
+        number=state.step,
+        mechanism=mechanism,
+        module=state.module,
+        optimizer=state.optimizer,
+        weights=live,
+        randomness=state.randomness,
+        together=together,
+        total=added.total,
+        clip_norm=norm,
+        units=len(chosen),
+        within=added.within,
+        losses=partial(summer.losses, chosen) if isinstance(summer, Reference) else None,
+        watch=watch,
+    )
+    state.chosen.append(algorithm.update(step))
+    if state.clip_norm is not None:
+        state.clip_norm = step.next_clip_norm()
+    state.step += 1
+    if step.event != promised:
+        raise RuntimeError(f"step {state.step} released {step.event}, and {promised} was promised")
+    state.history.append(promised)
+    device = next(iter(live.values())).device
+    finite = torch.stack([torch.isfinite(w).all().to(device) for w in live.values()]).all()
+    numbers = [
+        torch.as_tensor(one, dtype=torch.float64, device=device)
+        for one in (added.loss, added.nonfinite, finite, same)
+    ]
+    return _Seen(state.step, len(chosen), torch.stack(numbers))
 
 
 def _read(seen: list[_Seen], steps: int, together: Together) -> list[Progress]:

@@ -10,6 +10,7 @@ Whoever counts errors or adds losses up does so here: :func:`sums`, :func:`error
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import torch
@@ -133,27 +134,15 @@ class Totals:
 
     def __init__(self, losses: Sequence[Loss]) -> None:
         self._losses = losses
-        self._sums: Tensor | None = None
-        self._ends: Tensor | None = None
+        self._seen = list[tuple[Tensor, Tensor]]()
 
     def add(
         self, logits: Tensor, labels: Int[Tensor, " n"], of: Callable[[Tensor, Loss], Tensor]
     ) -> None:
         """What ``of`` makes of each loss's values at n examples: one number, where the values are."""
-        found = [(loss, loss(logits, labels)) for loss in self._losses]
-        sums = torch.stack([of(values, loss) for loss, values in found])
-        ends = torch.stack([_ends(values) for _, values in found])
-        if self._sums is None or self._ends is None:
-            self._sums, self._ends = sums, ends
-            return
-        low, high = (
-            torch.minimum(self._ends[:, 0], ends[:, 0]),
-            torch.maximum(self._ends[:, 1], ends[:, 1]),
-        )
-        self._sums, self._ends = (
-            self._sums + sums,
-            torch.stack([low, high], dim=1),
-        )  # a NaN stays one
+        found = [(loss(logits, labels), loss) for loss in self._losses]
+        ends = torch.stack([_ends(values) for values, _ in found])
+        self._seen.append((torch.stack([of(*one) for one in found]), ends))
 
     def read(self) -> list[Any]:
         """The totals, which begin anew.
@@ -161,14 +150,16 @@ class Totals:
         Raises:
             ValueError: as :meth:`Loss.require`, of any of the batches.
         """
-        if self._sums is None or self._ends is None:
+        if not self._seen:
             return [0] * len(self._losses)
-        sums, ends = self._sums.tolist(), self._ends.tolist()
-        self._sums = self._ends = None
-        for loss, (smallest, largest) in zip(self._losses, ends, strict=True):
+        sums, ends = zip(*self._seen, strict=True)
+        self._seen = []
+        low, high = torch.stack(ends).unbind(dim=2)
+        low, high = low.amin(dim=0).tolist(), high.amax(dim=0).tolist()  # a NaN stays one
+        for loss, smallest, largest in zip(self._losses, low, high, strict=True):
             if smallest <= largest or not math.isinf(smallest):
                 loss.require(smallest, largest)
-        return sums
+        return reduce(torch.add, sums).tolist()
 
 
 def _ends(values: Float[Tensor, " n"]) -> Float[Tensor, "2"]:

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from torch import Tensor, nn
-from torch.nn import functional
+from torch import nn
 
 Norm = Literal["none", "batch", "group"]
 
@@ -27,13 +26,9 @@ FULLY_CONNECTED: dict[str, tuple[int, ...]] = {
 class Architecture:
     """Which network: ``fc600``, ``fc1200``, ``fc1024`` and ``conv`` are the paper's; ``fc`` takes ``hidden``; ``cnn5``
     has two convolutions, three fully connected layers and tanh, which suits clipped and noisy gradients (Papernot et
-    al. 2021); ``cnn3`` is a small one of two convolutions and a linear layer, for few people and much noise;
-    ``allcnn`` is All-CNN-C (Springenberg et al. 2015), which the paper takes for CIFAR-10; ``resnet18`` is the residual
-    network of 18 layers (He et al. 2016) whose first convolution is 3x3, as small images need."""
+    al. 2021); ``cnn3`` is a small one of two convolutions and a linear layer, for few people and much noise."""
 
-    name: Literal[
-        "fc", "fc600", "fc1200", "fc1024", "conv", "cnn5", "cnn3", "allcnn", "resnet18"
-    ] = "fc"
+    name: Literal["fc", "fc600", "fc1200", "fc1024", "conv", "cnn5", "cnn3"] = "fc"
     hidden: tuple[int, ...] = (100,)
     """Widths of the hidden layers of ``fc``, none for a linear network; the paper's networks fix their own."""
     norm: Norm = "none"
@@ -61,7 +56,7 @@ def build(
 
     Raises:
         ValueError: fewer than two classes, CONV on anything but one-channel 28x28 images, cnn5 or cnn3 on images
-            with a side below 28 or with a normalisation, allcnn and resnet18 on images with a side below 16.
+            with a side below 28 or with a normalisation.
     """
     if classes < 2:
         raise ValueError(f"expected classes >= 2, got {classes}")
@@ -82,14 +77,6 @@ def build(
             model = (_tanh_conv if architecture.name == "cnn5" else _small_conv)(
                 input_shape, outputs
             )
-        elif architecture.name in ("allcnn", "resnet18"):
-            if len(input_shape) != 3 or min(input_shape[1:]) < 16:
-                raise ValueError(
-                    f"{architecture.name} takes images [channels, height, width] of at least 16x16, got "
-                    f"{tuple(input_shape)}: choose an fc network"
-                )
-            deep = _all_convolutional if architecture.name == "allcnn" else _residual
-            model = deep(input_shape[0], outputs, architecture.norm)
         else:
             hidden = FULLY_CONNECTED.get(architecture.name, architecture.hidden)
             model = _fully_connected(math.prod(input_shape), hidden, outputs, architecture.norm)
@@ -97,11 +84,6 @@ def build(
     model = model._apply(lambda one: torch.empty(one.shape, dtype=one.dtype, device="cpu"))
     _initialise(model, generator)
     return model
-
-
-def parameter_count(model: nn.Module) -> int:
-    """Number of trained scalars; buffers such as BatchNorm's running statistics do not count."""
-    return sum(parameter.numel() for parameter in model.parameters())
 
 
 def batch_dependent_layers(model: nn.Module) -> list[str]:
@@ -173,66 +155,6 @@ def _small_conv(input_shape: tuple[int, ...], outputs: int) -> nn.Module:
         nn.Conv2d(channels, 8, 8, stride=4, padding=2), nn.Tanh(), nn.MaxPool2d(2), nn.Conv2d(8, 16, 3), nn.Tanh(),
         nn.Flatten(), nn.Linear(16 * left[0] * left[1], outputs),
     )  # fmt: skip
-
-
-def _all_convolutional(channels: int, outputs: int, norm: Norm) -> nn.Module:
-    # 1,369,738 parameters for CIFAR-10; without dropout, as the Entropy-SGLD paper has it
-    layers: list[nn.Module] = []
-    plan = ((96, 3, 1, 1), (96, 3, 1, 1), (96, 3, 2, 1), (192, 3, 1, 1), (192, 3, 1, 1), (192, 3, 2, 1), (192, 3, 1, 0),
-            (192, 1, 1, 0))  # fmt: skip
-    for width, kernel, stride, padding in plan:
-        convolution = nn.Conv2d(channels, width, kernel, stride=stride, padding=padding)
-        layers += [convolution, *_normalisation(norm, width, nn.BatchNorm2d), nn.ReLU()]
-        channels = width
-    return nn.Sequential(
-        *layers, nn.Conv2d(channels, outputs, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten()
-    )
-
-
-class Residual(nn.Module):
-    """Two convolutions with a way around them, through a convolution of 1x1 where the shape changes."""
-
-    def __init__(self, channels: int, width: int, *, stride: int, norm: Norm) -> None:
-        super().__init__()
-        self.body = nn.Sequential(
-            *_convolution(channels, width, 3, stride, norm),
-            nn.ReLU(),
-            *_convolution(width, width, 3, 1, norm),
-        )
-        same = stride == 1 and channels == width
-        self.around = (
-            nn.Identity()
-            if same
-            else nn.Sequential(*_convolution(channels, width, 1, stride, norm))
-        )
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """[batch, channels, height, width] to [batch, width, height / stride, width / stride]."""
-        return functional.relu(self.body(inputs) + self.around(inputs))
-
-
-def _residual(channels: int, outputs: int, norm: Norm) -> nn.Module:
-    # 11,173,962 parameters for CIFAR-10 with a normalisation
-    layers: list[nn.Module] = [*_convolution(channels, 64, 3, 1, norm), nn.ReLU()]
-    channels = 64
-    for width, stride in ((64, 1), (128, 2), (256, 2), (512, 2)):
-        layers += [
-            Residual(channels, width, stride=stride, norm=norm),
-            Residual(width, width, stride=1, norm=norm),
-        ]
-        channels = width
-    return nn.Sequential(
-        *layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, outputs)
-    )
-
-
-def _convolution(
-    channels: int, width: int, kernel: int, stride: int, norm: Norm
-) -> list[nn.Module]:
-    made = nn.Conv2d(
-        channels, width, kernel, stride=stride, padding=kernel // 2, bias=norm == "none"
-    )
-    return [made, *_normalisation(norm, width, nn.BatchNorm2d)]
 
 
 def _fully_connected(inputs: int, hidden: tuple[int, ...], outputs: int, norm: Norm) -> nn.Module:

@@ -3,6 +3,7 @@
 K chains share one resident data set; each has its own weights, its own draws and, where given, its own labels.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
@@ -34,7 +35,7 @@ from pacdp.step.one_by_one import (
     Part,
     by_compiled_layers,
     by_reference,
-    multiplicities,
+    sum_of_squares,
     summed,
 )
 from pacdp.step.precision import full_precision
@@ -103,29 +104,42 @@ class Objective:
         in_bytes: bool = False,
     ) -> None:
         self.mixes = mixes(model, allowed=batch_statistics and not keep_norms and clip_norm is None)
-        if keep_norms and clip_norm is not None:
-            raise ValueError(
+        clips = clip_norm is not None
+        for wrong, why in (
+            (
+                keep_norms and clips,
                 f"keep_norms must be False with clip_norm={clip_norm}: batches are then secret and Poisson, where the "
-                "norms of all records count and not those of the sampled ones; leave clip_norm out"
-            )
-        if keep_norms and bfloat16:
-            raise ValueError(
-                "keep_norms must be False with bfloat16: norms are taken in float32; leave one of them out"
-            )
-        if every_record and batch_size != data.n:
-            raise ValueError(f"batch_size must be n={data.n} with every_record, got {batch_size}")
-        if data.n < 1 or batch_size < 1 or (clip_norm is not None and batch_size > data.n):
-            raise ValueError(
-                f"expected 1 <= batch_size <= n, got batch_size={batch_size}, n={data.n}"
-            )
-        if clip_norm is not None and not clip_norm > 0:
-            raise ValueError(f"expected clip_norm > 0, got {clip_norm}")
-        if clip_norm is not None and bfloat16:
-            raise ValueError(
-                "expected bfloat16=False with clip_norm: clipped gradients are taken in float32 alone"
-            )
-        if labels is not None and any(len(own) != data.n for own in labels):
-            raise ValueError(f"expected {data.n} labels a chain, one for each example")
+                "norms of all records count and not those of the sampled ones; leave clip_norm out",
+            ),
+            (
+                keep_norms and bfloat16,
+                "keep_norms must be False with bfloat16: norms are taken in float32; leave one of them out",
+            ),
+            (
+                every_record and batch_size != data.n,
+                f"batch_size must be n={data.n} with every_record, got {batch_size}",
+            ),
+            (
+                min(data.n, batch_size) < 1 or (clips and batch_size > data.n),
+                f"expected 1 <= batch_size <= n, got batch_size={batch_size}, n={data.n}",
+            ),
+            (clips and not clip_norm > 0, f"expected clip_norm > 0, got {clip_norm}"),
+            (
+                clips and bfloat16,
+                "expected bfloat16=False with clip_norm: clipped gradients are taken in float32 alone",
+            ),
+            (
+                labels is not None and any(len(own) != data.n for own in labels),
+                f"expected {data.n} labels a chain, one for each example",
+            ),
+            (
+                keep_norms and data.people is not None and not every_record,
+                f"every_record must be True with keep_norms where the data name {data.unit}s: whose examples a drawn "
+                "batch has would depend on how many each of them gave",
+            ),
+        ):
+            if wrong:
+                raise ValueError(why)
         self.model = model.to(device)
         self.loss = loss
         self.n = data.n
@@ -133,46 +147,34 @@ class Objective:
         self.clip_norm = clip_norm
         self.device = torch.device(device)
         self.labels = torch.tensor(np.stack(labels) if labels else data.labels[None], device=device)
-        pixels = data.pixels if in_bytes and clip_norm is None and not keep_norms else None
-        if pixels is not None and self.device.type == "cpu":
-            self._inputs: Tensor | Pixels = Pixels(pixels)
-        else:
-            self._inputs = torch.tensor(data.inputs, device=device)
-        self.network = resident(
-            model, self._inputs, batch_size=batch_size, batching=batching, bfloat16=bfloat16
-        )
+        in_bytes = in_bytes and not clips and not keep_norms and self.device.type == "cpu"
+        self.pixels = Pixels(data.pixels) if in_bytes and data.pixels is not None else None
+        """The inputs where they are kept in bytes."""
+        self._inputs: Tensor | Pixels = self.pixels or torch.tensor(data.inputs, device=device)
+        self.network = resident(model, self._inputs, batching=batching, bfloat16=bfloat16)
         self.layout = self.network.layout
         self.dim = self.layout.dim
         self.keep_norms, self.every_record = keep_norms, every_record
         looped = isinstance(self.network, LoopedNetwork) and self.device.type == "cpu"
         self._chunk = _FEW if looped else _MANY
-        self.pixels = self._inputs if isinstance(self._inputs, Pixels) else None
-        """The inputs where they are kept in bytes."""
         if self.mixes or self.pixels is not None:
             self._chunk = _TOGETHER
         self._gradient = torch.empty(0, device=device)
         self.people = None if data.people is None else People.of(data, self.device)
-        if keep_norms and self.people is not None and not every_record:
-            raise ValueError(
-                f"every_record must be True with keep_norms where the data name {self.people.unit}s: whose examples a "
-                "drawn batch has would depend on how many each of them gave"
-            )
-        self.kept: dict[
-            str, Any
-        ] = {}  # what was made of the examples once, for all objectives that share them
+        self.kept: dict[str, Any] = {}
+        """What was made of the examples once, for all objectives that share them."""
         self._sums: CompiledSums | None = None
         self._fixed: FixedSizeSums | None = None
         used = max(batch_size, self._chunk)
         if isinstance(self.network, NativeNetwork):  # whose layers are what their types say
             used = min(used, _TOGETHER)
-        largest, summed = min(self.n, used), clip_norm is not None or keep_norms
-        parameters = self.layout.views(self.weights()[0]) if summed else None
+        parameters = self.layout.views(self.weights()[0]) if clips or keep_norms else None
         given = self.model, loss, self._inputs, self._labels_of(0)
-        require_own_examples(*given, largest, self.mixes, parameters)
-        if clip_norm is not None and isinstance(self.network, VmappedNetwork):
+        require_own_examples(*given, min(self.n, used), self.mixes, parameters)
+        if clips and isinstance(self.network, VmappedNetwork):
             inputs = self.examples[0]
             self._fixed = FixedSizeSums(model, self.layout, inputs, loss, batch_size=batch_size)
-        if clip_norm is not None and isinstance(self.network, NativeNetwork):
+        if clips and isinstance(self.network, NativeNetwork):
             x, y = self.examples
             self._sums = agreeing(self.network, model, x, y, loss, batch_size=batch_size)
 
@@ -183,9 +185,8 @@ class Objective:
     @property
     def examples(self) -> tuple[Tensor, Int[Tensor, " n"]]:
         """Inputs [n, ...] and labels, those of the first chain, on the device; numbers of bytes are made anew."""
-        return self._inputs if isinstance(self._inputs, Tensor) else self._inputs[
-            :
-        ], self._labels_of(0)
+        inputs = self._inputs if isinstance(self._inputs, Tensor) else self._inputs[:]
+        return inputs, self._labels_of(0)
 
     def select(self, chains: Sequence[int]) -> "Objective":
         """The same for some of the chains, sharing network and data."""
@@ -212,14 +213,12 @@ class Objective:
         """
         if self.every_record:
             return torch.arange(self.n, device=self.device)[None], np.zeros(keys.count, np.int64)
-        drawn, group = keys.batches(
-            self.batch_size if self.clip_norm is None else self.n, tick, self.device
-        )
         if self.clip_norm is None:
+            drawn, group = keys.batches(self.batch_size, tick, self.device)
             return with_replacement(drawn, self.n), group
-        return [
-            poisson(Words(one, drawn.bits), self.batch_size / self.n) for one in drawn.values
-        ], group
+        drawn, group = keys.batches(self.n, tick, self.device)
+        share = self.batch_size / self.n
+        return [poisson(Words(one, drawn.bits), share) for one in drawn.values], group
 
     def estimate(
         self, weights: Float[Tensor, "chains dim"], keys: Keys, tick: int | Tensor
@@ -229,13 +228,10 @@ class Objective:
             self._gradient = torch.zeros_like(weights)
         lasting(self._gradient)
         norms = weights.new_zeros(len(weights), dtype=torch.float64) if self.keep_norms else None
-        replayed = self._fixed is not None and self.has_fixed_shapes(keys)
         version = weights._version
         if self.clip_norm is None and norms is None:
-            drawn, group = self.draw(keys, tick)
-            found = self._mean(weights, keys, drawn, group)
-        elif replayed:
-            assert self._fixed is not None
+            found = self._mean(weights, keys, *self.draw(keys, tick))
+        elif self._fixed is not None and self.has_fixed_shapes(keys):
             words, _ = keys.batches(self.n, tick, self.device)
             group = keys.group_on(self.device)
             found = self._fixed(weights, words, group, self.labels, self._clip, self._gradient)
@@ -255,15 +251,13 @@ class Objective:
     ) -> Tensor:
         """Gradients of the batches' mean losses; as many operations for any number of chains where these go at once."""
         if isinstance(self.network, VmappedNetwork):
-            own = np.array_equal(
-                group, np.arange(len(drawn))
-            )  # distinct keys are sorted, chains are not
+            # distinct keys are sorted, chains are not
+            own = np.array_equal(group, np.arange(len(drawn)))
             rows = drawn if own or len(drawn) == 1 else drawn[keys.group_on(drawn.device)]
-            labels = (
-                self.labels[0][rows]
-                if len(self.labels) == 1
-                else self.labels.gather(1, rows.expand(len(weights), -1))
-            )
+            if len(self.labels) == 1:
+                labels = self.labels[0][rows]
+            else:
+                labels = self.labels.gather(1, rows.expand(len(weights), -1))
             return self.network.together(
                 weights, self._inputs[rows], labels, self.loss, self._gradient
             )
@@ -308,15 +302,12 @@ class Objective:
                     part = by_compiled_layers(*native, len(drawn[g]))
                     found[k] = self._summed(part, drawn[g], k, norms)
         elif self._sums is not None:
-            found = self._sums(
-                weights,
-                lambda chains: self.draw(
-                    keys.select(chains) if len(chains) < keys.count else keys, tick
-                ),
-                [self._labels_of(k) for k in range(len(weights))],
-                self._clip,
-                self._gradient,
-            )
+            labels = [self._labels_of(k) for k in range(len(weights))]
+
+            def draw(chains: Sequence[int]) -> Any:
+                return self.draw(keys.select(chains) if len(chains) < keys.count else keys, tick)
+
+            found = self._sums(weights, draw, labels, self._clip, self._gradient)
         left = [k for k, one in enumerate(found) if one is None]
         if left:
             network, inputs = Network(self.model, {}, self.loss), self.examples[0]
@@ -327,18 +318,19 @@ class Objective:
                     part = by_reference(network, self.layout, *own)
                     found[k] = self._summed(part, drawn[g], k, norms)
         seen = torch.stack([one for one in found if one is not None], dim=1)
-        worst = torch.tensor([[self.loss.high], [1.0]], dtype=seen.dtype, device=seen.device)
-        return torch.where(
-            seen.isfinite(), seen, worst
-        )  # one record's loss must not decide whether the chain goes on
+        # one record's loss must not decide whether the chain goes on
+        for row, worst in zip(seen, (self.loss.high, 1.0), strict=True):
+            row.nan_to_num_(worst, worst, worst)
+        return seen
 
     def _summed(self, part: Part, drawn: Tensor, chain: int, norms: Tensor | None) -> Tensor | None:
         """A chain's sum into the gradient, and its squared norms; None where these are kept and not finite."""
         most = None if norms is None else AT_ONCE
         means, squares = summed(part, drawn, self._gradient[chain], most)
-        if norms is not None:
-            norms[chain] = squares @ multiplicities(drawn).to(squares.dtype)
-        return means if norms is None or bool(norms[chain].isfinite()) else None
+        if norms is None:
+            return means
+        norms[chain] = total = sum_of_squares(squares, drawn)
+        return means if math.isfinite(total) else None
 
     def has_fixed_shapes(self, keys: Keys) -> bool:
         """Whether the shapes of no step depend on a draw, so that a GPU can replay it; not with secret keys.
@@ -351,16 +343,14 @@ class Objective:
 
     def beside(self, chains: int) -> int:
         """Bytes of a GPU's memory that a clipped step of so many chains needs beside vectors of weights, about."""
-        return (
-            0
-            if self._fixed is None or self.device.type == "cpu"
-            else self._fixed.beside(chains, self.device)
-        )
+        if self._fixed is None or self.device.type == "cpu":
+            return 0
+        return self._fixed.beside(chains, self.device)
 
     @property
     def _clip(self) -> Clip:
-        norm = NO_CLIPPING.norm if self.clip_norm is None else float(self.clip_norm)
-        return Clip(norm, float(self.batch_size))
+        norm = NO_CLIPPING.norm if self.clip_norm is None else self.clip_norm
+        return Clip(float(norm), float(self.batch_size))
 
     @torch.no_grad()
     def logits(self, weights: Float[Tensor, " dim"]) -> Tensor:

@@ -203,7 +203,7 @@ def _half_written(place):
         try:
             if path.suffix in (".json", ".head"):
                 json.loads(path.read_text())
-            elif path.suffix == ".safetensors" and path.parent.name != "snapshots":
+            elif path.suffix == ".safetensors":
                 load_checkpoint(path)
             elif path.suffix in _ENDS and not path.read_bytes().rstrip(b"\n").endswith(_ENDS[path.suffix]):
                 raise ValueError("its end is missing")

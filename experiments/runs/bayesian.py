@@ -114,7 +114,7 @@ def train_plain(
         The snapshots, flat.
     """
     parameters = [p for p in module.train().parameters() if p.requires_grad]
-    optimizer, add_gradient = algorithm.optimizer(parameters), algorithm.data_free_gradient(mechanism)
+    optimizer = algorithm.optimizer(parameters)
     assert optimizer is not None
     batches = _batches(len(inputs), mechanism.sample_rate, torch.Generator().manual_seed(seed))
     noise = torch.Generator(inputs.device).manual_seed(seed + 1)
@@ -131,8 +131,7 @@ def train_plain(
             for p in parameters:
                 assert p.grad is not None
                 p.grad.add_(torch.empty_like(p.grad).normal_(generator=noise), alpha=scale)
-        if add_gradient is not None:
-            add_gradient(module)
+        algorithm.add_data_free_gradient(module, mechanism)
         optimizer.step()
         if not all(bool(torch.isfinite(p).all()) for p in parameters):
             raise Diverged(step + 1, "a weight")

@@ -61,7 +61,7 @@ def train_plain(config: PlainConfig, runtime: Runtime, folder: Path) -> dict[str
     return {
         "algorithm": "SGD", "steps": steps, "n": data.train.n, "n_test": data.test.n,
         "parameters": sum(p.numel() for p in module.parameters()),
-        "test": judged(lambda inputs: module(inputs).softmax(-1), data.test, curve=True),
+        "test": judged(lambda inputs: module(inputs).softmax(-1), data.test),
         "train": judged(lambda inputs: module(inputs).softmax(-1), data.train),
     }  # fmt: skip
 

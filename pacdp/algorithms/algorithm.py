@@ -9,12 +9,11 @@ from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 import torch
-from torch import nn, optim
+from torch import Tensor, nn, optim
 
 from bounds.accounting import Event, PrivacyBound
 from bounds.record import record
 from pacdp.layers.priors import Law, Prior, law_of
-from pacdp.layers.regularise import Regulariser, prior_gradient
 from pacdp.schedules import Schedule, as_schedule
 from pacdp.step.event import history, sampled_step
 from pacdp.step.mechanism import Mechanism
@@ -146,9 +145,14 @@ class Descent(Algorithm):
         del mechanism
         return as_schedule(self.learning_rate)(step)
 
-    def data_free_gradient(self, mechanism: Mechanism) -> Regulariser | None:
-        """What is added to the released gradient, the prior's over the public size; None for a flat prior."""
-        return prior_gradient(law_of(self.prior, self.prior_std), mechanism.public_size)
+    @torch.no_grad()
+    def add_data_free_gradient(self, module: nn.Module, mechanism: Mechanism) -> None:
+        """Add ∇r(w)/n, the prior's gradient over the public size, to the released one; nothing for a flat prior."""
+        prior = law_of(self.prior, self.prior_std)
+        if prior is not None:
+            for parameter in module.parameters():
+                slope = prior.energy_gradient(parameter.detach())
+                add_slope(parameter, slope, 1.0 / mechanism.public_size)
 
     def noises(self, step: int, mechanism: Mechanism) -> Sequence[float]:
         """The sum is released once."""
@@ -167,11 +171,15 @@ class Descent(Algorithm):
             if parameter.requires_grad:
                 parameter.grad = released[name].to(parameter.dtype).view_as(parameter)
                 parameter.grad /= mechanism.expected_batch_size
-        add_gradient = self.data_free_gradient(mechanism)
-        if add_gradient is not None:
-            add_gradient(step.module)
+        self.add_data_free_gradient(step.module, mechanism)
         for group in step.optimizer.param_groups:
             group["lr"] = self.rate_at(step.number, mechanism)
         step.optimizer.step()
         step.optimizer.zero_grad()
         return 0
+
+
+def add_slope(parameter: nn.Parameter, slope: Tensor, weight: float) -> None:
+    """Add ``weight`` times ``slope`` to the gradient of a parameter that is trained."""
+    if parameter.requires_grad and parameter.grad is not None:
+        parameter.grad.add_(slope, alpha=weight)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -70,6 +70,12 @@ class Chain:
     """Settings of a chain: a subclass is a frozen record, and says what differs from this one."""
 
     __slots__ = ()
+    shared: ClassVar[tuple[str, ...]] = ("batch_size",)
+    """Fields that shape the computation, so that chains of one batch must agree on them."""
+    vectors: ClassVar[int] = VECTORS
+    """Vectors of the weights' size that one chain keeps in memory at most."""
+    ending_inside: ClassVar[Mapping[str, float]] = {}
+    """Numbers of the sampler's step with which it ends where its inner loop does; none without such a loop."""
     batch_size: int
     """Expected examples behind one gradient."""
     clip_norm: float | None = None
@@ -95,33 +101,21 @@ class Chain:
         """The numbers of step t = 1, 2, ... by name, those of :meth:`step`."""
         return self.step(t)._asdict()
 
-    def noise_path(self, steps: int) -> NoisePath:
-        """Step size and noise of every gradient of ``steps`` steps; noise enters with the gradient, and all else that a
-        step does computes with their sum, earlier ones and numbers that no record enters.
+    def noise_path(self, steps: int, start: int = 0) -> NoisePath:
+        """Step size and noise of every gradient of ``steps`` steps after the first ``start``; noise enters with the
+        gradient, and all else that a step does computes with their sum, earlier ones and numbers that no record enters.
 
         Raises:
             ValueError: the steps of this chain are not of that kind.
         """
         own = columns_of([self])
-        return NoisePath.of([own.step(t) for t in range(1, steps + 1)])
+        return NoisePath.of([own.step(t) for t in range(start + 1, start + steps + 1)])
 
     @property
     def schedules(self) -> set[str]:
         """Names of the fields that hold a function of the step in place of a number."""
         names = (one.name for one in fields(self))  # type: ignore[arg-type]
         return {name for name in names if callable(getattr(self, name))}
-
-    @property
-    def shared(self) -> tuple[str, ...]:
-        """Fields that shape the computation, so that chains of one batch must agree on them."""
-        return ("batch_size",)
-
-    @property
-    def vectors(self) -> int:
-        """Vectors of the weights' size that one chain keeps in memory at most: state, next state, gradient, local
-        weights and mean.
-        """
-        return VECTORS
 
     @property
     def name(self) -> str:
@@ -163,11 +157,6 @@ class Chain:
         """
         raise NotImplementedError
 
-    @property
-    def ending_inside(self) -> Mapping[str, float]:
-        """Numbers of the sampler's step with which it ends where its inner loop does; none without such a loop."""
-        return {}
-
 
 class Thermal(Chain):
     """A chain whose stationary law is exp(-τ R̂(w)) times a base measure."""
@@ -183,15 +172,8 @@ class Thermal(Chain):
         Raises:
             ValueError: it is no finite number > 0.
         """
-        grown = self.cooling(t) if callable(self.cooling) else float(t) ** self.cooling
-        found = self.tau * grown
-        bad = ~(np.isfinite(found) & (found > 0.0))
-        if np.any(bad):
-            one = float(np.extract(bad, found)[0])
-            raise ValueError(
-                f"the schedule gives τ = {one} at step {t}: expected a finite number > 0"
-            )
-        return found
+        factor = self.cooling(t) if callable(self.cooling) else float(t) ** self.cooling
+        return _scheduled("τ =", self.tau, factor, t, least=np.nextafter(0.0, 1.0))
 
     @property
     def thermal_noise(self) -> float:
@@ -271,13 +253,16 @@ def step_sizes(initial: Number, decay: Number | Factor, t: int) -> Number:
     Raises:
         ValueError: it is no finite number >= 0.
     """
-    factor = decay(t) if callable(decay) else t**-decay
+    return _scheduled("the step size", initial, decay(t) if callable(decay) else t**-decay, t)
+
+
+def _scheduled(what: str, initial: Number, factor: Number, t: int, *, least: float = 0.0) -> Number:
     with np.errstate(over="ignore", invalid="ignore"):  # said below, in a sentence
         found = initial * factor
-    bad = ~(np.isfinite(found) & (found >= 0.0))
+    bad = ~(np.isfinite(found) & (found >= least))
     if np.any(bad):
         one = float(np.extract(bad, found)[0])
         raise ValueError(
-            f"the schedule gives the step size {one} at step {t}: expected a finite number >= 0"
+            f"the schedule gives {what} {one} at step {t}: expected a finite number {'>' if least else '>='} 0"
         )
     return found

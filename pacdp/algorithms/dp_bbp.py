@@ -8,13 +8,13 @@ adds κ ∇KL(posterior‖prior)/n. The KL depends on no data: outside the clipp
 
 import torch
 from torch import nn
+from torch.nn import functional
 
 from bounds import _check
 from bounds.record import record
-from pacdp.algorithms.algorithm import Descent
-from pacdp.layers.bayes import bayesian
+from pacdp.algorithms.algorithm import Descent, add_slope
+from pacdp.layers.bayes import bayesian, laws
 from pacdp.layers.priors import Law, Prior, law_of
-from pacdp.layers.regularise import Regulariser, kl_gradient
 from pacdp.schedules import Schedule
 from pacdp.step.mechanism import Mechanism
 
@@ -58,8 +58,13 @@ class DPBBP(Descent):
         del device
         return bayesian(module, initial_std=self.initial_std, generator=generator)
 
-    def data_free_gradient(self, mechanism: Mechanism) -> Regulariser:
-        """κ ∇KL(posterior‖prior)/n."""
+    @torch.no_grad()
+    def add_data_free_gradient(self, module: nn.Module, mechanism: Mechanism) -> None:
+        """Add κ ∇KL(posterior‖prior)/n to the gradients of means and rhos."""
         prior = law_of(self.prior, self.prior_std)
         assert prior is not None
-        return kl_gradient(prior, self.kl_weight / mechanism.public_size)
+        weight = self.kl_weight / mechanism.public_size
+        for mean, rho in laws(module):
+            by_mean, by_std = prior.kl_gradient(mean.detach(), functional.softplus(rho.detach()))
+            add_slope(mean, by_mean, weight)
+            add_slope(rho, by_std * rho.detach().sigmoid(), weight)

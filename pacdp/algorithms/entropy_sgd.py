@@ -21,7 +21,6 @@ its normaliser fixed, so each inner step is a Poisson-sampled Gaussian mechanism
 2 · batch_size / (τ clip_norm √η'_i), and the whole trajectory is private whether or not anything has converged.
 """
 
-from collections.abc import Mapping
 from dataclasses import field
 from typing import ClassVar
 
@@ -57,6 +56,14 @@ class EntropySGD(Thermal):
     """Settings of a run of Entropy-SGD (``beta`` None) or Entropy-SGLD; defaults are the paper's for MNIST."""
 
     State: ClassVar = Position
+    shared: ClassVar = ("batch_size", "clip_norm", "inner_steps", "keep_norms", "every_record")
+    ending_inside: ClassVar = {
+        "alpha": 1.0,
+        "outer_keep": 0.0,
+        "outer_pull": 1.0,
+        "outer_scale": 0.0,
+    }
+    """μ is the last local weights, and w becomes μ."""
     tau: float
     """Inverse temperature τ of the local Gibbs distribution; the paper's private setting is √n."""
     gamma: float = 1.0
@@ -138,22 +145,15 @@ class EntropySGD(Thermal):
             ValueError: no clip norm, steps without noise, or numbers out of range.
         """
         del start  # all outer steps are alike
+        path = self.noise_path(1)
         return langevin_event(
-            *self.noise_path(1),
-            each=steps,
-            batch_size=self.batch_size,
-            clip_norm=self.clip_norm,
-            n=n,
+            *path, each=steps, batch_size=self.batch_size, clip_norm=self.clip_norm, n=n
         )
 
-    def noise_path(self, steps: int) -> NoisePath:
+    def noise_path(self, steps: int, start: int = 0) -> NoisePath:
         """See :class:`Chain`: of all inner steps; the outer update computes with what these gave."""
+        del start
         return NoisePath.of([columns_of([self]).inner_loop()] * steps)
-
-    @property
-    def shared(self) -> tuple[str, ...]:
-        """Clipping and the length of the inner loop too."""
-        return ("batch_size", "clip_norm", "inner_steps", "keep_norms", "every_record")
 
     @property
     def name(self) -> str:
@@ -184,11 +184,6 @@ class EntropySGD(Thermal):
                 reason="Entropy-SGD adds no noise to its weights; only Entropy-SGLD does"
             )
         return at_stationarity(beta=self.beta, tau=self.tau, oscillation=oscillation, n=n)
-
-    @property
-    def ending_inside(self) -> Mapping[str, float]:
-        """μ is the last local weights, and w becomes μ."""
-        return {"alpha": 1.0, "outer_keep": 0.0, "outer_pull": 1.0, "outer_scale": 0.0}
 
 
 def local_mean(

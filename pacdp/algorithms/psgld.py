@@ -42,6 +42,9 @@ class PSGLD(Thermal):
     """Settings of a run of preconditioned SGLD."""
 
     State: ClassVar = Preconditioned
+    shared: ClassVar = ("batch_size", "correction", "freeze_after")
+    vectors: ClassVar = 14
+    """Those of metric, curvature and the second gradient too."""
     tau: float
     """Inverse temperature τ of the target."""
     step_size: float = 1e-3
@@ -96,10 +99,8 @@ class PSGLD(Thermal):
             for name in ("rate", "heat", "shrink", "past", "stabiliser", "probe")
         )
         estimate = potential.estimate(w, keys, tick)
-        slope, info = (
-            estimate.gradient + shrink * w,
-            Info(estimate.loss.clone(), estimate.error.clone()),
-        )
+        slope = estimate.gradient + shrink * w
+        info = Info(estimate.loss.clone(), estimate.error.clone())
         squares = past * state.squares + (1.0 - past) * slope.square()
         root = squares.sqrt()
         metric = 1.0 / (stabiliser + root)
@@ -107,25 +108,13 @@ class PSGLD(Thermal):
         weights = w - rate * metric * slope + (2.0 * rate * heat * metric).sqrt() * noise
         if c["correct"]:
             sign = normal_like(w, keys=keys, stream=PROBE, tick=tick).sign()
-            shifted = potential.estimate(w + probe * sign, keys, tick).gradient + shrink * (
-                w + probe * sign
-            )
+            beside = w + probe * sign
+            shifted = potential.estimate(beside, keys, tick).gradient + shrink * beside
             curvature = sign * (shifted - slope) / probe
-            by_weight = (
-                -slope * curvature * metric.square() / root.clamp(min=torch.finfo(w.dtype).tiny)
-            )
+            tiny = torch.finfo(w.dtype).tiny
+            by_weight = -slope * curvature * metric.square() / root.clamp(min=tiny)
             weights = weights + rate * heat * by_weight
         return Preconditioned(weights, squares, state.step + 1), info
-
-    @property
-    def shared(self) -> tuple[str, ...]:
-        """What a step computes beside the gradient too."""
-        return ("batch_size", "correction", "freeze_after")
-
-    @property
-    def vectors(self) -> int:
-        """Metric, curvature and the second gradient too."""
-        return 14
 
     @property
     def gradients_per_step(self) -> int:

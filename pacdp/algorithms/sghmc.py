@@ -28,6 +28,7 @@ class SGHMC(Thermal):
     """Settings of a run of SGHMC."""
 
     State: ClassVar = Motion
+    shared: ClassVar = ("batch_size", "keep_norms", "every_record")
     tau: float
     """Inverse temperature τ of the target."""
     step_size: float = 0.01
@@ -77,8 +78,3 @@ class SGHMC(Thermal):
             v, gradient=estimate.gradient, centre=w, **c, keys=keys, stream=NOISE, tick=tick
         )
         return Motion(w + v, v, state.step + 1), Info.of(estimate)
-
-    @property
-    def shared(self) -> tuple[str, ...]:
-        """Which records a batch has, and what is kept of them, too."""
-        return ("batch_size", "keep_norms", "every_record")

@@ -17,9 +17,7 @@ from bounds.record import record
 from pacdp.algorithms.chain import (
     Coefficients,
     LangevinStep,
-    NoisePath,
     Thermal,
-    columns_of,
     step_sizes,
 )
 from pacdp.algorithms.sampler import Info, Position, Potential
@@ -35,6 +33,7 @@ class SGLD(Thermal):
     """Settings of a run of SGLD."""
 
     State: ClassVar = Position
+    shared: ClassVar = ("batch_size", "clip_norm", "keep_norms", "every_record")
     tau: float
     """Inverse temperature τ of the target; the paper's private setting is √n. Thermal noise is √(2/τ)."""
     step_size: float = 0.1
@@ -86,19 +85,9 @@ class SGLD(Thermal):
         Raises:
             ValueError: no clip norm, steps without noise, or numbers out of range.
         """
-        numbers, each = range(start + 1, start + steps + 1), min(1, steps)
-        if self.decay == self.cooling == 0.0:
-            numbers, each = (1,), steps  # all steps are alike
-        own = columns_of([self])
+        alike = self.decay == self.cooling == 0.0
+        path = self.noise_path(1) if alike else self.noise_path(steps, start)
+        each = steps if alike else min(1, steps)
         return langevin_event(
-            *NoisePath.of([own.step(t) for t in numbers]),
-            each=each,
-            batch_size=self.batch_size,
-            clip_norm=self.clip_norm,
-            n=n,
+            *path, each=each, batch_size=self.batch_size, clip_norm=self.clip_norm, n=n
         )
-
-    @property
-    def shared(self) -> tuple[str, ...]:
-        """Clipping too."""
-        return ("batch_size", "clip_norm", "keep_norms", "every_record")

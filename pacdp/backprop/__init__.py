@@ -6,17 +6,13 @@ from pacdp.backprop.fit import FitSettings as FitSettings
 from pacdp.backprop.fit import augmented as augmented
 from pacdp.backprop.fit import fit as fit
 from pacdp.backprop.prior import Parts as Parts
-from pacdp.backprop.prior import Scaled as Scaled
-from pacdp.backprop.prior import ScaleGrid as ScaleGrid
 from pacdp.backprop.prior import choose_scale as choose_scale
 from pacdp.backprop.prior import data_free_prior as data_free_prior
-from pacdp.backprop.prior import examples as examples
 from pacdp.backprop.prior import fit_prior as fit_prior
 from pacdp.backprop.prior import hold_out as hold_out
 from pacdp.backprop.prior import scaled as scaled
 from pacdp.backprop.train import Coordinates as Coordinates
 from pacdp.backprop.train import Objective as Objective
 from pacdp.backprop.train import PosteriorSettings as PosteriorSettings
-from pacdp.backprop.train import Seen as Seen
 from pacdp.backprop.train import f_kl as f_kl
 from pacdp.backprop.train import train_posterior as train_posterior

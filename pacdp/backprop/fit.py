@@ -1,6 +1,6 @@
 """Learning the mean of a prior: ordinary training of a network, on examples that the bound will not use.
 
-Minibatch cross-entropy with label smoothing on augmented images; one cycle of the step size, up linearly and down
+Minibatch cross-entropy on augmented images; one cycle of the step size, up linearly and down
 along a cosine; an exponential average of the weights (and of BatchNorm's statistics), which is the result.
 """
 
@@ -80,9 +80,9 @@ def augmented(
     return F.grid_sample(images, grid.to(images.device), align_corners=False)
 
 
-Progress = Callable[[int, int], None]
-"""Told how many steps are done, and how many there are."""
 _SEEDS = 2**63 - 1
+_WARMUP, _MEMORY = 0.2, 200.0
+"""The share of the steps in which the step size rises, and the steps that are averaged, at most a tenth of all."""
 
 
 class Examples(NamedTuple):
@@ -110,24 +110,18 @@ class FitSettings:
     batch_size: int = 128
     step_size: float = 3e-3
     """The largest; for ``sgd`` with Nesterov momentum 0.9."""
-    warmup: float = 0.2
-    """Share of the steps in which the step size rises."""
     weight_decay: float = 1e-2
-    label_smoothing: float = 0.0
-    average_steps: float = 200.0
-    """Memory of the weight average in steps; at most a tenth of all steps is used."""
     augmentation: Augmentation = field(default_factory=Augmentation)
 
     def __post_init__(self) -> None:
         _check.count(epochs=self.epochs, batch_size=self.batch_size)
         _check.positive(step_size=self.step_size)
-        _check.nonnegative(weight_decay=self.weight_decay, average_steps=self.average_steps - 1.0)
-        _check.probability(warmup=self.warmup, label_smoothing=self.label_smoothing)
+        _check.nonnegative(weight_decay=self.weight_decay)
 
 
 def fit(
     module: nn.Module, data: Examples, *, settings: FitSettings, generator: torch.Generator,
-    device: torch.device | str = "cpu", progress: Progress | None = None
+    device: torch.device | str = "cpu"
 ) -> nn.Module:  # fmt: skip
     """A trained copy of ``module`` in eval mode; the module itself stays as it is.
 
@@ -147,7 +141,7 @@ def fit(
     trained = _in_form(copy.deepcopy(module).to(device), form).train()
     per_epoch = math.ceil(n / settings.batch_size)
     steps = settings.epochs * per_epoch
-    decay = 1.0 - 1.0 / min(settings.average_steps, max(1.0, steps / 10))
+    decay = 1.0 - 1.0 / min(_MEMORY, max(1.0, steps / 10))
     average = AveragedModel(trained, multi_avg_fn=get_ema_multi_avg_fn(decay), use_buffers=True)
     optimizer = _OPTIMIZERS[settings.optimizer](
         trained.parameters(), lr=settings.step_size, weight_decay=settings.weight_decay
@@ -163,27 +157,19 @@ def fit(
                 order = torch.randperm(n, generator=generator)
             start = step % per_epoch * settings.batch_size
             rows = order[start : start + settings.batch_size]
-            optimizer.param_groups[0]["lr"] = settings.step_size * _cycle(
-                step / steps, settings.warmup
-            )
+            optimizer.param_groups[0]["lr"] = settings.step_size * _cycle(step / steps)
             inputs = data.inputs[rows].to(device)
             if images:
                 inputs = augmented(inputs, settings.augmentation, generator).contiguous(
                     memory_format=form
                 )
-            loss = F.cross_entropy(
-                trained(inputs),
-                data.labels[rows].to(device),
-                label_smoothing=settings.label_smoothing,
-            )
+            loss = F.cross_entropy(trained(inputs), data.labels[rows].to(device))
             if not bool(torch.isfinite(loss)):
                 raise Diverged(step)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
             average.update_parameters(trained)
-            if progress is not None:
-                progress(step + 1, steps)
     return _in_form(average.module, torch.contiguous_format).eval()
 
 
@@ -194,10 +180,11 @@ def _in_form(module: nn.Module, form: torch.memory_format) -> nn.Module:
     return module
 
 
-def _cycle(done: float, warmup: float) -> float:
-    if done < warmup:
-        return 0.05 + 0.95 * done / warmup
-    return 0.5 + 0.5 * math.cos(math.pi * (done - warmup) / (1.0 - warmup))
+def _cycle(done: float) -> float:
+    """The step size over its largest, once this share of the steps is done."""
+    if done < _WARMUP:
+        return 0.05 + 0.95 * done / _WARMUP
+    return 0.5 + 0.5 * math.cos(math.pi * (done - _WARMUP) / (1.0 - _WARMUP))
 
 
 _OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {

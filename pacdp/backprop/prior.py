@@ -14,11 +14,10 @@ import torch
 from torch import nn
 
 import bounds
-from pacdp.backprop.fit import Examples, FitSettings, Progress, fit
+from pacdp.backprop.fit import Examples, FitSettings, fit
 from pacdp.certify import DataFree, HeldOut, Prior
 from pacdp.data import Dataset, Split, index_hash, make_splits, require_disjoint
 from pacdp.posterior import GaussianPosterior
-from pacdp.store.record import record
 
 
 class Parts(NamedTuple):
@@ -46,15 +45,9 @@ def hold_out(
     return Parts(*(Split(one, index_hash(one)) for one in places))
 
 
-def examples(data: Dataset, split: Split) -> Examples:
-    """The examples of a split as tensors."""
-    part = data.subset(split)
-    return Examples(torch.tensor(part.inputs), torch.tensor(part.labels))
-
-
 def fit_prior(
     module: nn.Module, data: Dataset, split: Split, *, std: float, settings: FitSettings, generator: torch.Generator,
-    device: torch.device | str = "cpu", progress: Progress | None = None
+    device: torch.device | str = "cpu"
 ) -> Prior:  # fmt: skip
     """A prior around the weights that training ``module`` on the examples of ``split`` arrives at.
 
@@ -65,11 +58,10 @@ def fit_prior(
     Raises:
         ValueError, Diverged: see :func:`pacdp.backprop.fit`.
     """
-    seen = examples(data, split)
-    trained = fit(
-        module, seen, settings=settings, generator=generator, device=device, progress=progress
-    )
-    source = HeldOut(indices=split, data_hash=data.hash, rows=data.subset(split).rows())
+    part = data.subset(split)
+    seen = Examples(torch.tensor(part.inputs), torch.tensor(part.labels))
+    trained = fit(module, seen, settings=settings, generator=generator, device=device)
+    source = HeldOut(indices=split, data_hash=data.hash, rows=part.rows())
     return Prior(law=GaussianPosterior.around(trained.cpu(), std=std), source=source)
 
 
@@ -81,28 +73,12 @@ def data_free_prior(module: nn.Module, *, std: float) -> Prior:
     )
 
 
-@record
-class ScaleGrid:
-    """Priors whose standard deviations are those of one prior times largest · e^(-j/precision), j = 1, 2, ...
+def choose_scale(
+    posterior: GaussianPosterior, prior: Prior, *, largest: float, precision: int
+) -> Prior:
+    """The prior of least divergence and cost together, of those whose deviations are times largest · e^(-j/precision).
 
     Both numbers must be fixed before the bound's examples are seen.
-    """
-
-    largest: float
-    precision: int
-
-
-class Scaled(NamedTuple):
-    """The prior of a grid that was chosen for a posterior; its ``choice_nats`` pay for that."""
-
-    prior: Prior
-    place: int
-    """j of the grid."""
-    scale: float
-
-
-def choose_scale(posterior: GaussianPosterior, prior: Prior, grid: ScaleGrid) -> Scaled:
-    """The prior of the grid with the least divergence and cost together.
 
     Formal guarantee: a certificate of the posterior from that prior, which adds ``choice_nats`` to the divergence,
     holds for all posteriors and all j at once, however the two were chosen (the mixture of the priors with weights
@@ -112,20 +88,12 @@ def choose_scale(posterior: GaussianPosterior, prior: Prior, grid: ScaleGrid) ->
         ValueError: largest or precision is not positive, or the posterior is infinitely far from the prior at every
         scale.
     """
-    found: list[tuple[float, Scaled]] = []
-    for point in bounds.prior_scale_grid(
-        scale=_best_scale(posterior, prior.law), largest=grid.largest, precision=grid.precision
-    ):
-        nats = (
-            math.nextafter(prior.choice_nats + point.nats, math.inf)
-            if prior.choice_nats
-            else point.nats
-        )
-        chosen = replace(prior, law=scaled(prior.law, point.scale), choice_nats=nats)
-        found.append(
-            (posterior.kl_nats(chosen.law) + nats, Scaled(chosen, point.index, point.scale))
-        )
-    return min(found, key=lambda each: each[0])[1]
+    found, paid = list[Prior](), prior.choice_nats
+    scale = _best_scale(posterior, prior.law)
+    for point in bounds.prior_scale_grid(scale=scale, largest=largest, precision=precision):
+        nats = math.nextafter(paid + point.nats, math.inf) if paid else point.nats
+        found.append(replace(prior, law=scaled(prior.law, point.scale), choice_nats=nats))
+    return min(found, key=lambda one: posterior.kl_nats(one.law) + one.choice_nats)
 
 
 def scaled(prior: GaussianPosterior, scale: float) -> GaussianPosterior:

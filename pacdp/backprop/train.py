@@ -10,7 +10,7 @@ The coordinates: for a prior N(m, s²) of each weight the posterior is N(m + s �
 
     KL(Q‖P) = ½ Σ [ν² + e^(2ρ) - 1 - 2ρ].
 
-ρ is one number for each parameter tensor, or for each weight; with k weights to a ρ the coordinate is θ = √(2k) ρ. At
+ρ is one number for each parameter tensor; with k weights to a ρ the coordinate is θ = √(2k) ρ. At
 the prior the second derivative of the divergence by every coordinate, ν or θ, is 1, so that one step size suits all of
 them, whatever the scales of the prior and however many weights share a ρ. Weights whose prior has standard deviation 0
 are fixed: they have no coordinates.
@@ -18,7 +18,6 @@ are fixed: they have no coordinates.
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Literal, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -35,6 +34,7 @@ from pacdp.posterior import GaussianPosterior
 from pacdp.stochastic.law import require_law_of
 from pacdp.store.record import record
 
+_MOMENTUM = 0.9
 _LEAST_RISK = 1e-9
 """Where the derivative of kl⁻¹ by the risk, infinite at 0, is taken instead."""
 
@@ -62,10 +62,6 @@ def f_kl(
     return value + by_risk * (risk - risk.detach()) + by_kl * (kl_nats - kl_nats.detach())
 
 
-Spread = Literal["layer", "diagonal"]
-"""Which weights share one ratio of standard deviations: those of a parameter, or none."""
-
-
 @record
 class Coordinates:
     """A posterior near ``prior``, as leaves for an optimiser."""
@@ -77,9 +73,7 @@ class Coordinates:
     """θ by parameter."""
 
     @classmethod
-    def at(
-        cls, prior: GaussianPosterior, *, spread: Spread, device: torch.device | str = "cpu"
-    ) -> "Coordinates":
+    def at(cls, prior: GaussianPosterior, *, device: torch.device | str = "cpu") -> "Coordinates":
         """The prior's own coordinates, all zero.
 
         Raises:
@@ -94,9 +88,8 @@ class Coordinates:
                 raise ValueError(
                     f"expected the prior of {name} to be random or fixed as a whole, got both: split the parameter"
                 )
-            shape = () if spread == "layer" else mean.shape
             shifts[name] = torch.zeros_like(mean, requires_grad=True)
-            widths[name] = torch.zeros(shape, device=device, requires_grad=True)
+            widths[name] = torch.zeros((), device=device, requires_grad=True)
         if not shifts:
             raise ValueError(
                 "expected a prior with a positive standard deviation somewhere, got fixed weights alone"
@@ -106,10 +99,6 @@ class Coordinates:
     def leaves(self) -> list[Tensor]:
         """What an optimiser moves."""
         return [*self.shifts.values(), *self.widths.values()]
-
-    def shared(self, name: str) -> int:
-        """How many weights there are to each number of ``widths``."""
-        return self.shifts[name].numel() // self.widths[name].numel()
 
     def mean(self, name: str) -> Tensor:
         """m + s ν."""
@@ -121,14 +110,15 @@ class Coordinates:
         std = self.prior.stds[name]
         if name not in self.widths:
             return std
-        return std * torch.exp(self.widths[name] * (2.0 * self.shared(name)) ** -0.5)
+        return std * torch.exp(self.widths[name] * (2.0 * self.shifts[name].numel()) ** -0.5)
 
     def kl_nats(self) -> Float[Tensor, ""]:
         """The divergence in nats, in float64, unrounded."""
         parts = [shift.double().square().sum() for shift in self.shifts.values()]
         for name, width in self.widths.items():
-            twice = 2.0 * width.double() * (2.0 * self.shared(name)) ** -0.5
-            parts.append(self.shared(name) * (torch.expm1(twice) - twice).sum())
+            count = self.shifts[name].numel()
+            twice = 2.0 * width.double() * (2.0 * count) ** -0.5
+            parts.append(count * (torch.expm1(twice) - twice))
         return 0.5 * torch.stack(parts).sum()
 
     def draw(self, generator: torch.Generator) -> dict[str, Tensor]:
@@ -160,35 +150,17 @@ class PosteriorSettings:
     batch_size: int = 256
     step_size: float = 0.005
     """In units of n, falling to 0 along a cosine."""
-    momentum: float = 0.9
-    spread: Spread = "layer"
-    """Which weights share the trained ratio of their standard deviations to the prior's."""
 
     def __post_init__(self) -> None:
         _check.whole(steps=self.steps)
         _check.count(batch_size=self.batch_size)
         _check.positive(step_size=self.step_size)
-        _check.probability(momentum=self.momentum)
-
-
-class Seen(NamedTuple):
-    """What a step saw, for whoever watches."""
-
-    step: int
-    steps: int
-    risk: float
-    """Surrogate risk of the step's minibatch under the step's draw."""
-    kl_nats: float
-    objective: float
-
-
-Progress = Callable[[Seen], None]
 
 
 def train_posterior(
     prior: GaussianPosterior, module: nn.Module, data: Examples, *, objective: Objective, loss: Loss,
     settings: PosteriorSettings, failure_prob: float, generator: torch.Generator,
-    device: torch.device | str = "cpu", progress: Progress | None = None
+    device: torch.device | str = "cpu"
 ) -> GaussianPosterior:  # fmt: skip
     """The posterior that training on ``data`` from ``prior`` arrives at.
 
@@ -213,8 +185,8 @@ def train_posterior(
     n = data.require_some()
     require_evaluation(module)
     require_law_of(module, prior)
-    coordinates = Coordinates.at(prior, spread=settings.spread, device=device)
-    optimizer = torch.optim.SGD(coordinates.leaves(), lr=1.0, momentum=settings.momentum)
+    coordinates = Coordinates.at(prior, device=device)
+    optimizer = torch.optim.SGD(coordinates.leaves(), lr=1.0, momentum=_MOMENTUM)
     buffers = dict(coordinates.prior.buffers)
     for step in range(settings.steps):
         rows = torch.randint(0, n, (min(settings.batch_size, n),), generator=generator)
@@ -232,7 +204,4 @@ def train_posterior(
             n * settings.step_size * 0.5 * (1 + math.cos(math.pi * step / settings.steps))
         )
         optimizer.step()
-        if progress is not None:
-            seen = (float(one.detach()) for one in (risk, kl_nats, value))
-            progress(Seen(step + 1, settings.steps, *seen))
     return coordinates.posterior()

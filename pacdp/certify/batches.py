@@ -214,10 +214,6 @@ def _batch(given: Any, what: str) -> Batch:
             raise ValueError(
                 f"{what} has no key 'labels', got {sorted(map(str, inputs))}: add the labels to the batch"
             )
-        if not inputs:
-            raise ValueError(
-                f"{what} holds labels alone: add the inputs by the keywords of the network's forward"
-            )
     else:
         raise ValueError(f"expected {what} as (inputs, labels), (inputs, labels, people) or a dictionary, got "
                          f"{type(given).__name__}: let the loader return one of these")  # fmt: skip

@@ -165,7 +165,7 @@ def assess(asked: Question) -> Report:
         "gibbs" if gibbs else "released",
         [
             *_measured(train, tested, gibbs),
-            *_certificates(data, prior, train, gibbs, asked.failure_prob),
+            *chain_certificates(data, prior, train, gibbs, asked.failure_prob),
             clopper_pearson(tested.errors, tested.n, asked.failure_prob, of="weights")
             if tested
             else Refusal(name="test-set bound", reason="no examples were kept from training"),
@@ -190,7 +190,7 @@ def _measured(
         yield Measured(of="weights", on="test", mean=tested.error, errors=tested.errors, n=tested.n)
 
 
-def _certificates(
+def chain_certificates(
     data: Objective,
     prior: bounds.PrivacyClaim | NoPrivacy,
     train: Risks,

@@ -70,15 +70,11 @@ class BoundSet(Counted):
             )
 
     @classmethod
-    def of(
-        cls, inputs: Tensor, labels: Tensor, indices: Split, *, data_hash: str = ""
-    ) -> "BoundSet":
+    def of(cls, inputs: Tensor, labels: Tensor, indices: Split) -> "BoundSet":
         """The examples at these places of a data set that is at hand as tensors."""
         _require_within(indices, len(inputs), f"{len(inputs)} examples")
         places = torch.tensor(indices.indices)
-        return cls(
-            inputs=inputs[places], labels=labels[places], indices=indices, data_hash=data_hash
-        )
+        return cls(inputs=inputs[places], labels=labels[places], indices=indices)
 
     @classmethod
     def part(cls, data: Dataset, indices: Split | None = None) -> "BoundSet":

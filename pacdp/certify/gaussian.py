@@ -5,7 +5,6 @@ where the prior came from decides the price.
 """
 
 import functools
-import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -20,7 +19,6 @@ from bounds import _check
 from pacdp.certify.examples import (
     BoundSet,
     require_counts,
-    require_kind,
     require_kinds,
     require_labels,
 )
@@ -28,7 +26,7 @@ from pacdp.certify.networks import Finding, Question, fresh_certificates
 from pacdp.certify.outputs import classes_of
 from pacdp.certify.priors import NoisySum, Prior, Private
 from pacdp.certify.reading import AtWeights, Network, Reading
-from pacdp.losses import Loss, brier, zero_one
+from pacdp.losses import brier, zero_one
 from pacdp.posterior import GaussianPosterior
 from pacdp.predictions.bounding import about, clopper_pearson
 from pacdp.predictions.report import Measured, Refusal, Report
@@ -36,7 +34,6 @@ from pacdp.stochastic import MonteCarloRisk, mean_risks
 from pacdp.stochastic.law import require_law_of
 from pacdp.store.record import Values, record
 
-Formula = Callable[..., bounds.Certificate]
 MONTE_CARLO, PAC_STEP = "Monte Carlo", "PAC step"
 _ONE_DRAW = 0x6F6E65  # key of the one draw among all uses of a seed
 _KNOWN = {"zero-one": ("randomised", "0-1 risk"), "brier": ("half_brier", "half the Brier risk")}
@@ -110,34 +107,12 @@ def _sampled(asked: Question, data: BoundSet, **how: Any) -> tuple[MonteCarloRis
 
 
 def _require_fitting(asked: Question) -> None:
-    """Refuse laws, labels and losses that do not fit the network, before any work; raises ValueError."""
-    for loss in asked.losses:
-        require_kind("each of losses", loss, Loss)
-    names = ["zero-one", "brier", *(loss.name for loss in asked.losses)]
-    if len(set(names)) != len(names):
-        raise ValueError(
-            f"expected losses of names that differ from each other and from zero-one and brier, got {names}"
-        )
+    """Refuse laws and labels that do not fit the network, before any work; raises ValueError."""
     require_law_of(asked.network, asked.law)
     _ = _kl_nats(asked)
     reading = Reading(law=Network(network=_network(asked, asked.law)), device=asked.device)
     for data in filter(None, (asked.data, asked.test)):
-        outputs = reading.outputs(data.inputs[:1])
-        require_labels(data.labels, classes_of(outputs))
-        for loss in asked.losses:
-            _require_defined(loss, outputs, data.labels[:1])
-
-
-def _require_defined(loss: Loss, outputs: Tensor, labels: Tensor) -> None:
-    try:
-        loss(outputs, labels)
-    except ValueError:
-        raise
-    except Exception as error:
-        raise ValueError(
-            f"loss {loss.name} fails on outputs of shape {tuple(outputs.shape)} and labels [1]: write it as a "
-            f"function of both: {type(error).__name__}: {error}"
-        ) from error
+        require_labels(data.labels, classes_of(reading.outputs(data.inputs[:1])))
 
 
 def randomised(asked: Question, nats: float) -> Iterator[Finding]:
@@ -145,36 +120,13 @@ def randomised(asked: Question, nats: float) -> Iterator[Finding]:
     how, total = asked.monte_carlo, asked.failure_prob
     budget = bounds.FailureBudget(total).spend(MONTE_CARLO, how.share * total)
     budget = budget.spend(PAC_STEP, budget.left)
-    losses, people = (zero_one(), brier(), *asked.losses), asked.data.people
-    risks = _sampled(asked, asked.data, losses=losses, passes=how.passes, seed=asked.seed,
-                     progress=asked.progress, people=people)  # fmt: skip
-    at = {"kl_nats": nats, **_bound_at(asked)}
-    for risk in risks:
+    step = functools.partial(bounds.maurer, kl_nats=nats, **_bound_at(asked))
+    for risk in _sampled(asked, asked.data, losses=(zero_one(), brier()), passes=how.passes, seed=asked.seed,
+                         progress=asked.progress, people=asked.data.people):  # fmt: skip
         yield risk
-        yield _overall(risk, functools.partial(bounds.maurer, **at), budget, asked)
+        yield _overall(risk, step, budget, asked)
         n = risk.people or risk.n
         yield Measured(of="randomised", on="bound", loss=risk.loss, mean=risk.mean, n=n)
-    for formula in asked.formulas:
-        yield _overall(risks[0], functools.partial(_of_errors, formula, at), budget, asked)
-
-
-def _of_errors(
-    formula: Formula, at: Mapping[str, Any], *, risk: float, failure_prob: float
-) -> bounds.Certificate:
-    """A formula for the 0-1 loss, whose square is itself; ValueError when it is none of a risk and a divergence."""
-    given = {**at, "risk": risk, "failure_prob": failure_prob}
-    try:
-        takes = inspect.signature(formula).parameters
-        made = formula(**given, **({"second_moment": risk} if "second_moment" in takes else {}))
-    except TypeError as error:
-        raise ValueError(
-            f"expected formulas of bounds that take {', '.join(given)}, got one: {error}"
-        ) from error
-    if not isinstance(made, bounds.Certificate) or not {"n", "kl_nats"} <= made.inputs.keys():
-        raise ValueError(
-            f"expected formulas of bounds that return certificates, got {type(made).__name__}"
-        )
-    return made
 
 
 def randomised_on_test(asked: Question) -> Iterator[Finding]:
@@ -257,8 +209,7 @@ def _overall(
         if isinstance(source, Private) and source.seen is not None
         else made.inputs["bound"]
     )
-    default = (f"rescaled_{risk.loss}", f"{risk.loss} risk, rescaled to [0, 1]")
-    name, measures = _KNOWN.get(risk.loss, default)
+    name, measures = _KNOWN[risk.loss]
     made = replace(made, inputs={**made.inputs, "bound": bound})
     return about(made, f"{name}_{bound}", of="randomised", measures=asked.data.risk(measures))
 

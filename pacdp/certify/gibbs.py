@@ -139,8 +139,8 @@ def estimate_gibbs(
     seen = trace.double().cpu().numpy()
     bad = ~np.isfinite(seen[0])
     if bad.any():
-        raise Diverged(int(np.argmax(bad.any(axis=0))) + 1, "the loss of the SGLD run on the Gibbs posterior",
-                       chains=tuple(np.flatnonzero(bad.any(axis=1)).tolist()))  # fmt: skip
+        step = int(np.argmax(bad.any(axis=0))) + 1
+        raise Diverged(step, "the loss of the SGLD run on the Gibbs posterior")
     return [
         _estimate(
             posterior,

@@ -5,7 +5,7 @@ By another network: R(f) ≤ R(h) + P(f ≠ h) ("Untouched networks" in docs/gua
 labelled record, h is the network that is certified on them, and examples that neither saw say how often they differ.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -26,7 +26,6 @@ from pacdp.certify.reading import Function, Network, Reading, Seen
 from pacdp.certify.released_counts import ReleasedErrors, sum_of_rates
 from pacdp.data.errors import DataError
 from pacdp.data.row_checks import require_plain
-from pacdp.losses import Loss
 from pacdp.predictions.bounding import about, clopper_pearson
 from pacdp.predictions.report import Measured, Refusal, Report
 from pacdp.stochastic import MonteCarloRisk
@@ -68,8 +67,6 @@ class Question:
     failure_prob: float = 0.05
     monte_carlo: Any = None
     gibbs: Any = None
-    losses: Sequence[Loss] = ()
-    formulas: Sequence[Callable[..., bounds.Certificate]] = ()
     seed: int = 0
     device: Device = "cpu"
     progress: Callable[[int, int], None] | None = None

@@ -23,7 +23,7 @@ from bounds import _check
 from bounds._rounding import outward
 from bounds.accounting import Composed, Event, Gaussian
 from pacdp.store.record import Values, record
-from pacdp.store.reservation import SYSTEM, Books, Stream, Stretch, Unit
+from pacdp.store.reservation import Books, Stretch, Unit
 
 _GRID = 2**10
 
@@ -110,7 +110,6 @@ def released_errors(
     ledger: Books,
     run: str,
     unit: Unit = "example",
-    stream: Stream = SYSTEM,
     label: str = "errors and n",
 ) -> ReleasedErrors:
     """Release an error count and n with noise, after the ledger has counted both.
@@ -128,7 +127,6 @@ def released_errors(
         ledger: the data set's ledger.
         run: the run whose errors these are.
         unit: what one record is.
-        stream: the identity of the noise, if ``randomness`` is seeded.
         label: a few words for whoever reads the ledger.
 
     Raises:
@@ -148,7 +146,7 @@ def released_errors(
     stds: Values = {"std_errors": float(std_errors), "std_n": float(std_n)}
     made = ReleasedErrors(errors=0.0, n=0.0, unit=unit, **stds)
     granted = ledger.reserve(
-        Stretch(run=run, algorithm="counts", unit=unit, first=1, last=2, event=made.event, stream=stream, label=label,
+        Stretch(run=run, algorithm="counts", unit=unit, first=1, last=2, event=made.event, label=label,
                 kind="release")
     )  # fmt: skip
 

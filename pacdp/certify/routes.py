@@ -14,7 +14,7 @@ from pacdp.certify.batches import bound_set
 from pacdp.certify.evidence import Settings, evidence_of, source_of, summaries
 from pacdp.certify.examples import BoundSet, Device, require_kind
 from pacdp.certify.finite import Finite
-from pacdp.certify.gaussian import Formula, MonteCarlo
+from pacdp.certify.gaussian import MonteCarlo
 from pacdp.certify.gibbs import GibbsSettings, Progress
 from pacdp.certify.networks import Question, Release, Surrogate, disagreement
 from pacdp.certify.outputs import ClippedError, LossOf
@@ -30,7 +30,6 @@ from pacdp.certify.priors import (
 from pacdp.certify.reading import Function, Network, Reading
 from pacdp.features.gibbs_head import GibbsHead
 from pacdp.features.ridge_head import UndrawnHeads
-from pacdp.losses import Loss
 from pacdp.objective import Objective
 from pacdp.posterior import GaussianPosterior, LocalGibbs, Point
 from pacdp.predictions.certify import certified
@@ -59,8 +58,6 @@ def certify(
     settings: Settings | None = None,
     monte_carlo: MonteCarlo | None = None,
     gibbs: GibbsSettings | None = None,
-    losses: Sequence[Loss] = (),
-    formulas: Sequence[Formula] = (),
     seed: int | None = None,
     device: Device | None = None,
     progress: Progress | None = None,
@@ -118,9 +115,6 @@ def certify(
         settings: who fixed them, and among how many; by default declared by the caller.
         monte_carlo: how a Gaussian's risk is sampled.
         gibbs: effort spent on a Gibbs posterior.
-        losses: more losses for a Gaussian, each bounded on its interval rescaled to [0, 1].
-        formulas: more bounds of :mod:`bounds` for a Gaussian's 0-1 risk beside ``bounds.maurer``, such as
-            ``bounds.quadratic`` or ``functools.partial(bounds.catoni, inverse_temperature=n)``; fixed beforehand.
         seed: of all draws made here.
         release: releases the errors of a privately released :class:`Network`, and n, with noise that a ledger counts
             (:func:`pacdp.certify.released_counts.released_errors`). Nothing else that depends on the examples is then
@@ -161,8 +155,8 @@ def certify(
     )
     asked = Question(
         law=law, data=bound, test=fresh, given=(data, test), prior=prior, source=source, network=network,
-        failure_prob=failure_prob, monte_carlo=monte_carlo or _SAMPLED, gibbs=gibbs, losses=losses,
-        formulas=formulas, seed=seed, device=device, progress=progress, release=release,
+        failure_prob=failure_prob, monte_carlo=monte_carlo or _SAMPLED, gibbs=gibbs, seed=seed, device=device,
+        progress=progress, release=release,
     )  # fmt: skip
     evidence = evidence_of(source, bound, fresh, settings)
     _require_nothing_held(asked)
@@ -229,8 +223,6 @@ _KINDS = {
     "surrogate": Surrogate | None,
     "monte_carlo": MonteCarlo | None,
     "gibbs": GibbsSettings | None,
-    "losses": list | tuple,
-    "formulas": list | tuple,
     "seed": int | None,
 }
 _ALWAYS = {"law", "data", "prior", "settings", "failure_prob"}
@@ -238,7 +230,7 @@ _ROUTES: dict[type, tuple[Callable[[Question], Report], set[str]]] = {
     Network: (networks.released, {"test", "device", "release"}),
     GaussianPosterior: (
         gaussian.assess,
-        {"network", "test", "monte_carlo", "losses", "formulas", "seed", "device", "progress"},
+        {"network", "test", "monte_carlo", "seed", "device", "progress"},
     ),
     LocalGibbs: (chain.assess, {"test", "gibbs", "seed", "progress"}),
     Point: (chain.assess, {"test"}),
@@ -270,8 +262,7 @@ def _route(given: Mapping[str, Any]) -> Callable[[Question], Report] | None:
     if isinstance(law, Network) and not isinstance(given["prior"], Private):
         route, used = None, _ALONE[given["surrogate"] is not None]
     for name, value in given.items():
-        absent = value is None or (isinstance(value, list | tuple) and not value)
-        if not absent and name not in _ALWAYS | used:
+        if value is not None and name not in _ALWAYS | used:
             raise ValueError(
                 f"{name} is not used for what is certified here, and would be ignored: leave it out"
             )
@@ -319,10 +310,6 @@ def _require_nothing_held(asked: Question) -> None:
         held.network = given.model if isinstance(given, Objective) else asked.network
         paid = [*getattr(law, "means", ())]
         match law:
-            case Network():
-                held.network = law.network
-            case Finite():
-                held.networks = list(law.networks)
             case LocalGibbs() | Point():  # in whose place are the chain's
                 paid = [name for name, _ in held.network.named_parameters()]
             case GaussianPosterior():
@@ -334,10 +321,10 @@ def _require_nothing_held(asked: Question) -> None:
                     name: {key: each.detach() for key, each in own.items()}
                     for name, own in laws.items()
                 }
-            case GibbsHead():
-                held.law = law
-            case _:
+            case UndrawnHeads():  # the bound pays for the Gaussians around
                 held.law = law.law
+            case _:
+                held.law = law
         holdings = Holdings(held, paid=[f"network.{name}" for name in paid])
         for block in data.blocks():
             hashes = data.rows.inputs if block is data.inputs else None

@@ -4,6 +4,7 @@ What a checkpoint says is compared with its data, its network and its run: nothi
 from a header where it follows from something else.
 """
 
+from collections.abc import Callable
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
@@ -108,12 +109,6 @@ class Trained:
     """"records independent", where the data set names people and the chain kept no norms of what each of them added."""
 
     @property
-    def privacy(self) -> bounds.PureDP | Claim | NoPrivacy:
-        """See :func:`privacy_of`."""
-        return privacy_of(self.settings, oscillation=self.objective.loss.oscillation, n=self.objective.n,
-                          step=self.state.step, plan=self.plan)  # fmt: skip
-
-    @property
     def charged(self) -> ChargedSteps:
         """The steps that certificates pay for, and what shows that their number was fixed beforehand."""
         return charged_steps(self.plan, self.state.step)
@@ -122,10 +117,6 @@ class Trained:
     def noise(self) -> str:
         """Who vouches for the chain's noise."""
         return NOISE_OF_THE_SYSTEM if isinstance(self.keys, SecretKeys) else NOISE_OF_THE_RUN
-
-    def posterior(self) -> LocalGibbs | Point:
-        """The predictor that the weights stand for: the Gibbs classifier of Entropy-SG(L)D, else themselves."""
-        return self.settings.posterior(self.weights)
 
     def assess(
         self,
@@ -142,7 +133,7 @@ class Trained:
         """
         own, clipped = self.settings, self.settings.clip_norm is not None
         by_person = own.keep_norms and self.objective.people is not None
-        posterior = Point(weights=self.weights) if by_person else self.posterior()
+        posterior = Point(weights=self.weights) if by_person else own.posterior(self.weights)
         data = self.objective.unclipped() if clipped else self.objective
         privacy = own.target_privacy(
             oscillation=data.loss.oscillation, n=data.n, step=self.state.step
@@ -167,12 +158,8 @@ class Trained:
         """The report on a clipped chain with its rigorous certificates in front, and what the chain spent.
 
         The optimistic certificates of ``found`` are about the chain without clipping, and are labelled so.
-
-        Raises:
-            ValueError: the data's batches or clipping are not those of the settings.
         """
         settings, charged, n = self.settings, self.charged, self.objective.n
-        require_own_batches(settings, self.objective)
         examples, event = BoundSet.behind(self.objective), settings.promise(n, charged.steps)
         claim = accounted_privacy(settings, n=n, steps=charged.steps)
         sources: list[Source] = [Private(privacy=claim, rows=examples.rows, noise=self.noise)]
@@ -185,8 +172,9 @@ class Trained:
         )
         found = replace(found, privacy=privacy_to_dict(claim))
         told: Values = {"charged_steps": charged.steps, "stopping_times": charged.stopping_times}
-        sets = examples, BoundSet.behind(self.test)
-        return self._paid(found, sources, seed, sets, accounted=accounted_to_dict(event), **told)
+        return self._paid(
+            found, sources, seed, BoundSet.behind, accounted=accounted_to_dict(event), **told
+        )
 
     def _recorded(self, found: Report, seed: int) -> Report:
         """The report with the certificates of the norms that were kept in front, or the reason why there are none.
@@ -213,18 +201,18 @@ class Trained:
         gradients = steps * self.settings.gradients_per_step
         own = {"contributions": price.contributions, "gradients": gradients}
         sources: list[Source] = [NoisySum(price=price, unit=examples.unit)]
-        sets = examples, BoundSet.of_records(self.test)
-        return self._paid(found, sources, seed, sets, weights_first=True, trajectory=own)
+        return self._paid(found, sources, seed, BoundSet.of_records, trajectory=own)
 
     def _paid(
-        self, found: Report, sources: list[Source], seed: int, sets: tuple[BoundSet, BoundSet],
-        *, weights_first: bool = False, **details: Any
+        self, found: Report, sources: list[Source], seed: int, read: Callable[[Objective], BoundSet],
+        **details: Any
     ) -> Report:  # fmt: skip
         """The frame of ``found`` with the weights as they are at each price in front, and the Gaussian around them.
 
-        The Gaussian, whose prior is itself, pays the last of the prices.
+        The Gaussian, whose prior is itself, pays the last of the prices. ``read`` says what the records are.
         """
-        data, share, (examples, test) = self.objective, found.failure_prob, sets
+        data, share = self.objective, found.failure_prob
+        examples, test = read(data), read(self.test)
         risk, std = error_of(self.weights, data), self.settings.thermal_std
         how: Values = {"examples": examples, "failure_prob": share, "fixed": self.fixed}
         weights = [weights_at(one, risk=risk, **how) for one in sources]
@@ -236,7 +224,7 @@ class Trained:
             settings=replace(self.fixed, count=1), seed=seed, device=data.device
         )  # fmt: skip
         made = gaussian.certificates
-        made = (*weights, *made) if weights_first else (*made, *weights)
+        made = (*weights, *made) if self.settings.keep_norms else (*made, *weights)
         first = replace(found, certificates=(*made, *found.certificates))
         joined = first.joined(replace(gaussian, certificates=()))
         told = {**joined.details, **details, "std": std}
@@ -258,21 +246,8 @@ class Trained:
         )  # fmt: skip
 
 
-def require_own_batches(settings: Chain, data: Objective) -> None:
-    """Refuse an objective whose gradients are not those that the settings' accounting is about.
-
-    Raises:
-        ValueError: another clip norm or batch size.
-    """
-    if (data.clip_norm, data.batch_size) != (settings.clip_norm, settings.batch_size):
-        raise ValueError(
-            f"expected an objective with clip_norm={settings.clip_norm} and batch_size={settings.batch_size}, which "
-            f"the accounting is about, got {data.clip_norm} and {data.batch_size}"
-        )
-
-
 def load_trained(
-    path: Path | str, *, data_root: str | None = None, device: torch.device | str = "cpu", progressbar: bool = False,
+    path: Path | str, *, data_root: str | None = None, device: torch.device | str = "cpu",
     in_bytes: bool = False
 ) -> Trained:  # fmt: skip
     """Read a checkpoint, find its data, rebuild its network.
@@ -295,7 +270,7 @@ def load_trained(
             f"{path} does not say how it was trained ({error}): only checkpoints of a training run of this version can "
             "be certified or resumed"
         ) from error
-    train, test = problem.data(root=data_root, progressbar=progressbar)
+    train, test = problem.data(root=data_root)
     require_data(path, checkpoint, train, test)
     objective, held_out = objectives(
         problem, settings, train, test, device=device, in_bytes=in_bytes

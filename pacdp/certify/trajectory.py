@@ -204,14 +204,13 @@ def train_certified(
     loss: Loss | None = None,
     failure_prob: float = 0.05,
     seed: int = 0,
-    fixed: Settings | None = None,
 ) -> Certified:
     """Train a network of one's own on every example with noise, and certify the weights that it ends with.
 
     Where ``data`` name people, they are the records, and the certificate is about the risk for a new person.
 
     Formal guarantee: that of :func:`realised_price`, if the network's first weights, ``settings``, ``steps`` and
-    ``seed`` were fixed without the examples, or chosen among as many as ``fixed`` says.
+    ``seed`` were fixed without the examples.
 
     Args:
         model: the network, in eval mode; it is not changed.
@@ -223,7 +222,7 @@ def train_certified(
         Diverged: a weight is not finite.
     """
     whole: Values = {"batch_size": data.n, "keep_norms": True, "every_record": True}
-    settings, fixed = replace(settings, **whole), fixed or Settings.declared()
+    settings, fixed = replace(settings, **whole), Settings.declared()
     loss = loss or bounded_cross_entropy(classes=data.classes, max_loss=8.0)
     objective = Objective(model, loss, data, **whole)
     sampler = build(settings, objective)
@@ -238,7 +237,7 @@ def train_certified(
         NoisySum(price=price, unit=examples.unit),
         risk=error_of(state.weights[0], objective),
         examples=examples,
-        failure_prob=fixed.share(failure_prob),
+        failure_prob=failure_prob,
         fixed=fixed,
     )
     named = {name: view.clone() for name, view in objective.layout.views(state.weights[0]).items()}

@@ -34,7 +34,6 @@ def resident(
     model: nn.Module,
     inputs: Tensor | Pixels,
     *,
-    batch_size: int,
     batching: Batching = "auto",
     bfloat16: bool = False,
 ) -> Network:
@@ -49,29 +48,24 @@ def resident(
         ValueError: vmap cannot batch the network.
     """
     if batching == "auto" and not bfloat16 and supports(model, inputs):
-        compiled = NativeNetwork(model, inputs, batch_size=batch_size)
-        if _agrees(compiled, model, inputs, rows=min(_ROWS, batch_size, len(inputs))):
+        compiled = NativeNetwork(model, inputs)
+        if _agrees(compiled, model, inputs):
             return compiled
     if batching == "vmap" or (batching == "auto" and inputs.device.type != "cpu"):
         return VmappedNetwork(model, inputs, bfloat16=bfloat16)
     return LoopedNetwork(model, inputs, bfloat16=bfloat16)
 
 
-def _agrees(
-    compiled: NativeNetwork, model: nn.Module, inputs: Tensor | Pixels, *, rows: int
-) -> bool:
+def _agrees(compiled: NativeNetwork, model: nn.Module, inputs: Tensor | Pixels) -> bool:
     """Whether outputs, gradients and norms of examples' own are those of ``model``, called as it is and by autograd.
 
     Gradients jump where a unit is at zero or two pixels are equal, so that rounding alone can move one; they must agree
     at two of a few random weights. Outputs must agree everywhere.
     """
     generator = torch.Generator().manual_seed(0)
-    own, shown = (
-        compiled.layout.of(model),
-        min(_ROWS, len(inputs)),
-    )  # of one output alone a rounding may be all
+    own, rows = compiled.layout.of(model), min(_ROWS, len(inputs))
     with torch.no_grad():
-        if not _close(compiled.logits(own, 0, shown), model(inputs[:shown])):
+        if not _close(compiled.logits(own, 0, rows), model(inputs[:rows])):
             return False
     plain, places = LoopedNetwork(model, inputs), torch.linspace(0, len(inputs) - 1, rows).long()
     agreed = 0
@@ -82,7 +76,7 @@ def _agrees(
             for name, shape in compiled.layout.shapes.items()
         }
         spread = compiled.layout.flatten(named)
-        if not _close(compiled.logits(spread, 0, shown), plain.logits(spread, 0, shown)):
+        if not _close(compiled.logits(spread, 0, rows), plain.logits(spread, 0, rows)):
             return False
         gradient, squares = torch.empty_like(spread), np.zeros(rows)
         batch, labels = compiled.gather(places), torch.zeros_like(places)

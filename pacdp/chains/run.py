@@ -68,12 +68,9 @@ def run_chains(
         losses = torch.stack([info.loss for info in seen], dim=1).cpu()
         bad = ~torch.isfinite(losses)
         if bool(bad.any()):
-            raise Diverged(
-                first + int(bad.any(dim=0).nonzero()[0]), chains=_numbers(bad.any(dim=1))
-            )
-        bad = ~torch.isfinite(state.weights).all(dim=1)
-        if bool(bad.any()):
-            raise Diverged(state.step, "a weight", chains=_numbers(bad))
+            raise Diverged(first + int(bad.any(dim=0).nonzero()[0]))
+        if not bool(torch.isfinite(state.weights).all()):
+            raise Diverged(state.step, "a weight")
         if loss is not None:
             loss.require(max(float(losses.min()), loss.low), float(losses.max()))
         errors = torch.stack([info.error for info in seen], dim=1).cpu()
@@ -92,7 +89,3 @@ def _named(state: Any) -> dict[str, Tensor]:
     return {
         f"kept.{state.step}.{name}": one.detach().cpu().clone() for name, one in tensors.items()
     }
-
-
-def _numbers(which: Tensor) -> tuple[int, ...]:
-    return tuple(which.nonzero()[:, 0].tolist())

@@ -81,9 +81,6 @@ def normal_like(
     _require_fitting(x, keys)
     if isinstance(keys, SecretKeys):
         return _released(x, None, 0.0, 1.0, keys, stream, int(tick))[0]
-    if x.device.type != "cpu":
-        tick = torch.as_tensor(tick, device=x.device)
-        return _normals(keys.noise_on(x.device), x.shape[1], stream, tick).to(x.dtype)
     return langevin(torch.zeros_like(x), keep=0.0, scale=1.0, keys=keys, stream=stream, tick=tick)
 
 
@@ -114,11 +111,6 @@ def _released(
 
     threads.spread(release, threads.shares(len(x)))
     return made, rates
-
-
-@fused
-def _normals(keys, dim, stream, tick) -> Tensor:
-    return philox.normal(dim, keys, stream, tick)
 
 
 @fused

@@ -17,21 +17,13 @@ from pacdp.cli.kinds import config_in, recipe_of
 from pacdp.cli.overrides import overridden
 from pacdp.cli.private.algorithms import Public, mechanism, network
 from pacdp.cli.private.config import PrivateConfig
+from pacdp.cli.recipes import TABLES
 from pacdp.cli.runtime import Scale
 from pacdp.features.spots import spot_features
 from pacdp.losses import cross_entropies
 from pacdp.models import build
 
 _BACKBONE = 1280
-_SHAPES: dict[str, tuple[tuple[int, ...], int, float]] = {
-    "digits": ((1, 8, 8), 10, 1437.0),
-    "digits2": ((1, 8, 8), 2, 1437.0),
-    "mnist": ((1, 28, 28), 10, 60_000.0),
-    "mnist2": ((1, 28, 28), 2, 60_000.0),
-    "mnist-writers": ((1, 28, 28), 10, 500.0),
-    "malaria": ((1, 50, 50), 2, 161.0),
-}
-"""Shape of an input, classes, and a rough number of units, which is the divisor's where the settings give none."""
 
 
 def configuration(target: str, *, scale: Scale, rest: list[str]) -> PrivateConfig | Run:
@@ -54,11 +46,12 @@ def audit(config: PrivateConfig | Run, asked: Audit) -> MechanismAudit:
         ValueError: a data set of unknown shape, an algorithm that promises nothing, or what the audit refuses.
     """
     dataset = config.problem.dataset if isinstance(config, Run) else config.dataset
-    if dataset not in _SHAPES:
+    known = TABLES["data"].get(dataset)
+    if known is None:
         raise ValueError(
             f"the shape of data set {dataset!r} is not known here: use pacdp.private.audit_mechanism in Python"
         )
-    shape, classes, size = _SHAPES[dataset]
+    shape, classes = tuple(known["shape"]), known["classes"]
     if isinstance(config, Run):
         problem, settings = config.problem, config.sampler
         if settings.clip_norm is None:
@@ -76,7 +69,7 @@ def audit(config: PrivateConfig | Run, asked: Audit) -> MechanismAudit:
         shape = (_BACKBONE,)
     elif config.features == "spots":
         shape = spot_features(np.zeros((1, *shape), dtype=np.float32)).shape[1:]
-    public = Public(input_shape=shape, classes=classes, size=size)
+    public = Public(input_shape=shape, classes=classes, size=float(known["n"]))
     units, by_person = units_for(config.sampling.sample_rate) + 1, config.method.by_person
     data, people = made_up(shape, classes=classes, units=units, people=by_person, seed=asked.seed)
     return audit_mechanism(

@@ -11,18 +11,12 @@ import numpy as np
 import bounds
 from pacdp.algorithms import Sampler, chain_of, copied
 from pacdp.certify import NoPrivacy
-from pacdp.certify.chain import (
-    gibbs_certificates,
-    released_weights_certificate,
-    weights_certificates,
-)
+from pacdp.certify.chain import chain_certificates
 from pacdp.certify.chain_files import save_trained
 from pacdp.certify.gibbs import GibbsEstimate, estimate_gibbs
 from pacdp.certify.trained import privacy_of
 from pacdp.chains import Keys, Replayed, SecretKeys, Trace, run_chains
-from pacdp.chains.snapshots import Snapshots
 from pacdp.cli.config import Run
-from pacdp.cli.ensemble import summary, taken
 from pacdp.cli.folder import PRIVATE, Folder
 from pacdp.cli.runtime import Training
 from pacdp.cli.serial import Values, to_dict
@@ -47,8 +41,6 @@ class Member:
     """The one that it goes on from."""
     paid: Paid | None = None
     """Leave to draw its steps' noise; None where it promises nothing."""
-    snapshots: Snapshots | None = None
-    """Those that it takes."""
 
     @property
     def step(self) -> int:
@@ -81,8 +73,6 @@ class Batch:
             else:
                 made = [mark for mark in one.run.marks(n) if mark <= step]
                 one.folder.keep_rows(up_to_step=step, expected=made)
-            if steps := one.run.snapshot_steps(n):
-                one.snapshots = taken(one.folder.snapshots, steps, self.test, step=step)
         if step == 0:
             self.save()
 
@@ -101,8 +91,8 @@ class Batch:
         """Train to the end, recording on the way; by folder, the result.
 
         Raises:
-            Diverged: some chains met a loss or a weight that is not finite; it names them.
-            ValueError: the ledger does not count the steps of a chain, or something of one of several is not finite.
+            Diverged: a chain met a loss or a weight that is not finite.
+            ValueError: the ledger does not count the steps of a chain.
         """
         first, n = self.members[0].run, self.objective.n
         steps, started = first.steps(n), time.monotonic()
@@ -117,28 +107,24 @@ class Batch:
             self.save()  # after the rows: a crash between the two repeats them
             self.how.report(self.state.step, steps, rows[0])
         results: dict[Path, Values] = {}
-        for i, one in enumerate(self.members):
+        for one in self.members:
             final = one.folder.rows()[-1]
             result = {"format": "pacdp-result/1", "steps": steps, "n": n, "final": final}
             if not one.run.reproducible:
                 result["private"] = PRIVATE
-            if one.snapshots is not None:
-                result["ensemble"] = summary(one.snapshots, self.test.select([i]))
             results[one.folder.path] = one.folder.finish(result)
         return results
 
     def _advance(self, mark: int, steps: int) -> None:
         # large batches make long steps: a checkpoint waits for the end of a chunk
-        first = self.members[0].run
-        own, snapshots = first.sampler, first.snapshot_steps(self.objective.n)
+        own = self.members[0].run.sampler
         chunk = max(1, 500 // (own.gradients_per_step * max(1, own.batch_size // 1000)))
         replay = self.objective.device.type == "cuda" and self.objective.has_fixed_shapes(self.keys)
         if replay and self.replayed is None:
             self.replayed = Replayed(self.sampler, self.keys)
         saved = time.monotonic()
         while (step := self.state.step) < mark:
-            coming = (one for one in snapshots if one > step)
-            stop = min(mark, (step // chunk + 1) * chunk, *coming)
+            stop = min(mark, (step // chunk + 1) * chunk)
             self._reserve(step + 1, stop)
             (part,) = run_chains(
                 self.replayed or self.sampler, self.state, self.keys, until=stop, chunk=chunk, loss=self.objective.loss
@@ -146,9 +132,6 @@ class Batch:
             # a replayed step overwrites its state, which must stand where this chunk ends
             self.state = copied(part.state) if replay else part.state
             self.trace = self.trace.extended(part)
-            for one, weights in zip(self.members, self.state.weights, strict=True):
-                if one.snapshots is not None and stop in snapshots:
-                    one.snapshots.append(stop, self.objective.layout.views(weights.cpu()))
             self.how.report(stop, steps, None)
             if stop < mark and time.monotonic() - saved > self.how.checkpoint_seconds:
                 self.save()
@@ -183,18 +166,14 @@ class Batch:
             try:
                 gibbs = estimate_gibbs(local, train, self.test, runs[0].track, keys)
             except (ValueError, Diverged) as error:
-                promising = runs[0].promising
-                if isinstance(error, Diverged) and not promising:
-                    raise
-                if runs[1:] or not promising:  # a private chain goes on: no record may end it
+                if runs[1:] or not runs[0].promising:  # a private chain goes on: no record ends it
                     raise self._ended("the Gibbs classifier", error) from error
         found = zip(runs, risks, gibbs, strict=True)
         return [self._row(run, train, test, own) for run, (train, test), own in found]
 
     def _ended(self, what: str, error: Exception) -> Exception:
-        """What ends a chain of which this is not finite; of several, whose it is shows when each goes on by itself."""
-        alone = Diverged(self.state.step, f"{what} ({error}); it")
-        return ValueError(str(error)) if self.members[1:] else alone
+        """What ends a chain of which this is not finite."""
+        return Diverged(self.state.step, f"{what} ({error}); it")
 
     def _row(self, run: Run, train: Risks, test: Risks, gibbs: GibbsEstimate | None) -> Values:
         objective = self.objective
@@ -209,16 +188,14 @@ class Batch:
         if gibbs:
             row |= {"gibbs_train_error": gibbs.error, "gibbs_test_error": gibbs.test_error,
                     "kl_nats": gibbs.kl_nats, "kl_raw_nats": gibbs.kl_raw_nats}  # fmt: skip
-        how: Values = {"privacy": privacy, "failure_prob": run.failure_prob}
+        share = run.failure_prob
         if isinstance(privacy, bounds.PureDP):
-            found = weights_certificates(train, **how)
-            if gibbs:
-                found += gibbs_certificates(gibbs, n=objective.n, loss=objective.loss, **how)
-            row |= {"epsilon": privacy.epsilon, "bounds": {c.name: c.value for c in found}}
-        elif not isinstance(privacy, NoPrivacy):
-            share = run.failure_prob / plan.charged(self.state.step).stopping_times
-            one = released_weights_certificate(train, privacy=privacy, failure_prob=share)
-            row |= {"bounds": {one.name: one.value}}
+            row["epsilon"] = privacy.epsilon
+        else:
+            share /= plan.charged(self.state.step).stopping_times
+        made = chain_certificates(objective, privacy, train, gibbs, share)
+        if not isinstance(privacy, NoPrivacy):
+            row["bounds"] = {c.name: c.value for c in made if isinstance(c, bounds.Certificate)}
         return row
 
 

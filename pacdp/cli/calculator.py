@@ -52,18 +52,12 @@ Answer = tuple[Any, Sequence[str | Table]]
 """What `pacdp bound` says: JSON values for programs, lines and tables for people."""
 
 
-class _Accounted(bounds.Accounted):
-    """``Accounted``, which remembers what it charged: a comparison asks for the same n many times."""
-
-    charge = functools.lru_cache(maxsize=4096)(bounds.Accounted.charge)
-
-
 _PRICES = (
     bounds.Independent,
     bounds.Sharp,
     bounds.MaxInformation,
     bounds.printed.Printed2018,
-    _Accounted,
+    bounds.Accounted,
 )
 CELLS: dict[str, tuple[Callable[..., Any], ...]] = {
     called(formula.__name__, price.prefix): (formula, price)
@@ -104,14 +98,15 @@ def compute(given: Bound) -> bounds.Certificate:
     Raises:
         ValueError: no such bound, or something it needs was not given.
     """
-    name, known = given.name, arguments(given)
+    name = given.name
     if name not in CELLS:
         raise ValueError(
             f"no bound is called {name!r}: {nearest(name, ['compare', 'plan', *CELLS])}"
         )
-    if lacking := _lacking(name, known):
-        raise ValueError(f"{name} needs {lacking}: give it")
-    return _call(name, known)
+    made = _tried(name, arguments(given))
+    if isinstance(made, str):
+        raise ValueError(f"{name}: {made}")
+    return made
 
 
 def single(given: Bound) -> Answer:
@@ -134,17 +129,9 @@ def single(given: Bound) -> Answer:
 def compare(given: Bound) -> Answer:
     """Every bound that what is given suffices for, smallest first; what the others lack, or why they refuse."""
     known = arguments(given)
-    certificates: list[bounds.Certificate] = []
-    others: dict[str, str] = {}
-    for name in CELLS:
-        if lacking := _lacking(name, known):
-            others[name] = f"needs {lacking}"
-            continue
-        try:
-            certificates.append(_call(name, known))
-        except ValueError as error:
-            others[name] = str(error)
-    certificates.sort(key=float)
+    tried = {name: _tried(name, known) for name in CELLS}
+    others = {name: made for name, made in tried.items() if isinstance(made, str)}
+    certificates = sorted((made for made in tried.values() if not isinstance(made, str)), key=float)
     needs = [[f"{one.name} ({one.standing})" for one in made.hypotheses] for made in certificates]
     shared = [
         name
@@ -192,21 +179,23 @@ def plan(given: Bound) -> Answer:
     return made.to_dict(), [shown, *assumed, *made.refused, made.recommendation()]
 
 
-def _lacking(name: str, known: Known) -> str:
-    """The options that a bound needs beside what is known."""
-    asked = {p.name: p for made in CELLS[name] for p in _parameters(made).values()}
-    return ", ".join(
-        "one of --epsilon, --mu, --rho" if p.name == "privacy" else "--" + p.name.replace("_", "-")
-        for p in asked.values()
-        if p.default is p.empty and p.name not in {*known, "price"}
-    )
-
-
-def _call(name: str, known: Known) -> bounds.Certificate:
+def _tried(name: str, known: Known) -> bounds.Certificate | str:
+    """The bound of that name, or why it cannot be had: the options that it lacks, or its refusal."""
     formula, *prices = CELLS[name]
-    for price in prices:
-        known = {**known, "price": _made(price, known)}
-    return _made(formula, known)
+    asked = {one.name: one for made in CELLS[name] for one in _parameters(made).values()}
+    lacking = [
+        "one of --epsilon, --mu, --rho" if one == "privacy" else f"--{one.replace('_', '-')}"
+        for one, parameter in asked.items()
+        if parameter.default is parameter.empty and one not in {*known, "price"}
+    ]
+    if lacking:
+        return f"needs {', '.join(lacking)}"
+    try:
+        for price in prices:
+            known = {**known, "price": _made(price, known)}
+        return _made(formula, known)
+    except ValueError as error:
+        return str(error)
 
 
 def _made(of: Callable[..., Any], known: Known) -> Any:

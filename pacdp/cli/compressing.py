@@ -14,7 +14,7 @@ from pacdp.cli.folder import Folder, reported
 from pacdp.cli.runtime import Certifying, Runtime, Training
 from pacdp.cli.serial import Values, from_dict, later, record, to_dict
 from pacdp.compress import Adam, Chained, Groups, KernelRidge, Stop
-from pacdp.compress.certify import Ended
+from pacdp.compress.certify import Compressed
 from pacdp.compress.learner import State
 from pacdp.compress.run import Records, Round, Trace, require_counted
 from pacdp.data import Dataset, make_splits
@@ -42,8 +42,6 @@ class Compression:
     failure_prob: float = 0.05
     tolerance: float = 0.0
     """The share of a person's examples that may be in error before the person counts as one."""
-    by_person: bool = True
-    """People are the records, where the data know them."""
     chosen_on_test: bool = False
     """The settings were chosen on rows of the test set, which then says nothing that is certain of the network."""
     seed: int = 0
@@ -78,21 +76,16 @@ class Compression:
         Raises:
             ValueError: a head start by examples of data whose people are the records.
         """
-
-        def of(data: Dataset) -> BoundSet:
-            return BoundSet.part(
-                data if self.by_person else replace(data, people=None, unit="example")
-            )
-
         train, test = self.problem.data(root=runtime.data_root)
         if not self.start_size:
-            return of(train), of(test), None
-        if train.people is not None and self.by_person:
+            return BoundSet.part(train), BoundSet.part(test), None
+        if train.people is not None:
             raise ValueError(f"start_size must be 0 for {train.name}, whose records are people: a head start is drawn "
                              "by example")  # fmt: skip
         sizes = {"start": self.start_size, "sample": train.n - self.start_size}
         parts = make_splits(train.n, sizes=sizes, seed=self.seed)
-        return of(train.subset(parts["sample"])), of(test), train.subset(parts["start"])
+        sample, start = (train.subset(parts[name]) for name in ("sample", "start"))
+        return BoundSet.part(sample), BoundSet.part(test), start
 
     def head_start(self, rows: Dataset | None) -> tuple[State, Rows | None]:
         """The learner's state after its steps on these rows, and their hashes; nothing without rows."""
@@ -174,7 +167,9 @@ def _told(found: Report, out: Path, runtime: Runtime, config: Compression) -> Va
     )  # fmt: skip
 
 
-def finished(path: Path, runtime: Runtime, *, tried: int = 1) -> tuple[Compression, Ended]:
+def finished(
+    path: Path, runtime: Runtime, *, tried: int = 1, failure_prob: float | None = None
+) -> tuple[Compression, Compressed]:
     """The finished run of a folder, of which ``tried`` settings were tried on the sample, its errors counted again.
 
     Raises:
@@ -200,10 +195,11 @@ def finished(path: Path, runtime: Runtime, *, tried: int = 1) -> tuple[Compressi
         data.inputs, data.labels, data.people, seed=config.seed, tolerance=config.tolerance
     )
     require_counted(config.learner, trace, records, folder.checkpoint)
-    return config, Ended(
+    return config, Compressed(
         learner=config.learner, trace=trace, data=data, test=test, stop=config.stop, expected=config.expected,
         tolerance=config.tolerance, settings=config.settings(test, tried),
         start_rows=None if before is None else before.rows(),
+        failure_prob=config.failure_prob if failure_prob is None else failure_prob,
     )  # fmt: skip
 
 
@@ -214,6 +210,5 @@ def certified(path: Path, runtime: Runtime, how: Certifying) -> Values:
         CheckpointError: as :func:`finished`.
     """
     folder = path if path.is_dir() else path.parent
-    config, run = finished(path, runtime, tried=how.tried)
-    found = run.report(config.failure_prob if how.failure_prob is None else how.failure_prob)
-    return _told(found, folder, runtime, config)
+    config, run = finished(path, runtime, tried=how.tried, failure_prob=how.failure_prob)
+    return _told(run.report, folder, runtime, config)

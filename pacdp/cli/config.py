@@ -32,11 +32,6 @@ class Run:
     certify: GibbsSettings = GibbsSettings()
     """Effort on the Gibbs classifier when the checkpoint is certified."""
     failure_prob: float = 0.05
-    snapshots: int = 0
-    """Weights kept along the run, evenly spaced after ``snapshot_burn_in``, in the run's folder snapshots/; the mean of
-    their predictions is judged on the test set."""
-    snapshot_burn_in: float = 0.5
-    """Share of the run without snapshots."""
     stopping: Stopping = later("planned")
     """What certificates of a clipped chain pay for its number of steps. planned: all steps of the run, whenever it
     stops; listed: the steps made, at the failure probability over the number of records, at each of which it may end.
@@ -49,11 +44,8 @@ class Run:
     def __post_init__(self) -> None:
         require_positive(epochs=self.epochs, records=self.records)
         open_probability(failure_prob=self.failure_prob)
-        if min(self.chain, self.snapshots) < 0 or not 0 <= self.snapshot_burn_in < 1:
-            raise ValueError(
-                "expected chain >= 0, snapshots >= 0 and 0 <= snapshot_burn_in < 1, got "
-                f"{self.chain}, {self.snapshots} and {self.snapshot_burn_in}"
-            )
+        if self.chain < 0:
+            raise ValueError(f"expected chain >= 0, got {self.chain}")
         if self.stopping not in get_args(Stopping):
             raise ValueError(
                 f"expected stopping to be 'planned' or 'listed', got {self.stopping!r}"
@@ -74,13 +66,6 @@ class Run:
         except ValueError:
             return False
         return True
-
-    def snapshot_steps(self, n: int) -> tuple[int, ...]:
-        """The steps, in order, that leave a snapshot."""
-        steps = self.steps(n)
-        first = int(self.snapshot_burn_in * steps)
-        every = max(1, (steps - first) // max(1, self.snapshots))
-        return tuple(range(first + every, steps + 1, every))[: self.snapshots]
 
     def steps(self, n: int) -> int:
         """Sampler steps that make ``epochs`` passes over ``n`` examples."""

@@ -7,7 +7,7 @@ setting was chosen for any of those errors.
 
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
+from dataclasses import asdict, replace
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from bounds import Certificate
 from bounds.sentence import confidence, headline, percent
-from pacdp.certify import BoundSet, Measured, certify
+from pacdp.certify import BoundSet, certify
 from pacdp.certify.foreign import file_hash
 from pacdp.certify.gibbs import GibbsSettings
 from pacdp.cli import certifying
@@ -27,7 +27,7 @@ from pacdp.cli.reading import Reading
 from pacdp.cli.recipes import recipe
 from pacdp.cli.replacing import write_report
 from pacdp.cli.run import train
-from pacdp.cli.runtime import Runtime, Training
+from pacdp.cli.runtime import Certifying, Runtime, Training
 from pacdp.cli.serial import record
 from pacdp.data import load, make_splits
 from pacdp.losses import in_error
@@ -87,24 +87,20 @@ def demonstrate(out: Path, runtime: Runtime, report: Callable[[int, int], None])
         chain = beside.submit(_entropy_sgld, out / "entropy-sgld", runtime, epochs=_CHAIN_EPOCHS)
         network = _trained(learnt, lambda done, total: report(3 * done, 4 * total))
         rows = data.subset(parts["learnt"]).rows()
-        found = certify(network, BoundSet.part(data, parts["counted"]), seen=rows, ask="error")
+        counted = BoundSet.part(data, parts["counted"])
+        found = certify(network, counted, seen=rows, ask="error", test=fresh)
         with torch.no_grad():
             logits = network(fresh.inputs)
-        wrong = in_error(logits, fresh.labels)
-        count = int(wrong.sum())
-        seen = Measured(of="your network", on="test", mean=count / fresh.n, n=fresh.n, errors=count)
         with replacing(path) as file:
             weights = network.state_dict().items()
             file.write(save({name: value.contiguous() for name, value in weights}))
-        write_report(folder.certificates, reported(
-            replace(found, measured=(*found.measured, seen)), device="cpu", seed=0, checkpoint=str(path),
-            content_hash=file_hash(path),
-        ))  # fmt: skip
+        about = {"checkpoint": str(path), "content_hash": file_hash(path)}
+        write_report(folder.certificates, reported(found, device="cpu", seed=0, **about))
         optimistic, other = chain.result()
     report(1, 1)
     return Demonstration(
-        made=found.certificates[0], optimistic=optimistic, measured=(seen.mean, other), inputs=fresh.inputs,
-        predicted=logits.argmax(dim=1), wrong=wrong,
+        made=found.certificates[0], optimistic=optimistic, measured=(found.measured[-1].mean, other),
+        inputs=fresh.inputs, predicted=logits.argmax(dim=1), wrong=in_error(logits, fresh.labels),
     )  # fmt: skip
 
 
@@ -161,8 +157,8 @@ def _entropy_sgld(out: Path, runtime: Runtime, *, epochs: float) -> tuple[Certif
     effort = GibbsSettings(epochs=12.0, prior_draws=40, test_draws=20)
     run = recipe("entropy-sgld-digits", scale="smoke")
     run = replace(run, epochs=epochs, records=1, certify=effort)
-    train(run, out, Training.on(runtime, force=True))
-    found = certifying.certify(out, runtime)
+    train(run, out, Training(**asdict(runtime), force=True))
+    found = certifying.certify(out, runtime, Certifying())
     write_report(Folder(out).certificates, found)
     told = Reading(found)
     (made,) = (one for one in told.certificates if one.name == _OPTIMISTIC)

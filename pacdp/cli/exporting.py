@@ -33,7 +33,6 @@ from pacdp.store.ledger import Ledger
 
 FORMAT = "pacdp-release/1"
 COUNTS = "pacdp-released-counts/2"
-SEEDED = "The noise came from a seed and can be subtracted: this folder is for tests, and protects nobody."
 
 
 def export_run(asked: Export) -> Values:
@@ -60,10 +59,10 @@ def export_run(asked: Export) -> Values:
             raise ValueError(f"{run} is not finished, and stopping it may depend on the data: pacdp train --resume "
                              f"--out {word(run)}, then export it")  # fmt: skip
         one = leaving(run, asked.runtime)
-        if one.seeded and not asked.seeded_for_tests:
+        if one.seeded:
             raise ValueError(
                 f"the noise of {run} came from a seed, and whoever knows it can subtract it: train with "
-                "--no-reproducible to publish, or give --seeded-for-tests for a folder that protects nobody"
+                "--no-reproducible to publish"
             )
         if asked.std_n * 6.0 > one.bound.units:
             raise ValueError(f"std_n = {asked.std_n:g} is too much noise for so few records: give a smaller --std-n, "
@@ -96,8 +95,7 @@ def export_run(asked: Export) -> Values:
         counts["with_the_run"] = {
             "event": event_to_dict(together), "epsilon": epsilon, **one.config.relation
         }  # fmt: skip
-        details = {"counts": counts} | ({"seeded": SEEDED} if one.seeded else {})
-        return _written(out, one, one.told(found, **details), SEEDED if one.seeded else "")
+        return _written(out, one, one.told(found, counts=counts))
 
 
 def _counted(asked: Export, one: Leaving) -> tuple[Ledger, str]:
@@ -162,18 +160,18 @@ def _released_once(
     return made
 
 
-def _written(out: Path, one: Leaving, found: Report, remark: str) -> Values:
+def _written(out: Path, one: Leaving, found: Report) -> Values:
     """Write the folder beside its place, and move it there once it is whole; the report in it."""
     remove_partial(out)
     partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
     made, run = provenance(device="cpu", seed=0), to_dict(one.config)
     weights = partial / "weights.safetensors"
     settings = {"format": FORMAT, "run": run, "config_hash": digest(run), "unit": one.bound.unit,
-                "remarks": [*one.config.public, *([remark] if remark else [])]}  # fmt: skip
+                "remarks": list(one.config.public)}  # fmt: skip
     try:
         partial.mkdir(parents=True)
         export(weights, weights=one.checkpoint.model, event=one.event, adjacency=one.config.relation["adjacency"],
-               snapshots=one.snapshots, remark=remark)  # fmt: skip
+               snapshots=one.snapshots)  # fmt: skip
         subject = {
             "checkpoint": weights.name,
             "content_hash": load_checkpoint(weights).content_hash,

@@ -59,7 +59,6 @@ class Folder:
         self.config, self.provenance, self.metrics, self.checkpoint, self.result, _ = (
             self.path / name for name in _RUN
         )
-        self.snapshots = self.path / "snapshots"
         self.certificates = self.path / "certificates.json"
 
     @property
@@ -185,9 +184,6 @@ class Folder:
                     f"{self.path / name} was not written by pacdp: move it away, or choose another --out"
                 )
         remove_own(self.path, names=(*_RUN, *_MADE_OF_IT))
-        for snapshot in self.snapshots.glob("snapshots-*.safetensors"):
-            if snapshot.stem.removeprefix("snapshots-").isdecimal():
-                snapshot.unlink()
 
     def rows(self) -> list[Values]:
         """The recorded rows; a last line cut short by a crash is left out.

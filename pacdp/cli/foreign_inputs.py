@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors.numpy import load_file
 
-from bounds._check import json_value
 from pacdp.certify import BoundSet, ClippedError, DataFree, HeldOut
 from pacdp.certify.batches import bound_set
 from pacdp.certify.outputs import LossOf
@@ -90,19 +88,13 @@ def seen(name: str) -> DataFree | HeldOut:
     path = Path(name)
     if ":" in name and not path.exists():
         return HeldOut(rows=examples_of(name, "seen").rows)
-    if path.suffix in (".npy", ".json"):
+    if path.suffix == ".npy":
         with refusing(f"{path} holds no list of whole numbers"):
-            raw = (
-                read_npy(path)
-                if path.suffix == ".npy"
-                else np.asarray(json_value(path.read_text()))
-            )
+            raw = read_npy(path)
             if raw.ndim != 1 or not np.issubdtype(raw.dtype, np.integer):
                 raise ValueError(f"it holds {raw.dtype} {list(raw.shape)}")
         indices = np.unique(raw.astype(np.int64))
         return HeldOut(indices=Split(indices, index_hash(indices)))
     again = "write them by np.savez(path, **pacdp.data.Rows.of(inputs, labels).to_arrays())"
-    # safetensors raises whatever the types of a stranger's tensors lead it to
-    with refusing(f"{path} holds no rows", Exception, or_else=again):
-        read = load_file if path.suffix == ".safetensors" else read_npz
-        return HeldOut(rows=Rows.from_arrays(read(path)))
+    with refusing(f"{path} holds no rows", or_else=again):
+        return HeldOut(rows=Rows.from_arrays(read_npz(path)))

@@ -1,6 +1,5 @@
 """`pacdp privacy`: the accountant of `bounds` for people: epsilon of a schedule, or noise for a target."""
 
-import csv
 import math
 import reprlib
 from contextlib import suppress
@@ -26,7 +25,6 @@ from pacdp.cli.terminal import refusing
 FALSE_POSITIVE_RATE = 0.01
 _LEAST_NOISE, _MOST_NOISE = 1e-100, 1e10  # what the accountant can resolve
 _LEAST_RATE, _MOST_STEPS = 1e-9, 10**9
-_COLUMN = "noise_multiplier"
 
 
 def answered(question: Privacy) -> tuple[Values, list[str]]:
@@ -99,32 +97,19 @@ def _runs(question: Privacy) -> list[tuple[float, int]]:
 
 
 def read_schedule(path: Path) -> list[float]:
-    """One noise multiplier a step: a JSON list, or CSV with a number a line or a column ``noise_multiplier``.
+    """One noise multiplier a step: a JSON list, or text with a number a line.
 
     Raises:
         ValueError: the file cannot be read, or holds something else.
     """
-    with refusing(f"{path} is no JSON list nor .csv of noise multipliers that can be read"):
-        text = path.read_text(encoding="utf-8-sig")
-        values = _lines(text) if path.suffix.lower() == ".csv" else json_value(text)
+    with refusing(f"{path} is no list of noise multipliers that can be read"):
+        text = path.read_text(encoding="utf-8-sig").strip()
+        values = json_value(text) if text[:1] in ("[", "{") else text.split()
         if not isinstance(values, list):
-            raise TypeError(f"a JSON list was expected, not {type(values)!r}")
+            raise TypeError("a JSON list was expected")
     if not values:
         raise ValueError(f"{path} holds no noise multiplier: a schedule has at least one step")
     return [_noise(value, f"{path}, step {step}") for step, value in enumerate(values, start=1)]
-
-
-def _lines(text: str) -> list[Any]:
-    try:
-        rows = [[cell.strip() for cell in row] for row in csv.reader(text.splitlines()) if any(row)]
-    except csv.Error as error:
-        raise ValueError(str(error)) from error
-    column = 0
-    if rows and _COLUMN in rows[0]:
-        column = rows.pop(0).index(_COLUMN)
-    elif any(row[1:] for row in rows):
-        raise ValueError(f"several columns and none called {_COLUMN}: name it in the first line")
-    return [row[column] for row in rows]
 
 
 def _noise(value: Any, where: str) -> float:

@@ -4,15 +4,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from scipy import special
-
 from bounds import Certificate, Hypothesis
 from bounds.sentence import first_sentence, records, up_digits
-from pacdp.cli.figures.names import label, probability
+from pacdp.cli.figures.names import label
 
 FORMAT = "pacdp-certificates/2"
-_LIKELY = 0.01
-"""Test errors rarer than this under a certificate speak against it."""
 _ORDER = ("unproved", "declared", "proved")
 COSTS = {
     "kl": "KL",
@@ -85,26 +81,22 @@ class Reading:
         """The certificates that need a hypothesis."""
         return [made for made in self.certificates if note.hypothesis in made.hypotheses]
 
-    def test(self, made: Certificate) -> Mapping[str, Any] | None:
-        """The 0-1 loss on the test set of the predictor whose 0-1 risk a certificate bounds."""
-        asked = made.of, "test", "zero-one"
-        found = (
-            one for one in self.report["measured"] if (one["of"], one["on"], one["loss"]) == asked
-        )
-        return next(found, None) if made.measures.startswith("0-1 risk") else None
-
     def error(self, made: Certificate) -> float | None:
-        """The mean of it."""
-        return (self.test(made) or {}).get("mean")
+        """The mean 0-1 loss on the test set of the predictor whose 0-1 risk a certificate bounds."""
+        asked = made.of, "test", "zero-one"
+        for one in self.report["measured"] if made.measures.startswith("0-1 risk") else ():
+            if (one["of"], one["on"], one["loss"]) == asked:
+                return one["mean"]
+        return None
 
     @property
     def remarks(self) -> list[str]:
-        """What each certificate below the measured test error means: how likely such errors are if it holds."""
+        """What each certificate below the measured test error means."""
         return [
-            f"{label(made.name)} ({made.measures}, {made.of}) lies below the measured test error {test['mean']:.4f}"
-            + _how_likely(made, test, self.report["unit"])
+            f"{label(made.name)} ({made.measures}, {made.of}) lies below the measured test error {error:.4f}: it may "
+            "have failed, or the test set may be too small to tell, or follow another law."
             for made in self.certificates
-            if (test := self.test(made)) is not None and made.value < test["mean"]
+            if (error := self.error(made)) is not None and made.value < error
         ]
 
     @property
@@ -141,30 +133,6 @@ def certificates_of(report: Mapping[str, Any]) -> list[Certificate]:
             f"expected a report of format {FORMAT!r}, got {report.get('format')!r}: certify again"
         )
     return [Certificate.from_dict(record) for record in report["certificates"]]
-
-
-def errors_at_least(errors: int, n: int, rate: float) -> float:
-    """The exact binomial probability of so many errors or more among n independent ones of this rate, rounded up."""
-    exact = float(special.betainc(errors, n - errors + 1, rate)) if errors else 1.0
-    return min(1.0, exact * (1.0 + 1e-10))
-
-
-def _how_likely(made: Certificate, test: Mapping[str, Any], unit: str) -> str:
-    """The end of a remark: a probability where the test examples count as independent, and what it says."""
-    if unit != "example" or test["errors"] is None:
-        return (
-            ": it may have failed, or the test set may be too small to tell, or follow another law."
-        )
-    errors, n = test["errors"], test["n"]
-    chance = errors_at_least(errors, n, made.value)
-    said = f". If it holds, {errors} errors or more on {n} new examples of the same law have probability at most "
-    if chance >= _LIKELY:
-        return f"{said}{up_digits(chance, 2)}: the test set is too small to speak against it."
-    return (
-        f"{said}{up_digits(chance, 2)}: it has failed, which may happen with probability "
-        f"{probability(made.failure_prob)}, or something that it rests on is not so, such as that the test examples "
-        "follow the same law."
-    )
 
 
 def paid_for(made: Certificate) -> list[tuple[str, float]]:

@@ -1,6 +1,8 @@
 """Named runs at four scales: `smoke` (seconds, embedded digits), `cpu` (two cores), `gpu` (minutes of one GPU: steps as
 for `cpu`, networks as for `paper`, light tracking), `paper` (the paper's settings, hours of a GPU).
 
+Their numbers stand in ``recipes.json``, beside those of private runs and of compressions.
+
 The paper is Dziugaite and Roy (2018), "Entropy-SGD optimizes the prior of a PAC-Bayes bound": two-class MNIST,
 tau = sqrt(n), beta = 1, batches of 128, L = 20. Its outer base learning rate, 0.006, needs tens of thousands of epochs
 to move; the smaller scales use a larger one, said in their configuration. The clipped recipes' settings were
@@ -8,57 +10,42 @@ found by comparing about a dozen on MNIST; no certificate of theirs pays for tha
 operating system; that of studies comes from their seeds, so that their tables can be made again.
 """
 
+import json
 import math
+from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
-from pacdp.algorithms import SGD, SGHMC, SGLD, EntropySGD, Settings
-from pacdp.certify.gibbs import GibbsSettings
+from pacdp.algorithms import SGHMC
 from pacdp.cli.config import Run
 from pacdp.cli.runtime import Scale
-from pacdp.cli.serial import Values
+from pacdp.cli.serial import Values, from_dict, to_dict
 from pacdp.models import Architecture
 from pacdp.problem import Problem
 
-SIZES = {"digits": 1437, "digits2": 1437, "mnist": 60_000, "mnist2": 60_000}
+TABLES: Values = json.loads(Path(__file__).with_name("recipes.json").read_text())
+SIZES: dict[str, int] = {name: row["n"] for name, row in TABLES["data"].items() if "network" in row}
 _FEATURES = "langevin-features"
 CLIPPED = ("entropy-sgd-clipped", "entropy-sgld-clipped")
 """Their inner steps are private mechanisms: certificates need no stationarity. The privacy that they spend is the same,
 and the outer noise of the second, at beta = 1, drowns most of what it learns."""
 
 
+def merged(*tables: Mapping[str, Any]) -> Values:
+    """Tables of values, of which later ones win; what two have of a table is merged, unless the later names a kind."""
+    whole: Values = {}
+    for table in tables:
+        for name, value in table.items():
+            both = isinstance(value, dict) and isinstance(whole.get(name), dict)
+            if name != "about":
+                whole[name] = merged(whole[name], value) if both and "kind" not in value else value
+    return whole
+
+
 def tau_of(thermal_noise: float) -> float:
     """Inverse temperature whose thermal noise √(2/τ) is the given one."""
     return 2.0 / thermal_noise**2
-
-
-_SAMPLERS: dict[str, Settings] = {
-    "sgd": SGD(step_size=0.1, momentum=0.9),
-    "sgld": SGLD(tau=1.0, step_size=0.2),
-    "entropy-sgd": EntropySGD(tau=1.0, beta=None, outer_step_size=2.0, outer_decay=0.0),
-    "entropy-sgld": EntropySGD(tau=1.0, outer_step_size=2.0),
-    # μ averages about ten inner steps of equal size, each from near the centre
-    "entropy-sgd-clipped": EntropySGD(tau=1.0, beta=None, outer_step_size=2.0, outer_decay=0.0, inner_decay=0.0,
-                                      alpha=0.1, clip_norm=1.0),
-    "entropy-sgld-clipped": EntropySGD(tau=1.0, outer_step_size=2.0, clip_norm=1.0),
-}  # fmt: skip
-_PAPER: dict[str, Settings] = {
-    "sgld": SGLD(tau=1.0, step_size=0.006 / 2, decay=0.6),
-    "entropy-sgd": EntropySGD(tau=1.0, beta=None),
-    "entropy-sgld": EntropySGD(tau=1.0),
-}
-"""The paper's own settings, where they are others."""
-_LENGTHS: dict[Scale, Values] = {
-    "smoke": {"epochs": 40.0, "records": 4, "track": GibbsSettings(epochs=4.0, prior_draws=10, test_draws=10),
-              "certify": GibbsSettings(epochs=40.0, prior_draws=100, test_draws=40)},
-    "cpu": {"epochs": 150.0, "records": 15, "track": GibbsSettings(epochs=1.0, prior_draws=5, test_draws=5),
-            "certify": GibbsSettings(epochs=20.0, prior_draws=100, test_draws=100)},
-    "gpu": {"epochs": 200.0, "records": 10, "track": GibbsSettings(epochs=2.0, prior_draws=5, test_draws=20),
-            "certify": GibbsSettings(epochs=20.0, prior_draws=100, test_draws=100)},
-    "paper": {"epochs": 2000.0, "records": 20,
-              "track": GibbsSettings(epochs=20.0, alpha=0.005, prior_draws=20, test_draws=20),
-              "certify": GibbsSettings(epochs=1000.0, alpha=0.005, step_floor=0.0, prior_draws=1000, test_draws=400)},
-}  # fmt: skip
-"""How long runs are, and the effort on their Gibbs classifiers."""
 
 
 def run(
@@ -71,22 +58,22 @@ def run(
     seed: int = 0,
 ) -> Run:
     """One run of one algorithm; ``tau`` None means the private setting √n."""
-    own: Values = {"batch_size": 32 if dataset.startswith("digits") else 128}
+    known, data = TABLES["chain"], TABLES["data"][dataset]
+    parts = (
+        known["scale"][scale],
+        {"sampler": merged(known["algorithm"][algorithm]), "seed": seed},
+        known["at"].get(scale, {}).get(algorithm, {}),
+    )
+    made = from_dict(Run, merged(to_dict(Run()), *parts))
+    numbers: Values = {"batch_size": data["batch_size"]}
     if algorithm != "sgd":
-        own["tau"] = math.sqrt(SIZES[dataset]) if tau is None else tau
-    chosen = _SAMPLERS | (_PAPER if scale == "paper" else {})
-    length = _LENGTHS[scale]
-    if (
-        scale == "cpu" and algorithm in CLIPPED
-    ):  # beyond, the noise of the steps undoes what they learn
-        length = length | {"epochs": 10.0, "records": 10}
-    network = Architecture(name="conv" if dataset.startswith("mnist") else "fc1024")
-    if scale in ("smoke", "cpu"):
-        network = Architecture(hidden=(100,))
+        numbers["tau"] = math.sqrt(data["n"]) if tau is None else tau
+    small = scale in ("smoke", "cpu")
+    network = Architecture(hidden=(100,)) if small else Architecture(name=data["network"])
     problem = Problem(
         dataset=dataset, architecture=network, random_labels=random_labels, label_seed=seed
     )
-    return Run(problem=problem, sampler=replace(chosen[algorithm], **own), seed=seed, **length)
+    return replace(made, problem=problem, sampler=replace(made.sampler, **numbers))
 
 
 def trajectory(dataset: str, *, scale: Scale, seed: int = 0) -> Run:
@@ -114,5 +101,7 @@ def recipe(name: str, *, scale: Scale, seed: int = 0) -> Run:
 
 
 RECIPES = tuple(
-    f"{algorithm}-{dataset}" for algorithm in (*_SAMPLERS, _FEATURES) for dataset in SIZES
+    f"{algorithm}-{dataset}"
+    for algorithm in (*TABLES["chain"]["algorithm"], _FEATURES)
+    for dataset in SIZES
 )

@@ -13,8 +13,6 @@ from pacdp.errors import CheckpointError
 def require_own_run(checkpoint: Path, header: Mapping[str, Any], run: Run, *, n: int) -> None:
     """Refuse a checkpoint that is of another run, or whose planned steps are not those of the run on ``n`` examples.
 
-    Checkpoints of earlier versions carry no plan; of them only the run is compared.
-
     Raises:
         CheckpointError: it says what differs.
         ValueError: the header's run is no configuration of this version.
@@ -26,7 +24,7 @@ def require_own_run(checkpoint: Path, header: Mapping[str, Any], run: Run, *, n:
         )
     planned = run.plan(n).to_header()
     said = {name: header.get(name) for name in planned}
-    if "planned_steps" in header and said != planned:
+    if said != planned:
         raise CheckpointError(
             f"{checkpoint} says that it was planned with {said}, but its run on {n} examples makes {planned}: its "
             "header was changed; take it from its source again"

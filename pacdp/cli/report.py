@@ -122,17 +122,17 @@ def context(path: Path) -> Values:
         "kind": kind, "result": result, "config": config, "report": report, "details": details,
         "found": Reading(report) if report else None,
         "warning": PRIVATE if secret else details.get("private") or result.get("private"),
-        "figure": _png(rows, report, result), "count": len(rows), "rows": run.thinned(rows, _MOST_ROWS),
+        "figure": _png(rows, report), "count": len(rows), "rows": run.thinned(rows, _MOST_ROWS),
         "provenance": {
             "What made the run": provenance, "What made the certificates": certified, "Configuration": config
         },
     }  # fmt: skip
 
 
-def _png(rows: list[Values], report: Values, result: Values) -> str:
+def _png(rows: list[Values], report: Values) -> str:
     """The run's figure in base64; empty where nothing can be drawn."""
     written = io.BytesIO()
     with mpl.rc_context({"text.parse_math": False}):
-        if drawn := run.draw(rows, report, (result.get("test") or {}).get("reliability")):
+        if drawn := run.draw(rows, report):
             drawn.savefig(written, format="png", dpi=150)
     return base64.b64encode(written.getvalue()).decode()

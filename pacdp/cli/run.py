@@ -95,22 +95,19 @@ def train_together(
 def _carried(members: list[Member], how: Training) -> dict[Path, Values | Exception]:
     """By folder, the result of each run that stands at this step, or what ended it.
 
-    Where a run of several ends early, the others go on from their checkpoints: together if it is known which it was.
+    Where something ends a batch early, each of its runs goes on from its checkpoint by itself.
     """
     batch = _batch(members, how)
     try:
         return {**batch.go()}
     except (Diverged, ValueError) as error:
-        lost = error.chains if isinstance(error, Diverged) else () if members[1:] else (0,)
-        ended: dict[Path, Values | Exception] = {members[k].folder.path: error for k in lost}
+        if not members[1:]:
+            return {members[0].folder.path: error}
     del batch
-    rest = [
-        _member(one.run, one.folder, one.train, one.test, how, going_on=True)
-        for one in members
-        if one.folder.path not in ended
-    ]
-    for part in [rest] if ended and rest else [[one] for one in rest]:
-        ended |= _carried(part, how)
+    ended: dict[Path, Values | Exception] = {}
+    for one in members:
+        again = _member(one.run, one.folder, one.train, one.test, how, going_on=True)
+        ended |= _carried([again], how)
     return ended
 
 

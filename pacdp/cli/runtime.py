@@ -1,7 +1,6 @@
 """How a run is carried out, which may not decide its numbers."""
 
 from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -90,13 +89,6 @@ class Certifying:
     tried: int = 1
     """How many settings were tried on the examples that the bound counts before these were chosen: certificates pay for
     each. Nothing is to be paid for settings that were chosen on other examples."""
-    epochs: float | None = None
-    """Length of the SGLD run on the Gibbs posterior, in passes over the data."""
-    alpha: float | None = None
-    """Weight of the newest draw in its averages; 0 weighs all alike."""
-    burn_in: float | None = None
-    """Share of that run thrown away."""
-    prior_draws: int | None = None
     seed: int = 0
     std: float = 0.01
     """Standard deviation of every weight of a Gaussian around the weights, in posterior and prior, fixed before looking
@@ -104,15 +96,6 @@ class Certifying:
     by: tyro.conf.Suppress[str] = "whoever chose the settings"
     """Who says how many settings were tried."""
     progress: tyro.conf.Suppress[Callable[[int, int], None] | None] = None
-
-    @property
-    def effort(self) -> Values:
-        """Fields that replace those of a chain's own ``GibbsSettings``."""
-        names = ("epochs", "alpha", "burn_in", "prior_draws")
-        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
-
-
-AS_THE_RUN_SAYS = Certifying()
 
 
 @record
@@ -129,8 +112,3 @@ class Training(Runtime):
     report: tyro.conf.Suppress[Report] = silent
     progressbar: tyro.conf.Suppress[Any] = False
     """Whether a download is shown, should the data need one, or what shows it (:class:`pacdp.data.Progress`)."""
-
-    @classmethod
-    def on(cls, runtime: Runtime, **how: Any) -> "Training":
-        """Training on the machine that ``runtime`` describes."""
-        return cls(**{one.name: getattr(runtime, one.name) for one in fields(Runtime)}, **how)

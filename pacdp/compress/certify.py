@@ -28,7 +28,7 @@ from pacdp.compress.view import padded
 from pacdp.data import Dataset
 from pacdp.data.rows import Rows
 from pacdp.predictions.report import Measured, Refusal, Report, Reported
-from pacdp.store.record import Values, record
+from pacdp.store.record import Values
 
 REPLAYED = (
     "whoever wrote the learner; the run on the records that it kept, and on no others, gave the same network, bit for "
@@ -37,30 +37,45 @@ REPLAYED = (
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Ended:
-    """A run that ended, on which records, and by which rules: all that its certificate rests on.
+class Compressed(Reported):
+    """A learner that was run on records it picked, and what that says of its network.
 
     Attributes:
+        report: certificates, measured errors, and what they rest on.
         learner: what was run.
         trace: what it did.
         data: the sample.
         test: other examples, or None.
-        stop, expected, tolerance, settings, start_rows: as for :func:`compress`.
+        stop, expected, tolerance, settings, start_rows, failure_prob: as for :func:`compress`.
     """
 
+    report: Report = field(init=False)
     learner: Learner
     trace: Trace
     data: BoundSet
     test: BoundSet | None
     stop: Stop
-    expected: Sequence[int] = ()
-    tolerance: float = 0.0
-    settings: Settings = field(default_factory=Settings.declared)
-    start_rows: Rows | None = None
+    expected: Sequence[int]
+    tolerance: float
+    settings: Settings
+    start_rows: Rows | None
+    failure_prob: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "report", self._reported())
+
+    @property
+    def kept(self) -> int:
+        """|κ(S)|, how many records the network needed."""
+        return len(self.trace.kept)
+
+    def __call__(self, inputs: Any) -> Tensor:
+        """The network's outputs for inputs."""
+        return self.network(inputs)
 
     @property
     def network(self) -> Function:
-        """The network that the run ended with, as a function of inputs."""
+        """The network that the run ended with, as a function of inputs, which holds nothing else of the run."""
         return partial(outputs_of, self.learner, self.trace.best_state)
 
     @property
@@ -95,7 +110,12 @@ class Ended:
         evidence_of(source, self.data, self.test, replace(self.settings, elsewhere=None))
         return evidence_of(source, self.data, None, self.settings)
 
-    def certificate(self, failure_prob: float) -> bounds.Certificate:
+    @property
+    def certificate(self) -> bounds.Certificate:
+        """The bound on the network's error on a new record; ValueError where the sample ran out before the end."""
+        return self.certificate_at(self.failure_prob)
+
+    def certificate_at(self, failure_prob: float) -> bounds.Certificate:
         """``bounds.compression`` of the best of the run's ends, each of which has its share of the failure probability.
 
         Raises:
@@ -105,7 +125,7 @@ class Ended:
         share, weights = whole / self.stop.ends, None
         if self.expected:
             weights = bounds.compression_weights(n=n, expected=self.expected, failure_prob=share)
-        made = bounds.compression(k=len(self.trace.kept), n=n, failure_prob=share, weights=weights)
+        made = bounds.compression(k=self.kept, n=n, failure_prob=share, weights=weights)
         if self.stop.ends > 1:
             made = made.charged("other ends of the run", whole - share)
         known = [declared("learner saw picked records alone", REPLAYED)]
@@ -115,11 +135,11 @@ class Ended:
             ]
         return self._evidence.on(replace(made, measures=self.measures).resting_on(*known))
 
-    def report(self, failure_prob: float) -> Report:
+    def _reported(self) -> Report:
         """What the run says of the network that it ended with."""
         data, test, best, rounds = self.data, self.test, self.trace.best, self.trace.rounds
         common: Values = {
-            "route": "compression", "failure_prob": self.settings.share(failure_prob),
+            "route": "compression", "failure_prob": self.settings.share(self.failure_prob),
             "rows": summaries(data, test, self.start_rows), "choices": {"count": self.settings.count},
         }  # fmt: skip
         evidence = self._evidence
@@ -128,7 +148,7 @@ class Ended:
             return Report.of([Refusal(name="compression", reason=why)], data, **common)
         network = Network(network=self.network, of="weights", batch_size=2**30)
         sets = Reading(law=network).judged(data, test)
-        findings: list[Any] = [self.certificate(failure_prob)]
+        findings: list[Any] = [self.certificate]
         findings += [one.measured(on) for on, one in sets.items()]
         for on, one in sets.items():
             if data.people is not None and one.people is not None:
@@ -146,41 +166,6 @@ class Ended:
             findings += map(evidence.on, fresh)
         told = {**best._asdict(), "rounds": [list(one) for one in rounds], "ends": self.stop.ends}
         return Report.of(findings, data, details={"compression": told}, **common)
-
-
-@record(eq=False)
-class Compressed(Reported):
-    """A learner that was run on records it picked, and what that says of its network.
-
-    Attributes:
-        report: certificates, measured errors, and what they rest on.
-        run: the run that ended, and what it rests on.
-    """
-
-    run: Ended
-
-    @property
-    def trace(self) -> Trace:
-        """What the run did."""
-        return self.run.trace
-
-    @property
-    def certificate(self) -> bounds.Certificate:
-        """The bound on the network's error on a new record.
-
-        Raises:
-            ValueError: the sample ran out before the run ended, so that there is none.
-        """
-        return self.report.certificate(of="weights", measures=self.run.measures)
-
-    @property
-    def kept(self) -> int:
-        """|κ(S)|, how many records the network needed."""
-        return len(self.trace.kept)
-
-    def __call__(self, inputs: Any) -> Tensor:
-        """The network's outputs for inputs."""
-        return self.run.network(inputs)
 
     def certify_other(
         self, network: Function, unlabelled: Tensor | Dataset, *, failure_prob: float = 0.05,
@@ -202,8 +187,8 @@ class Compressed(Reported):
             DataError: unlabelled rows that either network saw, or that repeat each other.
         """
         _check.open_probability(failure_prob=failure_prob)
-        made = self.run.certificate(0.5 * failure_prob)
-        own = Surrogate(network=self.run.network, certificate=made, saw=self.run.saw)
+        made = self.certificate_at(0.5 * failure_prob)
+        own = Surrogate(network=self.network, certificate=made, saw=self.saw)
         return certify(network, unlabelled, surrogate=own, seen=seen, failure_prob=failure_prob)
 
 
@@ -294,9 +279,9 @@ def compress(
     trace = carry_out(rule, records, about=header, every=every, file=None if file is None else Path(file),
                       progress=progress)  # fmt: skip
     require_replayed(rule, records, trace)
-    run = Ended(learner=learner, trace=trace, data=bound, test=fresh, stop=stop, expected=expected,
-                tolerance=tolerance, settings=settings, start_rows=start_rows)  # fmt: skip
-    return Compressed(report=run.report(failure_prob), run=run)
+    return Compressed(learner=learner, trace=trace, data=bound, test=fresh, stop=stop, expected=expected,
+                      tolerance=tolerance, settings=settings, start_rows=start_rows,
+                      failure_prob=failure_prob)  # fmt: skip
 
 
 def outputs_of(learner: Learner, state: State, inputs: Any) -> Tensor:

@@ -45,17 +45,23 @@ def _network(
 
 
 @record
-class _OfNetwork:
-    """What learners with a network have in common."""
+class _Viewing:
+    """What all of them have in common."""
 
     classes: int
-    architecture: Architecture = field(default_factory=Architecture)
     view: View = field(default_factory=View)
 
     @property
     def record(self) -> Mapping[str, Any]:
         """All settings."""
         return {"kind": type(self).__name__, **asdict(self), "view": self.view.record}
+
+
+@record
+class _OfNetwork(_Viewing):
+    """What learners with a network have in common."""
+
+    architecture: Architecture = field(default_factory=Architecture)
 
     @torch.no_grad()
     def outputs(self, state: State, viewed: Tensor) -> Tensor:
@@ -138,18 +144,12 @@ class Adam(_OfNetwork):
 
 
 @record
-class KernelRidge:
+class KernelRidge(_Viewing):
     """Ridge regression of ±1 on exp(-|x - z|²/(2 width²)), solved anew in every round."""
 
-    classes: int
     view: View = field(default_factory=lambda: View(gradients=True, scale=1.0))
     width: float = 0.5
     ridge: float = 1e-3
-
-    @property
-    def record(self) -> Mapping[str, Any]:
-        """All settings."""
-        return {"kind": "KernelRidge", **asdict(self), "view": self.view.record}
 
     def train(
         self, state: State | None, inputs: Tensor, labels: Tensor, *, round: int, seed: int

@@ -32,14 +32,11 @@ class Groups:
     """How many records are picked when each of them begins; the first begins at 0."""
 
     def __post_init__(self) -> None:
-        if not self.sizes or any(type(g) is not int or g < 1 for g in self.sizes):
-            raise ValueError(
-                f"expected sizes of groups that are whole numbers >= 1, got {self.sizes}"
-            )
+        whole = bool(self.sizes) and all(type(g) is int and g >= 1 for g in self.sizes)
         rising = list(self.starts) == sorted({0, *self.starts})
-        if len(self.starts) != len(self.sizes) or not rising:
+        if not whole or not rising or len(self.starts) != len(self.sizes):
             raise ValueError(
-                f"expected one start for each of {self.sizes}, rising from 0, got {self.starts}"
+                f"expected sizes that are whole numbers >= 1, and a start for each, rising from 0, got {self}"
             )
 
     def at(self, picked: int) -> int:
@@ -60,16 +57,13 @@ class Stop:
     rounds: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        if not (self.no_errors_left or self.rounds):
+        given: Any = self.rounds
+        rounds = [*given] if isinstance(given, tuple | list) else [None]
+        rising = rounds == sorted({r for r in rounds if isinstance(r, int) and r >= 1})
+        if self.no_errors_left not in ((True, False) if rounds else (True,)) or not rising:
             raise ValueError(
-                "expected no_errors_left or rounds, got neither: the run would have no end"
+                f"expected no_errors_left as True or False, True without rounds, and rounds that rise from 1: {self}"
             )
-        if self.no_errors_left not in (True, False) or not isinstance(self.rounds, tuple | list):  # pyright: ignore
-            raise ValueError(
-                f"expected no_errors_left as True or False and rounds as a tuple, got {self}"
-            )
-        if list(self.rounds) != sorted({r for r in self.rounds if isinstance(r, int) and r >= 1}):
-            raise ValueError(f"expected rounds that rise from 1 or more, got {self.rounds}")
 
     @property
     def ends(self) -> int:

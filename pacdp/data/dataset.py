@@ -191,9 +191,9 @@ class Dataset:
         digest.update(np.ascontiguousarray(self.people, dtype="<i8").data)
         return digest.hexdigest()
 
-    def rows(self, *, key: bytes = b"") -> Rows:
+    def rows(self) -> Rows:
         """The hashes of the examples and of their people; see `Rows.of`."""
-        return Rows.of(self.inputs, self.labels, self.people, key=key)
+        return Rows.of(self.inputs, self.labels, self.people)
 
     def subset(self, split: Split) -> "Dataset":
         """The examples at ``split.indices``, in that order, with their people; all of them are the dataset itself."""

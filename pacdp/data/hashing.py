@@ -3,9 +3,8 @@
 It is BLAKE2b of 8 bytes over the row's little-endian bytes, personalised by their dtype and width; a pair of hashes has
 that of their 16 bytes. Among n rows some two different ones agree with probability about n**2/2**65, 1e-10 for 60,000.
 
-Without a key anybody can compute the hashes, look whether a record that they have is among them, and make different
-rows that agree, in some 2**32 tries. With a secret key of 16 random bytes the hashes look like random numbers to
-whoever lacks the key, however well they know the data.
+Anybody can compute the hashes, look whether a record that they have is among them, and make different rows that agree,
+in some 2**32 tries.
 
 The values decide, not their format: a row that float32 holds exactly is hashed as float32, so that the same numbers as
 uint8, float32 and float64 agree (bytes and bytes/255 are other numbers), and so do 0.0 and -0.0. Other rows are hashed
@@ -22,24 +21,18 @@ from jaxtyping import Shaped, UInt64
 from pacdp.data.errors import DataError
 
 _CHUNK = 1 << 18  # numbers at a time: 2 MB as float64, which a core's cache holds
-_SECRET = range(16, 65)  # bytes
 
 
-def row_hashes(values: Any, *, key: bytes = b"", name: str = "values") -> UInt64[np.ndarray, " n"]:
+def row_hashes(values: Any, *, name: str = "values") -> UInt64[np.ndarray, " n"]:
     """The hash of each row ``values[i]``, whatever shape a row has.
 
     Args:
         values: a NumPy array or a tensor, [n, ...], of booleans, integers, real or complex numbers.
-        key: a secret, or nothing where anybody may compute the hashes.
         name: what the values are, for the error's sentence.
 
     Raises:
         DataError: no numbers, no rows, or nothing in a row.
     """
-    if not isinstance(key, bytes) or (key and len(key) not in _SECRET):
-        raise DataError(
-            "key must be 16 to 64 secret bytes, or b'' for none; take secrets.token_bytes(16)."
-        )
     rows = _matrix(values, name)
     places = slice(None)
     if rows.shape[1] == 1:  # labels and people are few values, many times
@@ -48,15 +41,15 @@ def row_hashes(values: Any, *, key: bytes = b"", name: str = "values") -> UInt64
     hashes = np.empty(len(rows), dtype=np.uint64)
     step = max(1, _CHUNK // rows.shape[1])
     for start in range(0, len(rows), step):
-        hashes[start : start + step] = _value_hashes(rows[start : start + step], key)
+        hashes[start : start + step] = _value_hashes(rows[start : start + step])
     return hashes[places]
 
 
 def pair_hashes(
-    first: UInt64[np.ndarray, " n"], second: UInt64[np.ndarray, " n"], *, key: bytes = b""
+    first: UInt64[np.ndarray, " n"], second: UInt64[np.ndarray, " n"]
 ) -> UInt64[np.ndarray, " n"]:
     """One hash for each pair of hashes; the order within a pair counts."""
-    return _hashes(np.stack([first, second], axis=1), key, "pair")
+    return _hashes(np.stack([first, second], axis=1), "pair")
 
 
 def require_no_mask(values: Any, name: str) -> None:
@@ -129,36 +122,32 @@ def _matrix(values: Any, name: str) -> Shaped[np.ndarray, "n width"]:
     return array.reshape(len(array), -1)
 
 
-def _value_hashes(rows: Shaped[np.ndarray, "n width"], key: bytes) -> UInt64[np.ndarray, " n"]:
+def _value_hashes(rows: Shaped[np.ndarray, "n width"]) -> UInt64[np.ndarray, " n"]:
     """As float32 where that is exact (NaN is NaN), else as float64, int64 or uint64."""
     if rows.dtype == np.float32:
-        return _word_hashes(rows, key)
+        return _word_hashes(rows)
     rows = rows.astype({"f": np.float64, "u": np.uint64}.get(rows.dtype.kind, np.int64))
     with np.errstate(over="ignore", invalid="ignore"):
         single = rows.astype(np.float32)
         exact = ((single.astype(rows.dtype) == rows) | (rows != rows)).all(axis=1)
-    hashes = _word_hashes(single, key)
+    hashes = _word_hashes(single)
     if not exact.all():
-        hashes[~exact] = _word_hashes(rows[~exact], key)
+        hashes[~exact] = _word_hashes(rows[~exact])
     return hashes
 
 
-def _word_hashes(rows: Shaped[np.ndarray, "n width"], key: bytes) -> UInt64[np.ndarray, " n"]:
+def _word_hashes(rows: Shaped[np.ndarray, "n width"]) -> UInt64[np.ndarray, " n"]:
     return _hashes(
-        rows + rows.dtype.type(0), key, f"{rows.dtype.str}{rows.shape[1]}"
+        rows + rows.dtype.type(0), f"{rows.dtype.str}{rows.shape[1]}"
     )  # -0.0 becomes 0.0
 
 
-def _hashes(rows: Shaped[np.ndarray, "n width"], key: bytes, kind: str) -> UInt64[np.ndarray, " n"]:
+def _hashes(rows: Shaped[np.ndarray, "n width"], kind: str) -> UInt64[np.ndarray, " n"]:
     """BLAKE2b of each row's bytes."""
     content = np.ascontiguousarray(rows, dtype=rows.dtype.newbyteorder("<")).data.cast("B")
-    start, width = (
-        hashlib.blake2b(digest_size=8, key=key, person=kind.encode()),
-        len(content) // max(1, len(rows)),
-    )
-    digests = []
-    for at in range(0, len(content), width):
-        one = start.copy()
-        one.update(content[at : at + width])
-        digests.append(one.digest())
+    width, mark = len(content) // max(1, len(rows)), kind.encode()
+    digests = [
+        hashlib.blake2b(content[at : at + width], digest_size=8, person=mark).digest()
+        for at in range(0, len(content), width)
+    ]
     return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)

@@ -4,8 +4,7 @@ What a prior learnt from, what a privacy claim protects, what a bound and a test
 rows are found wherever they stand, in O(n log n), with inputs under another label and, where people are known, the
 people themselves. What is not found: a row of which any number was changed, say by a channel appended, by noise, by
 standardising. Rows are made of the data: whoever has a record can look whether its hash is here. They stay out of
-whatever a private run publishes, unless they were made with a secret key (`pacdp.data.hashing` has the hash and what
-it promises).
+whatever a private run publishes (`pacdp.data.hashing` has the hash and what it promises).
 """
 
 import hashlib
@@ -31,8 +30,7 @@ class Rows:
         examples: of input and label together.
         inputs: of the input alone.
         owners: of each example's person, or None where nobody is known.
-        key_mark: says which secret key made the hashes, without telling it, or of which inputs they are where examples
-            have several by keyword; 0 without a key, of one input.
+        key_mark: says of which inputs they are where examples have several by keyword; 0 of one input.
     """
 
     examples: UInt64[np.ndarray, " n"]
@@ -58,20 +56,19 @@ class Rows:
             )
 
     @classmethod
-    def of(cls, inputs: Any, labels: Any, people: Any = None, *, key: bytes = b"") -> "Rows":
+    def of(cls, inputs: Any, labels: Any, people: Any = None) -> "Rows":
         """The rows of some examples.
 
         Args:
             inputs: array or tensor [n, ...] of numbers, on any device.
             labels: array or tensor [n, ...] of numbers.
             people: integers [n], the number of each example's person, in one numbering for all rows that are compared.
-            key: 16 to 64 secret bytes. Rows of different keys cannot be compared.
 
         Raises:
             DataError: not as many labels or people as inputs, no examples, or things that are no numbers.
         """
-        hashed = row_hashes(inputs, key=key, name="inputs")
-        examples = pair_hashes(hashed, _each(labels, "labels", len(hashed), key), key=key)
+        hashed = row_hashes(inputs, name="inputs")
+        examples = pair_hashes(hashed, _each(labels, "labels", len(hashed)))
         owners = None
         if people is not None:
             people = array_of(people, "people")
@@ -79,9 +76,8 @@ class Rows:
                 raise DataError(
                     f"people must be a whole number for each example, got {people.dtype} {people.shape}."
                 )
-            owners = _each(people.astype(np.int64), "people", len(hashed), key)
-        mark = int(row_hashes(np.zeros(1), key=key)[0]) if key else 0
-        return cls.sorted(examples, hashed, owners, mark)
+            owners = _each(people.astype(np.int64), "people", len(hashed))
+        return cls.sorted(examples, hashed, owners)
 
     @classmethod
     def sorted(
@@ -147,23 +143,6 @@ class Rows:
         """How many distinct examples of these ``other`` lacks."""
         return len(np.unique(self.examples)) - self.shared(other)
 
-    def union(self, *others: "Rows") -> "Rows":
-        """All rows of these and the others, each as often as the one that has it most often.
-
-        People are kept if all know them.
-        """
-        parts = (self, *others)
-        for other in others:
-            self._require_comparable(other)
-        known = all(part.owners is not None for part in parts)
-        columns = [
-            np.stack([p.examples, p.inputs, owners, _ranks(p.examples, owners)], axis=1)
-            for p in parts
-            for owners in [p.owners if known and p.owners is not None else np.zeros_like(p.inputs)]
-        ]
-        examples, inputs, owners, _ = np.unique(np.concatenate(columns), axis=0).T
-        return Rows.sorted(examples, inputs, owners if known else None, self.key_mark)
-
     def summary(self) -> dict[str, Any]:
         """JSON values: digest, n and people. The digest identifies a data set to whoever has it."""
         return {"digest": self.digest, "n": self.n, "people": self.people}
@@ -215,13 +194,12 @@ class Rows:
     def _require_comparable(self, other: "Rows") -> None:
         if self.key_mark != other.key_mark:
             raise DataError(
-                "the two Rows were hashed with different keys, or are of inputs by other keywords, and cannot be "
-                "compared; make both alike."
+                "the two Rows are of inputs by other keywords, and cannot be compared; make both alike."
             )
 
 
-def _each(values: Any, name: str, n: int, key: bytes) -> UInt64[np.ndarray, " n"]:
-    hashes = row_hashes(values, key=key, name=name)
+def _each(values: Any, name: str, n: int) -> UInt64[np.ndarray, " n"]:
+    hashes = row_hashes(values, name=name)
     if len(hashes) != n:
         raise DataError(f"{name} must be one for each of the {n} inputs, got {len(hashes)}.")
     return hashes
@@ -233,12 +211,3 @@ def _order(
     owners: UInt64[np.ndarray, " n"] | None,
 ) -> Int64[np.ndarray, " n"]:
     return np.lexsort((inputs, examples) if owners is None else (inputs, owners, examples))
-
-
-def _ranks(
-    examples: UInt64[np.ndarray, " n"], owners: UInt64[np.ndarray, " n"]
-) -> UInt64[np.ndarray, " n"]:
-    """0 for the first of equal neighbours, 1 for the second, and so on."""
-    places = np.arange(len(examples), dtype=np.uint64)
-    new = np.append(True, (examples[1:] != examples[:-1]) | (owners[1:] != owners[:-1]))
-    return places - np.maximum.accumulate(np.where(new, places, np.uint64(0)))

@@ -49,6 +49,8 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
     estimator_: Any
     certified_share: float
     random_state: Any
+    _scale = 0.0
+    """Of errors, where answers are numbers."""
 
     def _default(self) -> Any:
         raise NotImplementedError
@@ -117,8 +119,8 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
         """Refuse what cannot be fitted or certified."""
         raise NotImplementedError
 
-    def _table(self, said: np.ndarray, targets: np.ndarray) -> Values:
-        """What is certified of answers beside targets."""
+    def _table(self, said: np.ndarray, targets: np.ndarray, moved: np.ndarray) -> Values:
+        """What is certified of answers beside targets; those that moved with the examples beside them are wrong."""
         raise NotImplementedError
 
     def _new(self, X: Any, y: Any, groups: Any) -> tuple[Any, Any, Any]:
@@ -154,10 +156,13 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
         if X is not None:
             most, by = FEW, "fit saw none of these inputs, by row hashes"
         shared = equal_inputs(self._seen, table_hashes(X_new, name="X"), whose="groups", most=most)
-        said = own_answers(
-            lambda places: self.predict(_safe_indexing(X_new, places)), _num_samples(X_new)
+        said, moved = own_answers(
+            lambda places: self.predict(_safe_indexing(X_new, places)),
+            _num_samples(X_new),
+            scale=self._scale,
         )
-        found = certify_predictions(**self._table(said, np.asarray(targets)), people=people, **how)
+        table = self._table(said, np.asarray(targets), moved)
+        found = certify_predictions(**table, people=people, **how)
         brought = f"the caller, for what the estimator brings along and gets besides; {by}"
         unseen = declared("predictor saw none of these rows", brought)
         remarks = (*found.remarks, *(f"{one.name}: {one.by}" for one in shared))
@@ -221,15 +226,18 @@ class CertifiedClassifier(ClassifierMixin, _Certified):
                 f"y must hold at least two classes, got {names.pop()!r} in every row: nothing is told apart"
             )
 
-    def _table(self, said: np.ndarray, targets: np.ndarray) -> Values:
+    def _table(self, said: np.ndarray, targets: np.ndarray, moved: np.ndarray) -> Values:
         text = targets.dtype == object
         names = coded("y", targets).names if text else np.unique(targets).tolist()
         known = list(dict.fromkeys([*self.classes_.tolist(), *names]))
+        if moved.any():
+            other = np.where(targets == known[0], known[-1], known[0])
+            said = np.where(moved, other, said)
         return {"labels": targets, "predictions": said, "classes": known}
 
     def certify(
         self, X: Any = None, y: Any = None, *, groups: Any = None, failure_prob: float = 0.05,
-        ask: Sequence[str] | str | None = "error", interval: bool = False
+        ask: Sequence[str] | str | None = "error"
     ) -> Report:  # fmt: skip
         """What the examples that were kept back, or others that are new, say of the error on further ones.
 
@@ -239,7 +247,6 @@ class CertifiedClassifier(ClassifierMixin, _Certified):
             groups: whose they are.
             failure_prob: of everything that is asked, together.
             ask: as for :func:`pacdp.certify_predictions`; None asks for all there is.
-            interval: whether every row has a lower end too.
 
         Raises:
             DataError: inputs or groups that the estimator was fitted on: of ``X``, over one in a hundred inputs; of the
@@ -247,7 +254,7 @@ class CertifiedClassifier(ClassifierMixin, _Certified):
                 is unproved beyond one in a hundred.
             ValueError: answers that depend on the examples beside them.
         """
-        return self._certify(X, y, groups, failure_prob=failure_prob, ask=ask, interval=interval)
+        return self._certify(X, y, groups, failure_prob=failure_prob, ask=ask)
 
     @_has("predict_proba")
     def predict_proba(self, X: Any) -> Any:
@@ -300,12 +307,16 @@ class CertifiedRegressor(RegressorMixin, _Certified):
     def _require(self, y: Any) -> None:
         _ = self._loss
 
-    def _table(self, said: np.ndarray, targets: np.ndarray) -> Values:
-        return {"losses": {self._loss.name: self._loss.of_arrays(said, targets)}}
+    @property
+    def _scale(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.clip
+
+    def _table(self, said: np.ndarray, targets: np.ndarray, moved: np.ndarray) -> Values:
+        losses = self._loss.of_arrays(said, targets)
+        return {"losses": {self._loss.name: np.where(moved, 1.0, losses)}}
 
     def certify(
-        self, X: Any = None, y: Any = None, *, groups: Any = None, failure_prob: float = 0.05,
-        interval: bool = False
+        self, X: Any = None, y: Any = None, *, groups: Any = None, failure_prob: float = 0.05
     ) -> Report:  # fmt: skip
         """As :meth:`CertifiedClassifier.certify`, for the clipped error."""
-        return self._certify(X, y, groups, failure_prob=failure_prob, interval=interval)
+        return self._certify(X, y, groups, failure_prob=failure_prob)

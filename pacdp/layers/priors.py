@@ -2,19 +2,12 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol, get_args, runtime_checkable
+from typing import Literal, Protocol, get_args, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from pacdp.errors import require_positive
-
-
-class KLGradient(NamedTuple):
-    """Derivatives of KL(N(mean, std²)‖prior), elementwise."""
-
-    mean: Tensor
-    std: Tensor
 
 
 @runtime_checkable
@@ -25,8 +18,8 @@ class Prior(Protocol):
         """d(-ln p)/dw, elementwise."""
         ...
 
-    def kl_gradient(self, mean: Tensor, std: Tensor) -> KLGradient:
-        """Its derivatives."""
+    def kl_gradient(self, mean: Tensor, std: Tensor) -> tuple[Tensor, Tensor]:
+        """Derivatives of KL(N(mean, std²)‖this law) by mean and by std, elementwise."""
         ...
 
 
@@ -43,9 +36,9 @@ class Normal:
         """w/std²."""
         return weights / self.std**2
 
-    def kl_gradient(self, mean: Tensor, std: Tensor) -> KLGradient:
+    def kl_gradient(self, mean: Tensor, std: Tensor) -> tuple[Tensor, Tensor]:
         """(mean/s², std/s² - 1/std)."""
-        return KLGradient(mean / self.std**2, std / self.std**2 - 1.0 / std)
+        return mean / self.std**2, std / self.std**2 - 1.0 / std
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,13 +54,11 @@ class Laplace:
         """sign(w)/scale."""
         return weights.sign() / self.scale
 
-    def kl_gradient(self, mean: Tensor, std: Tensor) -> KLGradient:
+    def kl_gradient(self, mean: Tensor, std: Tensor) -> tuple[Tensor, Tensor]:
         """(erf(mean/(std√2))/scale, √(2/π) exp(-mean²/(2 std²))/scale - 1/std)."""
         ratio = mean / std
         density = math.sqrt(2.0 / math.pi) * (-0.5 * ratio.square()).exp()
-        return KLGradient(
-            torch.erf(ratio / math.sqrt(2.0)) / self.scale, density / self.scale - 1.0 / std
-        )
+        return torch.erf(ratio / math.sqrt(2.0)) / self.scale, density / self.scale - 1.0 / std
 
 
 Law = Literal["none", "normal", "laplace"]

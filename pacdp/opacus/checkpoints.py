@@ -11,7 +11,7 @@ from bounds.privacy import Adjacency
 from pacdp.errors import CheckpointError
 from pacdp.opacus.accountant import EventAccountant
 from pacdp.opacus.arguments import PUBLIC_SIZE
-from pacdp.opacus.guard import set_up
+from pacdp.opacus.guard import Guard, set_up
 from pacdp.opacus.modules import network
 from pacdp.opacus.optimizers import PrivateOptimizer
 from pacdp.resume import RunState, export, load_run, save_run
@@ -28,6 +28,7 @@ class Files:
     randomness: Randomness
     accountant: EventAccountant  # pyright: ignore[reportUninitializedInstanceVariable]
     _made: tuple[nn.Module, Any] | None = None
+    _guard: Guard
 
     @property
     def event(self) -> Event | None:
@@ -65,7 +66,8 @@ class Files:
         """Write the weights of the network that was made private last, with the event, into a new folder to publish.
 
         Raises:
-            ValueError: nothing was released; noise from a seed, which can be subtracted; a folder that exists.
+            ValueError: nothing was released; noise from a seed, which can be subtracted; weights that were moved since
+                the last step; a folder that exists.
             CheckpointError: it cannot be written.
         """
         module, path = self.last_made()[0], Path(folder) / "weights.safetensors"
@@ -75,6 +77,11 @@ class Files:
             )
         if self.event is None:
             raise ValueError("no step was made, so that there is nothing to publish: train first")
+        if not self._guard.weights.kept():
+            raise ValueError(
+                "the weights are not those that the last private step left, and what moved them may have seen the "
+                "data: export before they are changed"
+            )
         if path.parent.exists():
             raise ValueError(f"{folder} exists: give the name of a folder that is not there yet")
         path.parent.mkdir(parents=True)
@@ -117,6 +124,7 @@ class Files:
         load_run(path, state, together=account.together, check=check)
         optimizer.logical_step = state.step
         optimizer.guard.set_up = set_up(network(module))
+        optimizer.guard.keep()
         self.accountant.event = state.history.event
         self.accountant.public_size |= state.adjacency != events.ADJACENCY
 

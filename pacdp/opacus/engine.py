@@ -220,7 +220,7 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
             loss_reduction=loss_reduction,
             **numbers,
         )
-        self._made = module, loader.dataset
+        self._made, self._guard = (module, loader.dataset), guard
         self._own_batches |= batches == "own"
         if criterion is not None:
             return wrapped, private, PrivateCriterion(criterion, loss_reduction), loader

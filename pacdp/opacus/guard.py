@@ -56,7 +56,7 @@ class Guard:
         self.module, self.clipped, self.sampler = module, clipped, sampler
         self.set_up, self.weights = set_up(module), Unmoved(module, frozen=True)
         self.tried = MOST  # by pacdp.trials
-        self.begun = self.goes_back = self.stepped = False
+        self.begun = self.goes_back = self.stepped = self.moved = False
         self.losses = LossByExample(loss_reduction, sampler)
         self.tape, self.examples = Tape(self.backward), 0
         self.handed_over: Sum | None = None
@@ -69,9 +69,9 @@ class Guard:
         self, run: Callable[..., Any], inputs: tuple[Any, ...], named: dict[str, Any]
     ) -> Any:
         """Run the network on a copy of a batch in training, into which no loop writes; its outputs are recorded."""
-        if not self.begun:
+        if not (self.begun or self.moved):  # where the weights start is the caller's
             self.weights.keep()
-            self.begun = True
+        self.begun = True
         self._require_set_up()
         inputs, named = tree_map(
             lambda x: x.clone() if isinstance(x, Tensor) else x, (inputs, named)
@@ -115,7 +115,7 @@ class Guard:
             self.handed_over = self.clipped(slopes)
         finally:
             self.goes_back = False
-        record.tape.used, self.left = True, _gradients(self.module)
+        record.tape.used, self.left = True, gradients(self.module)
 
     def forget(self) -> None:
         """Forget the last backward pass."""
@@ -135,20 +135,30 @@ class Guard:
         self._require_unmoved(
             still, "else than this optimizer, or the forward pass of the network,"
         )
-        if _gradients(self.module) != self.left:
-            raise ValueError(
-                "gradients (grad, grad_sample, summed_grad) were written between backward and the step, so that an "
-                "example may add more than its own clipped gradient: put what changes them into the network or the "
-                "loss, or, where it depends on no data, into data_free_gradient="
-            )
+        self.require_gradients()
         found, self.handed_over = self.handed_over, None
         if self.sampler is not None:
             self.sampler.take_back()
         return found
 
+    def require_gradients(self) -> None:
+        """Refuse gradients that are not as they were left, by raising ValueError."""
+        if gradients(self.module) != self.left:
+            raise ValueError(
+                "gradients (grad, grad_sample, summed_grad) were written between backward and the end of the step, so "
+                "that an example may add more than its own clipped gradient: put what changes them into the network or "
+                "the loss, or, where it depends on no data, into data_free_gradient="
+            )
+
     def step_over(self) -> None:
         """Go on to the next batch: the weights have moved."""
         self.begun, self.stepped = False, True
+        self.keep()
+
+    def keep(self) -> None:
+        """From now on nothing but a step may move the weights."""
+        self.moved = True
+        self.weights.keep()
 
     def _require_unmoved(self, still: bool, what: str) -> None:
         if not still:
@@ -207,7 +217,7 @@ class Guard:
         self.tried = n
 
 
-def _gradients(module: nn.Module) -> list[Any]:
+def gradients(module: nn.Module) -> list[Any]:
     """Which gradients each parameter has, and how often they were written."""
     found = [getattr(p, name, None) for p in module.parameters() for name in _GRADIENTS]
     return [(id(one), getattr(one, "_version", 0)) for one in found]

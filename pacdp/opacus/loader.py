@@ -46,6 +46,8 @@ class PoissonSampler(UniformWithReplacementSampler):
     def __init__(self, *, n: int, sample_rate: float, steps: int, randomness: Randomness) -> None:
         super().__init__(num_samples=n, sample_rate=sample_rate, steps=steps)
         self.randomness = randomness
+        self.at_hand: Callable[[], None] | None = None
+        """Called when a batch is handed out."""
         self._waiting = list[int]()
         self._handed = deque[list[Tensor]](maxlen=_REMEMBERED)
         self._made = dict[tuple[int, ...], Tensor]()
@@ -62,6 +64,8 @@ class PoissonSampler(UniformWithReplacementSampler):
     def hand_out(self, batch: Any) -> Any:
         """Remember a copy of a batch, or of a part of one, that the caller is given, and return it."""
         self._handed.append([x.clone() for x in _tensors(batch)])
+        if self.at_hand is not None:
+            self.at_hand()
         return batch
 
     def take_back(self) -> None:

@@ -67,13 +67,15 @@ class LossByExample:
         outputs = list(moving.values())
         n = len(outputs[0])
         written = torch.autograd.grad(loss, outputs, materialize_grads=True)
-        factors, failure, agrees = {"mean": float(n), "sum": 1.0}, "", set[str]()
+        factors, failure, computed = {"mean": float(n), "sum": 1.0}, "", False
+        agrees = set[str]()
         for plan in self._plans(record, n):
             try:
                 slopes = _of_single_examples(record, moving, *plan)
             except _FAILURES as error:
                 failure = failure or str(error).splitlines()[0]
                 continue
+            computed = True
             agrees |= {
                 name for name, factor in factors.items()
                 if all(close(factor * w, s) for w, s in zip(written, slopes, strict=True))
@@ -89,7 +91,7 @@ class LossByExample:
             )
         why = (
             f"the loss cannot be computed for an example alone ({failure})"
-            if failure
+            if not computed
             else "an example's part of the loss depends on the other examples of the batch, as with class weights, "
             "ignored labels (-100) or padding in a mean"
         )
@@ -99,7 +101,11 @@ class LossByExample:
         """What may give the loss as written; what served before comes first."""
         whole = tuple(x.dim() > 0 and len(x) % n == 0 for x in record.others)
         usual = tuple(w and not named for w, named in zip(whole, record.per_class, strict=True))
-        cuts, divisors = dict.fromkeys([usual, whole]), (1, n)
+        exact = tuple(w and len(x) == n for w, x in zip(usual, record.others, strict=True))
+        but_one = (
+            tuple(w and k != left for k, w in enumerate(usual)) for left in range(len(usual))
+        )
+        cuts, divisors = dict.fromkeys([usual, exact, whole, *but_one]), (1, n)
         if self.cut is not None and len(self.cut) == len(whole):
             cuts = [tuple(map(min, self.cut, whole))]
             divisors = (n, 1) if self.divides else (1, n)

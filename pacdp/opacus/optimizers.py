@@ -19,9 +19,10 @@ from opacus.optimizers import DPOptimizer
 from torch.optim import Optimizer
 
 from pacdp.opacus.accountant import Account
-from pacdp.opacus.guard import Guard
+from pacdp.opacus.guard import Guard, gradients
 from pacdp.step.noise import Randomness
 from pacdp.step.sums import Sum, added_up
+from pacdp.trials.buffers import digest
 
 DataFreeGradient = Callable[[], None]
 StepHook = Callable[[DPOptimizer], None]
@@ -51,6 +52,9 @@ class PrivateOptimizer(DPOptimizer):
         self.logical_step = self.nonfinite_examples = self._examples = 0
         self._told = self.noise_multiplier, self.max_grad_norm
         self._sum: Sum | None = None
+        self._at_hand: list[dict[str, Any]] | None = None
+        if guard.sampler is not None:
+            guard.sampler.at_hand = self._remember
 
     def attach_step_hook(self, fn: StepHook) -> None:
         """Call ``fn`` after the noise of each step too; the step is in the engine's account without any hook."""
@@ -84,8 +88,10 @@ class PrivateOptimizer(DPOptimizer):
         whole, examples = self._sum, self._examples
         self._sum, self._examples = None, 0
         self._release(whole, examples)
+        self.guard.left = gradients(self.guard.module)
         if self.step_hook:
             self.step_hook(self)
+            self.guard.require_gradients()
         self.logical_step += 1
         if self.data_free_gradient is not None:
             self.data_free_gradient()
@@ -100,6 +106,13 @@ class PrivateOptimizer(DPOptimizer):
                 "noise_multiplier or max_grad_norm of the optimizer was changed after make_private, as Opacus's "
                 "schedulers do: give make_private noise_multiplier= a function of the step, and one max_grad_norm"
             )
+        if self._at_hand not in (None, self._numbers()):
+            raise ValueError(
+                "the optimizer's numbers (lr, weight_decay, ...) were changed while a batch was at hand, of which they "
+                "may tell, as a rate times the size of the batch does: change them after step(), as torch's schedulers "
+                "do, by the number of the step alone"
+            )
+        self._at_hand = None
         self.nonfinite_examples += int(found.nonfinite)
         self.noise_multiplier = float(self.account.schedule(self.logical_step))
         self._told = self.noise_multiplier, self.max_grad_norm
@@ -109,6 +122,16 @@ class PrivateOptimizer(DPOptimizer):
         for name, value in together.noised(found.total, std, self.randomness).items():
             whole = value.to(weights[name].dtype).view_as(weights[name])
             weights[name].grad = whole / cast(float, self.expected_batch_size)
+
+    def _remember(self) -> None:
+        """A batch, or a part of one, is handed out: from now on the numbers of this step are fixed."""
+        self._at_hand = self._at_hand or self._numbers()
+
+    def _numbers(self) -> list[dict[str, Any]]:
+        return [
+            {name: digest(x) for name, x in group.items() if name != "params"}
+            for group in self.original_optimizer.param_groups
+        ]
 
     def signal_skip_step(self, do_skip: bool = True) -> None:
         """Opacus's, by which ``BatchMemoryManager`` cuts a logical batch into parts.

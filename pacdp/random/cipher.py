@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pacdp.random import device_cipher
+from pacdp.random.devices import triton_form
 
 AT_ONCE = 1 << 15  # words: 256 KiB, which stay in the cache
 _ZEROS = memoryview(bytes(8 * AT_ONCE))
@@ -33,18 +33,31 @@ class Keystream:
     Args:
         key: 32 bytes.
         place: 12 bytes, the nonce of RFC 8439.
+
+    Raises:
+        ValueError: key or place are of another length.
     """
 
     def __init__(self, key: bytes, place: bytes) -> None:
+        if len(key) != 32 or len(place) != 12:  # compiled code would read past the end
+            raise ValueError(
+                f"expected a key of 32 bytes and a place of 12, got {len(key)} and {len(place)}"
+            )
         self._key, self._place, self._taken = key, place, 0
         self._encryptor: Any = None
 
     def on(self, device: torch.device, count: int) -> torch.Tensor:
-        """The next words, made on a device; an object gives its words in one way or the other."""
+        """The next words on a device, which a GPU with Triton makes itself.
+
+        An object gives its words in this way or by :meth:`fill`.
+        """
         first, self._taken = self._taken, self._taken + count
-        return device_cipher.keystream(
-            self._key, self._place, first=first, count=count, device=device
-        )
+        kernel = device.type == "cuda" and triton_form("pacdp.random.triton_cipher", "keystream")
+        if kernel:
+            return kernel(self._key, self._place, first=first, count=count, device=device)
+        words = np.empty(count, np.int64)
+        self.fill(words)
+        return torch.from_numpy(words).to(device)
 
     def fill(self, words: NDArray[np.int64]) -> None:
         """Overwrite ``words``, a contiguous vector, by the next words of the place."""

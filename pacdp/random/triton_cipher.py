@@ -1,18 +1,24 @@
-"""Blocks of ChaCha20's keystream as one Triton kernel: :func:`pacdp.random.device_cipher.blocks`, bit for bit."""
+"""ChaCha20's keystream (RFC 8439) made on the GPU that needs it, as one Triton kernel: the bits of OpenSSL's.
+
+Nothing but a key of 32 bytes crosses over to the GPU. Freed memory of the device is not scrubbed either.
+"""
 
 from typing import Any, no_type_check
 
 import torch
 import triton  # pyright: ignore[reportMissingImports]  # comes with torch for GPUs
 import triton.language as tl  # pyright: ignore[reportMissingImports]
+from jaxtyping import Int64
 from torch import Tensor
 
-from pacdp.random.device_cipher import COUNTER, TURNS
 from pacdp.random.devices import current
 
+WORDS = 8
+"""64-bit words of a block."""
 _BLOCK = 128
-_COUNTER = tl.constexpr(COUNTER)
-_T0, _T1, _T2, _T3 = (tl.constexpr(each) for each in TURNS)
+_COUNTER = tl.constexpr(12)
+"""The place of a block's number among the 16 words of a state: behind four constants and the key, before the nonce."""
+_T0, _T1, _T2, _T3 = (tl.constexpr(each) for each in (16, 12, 8, 7))
 
 
 @triton.jit
@@ -63,13 +69,18 @@ def _blocks(out, start, first, count, SIZE: tl.constexpr):
         tl.store(out + lane * 16 + place, word, mask=lane < count)
 
 
-def blocks(start: Tensor, first: int, count: int) -> Tensor:
-    """As :func:`pacdp.random.device_cipher.blocks`."""
-    out = torch.empty((count, 16), dtype=torch.int32, device=start.device)
+def keystream(
+    key: bytes, place: bytes, *, first: int, count: int, device: torch.device
+) -> Int64[Tensor, " count"]:
+    """Words ``first`` to ``first + count`` of :class:`pacdp.random.cipher.Keystream` for the same key and place."""
+    state = bytearray(b"expand 32-byte k" + key + bytes(4) + place)
+    start = torch.frombuffer(state, dtype=torch.int32).to(device)
+    begin, end = first // WORDS, -(-(first + count) // WORDS)
+    out = torch.empty((end - begin, 16), dtype=torch.int32, device=device)
     kernel: Any = _blocks
     if count:
-        with current(start.device):
-            kernel[(-(-count // _BLOCK),)](
-                out, start, first, count, SIZE=_BLOCK, enable_fp_fusion=False
+        with current(device):
+            kernel[(-(-len(out) // _BLOCK),)](
+                out, start, begin, len(out), SIZE=_BLOCK, enable_fp_fusion=False
             )
-    return out
+    return out.view(torch.int64).reshape(-1)[first - begin * WORDS :][:count]

@@ -12,7 +12,7 @@ from torch import nn
 import bounds
 from bounds import _check
 from bounds.sentence import percent
-from pacdp.backprop.fit import Progress
+from pacdp.backprop.fit import FitSettings
 from pacdp.certify.evidence import FIXED, equal_inputs
 from pacdp.certify.examples import Device, require_kind
 from pacdp.certify.routes import require_draws
@@ -30,7 +30,7 @@ from pacdp.selfcert.plan import (
     plan_routes,
 )
 from pacdp.selfcert.predictors import Train, is_estimator
-from pacdp.selfcert.routes import CARRY_OUT, SelfCertifySettings, Task, Tried, reason_against
+from pacdp.selfcert.routes import CARRY_OUT, Task, Tried, reason_against
 from pacdp.store.record import Values, record
 
 
@@ -93,10 +93,9 @@ def self_certify(
     train_share: float | None = None,
     expected_error: float = EXPECTED_ERROR,
     train: Train | None = None,
-    settings: SelfCertifySettings | None = None,
+    settings: FitSettings | None = None,
     seed: int = 0,
     device: Device = "cpu",
-    progress: Progress | None = None,
 ) -> SelfCertified:
     """Split the data, train, and return the predictor with the smallest certificate, the choice paid for.
 
@@ -119,10 +118,9 @@ def self_certify(
             at least half.
         expected_error: how often the predictor is expected to err; only the split follows from it.
         train: trains a torch module in place on (module, inputs, labels); by default :func:`pacdp.backprop.fit`.
-        settings: of training and routes; fixed without a look at the data.
+        settings: of the default training of a torch module; fixed without a look at the data.
         seed: of the split, of training and of all draws; fixed without a look at the data.
         device: where a torch module is trained.
-        progress: told how many steps of the default training are done, and how many there are.
 
     Raises:
         ValueError: something does not fit, training did not end with numbers, or no route came to a certificate.
@@ -133,8 +131,7 @@ def self_certify(
     _check.open_probability(failure_prob=failure_prob, train_share=share)
     require_kind("seed", seed, int)
     require_draws(seed, device)
-    settings = SelfCertifySettings() if settings is None else settings
-    require_kind("settings", settings, SelfCertifySettings)
+    require_kind("settings", settings, FitSettings | None)
     examples = given(data, people=people)
     n = examples.units
     jobs, refused = _jobs(models, examples, routes)
@@ -152,7 +149,7 @@ def self_certify(
     tasks = {
         name: Task(
             name=name, model=one, everything=examples, learning=learning, bound=bound, shared=shared,
-            settings=settings, train=train, seed=seed, device=device, progress=progress
+            settings=settings, train=train, seed=seed, device=device
         )
         for name, one in models.items()
     }  # fmt: skip
@@ -241,17 +238,11 @@ def _models(model: Any, train: Train | None) -> Values:
                  for place, (kind, one) in enumerate(zip(kinds, model, strict=True))}  # fmt: skip
     else:
         named = {"your model": model}
-    if not named:
-        raise ValueError("model must be at least one model, got none")
     modules = [one for one in named.values() if isinstance(one, nn.Module)]
     for one in named.values():
-        if isinstance(one, type):
+        if isinstance(one, type) or not (isinstance(one, nn.Module) or is_estimator(one)):
             raise ValueError(
-                f"model must be an object, got the class {one.__name__}: call it, {one.__name__}()"
-            )
-        if not isinstance(one, nn.Module) and not is_estimator(one):
-            raise ValueError(
-                f"model must be a torch module or have fit and predict, got {type(one).__name__}"
+                f"model must be an object, a torch module or have fit and predict, got {one!r:.80}"
             )
     if train is None and not all(any(True for _ in one.parameters()) for one in modules):
         raise ValueError("model must have parameters to train, got a module without any")

@@ -1,6 +1,5 @@
 """The examples that a predictor is trained and certified on: split by places, without a look at any label."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -126,22 +125,17 @@ def _pair(data: Any) -> tuple[Any, Any]:
     """Inputs and labels, as they are or collected from a torch Dataset of pairs."""
     if isinstance(data, tuple | list) and len(data) == 2:
         return data[0], data[1]
-    kind = type(data).__name__
-    if isinstance(data, Mapping) or not (hasattr(data, "__len__") and hasattr(data, "__getitem__")):
-        raise ValueError(f"data must be a pair (inputs, labels) or a Dataset of such pairs, got {kind}; collect the "
-                         "batches of a loader first")  # fmt: skip
-    if hasattr(data, "dtype") or hasattr(data, "columns"):
-        raise ValueError(f"data must be a pair (inputs, labels), got one {kind}: pass (X, y)")
-    pairs = [data[place] for place in range(len(data))]
-    for place, one in enumerate(pairs):
-        if not isinstance(one, tuple | list) or len(one) != 2:
-            raise ValueError(
-                f"data must give pairs (input, label), got {type(one).__name__} at {place}"
-            )
-    if not pairs:
-        raise ValueError("data must have at least 4 examples, got none")
-    inputs = torch.stack([torch.as_tensor(np.asarray(one[0])) for one in pairs])
-    return inputs, [np.asarray(one[1]).item() for one in pairs]
+    try:
+        if hasattr(data, "dtype") or hasattr(data, "columns"):
+            raise TypeError("inputs alone")
+        pairs = [data[place] for place in range(len(data))]
+        inputs = torch.stack([torch.as_tensor(np.asarray(one)) for one, _ in pairs])
+        return inputs, [np.asarray(label).item() for _, label in pairs]
+    except (TypeError, ValueError, LookupError, RuntimeError) as error:
+        raise ValueError(
+            f"data must be a pair (inputs, labels) or a Dataset of such pairs, got {type(data).__name__}: pass (X, y), "
+            f"and collect the batches of a loader first ({error})"
+        ) from error
 
 
 def _array(values: Any) -> Any:

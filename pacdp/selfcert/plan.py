@@ -122,33 +122,25 @@ def plan_routes(
     expected_error: float = EXPECTED_ERROR,
     target: float | None = None,
     failure_prob: float = 0.05,
-    exponent: float = 0.5,
-    kl_nats: float | None = None,
-    kept_share: float | None = None,
-    price_share: float = _PRICE_SHARE,
 ) -> RoutePlan:
     """What each route to a certificate would promise, before any training.
 
-    A predictor trained on m of n records is taken to err with probability expected_error · (n/m)^exponent, and to make
-    exactly so many errors, rounded up.
+    A predictor trained on m of n records is taken to err with probability expected_error · √(n/m), and to make exactly
+    so many errors, rounded up.
 
     - "held-out count": Clopper and Pearson's bound on the records that training did not see, at the best split, at
       50:50 and at 80:20;
-    - "PAC-Bayes": ``bounds.maurer`` with a prior from one part and a posterior from all, at the same splits;
-    - "compression": ``bounds.compression`` of all n records;
-    - "noisy gradients": ``bounds.maurer`` of all n records at the price of noisy sums.
+    - "PAC-Bayes": ``bounds.maurer`` with a prior from m records and a posterior from all, 0.001 n/m nats apart for each
+      record of the bound, at the same splits;
+    - "compression": ``bounds.compression`` of all n records, where 2.5 times the expected error is kept;
+    - "noisy gradients": ``bounds.maurer`` of all n records at the price of noisy sums with V = n/100 ("Noisy sums" in
+      docs/guarantees.md), whose noise is taken to make the error one and a half times as large.
 
     Args:
         n: independent records in all: examples, or people.
         expected_error: of a predictor that is trained on all n of them.
         target: a value that the certificate should reach.
         failure_prob: of each number.
-        exponent: how fast the error falls with the number of training records; 0 for not at all.
-        kl_nats: divergence of the posterior from the prior; by default 0.001 n/m nats for each record of the
-            bound, where the prior learnt from m of the n records.
-        kept_share: the share of the records that compression keeps; by default 2.5 times the expected error.
-        price_share: V/n of the noisy sums ("Noisy sums" in docs/guarantees.md); the noise is taken to make the error
-            one and a half times as large.
 
     Raises:
         ValueError: a number out of range.
@@ -157,30 +149,23 @@ def plan_routes(
     _check.open_probability(
         failure_prob=failure_prob, target=failure_prob if target is None else target
     )
-    _check.probability(expected_error=expected_error, kept_share=kept_share or 0.0)
-    _check.nonnegative(exponent=exponent, kl_nats=kl_nats or 0.0, price_share=price_share)
-    kept = min(1.0, _KEPT_FACTOR * expected_error if kept_share is None else kept_share)
-
-    def error(train: int) -> float:
-        return min(1.0, expected_error * (n / train) ** exponent)
+    _check.probability(expected_error=expected_error)
 
     def count(train: int, of: int = n) -> PlannedRoute:
-        return _planned(HELD_OUT, train, of - train, error(train), failure_prob)
+        error = min(1.0, expected_error * (n / train) ** 0.5)
+        return _planned(HELD_OUT, train, of - train, error, failure_prob)
 
     def posterior(train: int) -> PlannedRoute:
-        nats = _KL_SHARE * (n - train) * n / train if kl_nats is None else kl_nats
+        nats = _KL_SHARE * (n - train) * n / train
         return _planned(PAC_BAYES, train, n - train, expected_error, failure_prob, kl_nats=nats)
 
+    kept, noisy = (min(1.0, times * expected_error) for times in (_KEPT_FACTOR, 1.5))
     found = [*_at_splits(count, n), *_at_splits(posterior, n)]
     found.append(_planned(COMPRESSION, n, n, expected_error, failure_prob, kept=kept))
-    noisy = min(1.0, 1.5 * expected_error)
-    found.append(_planned(NOISY, n, n, noisy, failure_prob, contributions=price_share * n))
+    found.append(_planned(NOISY, n, n, noisy, failure_prob, contributions=_PRICE_SHARE * n))
     needed = None
     if target is not None:
         needed = _fewest(lambda n: any(count(m, n).value <= target for m in _sizes(n)[::5]))
-    kl_said = (
-        "0.001 n/m nats for each record of the bound" if kl_nats is None else f"{kl_nats:g} nats"
-    )
     return RoutePlan(
         n=n,
         expected_error=expected_error,
@@ -189,11 +174,12 @@ def plan_routes(
         refused=tuple(_without_hope(found)),
         assumed=(
             f"A predictor trained on all {n:,} records errs with probability {_percent(expected_error)}, and one "
-            f"trained on m of them (n/m)^{exponent:g} times as often.",
+            f"trained on m of them (n/m)^0.5 times as often.",
             "On the records of the bound it makes exactly that share of errors, rounded up.",
-            f"PAC-Bayes: the posterior learns from all records, at a divergence of {kl_said} from its prior.",
+            "PAC-Bayes: the posterior learns from all records, at a divergence of 0.001 n/m nats for each record of "
+            "the bound from its prior.",
             f"Compression: the learner needs {_percent(kept)} of the records to be right on all others.",
-            f"Noisy gradients: the squared norms of gradients over the variance of the noise add up to {price_share:g} "
+            f"Noisy gradients: the squared norms of gradients over the variance of the noise add up to {_PRICE_SHARE} "
             "for each record, and the noise makes the error one and a half times as large.",
         ),
         target=target,

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pacdp.backprop.fit import Examples, FitSettings, Progress, fit
+from pacdp.backprop.fit import Examples, FitSettings, fit
 from pacdp.certify.examples import Device
 from pacdp.certify.outputs import classes_of
 from pacdp.certify.reading import Function, Network, Reading
@@ -117,7 +117,7 @@ def places(labels: np.ndarray, names: np.ndarray) -> np.ndarray:
 
 def trained(
     module: nn.Module, learning: Given, *, train: Train | None, settings: FitSettings, seed: int,
-    device: Device, progress: Progress | None
+    device: Device
 ) -> Net:  # fmt: skip
     """A copy of the module, trained on the training part alone, in eval mode.
 
@@ -134,8 +134,7 @@ def trained(
     labels = torch.from_numpy(codes)
     if train is None:
         generator = torch.Generator().manual_seed(seed)
-        made = fit(module, Examples(inputs, labels), settings=settings, generator=generator, device=device,
-                   progress=progress)  # fmt: skip
+        made = fit(module, Examples(inputs, labels), settings=settings, generator=generator, device=device)  # fmt: skip
     else:
         made = copy.deepcopy(module).to(device).train()
         with seeded(seed, 1):

@@ -15,21 +15,20 @@ import torch
 from torch import nn
 
 import bounds
-from bounds import _check
 from pacdp.algorithms import SGLD
 from pacdp.backprop import PosteriorSettings, train_posterior
-from pacdp.backprop.fit import Examples, FitSettings, Progress, fit
-from pacdp.certify import BoundSet, HeldOut, MonteCarlo, Prior, certify, train_certified
+from pacdp.backprop.fit import Examples, FitSettings, fit
+from pacdp.certify import BoundSet, DataFree, MonteCarlo, Prior, certify, train_certified
 from pacdp.certify.examples import Device
 from pacdp.certify.gaussian import one_draw_weights
 from pacdp.certify.reading import AtWeights
 from pacdp.compress import Estimator, Groups, Stop, Torch, compress
-from pacdp.data import Dataset, Split, index_hash
+from pacdp.data import Dataset
 from pacdp.losses import bounded_cross_entropy
 from pacdp.posterior import GaussianPosterior
 from pacdp.predictions import certify_predictions
 from pacdp.predictions.columns import coded
-from pacdp.selfcert.examples import Given, require_apart, taken
+from pacdp.selfcert.examples import Given, taken
 from pacdp.selfcert.plan import COMPRESSION, HELD_OUT, NOISY, PAC_BAYES
 from pacdp.selfcert.predictors import (
     Net,
@@ -46,6 +45,14 @@ from pacdp.trials import own_answers
 from pacdp.trials.buffers import Holdings
 
 _LEAST_STEPS = 2000
+_PRIOR_STD, _POSTERIOR = 0.01, PosteriorSettings(steps=200, step_size=0.002)
+"""The standard deviation of every weight in the prior of the PAC-Bayes route, and how its posterior is trained."""
+_MAX_LOSS = 4.0
+"""Where the cross-entropy of the PAC-Bayes and noisy-gradient routes is bounded."""
+_ROUNDS, _GROUP_SHARE = 40, 0.005
+"""The most rounds of compression, and how many records it picks in each, as a share of all; five at least."""
+_NOISY_STEPS, _NOISY_STEP_SIZE, _NOISY_TAU = 200, 0.5, 20.0
+"""Steps and step size of the noisy-gradient route, and its inverse temperature over √n."""
 
 
 @record(eq=False)
@@ -80,45 +87,11 @@ class Tried:
         return {name: getattr(self, name) for name in names}
 
 
-@record
-class SelfCertifySettings:
-    """How networks are trained and routes carried out; whatever is here is fixed before any example is seen.
-
-    Attributes:
-        fit: training of a torch module, where the caller gives no function of their own; by default at least ten epochs
-            and 2,000 steps of Adam.
-        prior_std: standard deviation of every weight in the prior of the PAC-Bayes route.
-        posterior: how its posterior is trained.
-        max_loss: the cross-entropy of the PAC-Bayes and noisy-gradient routes is bounded here.
-        compression_rounds: the most rounds that compression may take.
-        group_share: how many records compression picks in a round, as a share of all; at least 5.
-        noisy_steps: steps of the noisy-gradient route.
-        noisy_step_size, noisy_tau: its step size, and its inverse temperature over √n.
-    """
-
-    fit: FitSettings | None = None
-    prior_std: float = 0.01
-    posterior: PosteriorSettings = field(
-        default_factory=lambda: PosteriorSettings(steps=200, step_size=0.002)
-    )
-    max_loss: float = 4.0
-    compression_rounds: int = 40
-    group_share: float = 0.005
-    noisy_steps: int = 200
-    noisy_step_size: float = 0.5
-    noisy_tau: float = 20.0
-
-    def fitting(self, n: int) -> FitSettings:
-        """The training of a network on n examples."""
-        size = 128 if n >= 5000 else 32
-        epochs = max(10, math.ceil(_LEAST_STEPS / math.ceil(n / size)))
-        return self.fit or FitSettings(epochs=epochs, batch_size=size, step_size=2e-3)
-
-    def __post_init__(self) -> None:
-        _check.count(compression_rounds=self.compression_rounds, noisy_steps=self.noisy_steps)
-        sizes = ("prior_std", "max_loss", "group_share", "noisy_step_size", "noisy_tau")
-        _check.positive(**{name: getattr(self, name) for name in sizes})
-        _check.probability(group_share=self.group_share)
+def fitting(n: int) -> FitSettings:
+    """The training of a network on n examples where nobody says another: ten epochs and 2,000 steps or more."""
+    size = 128 if n >= 5000 else 32
+    epochs = max(10, math.ceil(_LEAST_STEPS / math.ceil(n / size)))
+    return FitSettings(epochs=epochs, batch_size=size, step_size=2e-3)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -139,20 +112,19 @@ class Task:
     learning: Given
     bound: Given
     shared: tuple[bounds.Hypothesis, ...]
-    settings: SelfCertifySettings
+    settings: FitSettings | None
     train: Train | None
     seed: int
     device: Device
-    progress: Progress | None
 
     @cached_property
     def predictor(self) -> Any:
         """The model trained on the training part; trained once."""
         if is_estimator(self.model):
             return fitted(self.model, self.learning, seed=self.seed)
-        how = self.settings.fitting(self.learning.n)
-        return trained(self.model, self.learning, train=self.train, settings=how, seed=self.seed, device=self.device,
-                       progress=self.progress)  # fmt: skip
+        how = self.settings or fitting(self.learning.n)
+        return trained(self.model, self.learning, train=self.train, settings=how, seed=self.seed,
+                       device=self.device)  # fmt: skip
 
     def about(self, made: bounds.Certificate, of: str, hypothesis: Any) -> bounds.Certificate:
         """The certificate of ``of``, with what the split shows; the caller vouches for what a model brings along."""
@@ -199,51 +171,45 @@ def reason_against(route: str, model: Any, examples: Given) -> str | None:
 def held_out(task: Task, failure_prob: float) -> Tried:
     """The errors on the part that training did not see, counted."""
     made, bound = task.predictor, task.bound
-    require_apart(task.learning, bound)
     if isinstance(made, Net):
         Holdings(made.function).require_none(tensor(bound.inputs))
-    said = own_answers(lambda at: np.asanyarray(made.predict(taken(bound.inputs, at))), bound.n)
+    said, moved = own_answers(
+        lambda at: np.asanyarray(made.predict(taken(bound.inputs, at))), bound.n
+    )
     if said.shape != bound.labels.shape:
         raise ValueError(
             f"predict must give one class for each of {bound.n} examples, got shape {said.shape}"
         )
-    known = [*np.unique(bound.labels).tolist(), *coded("predictions", said).names]
-    names: list[Any] = list(dict.fromkeys(known))
-    if len(names) < 2:  # two classes are needed where all examples have one
-        (name,) = names
-        other = f"not {name}" if isinstance(name, str) else name + 1
-        names.append(not name if isinstance(name, bool) else other)
-    report = certify_predictions(bound.labels, said, classes=names, people=bound.people, ask="error",
+    named = coded(
+        "predictions", said
+    )  # plain names: what a stranger's array says of itself is not asked
+    wrong = moved | (np.asarray(named.names)[named.codes] != bound.labels)
+    report = certify_predictions(losses={"error": wrong}, people=bound.people, ask="error",
                                  failure_prob=failure_prob)  # fmt: skip
-    certificate = report.certificates[0]
+    count = replace(report.certificates[0], measures=f"0-1 risk{bound.new}")
     return Tried(
-        certificate=task.about(certificate, task.name, "predictor saw none of these rows"),
-        error=float(certificate.terms["empirical_risk"]), train=task.learning.units, predictor=made
+        certificate=task.about(count, task.name, "predictor saw none of these rows"),
+        error=float(count.terms["empirical_risk"]), train=task.learning.units, predictor=made
     )  # fmt: skip
 
 
 def pac_bayes(task: Task, failure_prob: float) -> Tried:
     """One network drawn from a Gaussian posterior, whose prior lies around the network of the training part."""
-    centre, settings, held = task.predictor, task.settings, task.bound
+    centre, held = task.predictor, task.bound
     module, of, seed = centre.function.to("cpu"), "one draw", task.seed
     if len(strange := np.setdiff1d(held.labels, centre.names)):
         raise ValueError(f"class {strange[0]} has no example in the training part: gather more")
-    learning, counted = (
-        Split(part.places, index_hash(part.places)) for part in (task.learning, held)
-    )
-    bound = BoundSet(
-        inputs=tensor(held.inputs).cpu(), labels=torch.from_numpy(places(held.labels, centre.names)),
-        people=held.people, indices=counted,
-    )  # fmt: skip
-    law = GaussianPosterior.around(module, std=settings.prior_std)
+    labels = torch.from_numpy(places(held.labels, centre.names))
+    bound = BoundSet(inputs=tensor(held.inputs).cpu(), labels=labels, people=held.people)
+    law = GaussianPosterior.around(module, std=_PRIOR_STD)
     posterior = train_posterior(
         law, module, Examples(bound.inputs, bound.labels), objective=bounds.objectives.f_quad,
-        loss=bounded_cross_entropy(classes=len(centre.names), max_loss=settings.max_loss),
-        settings=settings.posterior, failure_prob=failure_prob, generator=torch.Generator().manual_seed(seed)
+        loss=bounded_cross_entropy(classes=len(centre.names), max_loss=_MAX_LOSS),
+        settings=_POSTERIOR, failure_prob=failure_prob, generator=torch.Generator().manual_seed(seed)
     )  # fmt: skip
-    prior = Prior(law=law, source=HeldOut(indices=learning))
-    found = certify(posterior, bound, prior=prior, network=module, failure_prob=failure_prob, seed=seed,
-                    monte_carlo=MonteCarlo(passes=1))  # fmt: skip
+    source = DataFree(description="the training part, which shares no example with the bound's")
+    found = certify(posterior, bound, prior=Prior(law=law, source=source), network=module,
+                    failure_prob=failure_prob, seed=seed, monte_carlo=MonteCarlo(passes=1))  # fmt: skip
     made = found.certificate(of=of, measures=bound.risk())
     weights = {**posterior.buffers, **one_draw_weights(posterior, seed=seed)}
     return Tried(
@@ -255,12 +221,14 @@ def pac_bayes(task: Task, failure_prob: float) -> Tried:
 
 def compression(task: Task, failure_prob: float) -> Tried:
     """The model trained on the few records that it picks itself, certified on all."""
-    settings, (data, names) = task.settings, task.dataset
+    data, names = task.dataset
     learner: Any = Estimator(estimator=task.model, classes=len(names))
     if not is_estimator(task.model):
-        learner = Torch(network=task.model, train_network=task.train or _fit_in_place(settings))
-    groups = Groups(sizes=(max(5, round(settings.group_share * data.n)),))
-    stop = Stop(no_errors_left=True, rounds=(settings.compression_rounds,))
+        learner = Torch(
+            network=task.model, train_network=task.train or _fit_in_place(task.settings)
+        )
+    groups = Groups(sizes=(max(5, round(_GROUP_SHARE * data.n)),))
+    stop = Stop(no_errors_left=True, rounds=(_ROUNDS,))
     how: Values = {"groups": groups, "stop": stop, "failure_prob": failure_prob, "seed": task.seed}
     found = compress(learner, data, **how)
     if found.trace.best is None:
@@ -274,11 +242,11 @@ def compression(task: Task, failure_prob: float) -> Tried:
 
 def noisy(task: Task, failure_prob: float) -> Tried:
     """The network trained with noise on every record, certified on all of them."""
-    settings, (data, names), units = task.settings, task.dataset, task.everything.units
+    (data, names), units = task.dataset, task.everything.units
     network = copy.deepcopy(task.model).cpu().eval()
-    loss = bounded_cross_entropy(classes=len(names), max_loss=settings.max_loss)
-    how = SGLD(tau=settings.noisy_tau * math.sqrt(units), step_size=settings.noisy_step_size)
-    found = train_certified(network, data, settings=how, steps=settings.noisy_steps, loss=loss,
+    loss = bounded_cross_entropy(classes=len(names), max_loss=_MAX_LOSS)
+    how = SGLD(tau=_NOISY_TAU * math.sqrt(units), step_size=_NOISY_STEP_SIZE)
+    found = train_certified(network, data, settings=how, steps=_NOISY_STEPS, loss=loss,
                             failure_prob=failure_prob, seed=task.seed)  # fmt: skip
     buffers = {key: each.clone() for key, each in network.named_buffers()}
     made = found.certificate
@@ -293,9 +261,9 @@ CARRY_OUT = {HELD_OUT: held_out, PAC_BAYES: pac_bayes, COMPRESSION: compression,
 """What carries each route out."""
 
 
-def _fit_in_place(settings: SelfCertifySettings) -> Train:
+def _fit_in_place(settings: FitSettings | None) -> Train:
     """The default training of the other routes, on what was picked."""
-    how = settings.fit or FitSettings(epochs=20, batch_size=64)
+    how = settings or FitSettings(epochs=20, batch_size=64)
 
     def fit_network(network: nn.Module, inputs: torch.Tensor, labels: torch.Tensor) -> None:
         generator = torch.Generator().manual_seed(0)

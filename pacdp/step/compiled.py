@@ -89,10 +89,7 @@ class CompiledSums:
 
     def _room(self) -> list[Any]:
         """Layers with a workspace of their own, for one thread."""
-        inputs, most = self._network.inputs, self._most
-        layers = parse(
-            self._model, tuple(inputs.shape[1:]), batch_size=most, dtype=inputs.dtype, each=True
-        )
+        layers = parse(self._model, tuple(self._network.inputs.shape[1:]), each=True)
         assert layers is not None
         return layers
 

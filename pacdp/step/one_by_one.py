@@ -27,14 +27,17 @@ def summed(
     part: Part, examples: Int[Tensor, " batch"], into: Float[Tensor, " dim"], most: int | None
 ) -> tuple[Float[Tensor, "2"], Float[Tensor, " batch"]]:
     """As a :data:`Part`, over examples of which at most ``most`` go through together."""
-    if not len(examples):
+    count = len(examples)
+    if not count:
         into.zero_()
         return into.new_zeros(2), into.new_zeros(0)
+    if count <= (most or count):
+        return part(examples, into)
     means, squares = into.new_zeros(2), list[Tensor]()
-    for k, some in enumerate(examples.split(most or len(examples))):
+    for k, some in enumerate(examples.split(most or count)):
         gradient = torch.empty_like(into) if k else into
         mean, own = part(some, gradient)
-        means = means + mean * (len(some) / len(examples))
+        means = means + mean * (len(some) / count)
         squares.append(own)
         if k:
             into += gradient
@@ -82,12 +85,12 @@ def by_compiled_layers(
     return part
 
 
-def multiplicities(examples: Int[Tensor, " batch"]) -> Int[Tensor, " batch"]:
-    """How often each of the drawn examples was drawn.
+def sum_of_squares(squares: Float[Tensor, " batch"], examples: Int[Tensor, " batch"]) -> float:
+    """Σ ‖g_i‖² over the examples that were drawn, g_i all that example i adds: what it adds each time, so many times.
 
-    An example adds its gradient to a sum as often as it was drawn: the squared norms of all that is added sum to
-    Σ over draws of multiplicity times the gradient's squared norm.
+    That is the sum over draws of the squared norm of each, times how often its example was drawn.
     """
     drawn = examples.cpu().numpy()
-    first, last = (np.searchsorted(np.sort(drawn), drawn, side) for side in ("left", "right"))
-    return torch.from_numpy(last - first).to(examples.device)
+    ordered = np.sort(drawn)
+    times = ordered.searchsorted(drawn, "right") - ordered.searchsorted(drawn, "left")
+    return float(squares @ torch.from_numpy(times).to(squares))

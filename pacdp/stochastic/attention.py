@@ -54,20 +54,18 @@ def multi_head_attention(
         or use_separate_proj_weight
         or add_zero_attn
         or any(one is not None for one in odd)
+        or not query is key is value
     ):
         raise NotByExample(
-            "attention with keys or projections of its own kind has no form by example"
+            "attention to other tokens, or with keys or projections of its own kind, has no form by example"
         )
     if query.ndim != 3 or (training and dropout_p > 0) or (is_causal and attn_mask is None):
         raise NotByExample(
             "attention without a batch, with dropout or with an implied mask has no form by example"
         )
-    own, keys, values = (each.transpose(0, 1) for each in (query, key, value))
+    own = query.transpose(0, 1)
     require_batch(draws, own, least=3)
-    if query is key and key is value:
-        projected = linear(draws, own, in_proj_weight, in_proj_bias).chunk(3, dim=-1)
-    else:
-        projected = _projected(draws, (own, keys, values), in_proj_weight, in_proj_bias)
+    projected = linear(draws, own, in_proj_weight, in_proj_bias).chunk(3, dim=-1)
     q, k, v = (each.unflatten(2, (num_heads, -1)).transpose(1, 2) for each in projected)
     mask = _mask(attn_mask, key_padding_mask, like=q)
     weights = None
@@ -80,19 +78,6 @@ def multi_head_attention(
         mixed = F.scaled_dot_product_attention(q, k, v, mask)
     out = linear(draws, mixed.transpose(1, 2).flatten(2), out_proj_weight, out_proj_bias)
     return out.transpose(0, 1), weights
-
-
-def _projected(
-    draws: Draws, inputs: tuple[Tensor, Tensor, Tensor], weight: Law, bias: Law | None
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries, keys and values of different tokens, through one draw of the weights."""
-    thirds = weight.draw(draws).chunk(3, dim=1)
-    shifts = [None] * 3 if bias is None else bias.draw(draws)[:, None].chunk(3, dim=2)
-    q, k, v = (
-        x @ third.mT if shift is None else x @ third.mT + shift
-        for x, third, shift in zip(inputs, thirds, shifts, strict=True)
-    )
-    return q, k, v
 
 
 def _mask(

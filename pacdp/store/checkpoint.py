@@ -8,8 +8,7 @@ the step, the loss and its interval, the hashes of the data.
 The header's ``content_hash`` covers the rest of the header and every tensor: it is SHA-256 of the canonical JSON
 (:mod:`pacdp.store.canonical`) of the header without it, and then, for each tensor in the order of their names in the
 file, of a line break, the canonical JSON of [name, type, shape] (such as ["model.0.weight","float32",[3,2]]), a line
-break and the bytes. Runs with equal numbers have equal hashes. Files of format 2 have no hash: they are read, but
-nobody can check that they are what was written.
+break and the bytes. Runs with equal numbers have equal hashes.
 """
 
 import hashlib
@@ -31,7 +30,6 @@ from pacdp.store.canonical import canonical
 from pacdp.store.files import replacing
 
 FORMAT = "pacdp-checkpoint/3"
-_WITHOUT_HASH = "pacdp-checkpoint/2"
 _FOREIGN = "weights of another program are certified with --model and --data, which name the network and new examples"
 
 
@@ -49,8 +47,7 @@ class Checkpoint:
 
     @property
     def content_hash(self) -> str | None:
-        """The hash that the file carried and that its content was found to have; None where it carried none, so that
-        nothing shows that the file is what was written."""
+        """The hash that the file carried and that its content was found to have; None of what comes from no file."""
         return self.header.get("content_hash")
 
 
@@ -109,12 +106,11 @@ def load_checkpoint(path: Path | str) -> Checkpoint:
         written_as = header["format"]
     except (KeyError, TypeError, ValueError, RecursionError):
         header, written_as = {}, None
-    if written_as not in (FORMAT, _WITHOUT_HASH):
+    if written_as != FORMAT:
         raise CheckpointError(
             f"{path} is a safetensors file but no {FORMAT} checkpoint (it says {written_as!r}): {_FOREIGN}"
         )
-    if written_as == FORMAT or "content_hash" in header:
-        _require_content(path, header, tensors)
+    _require_content(path, header, tensors)
     if any(
         isinstance(part, dict) and part.get("choices") for part in (header, header.get("about"))
     ):

@@ -47,6 +47,8 @@ _KNOWN = (Tensor, nn.Module, Mapping, set, frozenset, FunctionType, CellType, Me
 _CARRIERS = (Tensor, np.ndarray, list, tuple, dict)
 """What a class of a library is searched for, and its name by which it is known; other classes are followed."""
 _LIBRARIES = {*sys.stdlib_module_names, "torch", "numpy", "opacus", "pacdp"}
+_OF_NO_ACCOUNT = ("training", "_flat_weights")
+"""Of modules: their mode, and a recurrent layer's list of its parameters, which functional calls exchange."""
 _PICKLED = ("__reduce_ex__", "__reduce__", "__getstate__")
 _OF_CLASSES = (
     "__dict__",
@@ -320,9 +322,12 @@ def _parts(thing: Any) -> Iterator[tuple[str, Any]]:
         return
     if isinstance(thing, nn.Module):
         attributes = {**thing._parameters, **thing._buffers, **thing._modules, **attributes}
-        attributes.pop("training", None)
+        for name in _OF_NO_ACCOUNT:
+            attributes.pop(name, None)
     elif isinstance(thing, Mapping):
         for k, (key, part) in enumerate(thing.items()):
+            if isinstance(key, tuple) and any(isinstance(one, nn.Module) for one in key):
+                continue  # a method's cache, which copies of the network fill as well
             yield f"[{key!r}]" if isinstance(key, str | int) else f"[...{k}]", part
             yield f" key {k}", None if isinstance(key, _VALUES) else key
     elif isinstance(thing, list | tuple | set | frozenset | deque):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int64, Shaped
+from jaxtyping import Bool, Float, Int64, Shaped
 from torch import Tensor
 
 from pacdp.losses import Loss
@@ -15,11 +15,14 @@ from pacdp.trials.made_up import MOST, batches, made_up_labels, pool
 
 _OF_OUTPUTS, _OF_LOSSES, _OF_SLOPES = 1e-3, 1e-5, 1e-4
 """Rounding allowed, relative to the outputs' spread, to the interval of the loss, to the largest slope."""
+_OF_ANSWERS = 1e-6
 _UNITS, _MOST_OF_UNITS, _OF_ITSELF = 16, 2.0**-6, 1e-5
 """Units in the last place of outputs that are rounding too, a fraction that these stay below in half precision, and
-what rounding may do to any single number."""
+what rounding may do to a single number that decides nothing."""
 _DECIDES = 60.0
 """Outputs by so much below the largest of their row decide no loss, such as logits of -1e9 that mask a class."""
+_LOST = 0.05
+"""Rounding of outputs by less hides nothing."""
 _SPOTS = 3
 """Examples of each batch that are run once more, by themselves."""
 
@@ -68,39 +71,47 @@ def require_alone(
     _require_same(found, outputs[rows], _rounding(outputs, least)[rows], rows)
 
 
-def own_answers(answers: Callable[[np.ndarray], Any], n: int) -> np.ndarray:
-    """What an estimator answers for each of n examples, which those beside it in a batch must not decide.
+def own_answers(
+    answers: Callable[[np.ndarray], Any], n: int, *, scale: float = 0.0
+) -> tuple[np.ndarray, Bool[np.ndarray, " n"]]:
+    """What an estimator answers for each of n examples, and which of these move with the examples beside them.
 
-    Rounding may move an answer or two in a hundred; a batch that is scaled or ranked as a whole moves more.
+    Rounding may move an answer or two in a hundred, which count as errors; a batch that is scaled or ranked as a whole
+    moves more.
 
     Args:
         answers: for the examples at these places.
+        scale: a millionth of it, and of the answer, is rounding, where answers are numbers.
 
     Raises:
         ValueError: answers moved when halves of the examples, or single ones, were asked for.
     """
     said, order = np.asarray(answers(np.arange(n))), np.random.default_rng(0).permutation(n)
+    moved = np.zeros(n, dtype=np.bool_)
     if said.shape[:1] != (n,):
-        return said  # who counts says what is wrong
-    slack = _OF_OUTPUTS * (1.0 + np.median(np.abs(said))) if said.dtype.kind == "f" else None
+        return said, moved  # who counts says what is wrong
     for parts in (np.array_split(order, min(2, n)), order[:MOST, None]):
+        places = np.concatenate(parts)
         found = np.concatenate([np.asarray(answers(part)) for part in parts])
-        own = said[np.concatenate(parts)]
-        same = found == own
-        if slack is not None:
-            same = np.isclose(found, own, _OF_OUTPUTS, slack, equal_nan=True)
-        if np.sum(~same.reshape(len(own), -1).all(axis=1)) > max(1, len(own) // 50):
+        own, same = said[places], found == said[places]
+        if said.dtype.kind == "f":
+            same = np.isclose(found, own, _OF_ANSWERS, _OF_ANSWERS * scale, equal_nan=True)
+        moved[places] |= ~np.asarray(same).reshape(len(own), -1).all(axis=1)
+        if moved.sum() > max(1, n // 50):
             raise ValueError(
                 "what the estimator answers for an example depends on the examples beside it, or on random numbers or "
                 "calls before: scale and rank by what fit saw, not by the batch"
             )
-    return said
+    return said, moved
 
 
 def _rounding(outputs: Tensor, least: float) -> Shaped[Tensor, "n numbers"]:
     """How far rounding may move each number; by what differs within rows, among the numbers that decide.
 
     One far example hides no other's move, and one far number no other's in its row.
+
+    Raises:
+        ValueError: rounding hides what differs, in every row.
     """
     flat = outputs.reshape(len(outputs), -1)
     if not flat.numel():
@@ -116,9 +127,14 @@ def _rounding(outputs: Tensor, least: float) -> Shaped[Tensor, "n numbers"]:
         whole = (finite.amax(dim=1) - finite.amin(dim=1)).clamp(max=_DECIDES)
         spreads = torch.where(near.sum(dim=1) > 1, largest[:, 0] - least_near, whole) / 2
     sizes, spreads = (one.clamp(min=one.median()) for one in (sizes, spreads))
-    units = min(_UNITS * torch.finfo(flat.dtype).eps, _MOST_OF_UNITS)
-    of_row = _OF_OUTPUTS * (least + spreads) + units * sizes
-    return of_row[:, None] + _OF_ITSELF * finite.abs()
+    of_sizes = min(_UNITS * torch.finfo(flat.dtype).eps, _MOST_OF_UNITS) * sizes
+    if bool((of_sizes > (least + spreads / 8).clamp(min=_LOST)).all()):
+        raise ValueError(
+            f"the network's outputs, about {float(sizes.median()):.2g}, are so far from zero that rounding hides what "
+            "tells them apart, and whether examples of a batch decide it: subtract their common part"
+        )
+    of_row = (_OF_OUTPUTS * (least + spreads) + of_sizes)[:, None]
+    return of_row + torch.where(near, 0.0, _OF_ITSELF * finite.abs())
 
 
 def _require_same(

@@ -119,6 +119,14 @@ class Unmoved:
         require_no_writes(self.written())
         return self.same_bits()
 
+    def kept(self) -> bool:
+        """Whether all values are those remembered, wherever the weights lie now."""
+        now = [p.detach() for p in self._module.parameters() if p.requires_grad or self._frozen]
+        return len(now) == len(self._copies) and all(
+            same_bits(one.cpu(), copied.cpu())
+            for one, copied in zip(now, self._copies, strict=True)
+        )
+
     def same_bits(self) -> Tensor:
         """The same of the bits alone, where it is known that nothing was exchanged."""
         pairs = zip(self._live, self._copies, strict=True)

@@ -72,7 +72,7 @@ _AMOUNTS = """
 
 _PREDICTORS = ("randomised", "one_draw", "prior_mean", "vote")
 _NAME = re.compile(
-    f"(?:({'|'.join(_PREDICTORS)}|half_brier|rescaled_.+?|test_set|new_examples)_)?({'|'.join(KINDS)})"
+    f"(?:({'|'.join(_PREDICTORS)}|half_brier|test_set|new_examples)_)?({'|'.join(KINDS)})"
 )
 """What may stand before a kind: the predictor, the loss, or the examples that it is about."""
 _NEW = f" of a new ({'|'.join(GROUPED)})$"
@@ -277,9 +277,6 @@ def _begins(head: str, formula: str) -> str:
     """How the name of the risk begins that a certificate of this name bounds."""
     if head == "half_brier":
         return "half the Brier risk"
-    if head.startswith("rescaled_"):
-        loss = head.removeprefix("rescaled_")
-        return f"{loss} risk, rescaled to [0, 1]"
     for begins, names in _RISKS.items():
         if formula in names.split():
             return begins

@@ -123,24 +123,16 @@ def noisy_sums_of(event: Any) -> list[Step]:
 
 def epochs_of(event: Any) -> list[tuple[int, float]]:
     """The batches and the noise multiplier of each epoch with every record in one batch."""
-    kind = event["event"]
-    inner = event.get("inner")
-    if kind == "SelfComposed":
-        return epochs_of(inner) * times_of(event["count"])
-    if kind == "Composed":
-        return [
-            epoch for part in inner for epoch in epochs_of(part)
-        ]
-    if kind != "OnceAnEpoch" or inner["event"] != "Gaussian":
-        raise Wrong(
-            f"{kind} is no epoch with every record in one batch"
-        )
-    noise = float(inner["noise_multiplier"])
-    require(
-        noise > 0.0 and event["batches"] >= 1,
-        "an epoch has no noise",
-    )
-    return [(times_of(event["batches"]), noise)]
+    found = list[tuple[int, float]]()
+    for one in _parts(event):
+        inner = one.get("inner") or {}
+        kinds = one["event"], inner.get("event")
+        why = f"{kinds} is no epoch with every record in one batch and with noise"
+        require(kinds == ("OnceAnEpoch", "Gaussian"), why)
+        noise = float(inner["noise_multiplier"])
+        require(noise > 0.0, why)
+        found.append((times_of(one["batches"]), noise))
+    return found
 
 
 def times_of(count: Any) -> int:

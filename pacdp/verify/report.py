@@ -19,17 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from pacdp.verify import loss
-from pacdp.verify.arithmetic import ball, kl_upper, total
 from pacdp.verify.certificate import FORMAT as CERTIFICATE
 from pacdp.verify.certificate import check_certificate
 from pacdp.verify.claim import (
     CANNOT,
     DAMAGED,
     DOES_NOT,
-    Claim,
     Fields,
     Statement,
-    agree,
     fields,
     judged,
     number,
@@ -53,6 +50,7 @@ from pacdp.verify.folder import (
 from pacdp.verify.measured import (
     SHARED,
     agrees,
+    at_price_zero,
     bounded,
     held_by_nothing,
 )
@@ -129,6 +127,9 @@ def check_report(
     if missing := set(_KEYS.split()) - r.keys():
         why = f"its format has {', '.join(sorted(missing))}, and they are not there"
         return [Statement("report", "format", DOES_NOT, why)]
+    if not all(isinstance(one, Mapping) for one in r.certificates):
+        why = "one of its certificates is no record, with names and values"
+        return [Statement("report", "certificates", DOES_NOT, why)]
     table = r.route == "predictions"
     found = list[Statement]()
     for made in r.certificates:
@@ -139,7 +140,7 @@ def check_report(
             whose = whose if table else one.subject
             found.append(one._replace(subject=whose))
     if free := r.part("details")["at_price_zero"]:
-        claim = {"value at a price of zero": _at_price_zero}
+        claim = {"value at a price of zero": at_price_zero}
         found += judged("report", claim, r.certificates, free)
     if r.route in _OF_ROUTES:
         found += judged("report", _OF_ROUTES[r.route], r)
@@ -152,26 +153,6 @@ def check_report(
             whose = f"{name}: {one.subject}"
             found.append(one._replace(subject=whose))
     return found
-
-
-def _at_price_zero(
-    certificates: list[Fields], said: Fields
-) -> None:
-    """The first of this name keeps its error, n, failure probability and ln ξ(n), and pays for nothing else."""
-    named = (said.name, said.of, said.measures)
-    c, *_ = (
-        Claim(one)
-        for one in certificates
-        if (one.name, one.of, one.measures) == named
-    )
-    confidence = -c.failure_prob.log()
-    if c.name == "compression":
-        exact = 1 - (-confidence / c.n).exp()
-    else:
-        own = {"log_xi", "log_two_sqrt_n"} & c.costs.keys()
-        costs = total(ball(c.costs[name]) for name in own)
-        exact = kl_upper(c.risk, (costs + confidence) / c.n)
-    agree("the value at a price of zero", said.value, exact)
 
 
 def _of_a_run(report: Fields) -> list[Statement]:

@@ -8,6 +8,7 @@ from pacdp.verify.claim import (
     Fields,
     about,
     exactly,
+    number,
     parsed,
     require,
     same,
@@ -79,25 +80,41 @@ def _ledger(report: Fields) -> None:
 
 
 def _counts(report: Fields) -> None:
-    """Errors and sizes of each route are those of its certificate, and the two parts of the split make all records."""
+    """Each route has the sizes and units of its certificate, or the reason of its refusal."""
+    reasons = {
+        one.name: one.reason for one in report.not_applicable
+    }
     for one, made in _tried(report):
-        if not made:
-            continue
         name = one.name
-        same(f"the records behind {name}", made.inputs.n, one.bound)
-        most = max(one.bound, one.train)
-        require(most <= report.n, f"{name} rests on {most} records")
-        if one.route == "held-out count":
-            parts = one.train, one.train + one.bound
-            whole = report.details.train, report.n
-            same(
-                f"training records of {name}, and both parts",
-                parts,
-                whole,
-            )
-            about(f"the error of {name}", one.error, mean_of(made))
-        for unit in units(made):
-            same(f"the unit of {name}", unit, report.unit)
+        why = f"{name} is said to be of the route {one.route!r}"
+        require(f"{name}, ".startswith(f"{one.route}, "), why)
+        said = one.train, one.bound, one.reason
+        due = 0, 0, reasons.get(name)
+        if made:
+            due = *_sizes(report, one, made), ""
+            same(f"n of {name}", made.inputs.n, one.bound)
+            for unit in units(made):
+                same(f"the unit of {name}", unit, report.unit)
+        else:
+            same(f"the error of {name}", one.error, None)
+        same(f"what {name} came to", said, due)
+
+
+def _sizes(
+    report: Fields, one: Fields, made: Fields
+) -> tuple[int, int]:
+    """Records for training and for counting; the error is the certificate's, or, of compression, of no more than k."""
+    n = report.n
+    if one.route == "compression":
+        k = made.inputs.k
+        most = max(one.train, number(one.error) * n)
+        require(most <= k, f"{most} records, and {k} were kept")
+        return one.train, n
+    about(f"the error of {one.name}", one.error, mean_of(made))
+    train = report.details.train
+    if one.route == "noisy gradients":
+        train = n
+    return train, n - train or n
 
 
 def _remarks(report: Fields) -> None:

@@ -19,7 +19,7 @@ from torch.nn import Linear
 
 import bounds
 from pacdp import GaussianPosterior, Prior, certify
-from pacdp.backprop import FitSettings, Parts, PosteriorSettings, examples, fit_prior, hold_out, train_posterior
+from pacdp.backprop import Examples, FitSettings, Parts, PosteriorSettings, fit_prior, hold_out, train_posterior
 from pacdp.certify import BoundSet, DataFree, MonteCarlo
 from pacdp.data import Dataset
 from pacdp.losses import bounded_cross_entropy
@@ -118,7 +118,8 @@ def violations(world, steps, *, repetitions):
         generator = seeded(seed)
         settings = FitSettings(optimizer="sgd", epochs=world.epochs, batch_size=32, step_size=4.0, weight_decay=0.0)
         prior = fit_prior(module, data, parts.prior, std=world.std, settings=settings, generator=generator)
-        held = examples(data, parts.bound)
+        bound = BoundSet.part(data, parts.bound)
+        held = Examples(bound.inputs, bound.labels)
         posterior = train_posterior(
             prior.law, module, held, objective=bounds.objectives.f_quad, generator=generator,
             loss=bounded_cross_entropy(classes=2), failure_prob=FAILURE_PROB,
@@ -148,7 +149,7 @@ def forgotten(prior):
 def one_draw_without_slack(case):
     """The error of one drawn network stands for the risk of the randomised one."""
     weights = case.posterior.sample(seeded(case.seed + 1000))
-    held = examples(case.data, case.parts.bound)
+    held = BoundSet.part(case.data, case.parts.bound)
     logits = torch.func.functional_call(case.module, weights, (held.inputs,))
     risk = float((logits.argmax(dim=1) != held.labels).double().mean())
     kl_nats = case.posterior.kl_nats(case.prior.law)

@@ -59,5 +59,5 @@ def test_the_baseline_learns_repeats_itself_and_says_when_it_diverged(tmp_path):
     assert one == two
     assert one["test"]["accuracy"] > 0.85
     assert one["steps"] == 8 * 12
-    (error,) = PLAIN.carry_out([replace(config, learning_rate=1e30)], [tmp_path / "run"], RUNTIME)
-    assert isinstance(error, Diverged)
+    with pytest.raises(Diverged):
+        PLAIN.carry_out(replace(config, learning_rate=1e30), tmp_path / "run", RUNTIME)

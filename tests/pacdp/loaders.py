@@ -16,7 +16,6 @@ from bounds import accounting
 from bounds.accounting.events import event_from_json, event_to_json
 from pacdp import load_checkpoint, save_checkpoint
 from pacdp.certify.foreign import read_weights
-from pacdp.chains.snapshots import read_snapshots, resume_snapshots
 from pacdp.cli import foreign_inputs, privacy, serial
 from pacdp.cli.config import Run
 from pacdp.cli.folder import Folder, read_json
@@ -131,13 +130,6 @@ def registered(path):
     return path.read_bytes()
 
 
-def snapshots(folder):
-    store = resume_snapshots(folder / "s", up_to_step=0)
-    for step in (1, 2):
-        store.append(step, {"w": torch.full((2, 2), float(step))})
-    return min((folder / "s").glob("snapshots-*"))
-
-
 def features(folder):
     return backbone_cache.entry(np.zeros((3, 1, 2, 2), np.float32), weights_sha256="0" * 64, dim=2, folder=folder)
 
@@ -197,13 +189,11 @@ LOADERS = {
     "rows of a run": Loader(recorded, lambda path: Folder(path.parent).rows(), "json",
                             lambda found, whole: found == whole[: len(found)]),
     "schedule": Loader(holding("s.json", "[1.0, 2, 3.5]"), privacy.read_schedule, "json", positive),
-    "schedule, CSV": Loader(holding("s.csv", "step,noise_multiplier\n1,2.0\n2,3.0\n"), privacy.read_schedule, "csv",
-                            positive),
+    "schedule, lines": Loader(holding("s.csv", "2.0\n3.0\n"), privacy.read_schedule, "csv", positive),
     "row hashes": Loader(arrays("r.npz", np.savez, **row_hashes()), known, "npz"),
     "indices": Loader(arrays("i.npy", np.save, arr=np.arange(12)), known, "npy"),
     "registered data": Loader(holding("cells", _CELLS), registered, "npz", operator.eq),
     "what pacdp wrote": Loader(holding(LIST, "\nconfig.json\n"), lambda path: written(path.parent), "json"),
-    "snapshots": Loader(snapshots, lambda path: list(read_snapshots(path.parent)), "safetensors"),
     "cached features": Loader(
         lambda folder: backbone_cache.kept_rows(features(folder), np.ones((3, 2), np.float32)) is not None
         and features(folder).path,

@@ -15,7 +15,7 @@ from pacdp.chains import BATCH, Keys, Replayed, langevin, normal_like, run_chain
 from pacdp.chains.graphs import recorded
 from pacdp.models import Architecture
 from pacdp.problem import Problem
-from pacdp.random import cipher, device_cipher
+from pacdp.random import cipher
 from pacdp.random.philox_compiled import words
 from pacdp.step.noise import SystemRandomness
 from tests.pacdp.random.known_answers import VECTORS, numbers
@@ -144,8 +144,9 @@ def test_a_resumed_chain_goes_on_bit_for_bit(settings, tmp_path):
 
 
 def test_a_gpu_makes_the_words_of_chacha20():
-    found = device_cipher.keystream(bytes(range(32)), bytes(range(12)), first=5, count=100_003, device=CUDA)
-    words = np.empty(5 + 100_003, np.int64)
+    there = cipher.Keystream(bytes(range(32)), bytes(range(12)))
+    there.on(CUDA, 5)
+    found, words = there.on(CUDA, 100_003), np.empty(5 + 100_003, np.int64)
     cipher.Keystream(bytes(range(32)), bytes(range(12))).fill(words)
     assert np.array_equal(found.cpu().numpy(), words[5:])
 

@@ -11,7 +11,6 @@ from torch.nn import Linear
 from toys import Quadratic, seeded, stretch, toy_data, toy_objective
 
 from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, build
-from pacdp.certify.finite import log_probabilities
 from pacdp.certify.gibbs import GibbsSettings
 from pacdp.losses import Loss, bounded_cross_entropy
 from pacdp.models import Architecture
@@ -78,7 +77,6 @@ ROWS = [
     (lambda: Plan(steps=3, listed=(3,)), "stopping='listed' only"),
     (listed, "listed steps that increase from 1"),
     (lambda: Plan(steps=7).charged(8), "expected 0 <= step <= 7, the planned number of steps, got"),
-    (lambda: log_probabilities(np.ones(2, int), epsilon=1.0, weights=np.arange(2.0)), "positive weight"),
     (lambda: SGLD(tau=3.0).promise(40, 1), "set clip_norm, which also makes batches Poisson and the"),
     (lambda: SGLD(tau=3.0, clip_norm=1.0, batch_size=41).promise(40, 1), "expected batch_size <= n"),
     (lambda: EntropySGD(tau=inf, clip_norm=1.0, batch_size=9).promise(40, 1), "expected noise in every step"),

@@ -12,15 +12,15 @@ Bits may differ between CPUs.
 """
 
 import math
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from pacdp.chains.native import clipped, convolution_backward, convolution_forward, threads
-from pacdp.chains.native.convolution_backward import BackwardScratch
-from pacdp.chains.native.convolution_forward import ForwardScratch, Geometry
-from pacdp.chains.native.vectors import TILE, VECTOR_BYTES, lanes_of
+from pacdp.chains.native import clipped, threads
+from pacdp.chains.native import convolution_backward as back
+from pacdp.chains.native import convolution_forward as ahead
+from pacdp.chains.native.convolution_forward import Geometry
+from pacdp.chains.native.vectors import lanes_of
 
 SLOTS = 8
 """Parts of a batch that threads share out; part of the order of summation, so that it is the same on every machine."""
@@ -34,71 +34,53 @@ _NONE = np.empty(0)
 class ConvLayer:
     """Conv2d -> [ReLU] -> [MaxPool2d] of this geometry, to so many output channels, for float32 or float64 arrays.
 
-    Filters lie as torch's do, [outputs, channels, size, size]. A layer owns its workspace: it serves one caller at a
-    time, and the arrays it returns hold until its next call of the same method. Threads follow
-    ``torch.get_num_threads()``.
+    Filters lie as torch's do, [outputs, channels, size, size]. Threads follow ``torch.get_num_threads()``.
+
+    Args:
+        first: whether the input needs no gradient.
+        each: the backward pass keeps every example's own gradient, which :meth:`collect` adds up.
     """
 
     def __init__(
-        self,
-        geometry: Geometry,
-        outputs: int,
-        *,
-        first: bool,
-        batch: int,
-        dtype: Any,
-        each: bool = False,
+        self, geometry: Geometry, outputs: int, *, first: bool, each: bool = False
     ) -> None:
-        """Allocate the workspace.
-
-        Args:
-            first: whether the input needs no gradient.
-            batch: the most examples of a forward pass that a backward pass follows.
-            each: the backward pass keeps every example's own gradient, which :meth:`collect` adds up.
-        """
         channels, height, width, size, pool, _ = self.geometry = geometry
         rows, columns = height - size + 1, width - size + 1
-        self.first, self.each, self.dtype = first, each, np.dtype(dtype)
-        self._slots, self._chunk = (batch, 1) if each else (SLOTS, CHUNK)
+        self.first, self.each = first, each
         self.input_shape = (channels, height, width)
         self.output_shape = (outputs, rows // pool, columns // pool)
-        places = (batch, outputs, math.prod(self.output_shape[1:]))
-        patch = channels * size**2
-        self._operations = outputs * patch * rows * columns // 16  # an example's, by vectors
-        self._forward = _forward_scratch(geometry, outputs, self.dtype)
-        self._backward = self._backward_scratch(patch, places)
-        self._out, self._origin = np.empty(places, self.dtype), np.empty(places, np.int32)
-        self._grad_in = np.empty((0 if first else batch, *self.input_shape), self.dtype)
-        self._x, self._used = np.empty((0, *self.input_shape), self.dtype), 0
+        c, i, j = np.indices((channels, size, size))
+        self._taps = ((c * height + i) * width + j).reshape(-1)
+        self._operations = (
+            outputs * self._taps.size * rows * columns // 16
+        )  # an example's, by vectors
+        self._x = self._origin = self._filters = self._biases = _NONE
 
     def forward(self, x: Array, weight: Array, bias: Array, *, keep: bool = True) -> Array:
         """Pooled activations [B, outputs, H', W'] of ``x`` [B, channels, H, W].
 
         Args:
-            keep: remember what ``backward`` needs (``x`` itself, not a copy: leave it unchanged until then). Without
-                it the batch may have any size, the result is a new array and no backward pass can follow.
+            keep: remember what ``backward`` needs (``x`` itself, not a copy: leave it unchanged until then).
 
         Raises:
-            ValueError: an array of another shape or dtype, more examples than ``batch`` with ``keep``.
+            ValueError: an array of another shape or dtype.
         """
-        examples, scratch, flat = len(x), self._forward, math.prod(self.output_shape)
-        fits = x.shape[1:] == self.input_shape and x.dtype == self.dtype
-        most = len(self._out) if keep else examples
-        if not fits or examples > most:  # compiled code would read and write past the end
+        if (
+            x.shape[1:] != self.input_shape or x.dtype != weight.dtype
+        ):  # compiled code would read past the end
             raise ValueError(
-                f"expected x of shape {self.input_shape} and {self.dtype}, at most batch={most} examples, got "
-                f"{x.shape} and {x.dtype}"
+                f"expected x of shape {self.input_shape} and {weight.dtype}, got {x.shape} and {x.dtype}"
             )
-        x = np.ascontiguousarray(x)
-        convolution_forward.pack(weight.reshape(len(weight), -1), bias, scratch)
-        out = self._out[:examples] if keep else np.empty((examples, *self._out.shape[1:]), x.dtype)
-        origin = self._origin[: examples if keep else 0]
-        slots = min(SLOTS, -(-examples // scratch.lanes.shape[2]))
+        x, examples, flat = np.ascontiguousarray(x), len(x), math.prod(self.output_shape)
+        out = np.empty((examples, flat), x.dtype)
+        origin = np.empty((examples if keep else 0, flat), f"i{x.itemsize}")
+        slots = min(SLOTS, -(-examples // lanes_of(x.dtype)))
         threads.each(
-            convolution_forward.forward, slots, slots, x.reshape(examples, -1), self.geometry, scratch,
-            out.reshape(-1, flat), origin.reshape(-1, flat), operations=examples * self._operations,
+            ahead.forward, slots, slots, x.reshape(examples, -1), self.geometry, self._taps,
+            *ahead.tiles(weight.reshape(len(weight), -1), bias), out, origin,
+            operations=examples * self._operations,
         )  # fmt: skip
-        self._x = x if keep else x[:0]
+        self._x, self._origin = x, origin
         return out.reshape(examples, *self.output_shape)
 
     def backward(
@@ -119,89 +101,33 @@ class ConvLayer:
             squares: float64 [B]; where given, it gains the squared norm of each example's part of these gradients.
         """
         grad_in = self.propagate(slope, weight, _NONE if squares is None else squares)
-        self._sum(weight_gradient, bias_gradient)
+        back.add_slots(self._filters, self._biases, weight_gradient, bias_gradient)
         return grad_in
 
     def propagate(self, slope: Array, weight: Array, squares: Array) -> Array:
-        """As :meth:`backward`, with the gradients left in the workspace: with ``each`` every example's own.
+        """As :meth:`backward`, with the gradients of parts left here: with ``each`` every example's own.
 
         Rows of ``slope`` behind those of the examples are not read.
         """
-        scratch, examples = self._backward, len(self._x)
-        if not self.first:
-            convolution_backward.pack(weight, scratch.rows)
-        self._used = min(self._slots, -(-examples // self._chunk))
-        origin, grad_in = self._origin[:examples], self._grad_in[:examples]
-        slope = np.ascontiguousarray(slope[:examples]).reshape(origin.shape)
+        x, examples, outputs = self._x, len(self._x), len(weight)
+        chunk = 1 if self.each else CHUNK
+        slots = examples if self.each else min(SLOTS, -(-examples // chunk))
+        places = back.places(*self.input_shape, self.geometry.size, outputs, lanes_of(x.dtype))
+        self._filters = np.empty((slots, outputs, places.row), x.dtype)
+        self._biases = np.empty((slots, outputs), x.dtype)
+        grad_in = np.empty((0 if self.first else examples, *self.input_shape), x.dtype)
+        origin = self._origin.reshape(examples, outputs, -1)
         threads.each(
-            convolution_backward.backward, self._used, self._used, self._x, slope, origin, self.geometry.size,
-            scratch, grad_in, _NONE if self.each else squares, operations=examples * self._operations,
+            back.backward, slots, slots, chunk, x, np.ascontiguousarray(slope[:examples]).reshape(origin.shape), origin,
+            self.geometry.size, places, back.rows_of(weight, places.row), self._filters, self._biases, grad_in,
+            _NONE if self.each else squares, operations=examples * self._operations,
         )  # fmt: skip
         if self.each:
-            patch = math.prod(weight.shape[1:])
-            clipped.add_filter_squares(scratch.weight_grad, scratch.bias_grad, patch, squares)
+            clipped.add_filter_squares(self._filters, self._biases, self._taps.size, squares)
         return grad_in.reshape(-1, math.prod(self.input_shape))
 
     def collect(self, scale: Array, weight_gradient: Array, bias_gradient: Array) -> None:
         """Σ scale[i] times the gradient of example i, after one :meth:`propagate`, into the given arrays."""
-        self._backward.weight_grad[: len(scale)] *= scale[:, None, None]
-        self._backward.bias_grad[: len(scale)] *= scale[:, None]
-        self._sum(weight_gradient, bias_gradient)
-
-    def _sum(self, weight_gradient: Array, bias_gradient: Array) -> None:
-        filters, biases = (
-            part[: self._used] for part in (self._backward.weight_grad, self._backward.bias_grad)
-        )
-        convolution_backward.add_slots(filters, biases, weight_gradient, bias_gradient)
-
-    def _backward_scratch(self, patch: int, places: tuple[int, int, int]) -> BackwardScratch:
-        channels, height, width, size, _, _ = self.geometry
-        slots, chunk, outputs, lanes = self._slots, self._chunk, places[1], lanes_of(self.dtype)
-        row = _padded(patch, lanes)
-        columns = _padded((width - size + 1) * height * size * channels + row - patch, lanes)
-        u, v = np.indices((height - size + 1, width - size + 1))
-        starts = (v * height + u).reshape(-1) * size * channels
-        items = chunk * outputs * places[2] + 1
-        room = partial(_aligned, self.dtype)
-        return BackwardScratch(
-            starts=np.append(0, starts).astype(np.int32),
-            channel_starts=np.append(0, np.arange(outputs) * row).astype(np.int32),
-            rows=room(outputs, row),
-            cols=room(slots, chunk, columns),
-            grad_cols=room(slots, columns),
-            offsets=_aligned(np.int32, slots, items),
-            factors=room(slots, items),
-            counts=_aligned(np.int64, slots, starts.size + 1),
-            channel_ends=_aligned(np.int64, slots, outputs + 1),
-            image=room(slots, height * width * channels),
-            weight_grad=room(slots, outputs, row),
-            bias_grad=room(slots, outputs),
-            own_weight_grad=room(slots, outputs, row),
-            own_bias_grad=room(slots, outputs),
-        )
-
-
-def _forward_scratch(geometry: Geometry, outputs: int, dtype: np.dtype[Any]) -> ForwardScratch:
-    channels, height, width, size, _, _ = geometry
-    lanes, tiles, room = lanes_of(dtype), -(-outputs // TILE), partial(_aligned, dtype)
-    c, i, j = np.indices((channels, size, size))
-    taps = ((c * height + i) * width + j).reshape(-1)
-    return ForwardScratch(
-        taps=taps.astype(np.int64),
-        weights=room(tiles, taps.size, TILE),
-        bias=room(tiles, TILE),
-        lanes=room(SLOTS, channels * height * width, lanes),
-        best=room(SLOTS, TILE, lanes),
-        where=_aligned(f"i{dtype.itemsize}", SLOTS, TILE, lanes),
-    )
-
-
-def _padded(count: int, multiple: int) -> int:
-    return -(-count // multiple) * multiple
-
-
-def _aligned(dtype: Any, *shape: int) -> Array:
-    size = math.prod(shape) * np.dtype(dtype).itemsize
-    memory = np.zeros(size + VECTOR_BYTES, np.uint8)
-    start = -memory.ctypes.data % VECTOR_BYTES
-    return memory[start : start + size].view(dtype).reshape(shape)
+        self._filters *= scale[:, None, None]
+        self._biases *= scale[:, None]
+        back.add_slots(self._filters, self._biases, weight_gradient, bias_gradient)

@@ -10,73 +10,58 @@ Rows are summed in whole vectors. What the last vector holds beyond a patch land
 beyond a filter it is 0, so that only an infinite or NaN gradient reaches neighbouring positions (of the same example).
 """
 
+from functools import cache
 from typing import Any, NamedTuple, no_type_check
 
 import numpy as np
 from numba import njit
 
-from pacdp.chains.native.vectors import ROW_BLOCK, VECTOR_BYTES, add_block
+from pacdp.chains.native.vectors import add_rows
 from pacdp.random.kernels import kernel
 
 
-class BackwardScratch(NamedTuple):
-    """Arrays of the backward pass; all but the first three have one entry a slot."""
+class Places(NamedTuple):
+    """Where rows start in flat memory; entry 0 stands for none."""
 
-    starts: Any
-    """[1 + positions]: where the patch of a position starts in the columns; entry 0 stands for no position."""
-    channel_starts: Any
-    """[1 + O]: where the row of a channel starts in ``weight_grad``; entry 0 stands for no channel."""
-    rows: Any
-    """[O, k·k·C padded]: the filters, or nothing where the input needs no gradient."""
-    cols: Any
-    """[slots, chunk, columns of an example padded]."""
-    grad_cols: Any
-    """[slots, columns of an example padded]."""
-    offsets: Any
-    factors: Any
-    """[slots, items]: the terms of sums of rows."""
-    counts: Any
-    """[slots, 1 + positions]."""
-    channel_ends: Any
-    """[slots, 1 + O]."""
-    image: Any
-    """[slots, H·W·C]."""
-    weight_grad: Any
-    """[slots, O, k·k·C padded]."""
-    bias_grad: Any
-    """[slots, O]."""
-    own_weight_grad: Any
-    own_bias_grad: Any
-    """As the two before: those of one example, zero between examples."""
+    patches: Any
+    """[1 + positions]: the patch of a position in the columns of an example."""
+    channels: Any
+    """[1 + O]: the filter of an output channel, ``row`` numbers long."""
+    row: int
+    """k·k·C, padded to whole vectors."""
+    columns: int
+    """The numbers that the columns of an example have, padded."""
 
 
-def pack(weight: Any, rows: Any) -> None:
-    """Filters [O, C, k, k] as rows in the order (i, j, c)."""
+@cache
+def places(channels: int, height: int, width: int, size: int, outputs: int, lanes: int) -> Places:
+    """Of a block of this geometry."""
+    patch = channels * size**2
+    row = -(-patch // lanes) * lanes
+    columns = (width - size + 1) * height * size * channels + row - patch
+    u, v = np.indices((height - size + 1, width - size + 1))
+    starts = (v * height + u).reshape(-1) * size * channels
+    patches, filters = (
+        np.append(0, one).astype(np.int32) for one in (starts, np.arange(outputs) * row)
+    )
+    return Places(patches, filters, row, -(-columns // lanes) * lanes)
+
+
+def rows_of(weight: Any, row: int) -> Any:
+    """Filters [O, C, k, k] as rows in the order (i, j, c), with zeros behind."""
     flat = weight.transpose(0, 2, 3, 1).reshape(len(weight), -1)
+    rows = np.zeros((len(weight), row), weight.dtype)
     rows[:, : flat.shape[1]] = flat
+    return rows
 
 
 @kernel()
 @no_type_check
-def _add_runs(total, places, ends, table, offsets, factors, columns):
-    """Run r of the terms, from ``ends[r - 1]`` to ``ends[r]``, is added to the row that starts at ``places[r]``."""
-    lanes = VECTOR_BYTES // total.itemsize
-    column = 0
-    while (
-        column < columns
-    ):  # the outer loop, so that the columns of all rows of the table are in the fastest cache
-        vectors = (columns - column + lanes - 1) // lanes
-        block = ROW_BLOCK if vectors >= ROW_BLOCK else 2 if vectors >= 2 else 1
-        for run in range(1, ends.shape[0]):
-            where, first, last = (
-                (places[run] + column, column, (block - 1) * lanes),
-                ends[run - 1],
-                ends[run],
-            )
-            if first == last:
-                continue
-            add_block(total, block, where, table, 1, offsets, factors, first, last)
-        column += lanes * block
+def _add_runs(total, starts, ends, table, offsets, factors, row):
+    """Run r of the terms, from ``ends[r - 1]`` to ``ends[r]``, is added to the row that starts at ``starts[r]``."""
+    for run in range(1, ends.shape[0]):
+        if ends[run - 1] < ends[run]:
+            add_rows(total, starts[run], row, table, 1, offsets, factors, ends[run - 1], ends[run])
 
 
 @njit(inline="always")
@@ -111,10 +96,9 @@ def _from_columns(cols, size, image, grad_in):
 
 @njit(inline="always")
 @no_type_check
-def _weight_gradient(slot, cols, origin, grad_out, columns, scratch, weight, bias):
+def _weight_gradient(cols, origin, grad_out, places, ends, offsets, factors, weight, bias):
     """``weight`` and ``bias`` gain the gradients of the examples of ``cols``."""
-    ends = scratch.channel_ends[slot]
-    offsets, factors, starts = scratch.offsets[slot], scratch.factors[slot], scratch.starts
+    starts = places.patches
     count = np.uintp(0)
     for o in range(bias.shape[0]):
         for example in range(cols.shape[0]):
@@ -123,13 +107,12 @@ def _weight_gradient(slot, cols, origin, grad_out, columns, scratch, weight, bia
             for place in range(positions.shape[0]):
                 offsets[count] = base + starts[np.uintp(positions[place] + 1)]
                 factors[count] = gradients[place]
-                count += np.uintp(
-                    positions[place] >= 0
-                )  # no branch: half of the ReLUs are active, at random
+                # no branch: half of the ReLUs are active, at random
+                count += np.uintp(positions[place] >= 0)
         ends[o + 1] = count
         for item in range(ends[o], ends[o + 1]):
             bias[o] += factors[item]
-    _add_runs(weight, scratch.channel_starts, ends, cols, offsets, factors, columns)
+    _add_runs(weight, places.channels, ends, cols, offsets, factors, places.row)
 
 
 @kernel(fastmath={"reassoc", "contract"})
@@ -173,38 +156,38 @@ def _sort_by_position(origin, grad_out, step, counts, offsets, factors):
 
 @njit(inline="always")
 @no_type_check
-def _input_gradient(slot, origin, grad_out, size, scratch, grad_in):
-    rows, cols, counts = scratch.rows, scratch.grad_cols[slot], scratch.counts[slot]
-    offsets, factors = scratch.offsets[slot], scratch.factors[slot]
-    _sort_by_position(origin, grad_out, rows.shape[1], counts, offsets, factors)
-    cols[:] = 0
-    _add_runs(cols, scratch.starts, counts, rows, offsets, factors, size * size * grad_in.shape[0])
-    _from_columns(cols, size, scratch.image[slot], grad_in)
-
-
-@njit(inline="always")
-@no_type_check
-def _backward_slot(slot, slots, x, grad_out, origin, size, scratch, grad_in, squares):
-    weight, bias = scratch.weight_grad[slot], scratch.bias_grad[slot]
-    own_weight, own_bias = scratch.own_weight_grad[slot], scratch.own_bias_grad[slot]
+def _backward_slot(
+    slot, slots, chunk, x, grad_out, origin, size, places, rows, weight, bias, grad_in, squares
+):
+    columns, each, items = (
+        size * size * x.shape[1],
+        squares.shape[0] > 0,
+        chunk * origin[0].size + 1,
+    )
+    cols = np.empty((chunk, places.columns), x.dtype)
+    offsets, factors = np.empty(items, np.int32), np.empty(items, x.dtype)
+    ends, counts = np.zeros(len(bias) + 1, np.int64), np.empty(len(places.patches), np.int64)
+    grad_cols, image = np.empty(places.columns, x.dtype), np.empty(x[0].size, x.dtype)
     weight[:] = 0
     bias[:] = 0
-    chunk, columns, each = scratch.cols.shape[1], size * size * x.shape[1], squares.shape[0] > 0
+    own_weight, own_bias = (np.zeros_like(weight), np.zeros_like(bias)) if each else (weight, bias)
     for begin in range(slot * chunk, x.shape[0], slots * chunk):
         end = min(begin + chunk, x.shape[0])
-        cols = scratch.cols[slot, : end - begin]
         for example in range(begin, end):
             _to_columns(x[example], size, cols[example - begin])
             if grad_in.shape[0] > 0:
-                _input_gradient(
-                    slot, origin[example], grad_out[example], size, scratch, grad_in[example]
+                _sort_by_position(
+                    origin[example], grad_out[example], rows.shape[1], counts, offsets, factors
                 )
+                grad_cols[:] = 0
+                _add_runs(grad_cols, places.patches, counts, rows, offsets, factors, places.row)
+                _from_columns(grad_cols, size, image, grad_in[example])
         together = 1 if each else end - begin
         for first in range(begin, end, together):
             part, last = cols[first - begin : first - begin + together], first + together
             _weight_gradient(
-                slot, part, origin[first:last], grad_out[first:last], columns, scratch,
-                own_weight if each else weight, own_bias if each else bias,
+                part, origin[first:last], grad_out[first:last], places, ends, offsets,
+                factors, own_weight, own_bias,
             )  # fmt: skip
             if each:
                 squares[first] += _moved(own_weight, own_bias, weight, bias, columns)
@@ -212,14 +195,34 @@ def _backward_slot(slot, slots, x, grad_out, origin, size, scratch, grad_in, squ
 
 @kernel()
 @no_type_check
-def backward(first, last, slots, x, grad_out, origin, size, scratch, grad_in, squares):
+def backward(
+    first,
+    last,
+    slots,
+    chunk,
+    x,
+    grad_out,
+    origin,
+    size,
+    places,
+    rows,
+    weight,
+    bias,
+    grad_in,
+    squares,
+):
     """Slots ``first`` to ``last``: their parts of the filters' and biases' gradients, and the input's gradient.
 
-    That one is made if ``grad_in`` has rows. ``x`` and ``grad_in`` are [B, C, H, W], ``grad_out`` and ``origin`` (from
-    the forward pass) [B, O, H'·W']. ``squares``, if it has entries, gains the squared norm of each example's part.
+    Slot s takes the chunks s, s + slots, ... of ``chunk`` examples, and its parts are ``weight[s]`` [O, row] and
+    ``bias[s]`` [O]. The input's gradient is made if ``grad_in`` has rows, with ``rows`` from :func:`rows_of`. ``x`` and
+    ``grad_in`` are [B, C, H, W], ``grad_out`` and ``origin`` (from the forward pass) [B, O, H'·W']. ``squares``, if it
+    has entries, gains the squared norm of each example's part.
     """
     for slot in range(first, last):
-        _backward_slot(slot, slots, x, grad_out, origin, size, scratch, grad_in, squares)
+        _backward_slot(
+            slot, slots, chunk, x, grad_out, origin, size, places, rows, weight[slot], bias[slot],
+            grad_in, squares,
+        )  # fmt: skip
 
 
 def add_slots(filters: Any, biases: Any, weight_grad: Any, bias_grad: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, no_type_check
 import numpy as np
 from numba import njit
 
-from pacdp.chains.native.vectors import TILE, convolve_and_compare
+from pacdp.chains.native.vectors import TILE, VECTOR_BYTES, convolve_and_compare
 from pacdp.random.kernels import kernel
 
 
@@ -25,30 +25,17 @@ class Geometry(NamedTuple):
     relu: bool
 
 
-class ForwardScratch(NamedTuple):
-    """Arrays the forward pass writes to; the last three have one entry a slot."""
-
-    taps: Any
-    """[C·k·k]: row of a tap in an example's flat input, relative to the patch's corner."""
-    weights: Any
-    """[tiles, C·k·k, TILE]."""
-    bias: Any
-    """[tiles, TILE]."""
-    lanes: Any
-    """[slots, C·H·W, lanes]."""
-    best: Any
-    """[slots, TILE, lanes]."""
-    where: Any
-    """[slots, TILE, lanes] integers of the floats' width."""
-
-
-def pack(weight: Any, bias: Any, scratch: ForwardScratch) -> None:
-    """Filters [O, C·k·k] and their bias into tiles of ``TILE`` channels, whose last ones stay 0."""
-    tiles, taps, _ = scratch.weights.shape
-    channels = np.zeros((tiles * TILE, taps), weight.dtype)
-    channels[: len(weight)] = weight
-    scratch.weights[...] = channels.reshape(tiles, TILE, taps).transpose(0, 2, 1)
-    scratch.bias.reshape(-1)[: len(bias)] = bias
+def tiles(weight: Any, bias: Any) -> tuple[Any, Any]:
+    """Filters [O, C·k·k] and their bias as tiles of ``TILE`` channels, [tiles, C·k·k, TILE], whose last ones are 0."""
+    outputs, taps = weight.shape
+    count = -(-outputs // TILE)
+    filters, biases = (
+        np.zeros((count * TILE, taps), weight.dtype),
+        np.zeros(count * TILE, bias.dtype),
+    )
+    filters[:outputs], biases[:outputs] = weight, bias
+    packed = np.ascontiguousarray(filters.reshape(count, TILE, taps).transpose(0, 2, 1))
+    return packed, biases.reshape(count, TILE)
 
 
 @njit(inline="always")
@@ -82,46 +69,48 @@ def _from_lanes(values, out, begin, first, step):
 
 @njit(inline="always")
 @no_type_check
-def _pool(geometry, scratch, slot, tile, row, column):
-    lanes, best, where = scratch.lanes[slot], scratch.best[slot], scratch.where[slot]
+def _pool(geometry, taps, filters, biases, tile, row, column, lanes, best, where):
     width, conv_width = geometry.width, geometry.width - geometry.size + 1
     best[:] = -np.inf
     where[:] = row * conv_width + column
     for i in range(row, row + geometry.pool):
         for j in range(column, column + geometry.pool):
             base, place = i * width + j, i * conv_width + j
-            convolve_and_compare(
-                lanes, base, scratch.taps, scratch.weights, scratch.bias, tile, best, where, place
-            )
+            convolve_and_compare(lanes, base, taps, filters, biases, tile, best, where, place)
     if geometry.relu:
         _rectify(best, where)
 
 
 @njit(inline="always")
 @no_type_check
-def _forward_slot(slot, slots, x, geometry, scratch, out, origin):
-    size, pool = geometry.size, geometry.pool
+def _forward_slot(slot, slots, x, geometry, taps, filters, biases, out, origin):
+    size, pool, width = geometry.size, geometry.pool, VECTOR_BYTES // x.itemsize
     rows, columns = (geometry.height - size + 1) // pool, (geometry.width - size + 1) // pool
-    lanes = scratch.lanes[slot]
-    for begin in range(slot * lanes.shape[1], x.shape[0], slots * lanes.shape[1]):
+    lanes, best = np.empty((x.shape[1], width), x.dtype), np.empty((TILE, width), x.dtype)
+    where = np.empty((TILE, width), origin.dtype)
+    for begin in range(slot * width, x.shape[0], slots * width):
         _to_lanes(x, begin, lanes)
-        for tile in range(scratch.weights.shape[0]):
+        for tile in range(filters.shape[0]):
             for row in range(rows):
                 for column in range(columns):
-                    _pool(geometry, scratch, slot, tile, row * pool, column * pool)
+                    _pool(
+                        geometry, taps, filters, biases, tile, row * pool, column * pool, lanes, best, where
+                    )  # fmt: skip
                     first = (tile * TILE * rows + row) * columns + column
-                    _from_lanes(scratch.best[slot], out, begin, first, rows * columns)
+                    _from_lanes(best, out, begin, first, rows * columns)
                     if origin.shape[0] > 0:
-                        _from_lanes(scratch.where[slot], origin, begin, first, rows * columns)
+                        _from_lanes(where, origin, begin, first, rows * columns)
 
 
 @kernel()
 @no_type_check
-def forward(first, last, slots, x, geometry, scratch, out, origin):
+def forward(first, last, slots, x, geometry, taps, filters, biases, out, origin):
     """Pooled activations ``out`` [B, O·H'·W'] of ``x`` [B, C·H·W] and, if ``origin`` has rows, where they come from.
 
-    ``origin`` [B, O·H'·W'] is the position in the unpooled map, -1 behind an inactive ReLU. Slot s, of those
-    from ``first`` to ``last``, takes the chunks s, s + slots, ... of as many examples as a vector has lanes.
+    ``taps`` [C·k·k] are the rows of the taps in an example's flat input, relative to the patch's corner, ``filters``
+    and ``biases`` come from :func:`tiles`. ``origin`` [B, O·H'·W'], integers of the floats' width, is the position in
+    the unpooled map, -1 behind an inactive ReLU. Slot s, of those from ``first`` to ``last``, takes the chunks s,
+    s + slots, ... of as many examples as a vector has lanes.
     """
     for slot in range(first, last):
-        _forward_slot(slot, slots, x, geometry, scratch, out, origin)
+        _forward_slot(slot, slots, x, geometry, taps, filters, biases, out, origin)

@@ -73,13 +73,8 @@ class DenseLayer:
                 back = torch.mm(_tensor(slope), _tensor(weight).t()).numpy()
         if squares is not None:
             inputs = x.squares if isinstance(x, sparse.Batch) else row_squares(x)
-            add_squares(slope, inputs, squares)
+            clipped.through_layer(slope, self._out, False, inputs, squares)
         return back
-
-
-def add_squares(slope: Array, inputs: Array, squares: Array) -> None:
-    """``squares`` gain those of the gradients δ (x, 1)ᵀ of single examples, ``inputs`` being those of x."""
-    squares += row_squares(slope) * (inputs + 1.0)
 
 
 def row_squares(rows: Array) -> Array:

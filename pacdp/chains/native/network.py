@@ -31,31 +31,31 @@ class NativeNetwork:
     Of inputs that are kept in bytes the numbers, and the non-zeros among them, are made batch by batch: the same bits.
     """
 
-    def __init__(
-        self, model: nn.Module, inputs: Float[Tensor, "n ..."] | Pixels, *, batch_size: int
-    ) -> None:
-        blocks = parse(model, tuple(inputs.shape[1:]), batch_size=batch_size, dtype=inputs.dtype)
+    def __init__(self, model: nn.Module, inputs: Float[Tensor, "n ..."] | Pixels) -> None:
+        blocks = parse(model, tuple(inputs.shape[1:]))
         if blocks is None:
             raise ValueError("these layers have no compiled form")
         self.layout, self.inputs = Layout(model), inputs
         self.blocks: list[Any] = blocks
         self.rows: sparse.Rows | None = None
-        self._few_by_batch = False
+        self._few = False
         if isinstance(blocks[0], DenseLayer):
-            self.inputs = inputs.flatten(1)
-            flat = self.inputs.values if isinstance(self.inputs, Pixels) else self.inputs.numpy()
+            self.inputs = rows = inputs.flatten(1)
+            in_bytes = isinstance(rows, Pixels)
+            flat = rows.values if isinstance(rows, Pixels) else rows.numpy()
             sample = flat[:: max(1, len(flat) // 4096)]
-            few = np.count_nonzero(sample) < SPARSE_BELOW * sample.size
-            self._few_by_batch = few and isinstance(self.inputs, Pixels)
-            self.rows = sparse.rows(flat) if few and not self._few_by_batch else None
+            self._few = np.count_nonzero(sample) < SPARSE_BELOW * sample.size
+            self.rows = sparse.rows(flat) if self._few and not in_bytes else None
 
     def gather(self, examples: Tensor | slice) -> Array | sparse.Batch:
         """These examples, in the form that the first layer reads."""
         if self.rows is None:
             numbers = self.inputs[examples].numpy()
-            if not self._few_by_batch:
-                return numbers
-            return sparse.Batch(np.arange(len(numbers)), sparse.rows(numbers))
+            return (
+                sparse.Batch(np.arange(len(numbers)), sparse.rows(numbers))
+                if self._few
+                else numbers
+            )
         if isinstance(examples, slice):
             return sparse.Batch(np.arange(examples.start, examples.stop), self.rows)
         return sparse.Batch(examples.numpy(), self.rows)
@@ -120,5 +120,5 @@ def supports(model: nn.Module, inputs: Tensor | Pixels) -> bool:
         inputs.device.type == "cpu"
         and inputs.dtype in (torch.float32, torch.float64)
         and all((value.device, value.dtype) == kind for value in model.parameters())
-        and parse(model, tuple(inputs.shape[1:]), batch_size=1, dtype=inputs.dtype) is not None
+        and parse(model, tuple(inputs.shape[1:])) is not None
     )

@@ -8,7 +8,6 @@ then compares numbers.
 import math
 from typing import Any, TypeGuard
 
-import torch
 from torch import nn
 
 from pacdp.chains.native.convolution import ConvLayer
@@ -19,14 +18,7 @@ from pacdp.layers.plain import Kind, is_plain, is_plain_linear
 Block = DenseLayer | PaddedDense | ConvLayer
 
 
-def parse(
-    model: nn.Module,
-    shape: tuple[int, ...],
-    *,
-    batch_size: int,
-    dtype: torch.dtype,
-    each: bool = False,
-) -> list[Block] | None:
+def parse(model: nn.Module, shape: tuple[int, ...], *, each: bool = False) -> list[Block] | None:
     """The layers of ``model`` on inputs of one example's ``shape``, or None where one of them has no compiled form.
 
     Args:
@@ -50,10 +42,8 @@ def parse(
             side, window = _side(layer.kernel_size), 1 if pool is None else _window(pool)
             if window < 1 or min(shape[1:]) < side - 1 + window:
                 return None
-            block = ConvLayer(
-                Geometry(*shape, side, window, relu is not None), layer.out_channels,
-                first=not blocks, batch=batch_size, dtype=str(dtype).removeprefix("torch."), each=each,
-            )  # fmt: skip
+            geometry = Geometry(*shape, side, window, relu is not None)
+            block = ConvLayer(geometry, layer.out_channels, first=not blocks, each=each)
             blocks.append(block)
             shape = block.output_shape
         else:

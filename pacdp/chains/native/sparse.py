@@ -10,7 +10,7 @@ from typing import NamedTuple, no_type_check
 import numpy as np
 
 from pacdp.chains.native import threads
-from pacdp.chains.native.vectors import LONG_BLOCK, add_any_block, lanes_of
+from pacdp.chains.native.vectors import add_rows, lanes_of
 from pacdp.random.kernels import kernel
 
 
@@ -81,41 +81,24 @@ def _fill_columns(batch, start, column, value, count, row, entries):
 
 @kernel()
 @no_type_check
-def _accumulate(total, first, last, index, value, matrix, lanes):
-    """total ← total + Σ value[e] matrix[index[e], :] over e in [first, last), ``matrix`` as flat memory.
-
-    Each number is one sum in that order. The last vector of a row, which is one vector long or longer, ends where the
-    row ends.
-    """
-    width, j = total.size, 0
-    while j < width:
-        left = width - j
-        vectors = min(-(-left // lanes), LONG_BLOCK)
-        if 0 < left - vectors * lanes < lanes:
-            vectors -= 1  # so that the rest is two vectors that overlap, not one that has nothing to overlap
-        where = (j, j, min((vectors - 1) * lanes, left - lanes))
-        add_any_block(total, vectors, where, matrix, width, index, value, first, last)
-        j += vectors * lanes
-
-
-@kernel()
-@no_type_check
-def _forward(first, last, batch, start, column, value, weight, bias, out, lanes):
+def _forward(first, last, batch, start, column, value, weight, bias, out):
     for i in range(first, last):
         total = out[i]
         for j in range(total.size):
             total[j] = bias[j]
-        _accumulate(total, start[batch[i]], start[batch[i] + 1], column, value, weight, lanes)
+        begin, end, width = start[batch[i]], start[batch[i] + 1], total.size
+        add_rows(total, 0, width, weight, width, column, value, begin, end)
 
 
 @kernel()
 @no_type_check
-def _weight_gradient(first, last, count, row, value, gradient, out, lanes):
+def _weight_gradient(first, last, count, row, value, gradient, out):
     for p in range(first, last):
         total = out[p]
         for j in range(total.size):
             total[j] = 0
-        _accumulate(total, np.intp(0), count[p], row[p], value[p], gradient, lanes)
+        width = total.size
+        add_rows(total, 0, width, gradient, width, row[p], value[p], np.intp(0), count[p])
 
 
 def forward(
@@ -131,7 +114,6 @@ def forward(
         wide.reshape(-1),
         _widened(bias),
         into,
-        lanes_of(out.dtype),
         operations=len(batch) * weight.size // 16,
     )
     _narrowed(into, out)
@@ -146,7 +128,6 @@ def weight_gradient(columns: Columns, gradient: np.ndarray, out: np.ndarray) -> 
         *columns,
         _widened(gradient).reshape(-1),
         into,
-        lanes_of(out.dtype),
         operations=len(gradient) * out.size // 16,
     )
     _narrowed(into, out)

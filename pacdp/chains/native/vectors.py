@@ -12,7 +12,11 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+from pacdp.random.kernels import kernel
+
 VECTOR_BYTES = 64
+BLOCK = 7
+"""Vectors of a row whose accumulators are in registers together."""
 TILE = 5
 """Output channels that share one pass over the taps: enough to hide the latency of a fused multiply-add."""
 
@@ -126,51 +130,58 @@ def convolve_and_compare(typing, x, base, taps, weights, bias, tile, best, where
     return signature, generate
 
 
-def _weighted_rows(*counts: int) -> Any:
-    @intrinsic
-    @no_type_check
-    def add_weighted_rows(
-        typing, total, vectors, start, table, stride, offsets, factors, first, last
-    ):
-        """The ``vectors`` vectors from ``total[start]`` on gain Σ_i factors[i] · table[stride offsets[i] + column ...].
+@intrinsic
+@no_type_check
+def _add_block(typing, total, vectors, start, table, stride, offsets, factors, first, last):
+    """The ``vectors`` vectors from ``total[start]`` on gain Σ_i factors[i] · table[stride offsets[i] + column ...].
 
-        ``vectors`` is one of ``counts``, for each of which there is a loop of its own, or nothing is done. ``start`` is
-        a triple: the place in ``total``, the column of the rows in ``table``, and how far after the first vector the
-        last one lies, which may overlap the one before it. Arrays are flat memory, i runs from ``first`` to ``last``
-        exclusive, in this order. Indices are not checked.
-        """
-        signature = types.void(
-            total, types.intp, start, table, types.intp, offsets, factors, types.intp, types.intp
-        )
+    For each number of vectors up to ``BLOCK`` there is a loop of its own. ``start`` is a triple: the place in
+    ``total``, the column of the rows in ``table``, and how far after the first vector the last one lies, which may
+    overlap the one before it. Arrays are flat memory, i runs from ``first`` to ``last`` exclusive, in this order.
+    Indices are not checked.
+    """
+    signature = types.void(
+        total, types.intp, start, table, types.intp, offsets, factors, types.intp, types.intp
+    )
 
-        def generate(context, builder, signature, arguments):
-            code = _Code(context, builder, signature, arguments)
-            start, column, end = cgutils.unpack_tuple(builder, arguments[2], 3)
-            vectors, stride, first, last = (arguments[place] for place in (1, 4, 7, 8))
-            total, table, offsets, factors = code.data(0, 3, 5, 6)
-            for count in counts:
-                with builder.if_then(builder.icmp_signed("==", vectors, _index(count))):
-                    parts = [_index(part * code.width) for part in range(count - 1)] + [end]
-                    places = [builder.add(start, part) for part in parts]
-                    sums = [code.accumulator(code.load(total, place)) for place in places]
-                    with cgutils.for_range_slice(builder, first, last, _index(1)) as (item, _):
-                        offset = builder.sext(code.scalar_at(offsets, item), ir.IntType(64))
-                        row = builder.add(builder.mul(offset, stride), column)
-                        factor = code.splat(code.scalar_at(factors, item))
-                        for part, accumulator in zip(parts, sums, strict=True):
-                            vector = code.load(table, builder.add(row, part))
-                            code.add_product(accumulator, factor, vector)
-                    for place, accumulator in zip(places, sums, strict=True):
-                        code.store(builder.load(accumulator), total, place)
-            return context.get_dummy_value()
+    def generate(context, builder, signature, arguments):
+        code = _Code(context, builder, signature, arguments)
+        start, column, end = cgutils.unpack_tuple(builder, arguments[2], 3)
+        vectors, stride, first, last = (arguments[place] for place in (1, 4, 7, 8))
+        total, table, offsets, factors = code.data(0, 3, 5, 6)
+        for count in range(BLOCK, 0, -1):
+            with builder.if_then(builder.icmp_signed("==", vectors, _index(count))):
+                parts = [_index(part * code.width) for part in range(count - 1)] + [end]
+                places = [builder.add(start, part) for part in parts]
+                sums = [code.accumulator(code.load(total, place)) for place in places]
+                with cgutils.for_range_slice(builder, first, last, _index(1)) as (item, _):
+                    offset = builder.sext(code.scalar_at(offsets, item), ir.IntType(64))
+                    row = builder.add(builder.mul(offset, stride), column)
+                    factor = code.splat(code.scalar_at(factors, item))
+                    for part, accumulator in zip(parts, sums, strict=True):
+                        vector = code.load(table, builder.add(row, part))
+                        code.add_product(accumulator, factor, vector)
+                for place, accumulator in zip(places, sums, strict=True):
+                    code.store(builder.load(accumulator), total, place)
+        return context.get_dummy_value()
 
-        return signature, generate
-
-    return add_weighted_rows
+    return signature, generate
 
 
-ROW_BLOCK = 4
-"""Vectors of a row whose accumulators are in registers together."""
-LONG_BLOCK = 7
-add_block = _weighted_rows(ROW_BLOCK, 2, 1)
-add_any_block = _weighted_rows(*range(LONG_BLOCK, 0, -1))
+@kernel()
+@no_type_check
+def add_rows(total, start, width, table, stride, offsets, factors, first, last):
+    """total[start : start + width] gains Σ factors[i] · table[stride offsets[i] ...] over i in [first, last).
+
+    Arrays are flat memory. Each number is one sum in that order. The last vector of a row, which is one vector long or
+    longer, ends where the row ends.
+    """
+    lanes, j = VECTOR_BYTES // total.itemsize, 0
+    while j < width:
+        left = width - j
+        vectors = min(-(-left // lanes), BLOCK)
+        if 0 < left - vectors * lanes < lanes:
+            vectors -= 1  # so that the rest is two vectors that overlap, not one that has nothing to overlap
+        where = (start + j, j, min((vectors - 1) * lanes, left - lanes))
+        _add_block(total, vectors, where, table, stride, offsets, factors, first, last)
+        j += vectors * lanes

@@ -47,12 +47,6 @@ class Bound:
     """To plan: how often a predictor that is trained on all n records is expected to err, in [0, 1]."""
     target: float | None = None
     """To plan: the value that the certificate should reach."""
-    exponent: float | None = None
-    """To plan: the error is taken to fall with this power of the number of training records; 0: not at all."""
-    kept_share: float | None = None
-    """To plan: the share of records that compression keeps; by default 2.5 times the expected error."""
-    price_share: float | None = None
-    """To plan, for noisy gradients: V/n, squared norms of gradients over the variance of the noise, a record."""
     json: bool = False
     """Print JSON."""
 
@@ -83,8 +77,7 @@ class Privacy:
     steps: int | None = None
     """Number of noisy steps."""
     schedule: Path | None = None
-    """Instead of these two, a file with one noise multiplier a step: a JSON list, or CSV with a number a line (or a
-    column noise_multiplier)."""
+    """Instead of these two, a file with one noise multiplier a step: a JSON list, or text with a number a line."""
     epsilon: float | None = None
     """A target, in nats: find the noise multiplier, or the factor on the schedule, that keeps to it."""
     json: bool = False

@@ -32,16 +32,9 @@ class Foreign:
     """State dict at the prior's mean. Without a prior the network is certified as it is, by examples new to it."""
     seen: str | None = None
     """What the prior saw (without --prior: the network), so that the bound's examples are proved not to be among them:
-    a callable like --data's, a .npz or .safetensors file of pacdp.data.Rows.of(...).to_arrays(), which holds hashes of
-    examples alone, or a .npy or JSON list of which examples of the data set they are, for which the bound's are needed
-    too. "nothing" where the prior was fixed before any of the data were looked at; you say so."""
-    prior_std: float | None = None
-    """Standard deviation in the prior, if it is another one."""
-    passes: int = 5
-    """Over the examples, with fresh weights for each."""
-    surrogate: Path | None = None
-    """A finished folder of pacdp compress, whose network certifies this one: R(f) <= R(h) + P(f != h). --data are then
-    examples that neither saw, whose labels are not looked at, --seen what this one saw."""
+    a callable like --data's, a .npz file of pacdp.data.Rows.of(...).to_arrays(), which holds hashes of examples alone,
+    or a .npy file of which examples of the data set they are, for which the bound's are needed too. "nothing" where the
+    prior was fixed before any of the data were looked at; you say so."""
 
 
 @record

@@ -35,8 +35,6 @@ class Export:
     """How many settings were tried on the run's examples before these were chosen."""
     correct: bool = False
     """Enter a run that was trained without a ledger into it, which cannot be undone."""
-    seeded_for_tests: bool = False
-    """Export a run whose noise came from a seed, marked as a folder that protects nobody."""
     json: bool = False
     """Print the report of certificates as JSON."""
     runtime: tyro.conf.OmitArgPrefixes[Runtime] = Runtime()

@@ -19,19 +19,15 @@ class Show:
     """The ledger's folder."""
     delta: float | None = None
     """At which delta; by default the limit's."""
-    latest: int = 30
-    """How many runs to list, the latest; totals count all."""
     json: bool = False
     """Print JSON."""
 
     def __call__(self) -> None:
         """Print what the data set has spent."""
-        if self.latest < 0:
-            raise ValueError(f"--latest must be 0 or more, got {self.latest}")
         from pacdp.cli.ledger_text import shown
         from pacdp.store.ledger import Ledger as Book
 
-        answer(*shown(Book.load(self.path), self.delta, self.latest), as_json=self.json)
+        answer(*shown(Book.load(self.path), self.delta), as_json=self.json)
 
 
 @record
@@ -63,31 +59,12 @@ class Limit:
 
 
 @record
-class Explain:
-    """Say in sentences what a ledger counts, what it does not, and why kills, copies and repeats are paid for."""
-
-    path: tyro.conf.Positional[Path] = _DEFAULT
-    """The ledger's folder."""
-    delta: float | None = None
-    """At which delta; by default the limit's."""
-
-    def __call__(self) -> None:
-        """Print how the ledger counts, in paragraphs."""
-        from pacdp.cli.ledger_text import explained
-        from pacdp.store.ledger import Ledger as Book
-
-        for paragraph in explained(Book.load(self.path), self.delta):
-            print(paragraph)
-
-
-@record
 class Ledger:
     """The privacy ledger of a data set: everything that was ever released about its rows, paid before it is drawn."""
 
     action: tyro.conf.OmitSubcommandPrefixes[
         Annotated[Show, tyro.conf.subcommand("show")]
         | Annotated[Limit, tyro.conf.subcommand("limit")]
-        | Annotated[Explain, tyro.conf.subcommand("explain")]
     ]
 
     def __call__(self) -> None:

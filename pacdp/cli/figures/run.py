@@ -1,4 +1,4 @@
-"""One run: errors and bounds over training, its certificates against the test error, its calibration."""
+"""One run: errors and bounds over training, its certificates against the test error."""
 
 import math
 from collections.abc import Mapping
@@ -9,7 +9,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bounds.sentence import confidence
 from pacdp.cli.figures import names
 from pacdp.cli.figures.names import ACCOUNTED, label, plain
 from pacdp.cli.figures.style import OPTIMISTIC, colour, error_axis, figure, save, wrapped
@@ -31,24 +30,18 @@ _KEPT = {"picked": "picked", "errors": "in error, not picked", "kept": "kept: bo
 def plot(path: Path) -> list[Path]:
     """Draw the figure of the run in a folder into that folder."""
     folder = Folder(path)
-    result, report = (
-        read_json(one) if one.is_file() else {} for one in (folder.result, folder.certificates)
-    )
-    drawn = draw(folder.rows(), report, (result.get("test") or {}).get("reliability"))
+    report = read_json(folder.certificates) if folder.certificates.is_file() else {}
+    drawn = draw(folder.rows(), report)
     if drawn is None:
-        raise ValueError(f"{path} holds no recorded rows yet: train longer, then plot")
+        raise ValueError(f"{path} holds nothing to draw yet: train longer or certify, then plot")
     return save(drawn, path / "figure")
 
 
-def draw(
-    rows: list[Values], report: Mapping[str, Any], curve: Mapping[str, Any] | None
-) -> Figure | None:
-    """What is known of a run, a panel each: its training, its certificates, its calibration; None where nothing is."""
+def draw(rows: list[Values], report: Mapping[str, Any]) -> Figure | None:
+    """What is known of a run, a panel each: its training and its certificates; None where nothing is."""
     panels: list[Any] = [(draw_certificates, report)] if report.get("certificates") else []
     if rows and ("train_error" in rows[-1] or "kept" in rows[-1]):
         panels.append((draw_training, thinned(rows, _LONGEST)))
-    if curve:
-        panels.append((draw_reliability, curve))
     if not panels:
         return None
     # room for a label of three lines beside every bar
@@ -120,26 +113,6 @@ def draw_certificates(axes: Axes, report: Mapping[str, Any]) -> None:
         xlabel=f"{', '.join(kinds) or 'risk'} (bar: certificate, tick: test error){starred * assumed}",
         title=f"certificates, each failing with\nprobability at most {report['failure_prob']:g} by itself",
     )
-
-
-def draw_reliability(axes: Axes, curve: Mapping[str, Any]) -> None:
-    """Accuracy of each bin at its mean confidence, with its band, beside the diagonal, from columns by their names."""
-    columns = [
-        np.array(curve[name], dtype=float) for name in ("confidence", "accuracy", "lower", "upper")
-    ]
-    seen, accuracy, lower, upper = (column[np.array(curve["count"]) > 0] for column in columns)
-    band = "all bands" if curve["simultaneous"] else "each band"
-    axes.plot([0.0, 1.0], [0.0, 1.0], color="0.6", linewidth=0.8, label="calibrated")
-    axes.errorbar(seen, accuracy, yerr=abs(np.stack([lower, upper]) - accuracy), fmt="o", markersize=3, capsize=2,
-                  label=f"accuracy, {band} {confidence(curve['failure_prob'])}")  # fmt: skip
-    axes.set(
-        xlim=(0.0, 1.0),
-        ylim=(0.0, 1.04),
-        xlabel="confidence",
-        ylabel="accuracy",
-        title="reliability",
-    )
-    axes.legend()
 
 
 def caption(path: Path) -> list[str]:

@@ -97,11 +97,6 @@ class PrivateConfig:
             raise ValueError(
                 f"{self.algorithm} is accounted for add-remove neighbours: leave budget.adjacency at that"
             )
-        if self.method.by_person and self.sampling.grad_sample_mode == "ghost":
-            raise ValueError(
-                "sampling.grad_sample_mode 'ghost' clips gradients of single examples, and "
-                f"{self.algorithm} what a person contributes, which is taken by the reference: leave it out"
-            )
 
     @property
     def neighbours(self) -> Adjacency:

@@ -72,13 +72,9 @@ def train_private(config: PrivateConfig, out: Path, how: Training) -> Values:
             about={"run": to_dict(config), "data": {"train": data.train.hash, "test": data.test.hash}},
         )  # fmt: skip
         predict = partial(predictor, config, module, trained.weights)
-        scores = {
-            "test": judged(predict(trained.snapshots), data.test, curve=True),
-            "private_train": judged(predict(trained.snapshots), data.train),
-        }
+        scores = {"test": judged(predict(trained.snapshots), data.test)}
         if len(trained.snapshots):
-            alone = predict(trained.snapshots[:0])
-            scores["test_of_last_weights"] = judged(alone, data.test, curve=True)
+            scores["test_of_last_weights"] = judged(predict(trained.snapshots[:0]), data.test)
         steps, budget = events.steps_of(trained.event), config.budget
         of_budget = accountant.epsilon(
             trained.event, delta=budget.delta, adjacency=budget.adjacency
@@ -102,9 +98,10 @@ def train_private(config: PrivateConfig, out: Path, how: Training) -> Values:
 
 
 @torch.no_grad()
-def judged(predict: Predict, data: Dataset, *, curve: bool = False) -> Values:
-    """Accuracy, AUC and calibration of the predictions, a thousand at a time; with ``curve`` the reliability curve,
-    whose bands hold for examples that training has not seen.
+def judged(predict: Predict, data: Dataset) -> Values:
+    """Accuracy, AUC and calibration of the predictions, a thousand at a time, and the reliability curve.
+
+    Its bands hold for examples that training has not seen.
 
     An example whose probabilities are not finite counts as one that is certain of a wrong class; how many there are
     stands in ``not_finite``.
@@ -116,8 +113,6 @@ def judged(predict: Predict, data: Dataset, *, curve: bool = False) -> Values:
     scores: Values = summary(probabilities, data.labels)
     if len(lost):
         scores["not_finite"] = len(lost)
-    if curve:
-        found = reliability_curve(probabilities, data.labels)
-        scores["reliability"] = {"failure_prob": found.failure_prob, "simultaneous": found.simultaneous,
-                                 **found.columns()}  # fmt: skip
-    return scores
+    found = reliability_curve(probabilities, data.labels)
+    bands = {"failure_prob": found.failure_prob, "simultaneous": found.simultaneous}
+    return {**scores, "reliability": {**bands, **found.columns()}}

@@ -3,15 +3,14 @@
 A run's numbers are a function of its configuration alone, so that neither the batches nor the workers matter. A
 finished run is not run again, and an interrupted one is taken up.
 
-A batch whose worker was killed starts again, ``Workers.retries`` times. Then its jobs go one by one, each with no other
-beside it and tried as often, when everything else has ended. A job that kills its worker even so is given up. A batch
-that takes longer than ``Workers.limit`` is stopped and its jobs are tried one by one; a job that takes longer by itself
-has failed.
+A batch whose worker was killed starts again, ``Workers.retries`` times; one that takes longer than ``Workers.limit`` is
+stopped. When everything else has ended, the jobs of both go one by one with no other beside them, and are tried as
+often. A job that kills its worker even so is given up; one that takes longer than the limit by itself has failed.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -47,11 +46,12 @@ def carry_out(
 
     ``how.force`` overwrites what the folders hold, as soon as the new runs can start.
     """
-    places = [out.absolute() for out in outs]
-    waiting = range(len(jobs))
-    if not how.force:
-        yield from _finished(waiting, jobs, places)
-        waiting = [i for i in waiting if not Folder(places[i]).finished]
+    places, waiting = [out.absolute() for out in outs], Part()
+    for i, (job, place) in enumerate(zip(jobs, places, strict=True)):
+        if how.force or not Folder(place).finished:
+            waiting.append(i)
+        else:
+            yield i, _another(job, place)
     found = batches([jobs[i] for i in waiting], workers=workers.workers)
     parts = [[waiting[k] for k in part] for part in found]
     how = replace(how, resume=True, ledger=how.ledger and how.ledger.absolute())
@@ -75,25 +75,25 @@ def _elsewhere(
     parts: list[Part],
     workers: Workers,
 ) -> Iterator[Ended]:
-    """Carry out batches in other processes: all at once, then what was late one by one, then what killed its worker."""
+    """Carry out batches in other processes, all at once; then, one by one, the jobs of those that came to no end."""
     tries = workers.retries + 1
 
-    def over(
-        parts: list[Part], width: int
-    ) -> Generator[Ended, None, tuple[list[Part], list[Part]]]:
-        """Carry out batches, ``width`` at a time; returns those that were late, and those whose every worker died."""
-        late, killed = list[Part](), list[Part]()
+    def over(parts: list[Part], width: int) -> Generator[Ended, None, list[Part]]:
+        """Carry out batches, ``width`` at a time; returns those that came to no end."""
+        without_end = list[Part]()
 
         def carried(part: Part) -> list[Ended]:
             for _ in range(tries):
                 try:
                     return run(part)
-                except Late:
-                    late.append(part)
-                    return []
                 except Died:
                     continue
-            killed.append(part)
+                except Late:
+                    if not part[1:]:
+                        said = f"it took longer than {workers.limit:g} s: raise --limit and start again"
+                        return [(part[0], f"{said}, it goes on from its last checkpoint")]
+                    break
+            without_end.append(part)
             return []
 
         threads = ThreadPoolExecutor(width)
@@ -105,14 +105,10 @@ def _elsewhere(
             raise
         finally:
             threads.shutdown(cancel_futures=True)
-        return late, killed
+        return without_end
 
-    late, killed = yield from over(parts, workers.workers)
-    again, more = yield from over(_singles(part for part in late if part[1:]), workers.workers)
-    last, dead = yield from over(_singles(killed + more), 1)
-    for (i,) in (*(part for part in late if not part[1:]), *again, *last):
-        yield i, f"it took longer than {workers.limit:g} s: raise --limit and start again, it goes on from its last " \
-                 "checkpoint"  # fmt: skip
+    again = yield from over(parts, workers.workers)
+    dead = yield from over([[i] for part in again for i in part], 1)
     for (i,) in dead:
         yield (
             i,
@@ -120,39 +116,39 @@ def _elsewhere(
         )
 
 
-def _singles(parts: Iterable[Part]) -> list[Part]:
-    return [[i] for part in parts for i in part]
-
-
-def _together(part: Sequence[int], jobs: list[Job], outs: list[Path], how: Training) -> list[Ended]:
+def _together(part: Part, jobs: list[Job], outs: list[Path], how: Training) -> list[Ended]:
     """Carry out jobs of one kind in this process; those that an earlier try has finished are left alone."""
-    rest = [k for k, out in enumerate(outs) if how.force or not Folder(out).finished]
-    ended = [] if how.force else [*_finished(part, jobs, outs)]
-    if rest:
-        configs, places = [jobs[k].config for k in rest], [outs[k] for k in rest]
-        try:
-            found = jobs[0].kind.carry_out(configs, places, how)
+    ended, rest = list[Ended](), list[tuple[int, Job, Path]]()
+    for i, job, out in zip(part, jobs, outs, strict=True):
+        if how.force or not Folder(out).finished:
+            rest.append((i, job, out))
+        else:
+            ended.append((i, _another(job, out)))
+    batch = jobs[0].kind.batch
+    if batch and rest[1:]:
+        with suppress(Exception):  # whatever it is, each shows it by itself, or goes on
+            found = batch([job.config for _, job, _ in rest], [out for _, _, out in rest], how)
             said = [_sentence(one) if isinstance(one, Exception) else None for one in found]
-            ended += zip((part[k] for k in rest), said, strict=True)
-        except Exception as error:  # whatever it is, the other jobs go on
-            for k in rest:
-                one = [part[k]], [jobs[k]], [outs[k]]
-                ended += _together(*one, how) if rest[1:] else [(part[k], _sentence(error))]
+            return ended + [(i, one) for (i, _, _), one in zip(rest, said, strict=True)]
+    for i, job, out in rest:
+        try:
+            job.kind.carry_out(job.config, out, how)
+            ended.append((i, None))
+        except Exception as error:  # the other jobs go on
+            ended.append((i, _sentence(error)))
     return ended
 
 
-def _sentence(error: BaseException) -> str:
+def _sentence(error: Exception) -> str:
     expected = isinstance(error, ValueError | RuntimeError | OSError) and str(error)
     return str(error) if expected else f"{type(error).__name__}: {error}"
 
 
-def _finished(part: Sequence[int], jobs: Sequence[Job], outs: Sequence[Path]) -> Iterator[Ended]:
-    """The jobs whose folders are finished, each with what is wrong where it holds another run."""
-    for i, job, out in zip(part, jobs, outs, strict=True):
-        if Folder(out).finished:
-            try:
-                other = Folder(out).config_of(type(job.config)) != job.config
-                what = f"{out} holds a finished run of another configuration: choose another --out, or --force"
-                yield i, what if other else None
-            except ValueError as error:
-                yield i, str(error)
+def _another(job: Job, out: Path) -> str | None:
+    """What is wrong where a folder holds another run than the job's, which is finished."""
+    try:
+        if Folder(out).config_of(type(job.config)) == job.config:
+            return None
+    except ValueError as error:
+        return str(error)
+    return f"{out} holds a finished run of another configuration: choose another --out, or --force"

@@ -16,11 +16,13 @@ from pacdp.cli.serial import Values, record
 class Kind:
     """How configurations of one type are carried out. Its functions reach other processes by name or as partials."""
 
-    carry_out: Callable[[Sequence[Any], Sequence[Path], Training], Sequence[Any]]
-    """Each in its own folder, taking up what an interrupted run left there: config.json and provenance.json first,
-    result.json last, by rename. Returns what became of each; where one of several ends early, its error."""
+    carry_out: Callable[[Any, Path, Training], Any]
+    """One in its own folder, taking up what an interrupted run left there: config.json and provenance.json first,
+    result.json last, by rename."""
     together: Callable[[Any], str] | None = None
     """Configurations with equal strings may go as one batch; None carries out each by itself."""
+    batch: Callable[[Sequence[Any], Sequence[Path], Training], Sequence[Any]] | None = None
+    """Carries out a batch at once, and returns what became of each: its error where it ended early."""
 
 
 @record
@@ -36,31 +38,13 @@ class Job:
     """Where the run belongs in table and figure: plain values by column."""
 
 
-def one_by_one(carry_out: Callable[[Any, Path, Training], Any]) -> Kind:
-    """The kind of configurations that a function of a module carries out, one in its folder."""
-    return Kind(carry_out=functools.partial(_each, carry_out=carry_out))
-
-
 def single(compute: Callable[[Any, Training, Path], Values]) -> Kind:
     """The kind of runs that ``compute``, a function of a module, carries out one by one.
 
     ``compute(config, how, folder)`` gives the values of result.json; it may keep what it needs for resuming in the
     folder. The configuration has a ``seed``.
     """
-    return one_by_one(functools.partial(_one, compute=compute))
-
-
-def _each(
-    configs: Sequence[Any], outs: Sequence[Path], how: Training, *, carry_out: Callable[..., Any]
-) -> list[Exception | None]:
-    found: list[Exception | None] = []
-    for config, out in zip(configs, outs, strict=True):
-        try:
-            carry_out(config, out, how)
-            found.append(None)
-        except (ValueError, RuntimeError, OSError) as error:
-            found.append(error)
-    return found
+    return Kind(carry_out=functools.partial(_one, compute=compute))
 
 
 def _one(config: Any, out: Path, how: Training, *, compute: Callable[..., Values]) -> None:

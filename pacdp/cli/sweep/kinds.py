@@ -4,13 +4,13 @@ from dataclasses import replace
 
 from pacdp.cli.config import Run
 from pacdp.cli.private.run import train_private
-from pacdp.cli.run import kind, train_together
-from pacdp.cli.sweep.jobs import Job, Kind, one_by_one
+from pacdp.cli.run import kind, train, train_together
+from pacdp.cli.sweep.jobs import Job, Kind
 
-SAMPLER = Kind(carry_out=train_together, together=kind)
+SAMPLER = Kind(carry_out=train, together=kind, batch=train_together)
 """`pacdp.cli.config.Run`: SGD, SGLD, Entropy-SG(L)D and their relatives, runs of one kind as one batch of chains."""
 
-PRIVATE = one_by_one(train_private)
+PRIVATE = Kind(carry_out=train_private)
 """`pacdp.cli.private.PrivateConfig`: training within a privacy budget."""
 
 

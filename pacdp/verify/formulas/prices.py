@@ -9,6 +9,7 @@ privacy is in ``transfer``.
 from collections import Counter
 from collections.abc import Callable
 from math import comb, factorial, floor
+from typing import Any
 
 from flint import arb, arb_poly  # pyright: ignore[reportMissingImports]
 
@@ -109,46 +110,49 @@ def noisy_sum(p: Price) -> arb:
 
 
 def poisson_sum(p: Price) -> arb:
-    """n/(α-1) Σ_t ln m_α,t + α/(α-1) ln(1/δ), at the α that the terms name ("Noisy sums on secret batches")."""
-    order = exactly(p.term("transfer_alpha"))
-    require(1 < order <= 1024, f"the order is {float(order)!r}")
-    each = ZERO
-    ran = noisy_sums_of(parsed(p.c.inputs.sum_event))
-    for step, times in Counter(ran).items():
-        each += times * log_moment(order, step)
-    return (p.n * each + order * p.log) / (order - 1)
+    """n/(α-1) Σ_t ln m_α,t + α/(α-1) ln(1/δ), over steps ("Noisy sums on secret batches")."""
+    return by_moments(p, noisy_sums_of, log_moment)
 
 
 def once_sum(p: Price) -> arb:
-    """n/(α-1) Σ_e ln m_α,e + α/(α-1) ln(1/δ), at the α that the terms name ("Once an epoch")."""
+    """n/(α-1) Σ_e ln m_α,e + α/(α-1) ln(1/δ), over epochs ("Once an epoch")."""
+    return by_moments(p, epochs_of, log_moment_of_epoch)
+
+
+def by_moments(
+    p: Price,
+    parts_of: Callable[[Any], list[Any]],
+    moment: Callable[[arb, Any], arb],
+) -> arb:
+    """n/(α-1) Σ ln m_α + α/(α-1) ln(1/δ), at the α that the terms name ("Noisy sums on secret batches")."""
     order = exactly(p.term("transfer_alpha"))
     require(1 < order <= 1024, f"the order is {float(order)!r}")
-    each = ZERO
-    for (batches, noise), times in Counter(
-        epochs_of(parsed(p.c.inputs.sum_event))
-    ).items():
-        each += times * log_moment_of_epoch(
-            order, batches, 1 / ball(noise) ** 2
-        )
+    ran = Counter(parts_of(parsed(p.c.inputs.sum_event)))
+    each = total(n * moment(order, one) for one, n in ran.items())
     return (p.n * each + order * p.log) / (order - 1)
 
 
-def log_moment_of_epoch(
-    order: arb, batches: int, squared: arb
-) -> arb:
-    """ln m_α of T batches at c², linear between whole orders from 2 on ("Once an epoch")."""
+def between_orders(order: arb, at: Callable[[int], arb]) -> arb:
+    """Linear between whole orders, since moments are convex ("Noisy sums on secret batches", "Once an epoch")."""
     low = floor(float(order))
-    if order <= 2:
-        return (
-            1 + (order - 1) * (squared.exp() - 1) / batches
-        ).log()
     share = order - low
-    found = (1 - share) * log_moment_of_whole(low, batches, squared)
-    if share != 0:
-        found += share * log_moment_of_whole(
-            low + 1, batches, squared
-        )
-    return found
+    found = (1 - share) * at(low)
+    return found + share * at(low + 1) if share != 0 else found
+
+
+def log_moment_of_epoch(
+    order: arb, epoch: tuple[int, float]
+) -> arb:
+    """ln m_α of T batches at c² = 1/σ², linear between whole orders from 2 on ("Once an epoch")."""
+    batches, noise = epoch
+    squared = 1 / ball(noise) ** 2
+    if order <= 2:
+        rise = (order - 1) * (squared.exp() - 1)
+        return (1 + rise / batches).log()
+    return between_orders(
+        order,
+        lambda whole: log_moment_of_whole(whole, batches, squared),
+    )
 
 
 def log_moment_of_whole(
@@ -285,11 +289,9 @@ def log_moment(order: arb, step: Step) -> arb:
     x = 1 / ball(step.noise) ** 2
     if rate == 1:
         return order * (order - 1) * x / 2
-    whole = floor(float(order))
-    share = order - whole
-    between = (1 - share) * _at_whole_order(whole, rate, x)
-    if share > 0:
-        between += share * _at_whole_order(whole + 1, rate, x)
+    between = between_orders(
+        order, lambda whole: _at_whole_order(whole, rate, x)
+    )
     if order < 2:
         parabola = (1 - rate) ** order - 1 + order * rate
         return between.min((parabola * x.expm1()).log1p())

@@ -274,18 +274,8 @@ def _counted(c: Claim, failure_prob: arb) -> arb:
 
 
 def one_of_finitely_many(c: Claim) -> arb:
-    """R(j) ≤ the Clopper-Pearson limit of k_j at δ π_j, for all j at once ("Finitely many networks")."""
-    weight = 1 / c.networks
-    if "weights" in c.inputs:
-        weights = c.listed("weights")
-        about("the sum of the weights", 1, total(weights))
-        require(
-            len(weights) == c.inputs.networks
-            and all(w >= 0 for w in weights),
-            f"the weights are {c.inputs.weights}, of {c.inputs.networks} networks",
-        )
-        weight = weights[c.inputs.chosen_network]
-    about("inputs.tail", c.inputs.tail, c.failure_prob * weight)
+    """R(j) ≤ the Clopper-Pearson limit of k_j at δ/K, for all K networks at once ("Finitely many networks")."""
+    about("inputs.tail", c.inputs.tail, c.failure_prob / c.networks)
     return _counted(c, c.tail)
 
 

@@ -49,7 +49,7 @@ REFUSED = [
     (a_step(partial(build, COOLED, EXACT), 0), "the schedule gives τ = 0.0 at step 1: expected a finite number > 0"),
     (a_step(partial(build, HUGE, EXACT), 0, 1), "step size inf at step 1"),
     wrong(partial(law_of, "uniform", 1.0), "one of none, normal, laplace, .*got 'uniform'"),
-    wrong(lambda: DPSGD(prior="flat").data_free_gradient(PUBLIC), "got 'flat'"),
+    wrong(lambda: DPSGD(prior="flat").add_data_free_gradient(torch.nn.Linear(1, 1), PUBLIC), "got 'flat'"),
 ]  # fmt: skip
 
 

@@ -16,10 +16,10 @@ KEYS = keys_of(8, 9)
 DECAY = {"decay": 0.3}
 SETTINGS = {
     "SGD": [SGD(step_size=0.2, momentum=0.8, **DECAY), SGD(step_size=0.1)],
-    "SGLD": [SGLD(tau=30.0, **DECAY), SGLD(tau=50.0, base_std=0.5)],
+    "SGLD": [SGLD(tau=30.0, cooling=0.2, **DECAY), SGLD(tau=50.0, base_std=0.5)],
     "pSGLD": [PSGLD(tau=300.0, step_size=3e-3, smoothing=0.9, stabiliser=0.1, freeze_after=8, **DECAY),
               PSGLD(tau=500.0, step_size=3e-3, smoothing=0.5, stabiliser=0.5, freeze_after=8)],
-    "SGHMC": [SGHMC(tau=30.0, **DECAY), SGHMC(tau=50.0, friction=0.4, step_size=0.02)],
+    "SGHMC": [SGHMC(tau=30.0, cooling=0.2, **DECAY), SGHMC(tau=50.0, friction=0.4, step_size=0.02)],
     "Entropy-SGLD": [EntropySGD(tau=30.0, inner_steps=3, outer_step_size=0.5),
                      EntropySGD(tau=50.0, beta=None, inner_steps=3, gamma=2.0, outer_step_size=0.5)],
 }  # fmt: skip
@@ -54,8 +54,9 @@ def sgd(s, plain, w, memory, t):
 
 def sgld(s, plain, w, memory, t):
     g, xi, h = plain.gradient(w, t - 1), plain.normal(NOISE, t - 1), s.step_size * t**-s.decay
+    tau = s.tau * t**s.cooling
     for n in w:
-        w[n] = w[n] - h * (g[n] + w[n] / (s.tau * s.base_std**2)) + (2 * h / s.tau) ** 0.5 * xi[n]
+        w[n] = w[n] - h * (g[n] + w[n] / (tau * s.base_std**2)) + (2 * h / tau) ** 0.5 * xi[n]
 
 
 def psgld(s, plain, w, memory, t):
@@ -80,9 +81,10 @@ def psgld(s, plain, w, memory, t):
 
 def sghmc(s, plain, w, memory, t):
     g, xi, h = plain.gradient(w, t - 1), plain.normal(NOISE, t - 1), s.step_size * t**-s.decay
+    tau = s.tau * t**s.cooling
     for n in w:
-        drift = g[n] + w[n] / (s.tau * s.base_std**2)
-        noise = (2 * s.friction * h / s.tau) ** 0.5 * xi[n]
+        drift = g[n] + w[n] / (tau * s.base_std**2)
+        noise = (2 * s.friction * h / tau) ** 0.5 * xi[n]
         memory[n] = (1 - s.friction) * memory.get(n, 0.0) - h * drift + noise
         w[n] = w[n] + memory[n]
 
@@ -114,7 +116,7 @@ def double(architecture, *, sparse, batching):
     objective = toy_objective(data, architecture=architecture, batch_size=5)
     objective.model.double()
     objective._inputs = objective._inputs.double()
-    objective.network = resident(objective.model, objective._inputs, batch_size=5, batching=batching)  # type: ignore[arg-type]
+    objective.network = resident(objective.model, objective._inputs, batching=batching)  # type: ignore[arg-type]
     objective.layout = objective.network.layout
     return objective
 

@@ -12,10 +12,8 @@ from torch.testing import assert_close
 
 from pacdp.backprop import Coordinates
 from pacdp.posterior import GaussianPosterior
-from tests.marks import near, parametrize
+from tests.marks import near
 from tests.pacdp.toys import seeded
-
-SPREADS = ("layer", "diagonal")
 
 
 @pytest.fixture
@@ -49,13 +47,8 @@ def by_torch(coordinates):
     )
 
 
-every_spread = parametrize("spread", SPREADS)
-
-
-@pytest.mark.every_case
-@every_spread
-def test_divergence_and_its_gradient(prior, spread):
-    coordinates = moved(Coordinates.at(prior, spread=spread))
+def test_divergence_and_its_gradient(prior):
+    coordinates = moved(Coordinates.at(prior))
     ours, theirs = coordinates.kl_nats(), by_torch(coordinates)
     assert ours.item() == near(theirs.item(), rel=1e-5)
     assert ours.item() == near(coordinates.posterior().kl_nats(prior), rel=1e-5)
@@ -64,10 +57,8 @@ def test_divergence_and_its_gradient(prior, spread):
         assert_close(a, b, rtol=2e-4, atol=1e-5)
 
 
-@pytest.mark.every_case
-@every_spread
-def test_every_coordinate_has_curvature_one_at_the_prior(prior, spread):
-    coordinates = Coordinates.at(prior, spread=spread)
+def test_every_coordinate_has_curvature_one_at_the_prior(prior):
+    coordinates = Coordinates.at(prior)
     leaves = coordinates.leaves()
     assert coordinates.kl_nats().item() == 0.0
     first = grad(coordinates.kl_nats(), leaves, create_graph=True)
@@ -82,16 +73,8 @@ def test_every_coordinate_has_curvature_one_at_the_prior(prior, spread):
         assert_close(row, expected, atol=1e-5, rtol=0)
 
 
-def test_what_is_shared(prior):
-    weights = sum(mean.numel() for name, mean in prior.means.items() if name != "2.bias")
-    for spread, count in (("layer", 3), ("diagonal", weights)):
-        coordinates = Coordinates.at(prior, spread=spread)
-        assert sum(width.numel() for width in coordinates.widths.values()) == count
-        assert weights == sum(width.numel() * coordinates.shared(name) for name, width in coordinates.widths.items())
-
-
 def test_the_law_of_a_draw(prior):
-    coordinates = moved(Coordinates.at(prior, spread="diagonal"))
+    coordinates = moved(Coordinates.at(prior))
     generator = seeded(4)
     with torch.no_grad():
         drawn = torch.stack([coordinates.draw(generator)["0.weight"] for _ in range(4000)])

@@ -13,7 +13,6 @@ from pacdp.backprop import (
     Augmentation,
     Examples,
     FitSettings,
-    ScaleGrid,
     choose_scale,
     fit,
     fit_prior,
@@ -70,7 +69,7 @@ def test_fitting_sees_its_examples_alone():
 @parametrize("optimizer", ["adamw", "sgd"])
 def test_fitting_learns(optimizer):
     data, fresh = blobs(300, spread=0.3), blobs(300, spread=0.3, seed=8)
-    settings = FitSettings(optimizer=optimizer, epochs=20, batch_size=30, step_size=0.05, label_smoothing=0.05)
+    settings = FitSettings(optimizer=optimizer, epochs=20, batch_size=30, step_size=0.05)
     module = Sequential(Linear(4, 16), BatchNorm1d(16), ReLU(), Dropout(0.1), Linear(16, 3))
     found = fit(
         module, Examples(torch.tensor(data.inputs), torch.tensor(data.labels)), settings=settings, generator=seeded(0)
@@ -104,11 +103,11 @@ def test_the_scale_that_is_chosen(factor):
         means={name: mean + 0.1 * factor for name, mean in prior.means.items()},
         stds={name: std * factor for name, std in prior.stds.items()},
     )
-    grid = ScaleGrid(largest=3.0, precision=4)
-    chosen = choose_scale(posterior, Prior(law=prior, source=DataFree(), choice_nats=0.5), grid)
-    assert chosen.scale == near(3.0 * math.exp(-chosen.place / 4), rel=1e-15)
-    assert chosen.prior.choice_nats == near(0.5 + 2 * math.log(chosen.place) + math.log(math.pi**2 / 6))
-    kl_nats = posterior.kl_nats(chosen.prior.law)
-    assert kl_nats == posterior.kl_nats(scaled(prior, chosen.scale))
+    given = Prior(law=prior, source=DataFree(), choice_nats=0.5)
+    chosen = choose_scale(posterior, given, largest=3.0, precision=4)
+    place = round(-4 * math.log(float(chosen.law.stds["0.weight"]) / 3.0))
+    assert float(chosen.law.stds["0.weight"]) == near(3.0 * math.exp(-place / 4), rel=1e-6)
+    assert chosen.choice_nats == near(0.5 + 2 * math.log(place) + math.log(math.pi**2 / 6))
+    kl_nats = posterior.kl_nats(chosen.law)
     best = min(posterior.kl_nats(scaled(prior, 3.0 * math.exp(-j / 4))) for j in range(1, 40))
     assert kl_nats <= best + 2 * math.log(2)  # the other neighbour may be the cheaper choice

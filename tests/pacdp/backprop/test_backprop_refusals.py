@@ -54,7 +54,7 @@ TRAINED = partial(train_posterior, PRIOR, objective=bounds.objectives.f_quad, lo
 
 def coordinates(weight, others):
     stds = dict.fromkeys(PRIOR.means, others) | {"0.weight": weight}
-    return partial(Coordinates.at, GaussianPosterior.around(MODULE, std=stds), spread="layer")
+    return partial(Coordinates.at, GaussianPosterior.around(MODULE, std=stds))
 
 
 REFUSED = [

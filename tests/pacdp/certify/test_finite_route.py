@@ -3,11 +3,14 @@
 import math
 
 import numpy as np
+from door_toys import examples, network
 from numpy.random import default_rng
 from scipy.stats import binom
+from torch import nn
+from torch.nn import Linear
 
 import bounds
-from pacdp.certify.finite import assess_finite
+from pacdp.certify.finite import assess_finite, said
 from tests.marks import near, parametrize
 
 
@@ -28,11 +31,13 @@ def test_bounds_are_their_formulas_and_the_best_of_their_kind(seed):
     assert all(c.status == "rigorous" and c.failure_prob == 0.05 for c in (found.ensemble, found.one, found.vote))
 
 
-def test_weights_of_one_s_own_favour_whom_they_name():
-    errors = np.array([20, 19])
-    trusting = assess_finite(errors, n=400, weights=np.array([0.999, 0.001]))
-    assert trusting.best == 0
-    assert trusting.weights[0] > 0.99
+def test_error_counts_are_of_the_networks_and_count_ties():
+    networks, tie, data = [network(), Linear(4, 1)], Linear(4, 3), examples(50)
+    nn.init.zeros_(tie.weight)
+    nn.init.zeros_(tie.bias)
+    found = (said([*networks, tie], data, "cpu") != data.labels.numpy()).sum(axis=1)
+    expected = [int(((own(data.inputs)[:, 0] > 0) != data.labels).sum()) for own in networks]
+    assert found.tolist() == [*expected, 50]
 
 
 def test_they_hold_as_often_as_they_say(whole):

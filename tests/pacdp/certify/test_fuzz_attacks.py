@@ -7,6 +7,7 @@ import torch
 from door_toys import MU, QUICK, examples, gaussian, network, plain, split
 from torch import nn
 from torch.nn import Linear, Module, Parameter
+from torch.utils.data import DataLoader, TensorDataset
 
 from pacdp import GaussianPosterior, HeldOut, Network, Prior, Private, Settings, certify
 from pacdp.certify import BoundSet, DataFree, Finite
@@ -101,6 +102,14 @@ SEEN = {
     "a memory": (lambda: gaussian(network=MEMORY), "memory of the network holds 60 of the bound's 60 inputs"),
     "a closure": (lambda: certify(near(DATA.inputs), DATA), "of the network holds 60 of"),
     "an ensemble": (lambda: certify(Finite(networks=[network(), MEMORY]), DATA), "of the network holds 60 of"),
+    "a memory that comes batch by batch": (
+        lambda: certify(MEMORY, DataLoader(TensorDataset(DATA.inputs, DATA.labels), batch_size=20)),
+        "memory of the network",
+    ),
+    "a test set of a loader": (
+        lambda: certify(network(), DATA, test=(DATA.inputs[50:], DATA.labels[50:])),
+        "share 10 examples",
+    ),
     "a memory of the test set": (
         lambda: certify(Network(network=MEMORY), OTHER, test=DATA),
         "of the network holds 60 of the test set's",

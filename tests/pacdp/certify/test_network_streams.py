@@ -10,7 +10,6 @@ import torch
 from numpy import array_equal
 from torch import Tensor
 from torch.nn import BatchNorm1d, Dropout, Linear, Module, Sequential, Tanh
-from torch.nn.functional import one_hot
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 import bounds
@@ -180,11 +179,6 @@ def test_regression_is_certified_by_its_clipped_error(kind):
     assert made.value > losses.mean()
 
 
-def test_a_test_set_is_checked_by_row():
-    with refusal("share 50 examples", DataError):
-        certify(NET, part(0, 200), test=part(150, 300))
-
-
 SEEN = {**FORMS, "a data set of numbers": Images("d", INPUTS.numpy(), LABELS.numpy(), 3)}
 SEEN["rows"] = Rows.of(*ALL)
 
@@ -208,23 +202,8 @@ def test_what_can_be_no_data_is_no_evidence(saw):
         certify(NET, ALL, seen=saw)
 
 
-class Memory(Module):
-    """The nearest of the examples that it keeps, whose labels it knows."""
-
-    def __init__(self):
-        super().__init__()
-        self.register_buffer("kept", INPUTS[100:150].clone())
-
-    def forward(self, inputs):
-        return one_hot(LABELS[100:150][torch.cdist(inputs, self.kept).argmin(dim=1)], 3).float()
-
-
-HOLDS = Memory().eval()
-
-
 REFUSED = {
     "a network in train mode": (Sequential(Linear(6, 3), Dropout()), ALL, "train mode"),
-    "one that holds the examples": (HOLDS, DataLoader(Pairs(), batch_size=20), "kept of the network"),
     "no logits": (lambda x: {"scores": NET(x)}, ALL, "returned dict with scores"),
     "an error of its own": (lambda x: {}["pixels"], ALL, "KeyError: 'pixels'"),
     "a batch of one part": (NET, DataLoader(TensorDataset(INPUTS)), "got list|as \\(inputs, labels\\)"),
@@ -250,13 +229,6 @@ def test_what_does_not_fit_is_refused_in_a_sentence(network, data, said, loss):
     with refusal(said) as caught:
         certify(network, data, loss=loss)
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.wrong_types
-@pytest.mark.parametrize("given", [{"failure_prob": "0.05"}, {"settings": 5}])
-def test_an_argument_that_is_none_is_named(given):
-    with refusal(next(iter(given))):
-        certify(NET, ALL, **given)
 
 
 def test_what_was_written_on_a_private_mapping_and_memory_that_no_file_backs_stay(tmp_path):

@@ -15,7 +15,7 @@ from pacdp.cli.certifying import certify as certify_folder
 from pacdp.cli.config import Run
 from pacdp.cli.private.methods import METHODS
 from pacdp.cli.run import train
-from pacdp.cli.runtime import Training
+from pacdp.cli.runtime import Certifying, Training
 from pacdp.models import Architecture
 from pacdp.problem import Problem
 from pacdp.verify.certificate import check_certificate
@@ -32,7 +32,7 @@ PROBLEM = Problem(dataset="digits2", architecture=Architecture(hidden=(4,)), tra
 def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("clipped") / "run"
     train(Run(problem=PROBLEM, sampler=CLIPPED, epochs=2.0, records=1), path, Training())
-    return path, certify_folder(path, Training())
+    return path, certify_folder(path, Training(), Certifying())
 
 
 def test_a_clipped_chain_pays_less_for_its_sums_than_for_its_privacy(folder):

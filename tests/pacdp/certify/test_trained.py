@@ -113,7 +113,7 @@ def test_ten_steps_equal_four_saved_loaded_six(tmp_path, settings):
     assert (found.objective.n, found.test.n, found.test.clip_norm) == (1437, 360, None)
     assert same(found.objective.layout.views(found.weights), found.checkpoint.model)
     assert not same(ten.model, found.checkpoint.model)
-    posterior = found.posterior()
+    posterior = found.settings.posterior(found.weights)
     assert isinstance(posterior, LocalGibbs if isinstance(settings, EntropySGD) else Point)
     assert torch.equal(posterior.weights, found.weights)
     assert (found.plan, found.charged) == (PLAN, PLAN.charged(4))

@@ -97,7 +97,7 @@ def test_the_event_has_the_noise_that_the_steps_add(settings):
 def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("kept") / "run"
     train(RUN, path, Training())
-    return path, certify(path, Training())
+    return path, certify(path, Training(), Certifying())
 
 
 def test_a_run_is_certified_by_what_it_kept_and_verified(folder):

@@ -19,7 +19,7 @@ from pacdp.chains import SQUARED_NORMS, Keys
 from pacdp.cli.certifying import certify
 from pacdp.cli.config import Run
 from pacdp.cli.run import train
-from pacdp.cli.runtime import Training
+from pacdp.cli.runtime import Certifying, Training
 from pacdp.data import load
 from pacdp.errors import CheckpointError
 from pacdp.objective import Objective
@@ -120,7 +120,7 @@ def writers():
 def folder(writers, tmp_path_factory):
     path = tmp_path_factory.mktemp("people") / "run"
     train(RUN, path, Training())
-    return path, certify(path, Training())
+    return path, certify(path, Training(), Certifying())
 
 
 def by_examples(path):

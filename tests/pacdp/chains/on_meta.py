@@ -89,5 +89,4 @@ def as_one_program(monkeypatch):
     """Functions under `pacdp.random.devices.fused` are one program on a GPU: they make what they return alone."""
     words = lambda keys, size, stream, tick: one_program(keys.shape[1], size).long()  # noqa: E731
     monkeypatch.setattr(philox, "uniform_words", words)
-    monkeypatch.setattr(update, "_normals", lambda keys, dim, *rest: one_program(keys.shape[1], dim))
     monkeypatch.setattr(update, "_plain", lambda x, *rest: one_program(*x.shape))

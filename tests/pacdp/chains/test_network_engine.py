@@ -11,7 +11,7 @@ from toys import dtypes, sparse_data, toy_data
 
 from pacdp.chains import resident
 from pacdp.chains.autograd import LoopedNetwork, VmappedNetwork
-from pacdp.chains.native import dense
+from pacdp.chains.native import clipped
 from pacdp.chains.native.convolution import ConvLayer
 from pacdp.chains.native.dense import DenseLayer
 from pacdp.chains.native.network import NativeNetwork, supports
@@ -101,7 +101,7 @@ def test_what_chains_compute_is_the_module_and_its_gradient(name):
     data, loss = toy_data(n=40, classes=3, shape=(1, 6, 6)), bounded_cross_entropy(classes=3)
     module = changed(CHANGED[name])
     inputs, labels = torch.tensor(data.inputs), torch.tensor(data.labels)
-    form = resident(module, inputs, batch_size=BATCH)
+    form = resident(module, inputs)
     own = form.layout.of(module)
     assert_close(form.logits(own, 0, 40), module(inputs).detach(), rtol=1e-4, atol=1e-5)
     gradient = torch.zeros_like(own)[None]
@@ -140,7 +140,8 @@ FAULTS = {
         lambda plain, self, x, w, *a, **k: plain(self, x, np.ascontiguousarray(w[:, :, ::-1]), *a, **k),
     ),
     "biases left out of the norms": lambda patch: patch.setattr(
-        dense, "add_squares", lambda slope, inputs, squares, true=dense.add_squares: true(slope, inputs - 1.0, squares)
+        clipped, "through_layer",
+        lambda *a, true=clipped.through_layer: true(*a[:3], a[3] - 1.0, a[4]),
     ),
     "filters left out of the norms": faulty(
         ConvLayer, "backward", lambda plain, self, *a: plain(self, *a[:4])
@@ -152,10 +153,10 @@ FAULTS = {
 def test_an_engine_that_computes_something_else_is_not_taken(name, monkeypatch):
     """Planted faults, which no look at the layers shows."""
     module = changed()
-    assert type(resident(module, INPUTS, batch_size=BATCH)) is NativeNetwork
+    assert type(resident(module, INPUTS)) is NativeNetwork
     FAULTS[name](monkeypatch)
     assert supports(module, INPUTS)
-    assert type(resident(module, INPUTS, batch_size=BATCH)) is LoopedNetwork
+    assert type(resident(module, INPUTS)) is LoopedNetwork
 
 
 @pytest.mark.slow
@@ -163,10 +164,9 @@ def test_an_engine_that_computes_something_else_is_not_taken(name, monkeypatch):
 @parametrize("seed", range(12))
 def test_no_rounding_at_zeros_and_ties_turns_the_engine_down(seed, dtype):
     data = sparse_data(n=30, classes=3, seed=seed) if seed % 2 else toy_data(n=30, shape=(1, 6, 6))
-    for change, batch_sizes in ((len, (1, BATCH, 60)), (lambda m: [p.data.zero_() for p in m.parameters()], (BATCH,))):
-        for batch_size in batch_sizes:
-            module, inputs = changed(change, seed).to(dtype), torch.tensor(data.inputs).to(dtype)
-            assert type(resident(module, inputs, batch_size=batch_size)) is NativeNetwork
+    for change in (len, lambda m: [p.data.zero_() for p in m.parameters()]):
+        module, inputs = changed(change, seed).to(dtype), torch.tensor(data.inputs).to(dtype)
+        assert type(resident(module, inputs)) is NativeNetwork
 
 
 @every_case("name", NOT_COMPILED)
@@ -188,4 +188,4 @@ def test_batching_chooses_the_form():
         (known, "vmap", False, VmappedNetwork), (known, "auto", True, LoopedNetwork),
         (group, "auto", False, LoopedNetwork), (group, "vmap", False, VmappedNetwork),
     ):  # fmt: skip
-        assert type(resident(model, inputs, batch_size=2, batching=batching, bfloat16=bfloat16)) is expected
+        assert type(resident(model, inputs, batching=batching, bfloat16=bfloat16)) is expected

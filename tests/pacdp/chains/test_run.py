@@ -101,10 +101,10 @@ def test_a_loss_above_its_declared_interval_is_refused():
     assert [c.state.step for c in seen] == [4]
 
 
-def test_divergence_names_the_chains_and_the_first_step_of_any():
+def test_divergence_names_the_first_step_of_any_chain():
     losses = [[0.5, 0.5, 0.5]] * 4 + [[0.5, 0.5, math.nan], [math.inf, 0.5, 0.5]] + [[0.5] * 3] * 14
     found, _ = stopped(losses, chains=3, chunk=10)
-    assert (found.step, found.chains) == (5, (0, 2))
+    assert found.step == 5
     gradients = [[0.0, 0.0, 0.0]] * 4 + [[0.0, math.inf, 0.0]] * 16
     found, _ = stopped([0.5] * 20, gradients, chains=3, chunk=10)
-    assert (found.step, found.chains) == (10, (1,))
+    assert found.step == 10

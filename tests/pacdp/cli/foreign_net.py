@@ -63,11 +63,6 @@ def float_labels():
     return inputs, labels + 0.5
 
 
-def labels_beyond_the_classes():
-    inputs, labels = examples(BOUND)
-    return inputs, labels + 1
-
-
 def failing():
     return {}["pixels"]
 
@@ -90,10 +85,6 @@ class _Returning(nn.Module):
 
 def of_pictures():
     return _Returning(lambda inputs: inputs.reshape(-1, 8, 8))
-
-
-def wrong_shape():
-    return torch.arange(60.0).reshape(20, 3), torch.zeros(20, dtype=torch.int64)
 
 
 def trained():

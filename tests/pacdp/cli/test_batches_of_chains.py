@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 import pytest
-from tiny_runs import ALGORITHMS, RUNTIME, alone, interrupted, left_behind, tiny, variants
+from tiny_runs import ALGORITHMS, RUNTIME, alone, left_behind, tiny, variants
 
 from pacdp.cli.folder import Folder
 from pacdp.cli.run import kind, train, train_together
-from pacdp.errors import CheckpointError, Diverged
+from pacdp.errors import Diverged
 from pacdp.models import Architecture
 from tests.marks import at_most, refusal
 
@@ -86,11 +86,3 @@ def test_a_gibbs_classifier_that_is_not_finite_costs_the_others_nothing(tmp_path
     assert isinstance(error, Diverged)
     assert "Gibbs classifier" in str(error)
     assert left_behind(outs[1]) == alone([good], tmp_path)[0]
-
-
-def test_a_run_whose_snapshots_were_lost_does_not_go_on_without_them(tmp_path):
-    run = replace(tiny("sgld"), snapshots=4, snapshot_burn_in=0.0)
-    interrupted(run, tmp_path, after=1)
-    max((tmp_path / "snapshots").iterdir()).unlink()
-    with refusal("holds 1 snapshots up to step .* where the run took 2: restore them", CheckpointError):
-        train_together([run], [tmp_path], replace(RUNTIME, resume=True))

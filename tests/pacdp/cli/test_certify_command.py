@@ -15,14 +15,6 @@ from tests.marks import at_most, every_case, refusal
 pytestmark = pytest.mark.usefixtures("few_passes")
 
 
-def test_effort_is_heeded(trained, certify, tmp_path):
-    effort = ("--epochs", 2, "--alpha", 0.1, "--burn-in", 0.5, "--prior-draws", 3)
-    report = certify(trained["entropy-sgld"], "--out", tmp_path / "new" / "report.json", *effort)
-    assert report == read(tmp_path / "new" / "report.json")
-    gibbs = report["gibbs"]
-    assert (gibbs["steps"], gibbs["draws"], gibbs["prior_draws"]) == (90, 45, 3)
-
-
 PRIVATE = ("--sampling.steps", "6", "--records", "3", "--budget.epsilon", "0.1", "--budget.delta", "1e-3")
 
 

@@ -8,11 +8,8 @@ from os import listdir
 from shutil import copytree
 
 import pytest
-import torch
 from cli_tools import RUN_FILES, pacdp, read, rows, succeed, tensors, verdicts
 from report_pages import write
-from safetensors.torch import save_file
-from torch.nn import Linear, Sequential
 
 from pacdp import load_checkpoint, save_checkpoint
 from pacdp.cli.compression_recipes import recipe
@@ -141,35 +138,3 @@ def test_a_killed_run_goes_on_bit_for_bit(tmp_path):
     succeed("compress", "--resume", "--out", folder, "--threads", "1")
     assert rows(folder) == rows(whole)
     assert tensors(folder) == tensors(whole)
-
-
-def _network():
-    """A linear layer that nobody trained."""
-    torch.manual_seed(0)
-    return Sequential(torch.nn.Flatten(), Linear(64, 10))
-
-
-def _shifted():
-    """Digits that nobody saw: test images whose pixels were mirrored."""
-    test = recipe("kernel-digits", scale="smoke").problem.data()[1]
-    return test.inputs[:, :, :, ::-1].copy(), test.labels.copy()
-
-
-def test_a_network_of_one_s_own_is_certified_by_the_folder_s(compressed, tmp_path, monkeypatch, certify, refused):
-    module = types.ModuleType("mine")
-    module.network, module.fresh = _network, _shifted
-    for name, one in zip(("train", "test"), recipe("kernel-digits", scale="smoke").problem.data(), strict=True):
-        setattr(module, name, lambda one=one: (one.inputs.copy(), one.labels.copy()))
-    monkeypatch.setitem(sys.modules, "mine", module)
-    save_file(dict(_network().state_dict()), tmp_path / "w.safetensors")
-    command = (tmp_path / "w.safetensors", "--model", "mine:network", "--surrogate", compressed)
-    (made,) = validate(certify(*command, "--data", "mine:fresh", "--seen", "mine:train"))
-    assert (made.name, made.failure_prob) == ("disagreement", pytest.approx(0.05))
-    assert 0 < made.inputs["k"] < made.inputs["n"] == 360
-    assert made.hypothesis("neither network saw the unlabelled rows").standing == "proved"
-    assert verdicts(tmp_path / "certificates.json") == {FOLLOWS}
-    for changed, words in (
-        (("--data", "mine:test"), "360 of the unlabelled rows are among the rows that the settings were chosen on"),
-        (("--data", "mine:fresh", "--seen", "nothing"), "give the rows that --model saw"),
-    ):
-        assert words in refused("certify", *command, *changed)

@@ -20,7 +20,7 @@ from pacdp import load_checkpoint, private
 from pacdp.certify import reading
 from pacdp.certify.released_counts import sum_of_rates
 from pacdp.cli.commands.export import Export
-from pacdp.cli.exporting import SEEDED, export_run
+from pacdp.cli.exporting import export_run
 from pacdp.cli.private.certify import released
 from pacdp.cli.private.run import train_private
 from pacdp.store.canonical import digest
@@ -194,9 +194,7 @@ def test_a_run_that_is_seeded_or_in_no_ledger_leaves_with_a_word_or_stays(run, t
     assert event_to_dict(first.event) == read(tmp_path / "out" / "certificates.json")["privacy"]["event"]
     begin(run)(replace(run, reproducible=True), seeded, replace(RUNTIME, ledger=ledger))
     assert "can subtract it" in refused("export", seeded, tmp_path / "tests", *given)
-    succeed("export", seeded, tmp_path / "tests", "--seeded-for-tests", *given)
-    assert SEEDED in read(tmp_path / "tests" / "settings.json")["remarks"]
-    assert verdicts(tmp_path / "out") | verdicts(tmp_path / "tests") == {"follows"}
+    assert verdicts(tmp_path / "out") == {"follows"}
 
 
 def test_more_than_may_leave_does_not_follow(made):

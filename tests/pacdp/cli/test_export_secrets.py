@@ -67,7 +67,7 @@ def words(folder):
 def secrets(root):
     """What the data, the private folder and the ledger know and nobody else may: patterns by name."""
     one, result = released(root / "run", RUNTIME), read(root / "run" / "result.json")
-    header, rows, train, test = (one.checkpoint.header, one.bound.rows, result["private_train"], result["test"])
+    header, rows, test = one.checkpoint.header, one.bound.rows, result["test"]
     seen = reading.Reading(law=one.predictor).seen(one.bound, "the", held=False)
     texts = {
         "training data": header["about"]["data"]["train"],
@@ -87,9 +87,7 @@ def secrets(root):
         "n of the test set": one.data.test.n,
         "errors": seen.errors,
         "error rate": seen.error,
-        "accuracy": train["accuracy"],
         "test accuracy": test["accuracy"],
-        "loss": train["nll_nats"],
         "test loss": test["nll_nats"],
         "batch size": header["public"]["expected_batch_size"],
         "seconds": result["seconds"],

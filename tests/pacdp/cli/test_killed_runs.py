@@ -24,20 +24,16 @@ from pacdp.store.ledger import Ledger
 from tests.file_faults import Fault, carried_out, note
 
 RUNTIME = Training(threads=1, checkpoint_seconds=0.0)
-CHAINS = (*ALGORITHMS, "entropy-sgd-clipped", "entropy-sgld-clipped", "sgld with snapshots")
+CHAINS = (*ALGORITHMS, "entropy-sgd-clipped", "entropy-sgld-clipped")
 PRIVATE = tuple(METHODS)
-SECRET = {
-    name: replace(KINDS[name], records=4, snapshots=9, snapshot_burn_in=0.0)
-    for name in ("SGLD, decaying", "Entropy-SGLD")
-}
+SECRET = {name: replace(KINDS[name], records=4) for name in ("SGLD, decaying", "Entropy-SGLD")}
 """Chains whose noise is kept secret, which write some checkpoints in the middle of a stretch."""
 KILLS = 12
 """Of each algorithm; with secret noise too, for the ledger's sake, where the algorithm is private."""
 
 
 def chain(name):
-    one = tiny(name.removesuffix(" with snapshots"), records=4)
-    return replace(one, snapshots=3) if name.endswith("snapshots") else one
+    return tiny(name, records=4)
 
 
 def private(name, *, seeded):

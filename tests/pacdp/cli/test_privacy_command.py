@@ -51,10 +51,8 @@ def test_a_target_gives_the_noise_multiplier(said):
 
 
 @pytest.mark.parametrize(
-    ("name", "text"),
-    [("s.json", "[0.8, 0.9, 0.9, 1.5]"), ("s.csv", "0.8\n0.9\n\n0.9\n1.5\n"),
-     ("s.csv", "\ufeffstep, noise_multiplier\n0, 0.8\n1, 0.9\n2, 0.9\n3, 1.5\n")],
-)  # fmt: skip
+    ("name", "text"), [("s.json", "[0.8, 0.9, 0.9, 1.5]"), ("s.csv", "\ufeff0.8\n0.9\n\n0.9\n1.5")]
+)
 def test_schedules_from_files(name, text, tmp_path, said):
     (tmp_path / name).write_text(text, encoding="utf-8")
     arguments = ("privacy", "--schedule", tmp_path / name, "--sample-rate", "0.1", *PUBLIC)
@@ -92,7 +90,7 @@ def test_bad_input_gets_one_sentence(changes, words, refused):
 
 @every_case(
     ("name", "content", "words"),
-    [("a.json", b"[1.0, NaN]", "step 2"), ("a.json", b"{}", "JSON list"), ("a.csv", b"1.0,2.0\n", "several columns")],
+    [("a.json", b"[1.0, NaN]", "step 2"), ("a.json", b"{}", "JSON list"), ("a.csv", b"noise\n1.0\n", "step 1")],
 )  # fmt: skip
 def test_bad_schedules_get_one_sentence(name, content, words, tmp_path, refused):
     (tmp_path / name).write_bytes(content)

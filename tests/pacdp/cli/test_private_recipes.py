@@ -57,8 +57,6 @@ def test_configurations_that_make_no_sense_are_refused_in_a_sentence():
         replace(config, sampling=replace(config.sampling, noise_multiplier=1.0))
     with refusal("add-remove"):
         replace(people, budget=Budget(adjacency="replace-one"))
-    with refusal("what a person contributes"):
-        replace(people, sampling=replace(people.sampling, grad_sample_mode="ghost"))
 
 
 @pytest.mark.parametrize("lost", [np.nan, np.inf, -np.inf])
@@ -67,7 +65,7 @@ def test_an_example_without_finite_probabilities_is_certainly_wrong(lost):
     data = Dataset(name="made up", inputs=np.arange(50, dtype=np.float32)[:, None], labels=labels, classes=3)
 
     def judge(probabilities):
-        return judged(lambda some: torch.tensor(probabilities)[some[:, 0].long()], data, curve=True)
+        return judged(lambda some: torch.tensor(probabilities)[some[:, 0].long()], data)
 
     broken, wrong = drawn.copy(), drawn.copy()
     broken[1::5, 0] = lost

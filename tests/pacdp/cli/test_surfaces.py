@@ -83,12 +83,3 @@ def test_a_certificate_below_the_measured_error_is_remarked_on(surface, shown):
     assert shown(surface, report).count(said) == 1
     report["measured"][1]["mean"] = 0.01
     assert said not in shown(surface, report)
-
-
-@pytest.mark.parametrize(("errors", "n", "rate"), [(0, 5, 0.3), (1, 1, 0.25), (3, 7, 0.2), (7, 7, 0.9), (40, 300, 0.1)])
-def test_the_probability_of_so_many_errors_is_the_binomial_one(errors, n, rate):
-    from fractions import Fraction
-
-    share = Fraction(rate)
-    exact = sum(math.comb(n, k) * share**k * (1 - share) ** (n - k) for k in range(errors, n + 1))
-    assert exact <= reading.errors_at_least(errors, n, rate) <= exact * Fraction(1 + 1e-9)

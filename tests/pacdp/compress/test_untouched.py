@@ -134,5 +134,5 @@ def test_ties_and_nans_are_differences_and_classes_must_agree(found):
         certify(
             lambda inputs: inputs,
             FRESH,
-            surrogate=Surrogate(network=found, certificate=found.certificate, saw=found.run.saw),
+            surrogate=Surrogate(network=found, certificate=found.certificate, saw=found.saw),
         )

@@ -27,7 +27,7 @@ def test_people_are_in_a_hash_of_their_own_and_in_the_rows():
     with refusal("read-only"):
         one.people[0] = 1
     assert one.rows().people == 3
-    assert one.rows().digest not in (NOBODY.rows().digest, one.rows(key=bytes(16)).digest)
+    assert one.rows().digest != NOBODY.rows().digest
     assert one.rows().shared(NOBODY.rows()) == 4
 
 

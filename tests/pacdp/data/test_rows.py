@@ -18,7 +18,6 @@ INPUTS = DRAW.normal(size=(60, 1, 4, 4)).astype(np.float32)
 LABELS = DRAW.integers(0, 10, 60)
 PEOPLE = np.arange(60) // 5
 ALL = Rows.of(INPUTS, LABELS)
-SECRET = bytes(range(16))
 
 
 def part(rows, *, people=False, labels=LABELS):
@@ -44,17 +43,12 @@ def test_sets_of_indices_and_of_hashes_agree(a, b, people, seed):
     shuffled = default_rng(seed).permutation(a)
     assert part(shuffled, people=people).digest == one.digest
     assert (one.digest == two.digest) == (sorted(a) == sorted(b))
-    # a union is one of multisets
-    most = [k for k in {*a} | {*b} for _ in range(max(a.count(k), b.count(k)))]
-    assert one.union(two).digest == two.union(one).digest == part(most, people=people).digest
-    assert one.union(one).digest == one.union().digest == one.digest
 
 
-def test_people_are_in_the_digest_and_in_the_union_only_if_all_know_them():
+def test_people_are_in_the_digest():
     assert OWNED.digest not in (ALL.digest, Rows.of(INPUTS, LABELS, PEOPLE + 1).digest)
-    assert OWNED.union(ALL).digest == ALL.union(OWNED).digest == ALL.digest
     assert OWNED.summary() == {"digest": OWNED.digest, "n": 60, "people": 12}
-    for rows in (ALL, OWNED, Rows.of(INPUTS, LABELS, PEOPLE, key=SECRET)):  # there and back
+    for rows in (ALL, OWNED):  # there and back
         arrays = rows.to_arrays()
         for form in (arrays, {name: torch.tensor(array) for name, array in arrays.items()}):
             again = Rows.from_arrays(form)
@@ -118,19 +112,6 @@ def test_what_a_privacy_claim_covers():
         require_covers(ALL, owned(slice(10, 20)))
     with refusal("60 examples of the bound belong to other people than in the privacy claim", DataError):
         require_covers(OWNED, Rows.of(INPUTS, LABELS, np.arange(60) + 100))
-
-
-def test_keys():
-    secret = Rows.of(INPUTS, LABELS, PEOPLE, key=SECRET)
-    assert secret.shared(Rows.of(INPUTS[:9], LABELS[:9], key=SECRET)) == 9
-    assert secret.people == 12
-    for name in ("examples", "inputs", "owners"):
-        assert not np.isin(getattr(secret, name), getattr(OWNED, name)).any()
-    for other in (ALL, Rows.of(INPUTS, LABELS, key=SECRET[::-1])):
-        with refusal("hashed with different keys", DataError):
-            secret.shared(other)
-        with refusal("different keys", DataError):
-            secret.union(other)
 
 
 def test_copies_are_equal():

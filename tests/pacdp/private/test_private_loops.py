@@ -213,6 +213,22 @@ def mixing():
     return Made(lambda own, x: own.last(9.0 * (x - x.mean(0)) if len(x) > 300 else x), last=Linear(8, 3))
 
 
+def rate_by_size(module, optimizer, x, y):
+    optimizer.param_groups[0]["lr"] = 1e-9 * len(x)
+    plain(module, optimizer, x, y)
+
+
+def hook_after_the_noise(module, optimizer, x, y):
+    optimizer.attach_step_hook(lambda _: [p.grad.add_(x.mean()) for p in module.parameters()])
+    plain(module, optimizer, x, y)
+
+
+def between_steps(module, optimizer, x, y):
+    plain(module, optimizer, x, y)
+    with torch.no_grad():
+        next(iter(module.parameters())).add_(x.mean())
+
+
 class RunningSum:
     """A loop whose loss looks at the labels that came before, in other parts of the batch."""
 
@@ -290,6 +306,9 @@ LOOPS = {
            ("times a row", lambda out, y, so_far: CE(out, y) * (2.0 + so_far)[None], CAME_BEFORE),
            ("other weights of classes", lambda out, y, so_far: F.cross_entropy(out, y, weight=2.0 + so_far * ONES),
             CAME_BEFORE)]},
+    "a rate by the batch": ({"step": rate_by_size, "sample_rate": 0.5}, "numbers .* were changed"),
+    "a hook after the noise": (hook_after_the_noise, WRITTEN),
+    "weights moved between steps": ({"step": between_steps, "sample_rate": 0.5, "steps": 9}, MOVED),
     "an early hook": ({"net": hooked}, "not independent"),
     "two steps": (two_steps, "zero_grad and backward before each step"),
     "weights that a pass writes": ({"net": shortened}, MOVED),

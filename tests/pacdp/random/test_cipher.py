@@ -4,10 +4,8 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-import torch
 
-from pacdp.random import cipher, device_cipher
-from tests.marks import parametrize
+from pacdp.random import cipher
 from tests.pacdp.random.secure_toys import fix_keys
 
 # RFC 8439, appendix A.1: key and nonce are zero, block counters 0 and 1
@@ -28,14 +26,6 @@ def drawn(count):
 def test_the_published_vectors(monkeypatch):
     monkeypatch.setattr(cipher, "new_key", lambda: bytes(32))
     assert drawn(16).tobytes().hex() == VECTORS
-
-
-@parametrize("count", [0, 1, 7, 8, 9, 1000, cipher.AT_ONCE])
-def test_the_slow_twin(monkeypatch, count):
-    key = bytes(range(200, 232))
-    monkeypatch.setattr(cipher, "new_key", lambda: key)
-    twin = device_cipher.keystream(key, bytes(12), first=0, count=count, device=torch.device("cpu"))
-    assert drawn(count).tobytes() == twin.numpy().tobytes()
 
 
 def test_no_key_serves_twice(monkeypatch):

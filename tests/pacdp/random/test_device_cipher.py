@@ -1,4 +1,4 @@
-"""Words made on a device are ChaCha20's, in either form; noise there waits for nothing and is that of the CPU."""
+"""Words made on a device are ChaCha20's; noise there waits for nothing and is that of the CPU."""
 
 import os
 
@@ -10,35 +10,26 @@ from numpy.random import default_rng
 from scipy import stats
 from torch import equal
 
-from pacdp.random import cipher, device_cipher, grid, quantile
+from pacdp.random import cipher, grid, quantile
 from tests.marks import parametrize
 from tests.pacdp.random.secure_toys import fix_keys
 from tests.pacdp.step.reads import Reads
 
 KEY, PLACE = bytes(range(32)), bytes(range(100, 112))
 CPU = torch.device("cpu")
-FORMS = {"torch operations": device_cipher.blocks}
-try:
-    from pacdp.random.triton_cipher import blocks as kernel
-
-    FORMS["Triton"] = kernel
-except ImportError:
-    pass
 
 
-def blocks_of_openssl(first, count):
-    words = np.empty((first + count) * device_cipher.WORDS, np.int64)
+def of_openssl(first, count):
+    words = np.empty(first + count, np.int64)
     cipher.Keystream(KEY, PLACE).fill(words)
-    return words[first * device_cipher.WORDS :]
+    return words[first:]
 
 
-@parametrize("form", FORMS)
-@parametrize(("first", "count"), [(0, 1), (0, 130), (5, 300), (3, 0)])
-def test_blocks_are_those_of_another_implementation(form, first, count):
-    if form == "Triton" and os.environ["TRITON_INTERPRET"] != "1":
-        pytest.skip("tests/pacdp/test_cuda.py runs it")
-    made = FORMS[form](device_cipher.state_of(KEY, PLACE), first, count)
-    assert array_equal(made.contiguous().view(torch.int64).reshape(-1).numpy(), blocks_of_openssl(first, count))
+@pytest.mark.skipif(os.environ["TRITON_INTERPRET"] != "1", reason="tests/pacdp/test_cuda.py runs it")
+@parametrize(("first", "count"), [(0, 1), (0, 1040), (43, 2400), (24, 0)])
+def test_words_are_those_of_another_implementation(first, count):
+    made = pytest.importorskip("pacdp.random.triton_cipher").keystream(KEY, PLACE, first=first, count=count, device=CPU)
+    assert array_equal(made.numpy(), of_openssl(first, count))
 
 
 @parametrize("sizes", [(1, 7, 8, 9, 1), (100, 3), (5,), (8, 16)])

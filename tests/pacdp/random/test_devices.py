@@ -77,7 +77,7 @@ def test_triton_s_kernels_are_launched_there(monkeypatch):
     for module, name, call in (
         (triton_update, "_kernel", lambda: triton_update.update(
             x, one, None, one, None, one, one, KEYS.noise_on(CPU), 0, torch.tensor(0), None, one)),
-        (triton_cipher, "_blocks", lambda: triton_cipher.blocks(torch.zeros(16, dtype=torch.int32), 0, 3)),
+        (triton_cipher, "_blocks", lambda: triton_cipher.keystream(bytes(32), bytes(12), first=0, count=3, device=CPU)),
     ):  # fmt: skip
         inside, _ = watch(monkeypatch, module)
         kernel = Launched(inside)

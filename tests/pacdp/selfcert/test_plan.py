@@ -11,11 +11,11 @@ from pacdp.selfcert.plan import COMPRESSION, HELD_OUT, NOISY, PAC_BAYES, plan_ro
 
 
 def test_every_number_is_a_bound_at_what_is_assumed():
-    plan = plan_routes(n=10_000, expected_error=0.02, kl_nats=40.0, kept_share=0.03, price_share=0.01)
+    plan = plan_routes(n=10_000, expected_error=0.02)
     errors = math.ceil(0.02 * 2**0.5 * 5_000)
     assert plan.at(HELD_OUT, "50:50").value == bounds.clopper_pearson_upper(errors, 5_000, 0.05)
-    assert plan.at(PAC_BAYES, "80:20").value == bounds.maurer(risk=0.02, kl_nats=40.0, n=2_000, failure_prob=0.05).value
-    assert plan.at(COMPRESSION).value == bounds.compression(k=300, n=10_000, failure_prob=0.05).value
+    assert plan.at(PAC_BAYES, "80:20").value == bounds.maurer(risk=0.02, kl_nats=2.5, n=2_000, failure_prob=0.05).value
+    assert plan.at(COMPRESSION).value == bounds.compression(k=500, n=10_000, failure_prob=0.05).value
     price = bounds.RealisedSum(contributions=100.0, records=10_000)
     noisy = bounds.maurer(risk=0.03, kl_nats=0.0, n=10_000, failure_prob=0.05, price=price)
     assert plan.at(NOISY).value == noisy.value
@@ -44,7 +44,7 @@ def test_the_records_that_a_target_needs_reach_it_and_much_fewer_do_not():
 
 
 def test_a_route_that_could_not_win_for_nothing_is_refused_with_both_numbers():
-    plan = plan_routes(n=1_437, expected_error=0.0167, exponent=0.0)
+    plan = plan_routes(n=1_437, expected_error=0.0167)
     least = plan.at(NOISY).at_price_zero
     assert least == bounds.maurer(risk=36 / 1_437, kl_nats=0.0, n=1_437, failure_prob=0.05).value
     count = plan.at(HELD_OUT)

@@ -15,12 +15,11 @@ from pacdp.backprop import FitSettings
 from pacdp.data import DataError
 from pacdp.selfcert.examples import given, split
 from pacdp.selfcert.plan import HELD_OUT, NOISY, PAC_BAYES
-from pacdp.selfcert.routes import SelfCertifySettings
 from tests.marks import near, parametrize, refusal
 from tests.pacdp.same import left_alone
 from tests.pacdp.toys import seeded
 
-QUICK = SelfCertifySettings(fit=FitSettings(epochs=20, batch_size=32, step_size=0.02), noisy_steps=30)
+QUICK = FitSettings(epochs=20, batch_size=32, step_size=0.02)
 
 
 def problem(n=300, *, seed=0):
@@ -90,7 +89,7 @@ def test_a_network_with_the_bound_s_rows_and_training_that_ends_with_nan_are_ref
     module.register_buffer("held", torch.tensor(x))
     with refusal("holds", DataError):
         self_certify(module, (x, y), routes=HELD_OUT, settings=QUICK)
-    wild = SelfCertifySettings(fit=FitSettings(epochs=5, optimizer="sgd", step_size=1e30))
+    wild = FitSettings(epochs=5, optimizer="sgd", step_size=1e30)
     for how in ({"train": lambda module, *_: nn.init.constant_(module[0].weight, torch.nan)}, {"settings": wild}):
         with refusal("your model diverged"):
             self_certify(network(), (x, y), routes=HELD_OUT, **how)

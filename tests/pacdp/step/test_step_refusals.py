@@ -2,7 +2,7 @@
 
 import torch
 
-from pacdp.random import Words, device_cipher
+from pacdp.random import Words, cipher
 from pacdp.step.event import sampled_step
 from pacdp.step.noise import SeededRandomness, SystemRandomness, add_noise, share
 from pacdp.step.sample import poisson
@@ -13,10 +13,6 @@ def noise_of(std):
     return add_noise(torch.zeros(3), std=std, randomness=SystemRandomness())
 
 
-def keystream_of(key, place):
-    return device_cipher.keystream(bytes(key), bytes(place), first=0, count=8, device=torch.device("cpu"))
-
-
 REFUSED = [
     (lambda: noise_of(-1.0), "std must be a finite number >= 0, got"),
     (lambda: noise_of(5e-324), "between 2"),
@@ -24,7 +20,7 @@ REFUSED = [
     (lambda: share(1.0, 0), "processes must be"),
     (lambda: SystemRandomness().restore(SeededRandomness(1).state()), "the run was seeded"),
     (lambda: SeededRandomness(1).restore({}), "the run was not seeded"),
-    (lambda: keystream_of(31, 12), "a key of 32 bytes and a place of 12"),
+    (lambda: cipher.Keystream(bytes(31), bytes(12)), "a key of 32 bytes and a place of 12"),
     (lambda: poisson(Words(torch.zeros(3, dtype=torch.int64), 32), 1.1), r"sample_rate must lie in \[0, 1\]"),
     (lambda: sampled_step([1.0], sample_rate=0.0), "sample_rate"),
     (lambda: sampled_step([-1.0], sample_rate=0.5), "noise_multiplier must be a finite number"),

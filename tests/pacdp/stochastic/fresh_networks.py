@@ -111,7 +111,6 @@ NETWORKS = {
     "attention at few tokens": (lambda: Attention(2, 8), (16,)),
     "attention at many tokens": (lambda: Attention(5, 2), (10,)),
     "attention, masked": (lambda: Attention(3, 4, "masked"), (12,)),
-    "attention to others": (lambda: Attention(3, 4, "cross"), (12,)),
     "vision transformer": (
         lambda: VisionTransformer(side=4, patch=2, dim=4, depth=1, heads=2, classes=3).eval(), (3, 4, 4),
     ),
@@ -136,6 +135,7 @@ WHOLE = {
     "used twice": (twice, (4,)),
     "conv of one dimension": (lambda: Conv1d(2, 3, 3, padding="same", dilation=2), (2, 5)),
     "embedding": (Words, (6,)),
+    "attention to others": (lambda: Attention(3, 4, "cross"), (12,)),
 }
 """Networks that are drawn whole for every example."""
 NOT_LINEAR = {

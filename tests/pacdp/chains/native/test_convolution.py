@@ -45,8 +45,8 @@ def by_autograd(shape, arguments):
     return [tensor.detach().numpy() for tensor in (out, x.grad, weight.grad, bias.grad) if tensor is not None]
 
 
-def block_of(shape, *, batch, dtype):
-    return ConvLayer(*shape, first=False, batch=batch, dtype=str(dtype).removeprefix("torch."))
+def block_of(shape):
+    return ConvLayer(*shape, first=False)
 
 
 def by_block(block, arguments, squares=None):
@@ -68,7 +68,7 @@ every_shape = parametrize("shape", SHAPES)
 @every_shape
 def test_agrees_with_autograd_in_single_precision(shape):
     """In single precision as closely as that rounds; a tie broken the other way would show as a large difference."""
-    block = block_of(shape, batch=70, dtype=torch.float32)
+    block = block_of(shape)
     for examples in (1, 33, 70):
         single = problem(shape, examples=examples, dtype=torch.float32)
         expected = by_autograd(shape, [tensor.double() for tensor in single])
@@ -84,7 +84,7 @@ def test_agrees_with_autograd_on_any_shape(data):
     shape = Geometry(*sides, size, pool, data.draw(st.booleans())), data.draw(st.integers(1, 12))
     examples = data.draw(st.integers(1, 40))
     arguments = problem(shape, examples=examples, dtype=torch.float64, seed=examples)
-    results = by_block(block_of(shape, batch=examples, dtype=torch.float64), arguments)
+    results = by_block(block_of(shape), arguments)
     assert_close(results, by_autograd(shape, arguments), tolerance=1e-10)
 
 
@@ -93,7 +93,7 @@ def test_agrees_with_autograd_on_any_shape(data):
 def test_bits_do_not_depend_on_threads_or_history(shape, dtype):
     arguments = problem(shape, examples=100, dtype=dtype)
     other = problem(shape, examples=128, dtype=dtype, seed=1)
-    block = block_of(shape, batch=128, dtype=dtype)
+    block = block_of(shape)
     once = by_block(block, arguments)
     before = torch.get_num_threads()
     try:
@@ -104,13 +104,13 @@ def test_bits_do_not_depend_on_threads_or_history(shape, dtype):
             assert [array.tobytes() for array in again] == [array.tobytes() for array in once]
     finally:
         torch.set_num_threads(before)
-    fresh = by_block(block_of(shape, batch=100, dtype=dtype), arguments)
+    fresh = by_block(block_of(shape), arguments)
     assert [array.tobytes() for array in fresh] == [array.tobytes() for array in once]
 
 
 def test_an_example_is_served_alike_in_any_batch_and_any_number_is_evaluated():
     x, weight, bias, grad_out = problem(CONV_SECOND, examples=100, dtype=torch.float32)
-    block = block_of(CONV_SECOND, batch=40, dtype=torch.float32)
+    block = block_of(CONV_SECOND)
     together = by_block(block, [x[:40], weight, bias, grad_out[:40]])
     alone = by_block(block, [x[37:38], weight, bias, grad_out[37:38]])
     for one, other in zip(alone[:2], together[:2], strict=True):
@@ -127,7 +127,7 @@ def test_nan_is_passed_on(place):
         arguments = problem(shape, examples=20, dtype=torch.float64)
         arguments[place].view(-1)[arguments[place].numel() // 2] = torch.nan
         results, expected = (
-            by_block(block_of(shape, batch=20, dtype=torch.float64), arguments),
+            by_block(block_of(shape), arguments),
             by_autograd(shape, arguments),
         )
         assert_array_equal(np.isnan(results[0]), np.isnan(expected[0]))
@@ -140,7 +140,7 @@ def test_nan_is_passed_on(place):
 def test_squared_norms_of_examples_gradients_are_added_and_the_gradients_stay(shape, dtype):
     arguments, squares = problem(shape, examples=21, dtype=dtype), np.ones(21)
     x, weight, bias, grad_out = arguments
-    block = block_of(shape, batch=21, dtype=dtype)
+    block = block_of(shape)
     with_squares = by_block(block, arguments, squares)
     alone = [by_block(block, [x[i : i + 1], weight, bias, grad_out[i : i + 1]]) for i in range(21)]
     exact = [1.0 + sum(float((one.astype(np.float64) ** 2).sum()) for one in found[2:]) for found in alone]
@@ -152,7 +152,7 @@ def test_no_nan_is_hidden_by_a_later_larger_sum():
     shape = Geometry(1, 2, 2, size=1, pool=2, relu=True), 1
     x = np.ones((4, 1, 2, 2))
     x.reshape(4, 4)[np.arange(4), np.arange(4)] = np.nan
-    block = block_of(shape, batch=4, dtype=torch.float64)
+    block = block_of(shape)
     assert np.isnan(block.forward(x, np.ones((1, 1, 1, 1)), np.zeros(1))).all()
 
 
@@ -162,7 +162,7 @@ def test_ties_go_to_the_first_position():
     arguments = problem(shape, examples=9, dtype=torch.float64)
     arguments[0] = torch.ones_like(arguments[0])
     arguments[1] = arguments[1].abs()
-    results = by_block(block_of(shape, batch=9, dtype=torch.float64), arguments)
+    results = by_block(block_of(shape), arguments)
     assert_close(results, by_autograd(shape, arguments), tolerance=1e-12)
 
 
@@ -170,7 +170,7 @@ ALTERNATION = """
 import numpy as np, torch
 from pacdp.chains.native.convolution import ConvLayer, Geometry
 from tests.pacdp.toys import seeded
-block = ConvLayer(Geometry(2, 8, 8, size=3, pool=2, relu=True), 5, first=False, batch=64, dtype=np.float32)
+block = ConvLayer(Geometry(2, 8, 8, size=3, pool=2, relu=True), 5, first=False)
 x, weight, bias = np.ones((64, 2, 8, 8), np.float32), np.ones((5, 2, 3, 3), np.float32), np.ones(5, np.float32)
 matrix = torch.ones(300, 300)
 for threads in (1, 2):
