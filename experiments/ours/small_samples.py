@@ -181,7 +181,7 @@ SECTION = Section(
     about="Where does PAC-Bayes pay? From the same few records and fixed features five routes certify. Settings were "
     "fixed on trial draws, which nothing pays for. MNIST has ten classes, the X-rays a film a patient; malaria counts "
     "patients and certifies the share of a new one's cells in error. A dash is a route that does not apply. Gibbs laws "
-    "have run on MNIST alone so far, on one draw: rows of X-rays and malaria on the backbone are still to come.",
+    "have one draw, X-rays and malaria through the backbone; 1,000 X-rays and more have not run yet.",
     studies=(STUDY, LAWS),
     figure=(
         "small-samples",
