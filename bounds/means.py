@@ -208,7 +208,8 @@ def _blind_order(values: Array, weights: Array) -> NDArray[np.intp]:
     """
     content = np.stack([weights, values])
     coarse = np.rint(content * 2.0**20).astype("<i8")
-    by_content = np.lexsort((*content, *coarse))
+    alike = bool((weights == weights[0]).all())  # then values say all
+    by_content = np.argsort(values, kind="stable") if alike else np.lexsort((*content, *coarse))
     digest = hashlib.blake2b(coarse[:, by_content].tobytes(), digest_size=16).digest()
     seed = int.from_bytes(digest, "big")
     return by_content[np.random.default_rng(seed).permutation(by_content.size)]

@@ -69,7 +69,7 @@ _PRICED: dict[str, tuple[Names, Names]] = {
 _FRESH: tuple[str, ...] = (
     "ece_hoeffding", "ece_second_moment", "mce_hoeffding", "mce_clopper_pearson", "new_example_betting",
     "new_person_kl", "new_person_hoeffding", "new_person_second_moment", "new_person_bernstein", "new_person_betting",
-    "new_person_clopper_pearson", "clopper_pearson", "betting", "weighted_betting", "largest_gap",
+    "new_person_clopper_pearson", "clopper_pearson", "betting", "weighted_betting", "paired", "auc", "largest_gap",
 )  # fmt: skip
 """Formulas about a predictor on records that are new to it."""
 

@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from math import fsum, log, nextafter, sqrt
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from bounds import _check
-from bounds._arrays import doubles, rates, vector
+from bounds._arrays import Array, doubles, rates, vector
 from bounds._check import door, probability, reals, whole
 from bounds._rounding import log_inverse, outward, total
 from bounds.certificate import Certificate
@@ -101,6 +101,28 @@ def calibration_sample(*, confidence: ArrayLike, correct: ArrayLike, edges: Sequ
         n=int(f.size),
         bins=tuple(bins),
     )
+
+
+def people_calibration(
+    confidence: Array, correct: NDArray[np.bool_], people: NDArray[np.int64], edges: Sequence[float]
+) -> tuple[float, float]:
+    """The plug-in ECE of people's mean gaps, and the mean over people of the square of their mean absolute gap.
+
+    People are numbered without gaps. Both are rounded up by far more than the sums' errors ("Calibration error of
+    people" in docs/guarantees.md).
+    """
+    gap, sizes = correct - confidence, np.bincount(people)
+    last = len(edges) - 2
+    slot = np.minimum(np.searchsorted(np.asarray(edges), confidence, side="right") - 1, last)
+
+    def means(values: Array) -> Array:
+        return np.bincount(people, weights=values) / sizes
+
+    by_bin = (means(np.where(slot == b, gap, 0.0)) for b in range(last + 1))
+    error = fsum(abs(fsum(mean)) for mean in by_bin) / sizes.size
+    squared = fsum(means(np.abs(gap)) ** 2) / sizes.size
+    error, squared = (min(1.0, one * (1.0 + 1e-12) + 2.0**-50) for one in (error, max(squared, error * error)))
+    return error, squared
 
 
 @door()

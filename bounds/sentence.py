@@ -3,18 +3,125 @@
 Rounding starts from the shortest decimal that is the float, so that 0.05 is written 0.05.
 """
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from math import isinf, isnan
 
 from bounds.certificate import Certificate
-from bounds.hypotheses import UNITS
+from bounds.hypotheses import UNITS, Hypothesis
 
 _ERROR = "0-1 risk"
 _NEW = " of a new "
 _RECORDS = tuple(_NEW + unit for unit in UNITS)
-_WHOSE = {"randomised": "the randomised network"}
+_WEIGHTED = "weighted "
+_WHOSE = {
+    "randomised": "the randomised network",
+    **{
+        one: f"the {one}"
+        for one in (
+            "Gibbs classifier",
+            "Gibbs posterior",
+            "best network",
+            "deployed predictor",
+            "ensemble",
+            "mean weights",
+            "prediction sets",
+            "predictor",
+            "prior mean",
+            "private choice",
+            "released weights",
+            "vote",
+            "weights",
+        )
+    },
+}
 _SUMS = 1 - Decimal(2) ** -50  # what a ledger's sums may exceed their decimal totals by
+_DIFFERENCE = re.compile(r"\(1 \+ (.+) - (.+)\)/2")
+
+_SAYINGS = (
+    (r"0-1 risk|error", "At most {p}% of {many} are misclassified by {of}"),
+    (r"error on class (.+)", "At most {p}% of {many} of class {0} are misclassified by {of}"),
+    (r"recall of class (.+)", "At most {p}% of {many} of class {0} are recognised by {of}"),
+    (
+        r"share of errors among predictions of class (.+)",
+        "At most {p}% of {many} that {of} takes for class {0} are of another one",
+    ),
+    (r"precision of class (.+)", "At most {p}% of {many} that {of} takes for class {0} are of it"),
+    (r"false-alarm rate of class (.+)", "At most {p}% of {many} of other classes are taken for class {0} by {of}"),
+    (r"specificity of class (.+)", "At most {p}% of {many} of other classes are not taken for class {0} by {of}"),
+    (r"error in group (.+)", "At most {p}% of {many} in group {0} are misclassified by {of}"),
+    (r"accuracy in group (.+)", "At most {p}% of {many} in group {0} are classified rightly by {of}"),
+    (r"accuracy", "At most {p}% of {many} are classified rightly by {of}"),
+    (r"top-(\d+) error", "At most {p}% of {many} have a label that is not among the {0} likeliest of {of}"),
+    (r"top-(\d+) accuracy", "At most {p}% of {many} have a label that is among the {0} likeliest of {of}"),
+    (r"largest gap between groups", "On {many} the errors of {of} in any two groups differ by at most {p} points"),
+    (
+        r"largest gap between (\d+) of (\d+) groups",
+        "On {many} the errors of {of} in any two of {0} groups (of {1}) differ by at most {p} points",
+    ),
+    (r"1 - AUC", "Of a new positive and a new negative example {of} ranks at most {p}% of pairs wrongly"),
+    (r"AUC", "Of a new positive and a new negative example {of} ranks at most {p}% of pairs rightly"),
+    (r"ECE", "The calibration error of {of} on {many} is at most {p}%"),
+    (r"MCE", "In every bin confidence and accuracy of {of} on {many} differ by at most {p} points"),
+    (r"half the Brier risk", "Half the Brier risk of {of} on {many} is at most {p}%"),
+    (
+        r"absolute error clipped at (\S+), as a share of it",
+        "The mean absolute error of {of} on {many}, clipped at {0}, is at most {p}% of that",
+    ),
+    (
+        r"squared error clipped at (\S+), as a share of its square",
+        "The mean squared error of {of} on {many}, clipped at {0}, is at most {p}% of the square of that",
+    ),
+    (
+        r"(absolute|squared) error over (\S+)",
+        "The mean {0} error of {of} on {many} is at most {p}% of {1}, the largest possible",
+    ),
+    (r"mean set size as a share of the labels", "On {many} {of} hold on average at most {p}% of the labels"),
+    (r"empirical risk", "The mean loss of {of} on the examples at hand is at most {p}%"),
+    (
+        r"share of people with more than (\S+) of their examples in error",
+        "At most {p}% of new people have more than {0} of their examples misclassified by {of}",
+    ),
+    (r"(.*)", "The {0} of {of} on {many} is at most {p}%"),
+)
+"""What is said of each risk, by its name."""
+
+_PROVISOS = {
+    "records independent": "{records} are independent",
+    "new data follow the same law": "new ones are of the same kind",
+    "settings fixed beforehand": "what was asked was settled without looking at them",
+    "steps fixed beforehand": "the number of steps was settled beforehand",
+    "prior saw none of these rows": "the prior had seen none of them",
+    "predictor saw none of these rows": "{of} had seen none of them",
+    "privacy covers these rows": "the privacy that is claimed covers them",
+    "noise secret or independent": "the noise is secret or does not depend on them",
+    "accountant sound": "the accountant of privacy is sound",
+    "chain stationary": "the chain is stationary",
+    "averages exact": "averages over the chain are exact",
+    "clipping inactive": "clipping changed nothing",
+    "draws independent": "draws are independent",
+    "losses one an example": "each has a loss of its own",
+    "records enter by noisy sums": "they entered by noisy sums alone",
+    "batches drawn without the records": "batches were drawn without looking at them",
+    "batches secret and Poisson": "batches are secret and Poisson",
+    "batches secret, each record in one an epoch": "batches are secret, with each of them in one an epoch",
+    "contributions bounded": "what each contributes is bounded",
+    "norms of all records kept": "the norms of all of them were kept",
+    "schedule blind to the records": "the schedule does not depend on them",
+    "first weights independent": "the first weights do not depend on them",
+    "learner saw picked records alone": "the learner saw those alone that it had picked",
+    "neither network saw the unlabelled rows": "neither network saw the unlabelled rows",
+    "thresholds fixed beforehand": "thresholds were settled beforehand",
+    "order blind to the losses": "their order does not depend on the losses",
+    "losses within their range": "losses lie in their range",
+    "losses convex": "losses are convex",
+    "losses of all records kept": "the losses of all of them were kept",
+    "drawn from the law that is paid for": "weights were drawn from the law that is paid for",
+    "potentials one a record": "each adds a potential of its own",
+    "equal inputs are separate draws": "equal inputs are separate draws",
+}
+"""What each hypothesis says of the records, which have been named before."""
 
 
 def headline(made: Certificate, *, failure_prob: float | None = None) -> str:
@@ -30,17 +137,44 @@ def headline(made: Certificate, *, failure_prob: float | None = None) -> str:
     measures, new, record = (
         made.measures.rpartition(_NEW) if made.measures.endswith(_RECORDS) else (made.measures, "", "")
     )
-    risk = "error" if measures == _ERROR else measures
-    where = f"on a new {record}" if new else "on new data"
+    many = f"a new {record}'s examples" if new and record != "example" else "new examples"
     if made.vacuous:
-        return f"Nothing is known of the {risk} of {of} {where}: its certificate is 1."
+        risk = "error" if measures == _ERROR else measures
+        return f"Nothing is known of the {risk} of {of} on {many}: its certificate is 1."
+    said = _said(measures.removeprefix(_WEIGHTED), made.value, of, many)
+    said += ", by weight" * measures.startswith(_WEIGHTED)
+    said += f", on average over {UNITS[record]}" if new and record != "example" else ""
     sure = confidence(made.failure_prob if failure_prob is None else failure_prob)
-    said = f"The {risk} of {of} {where} is at most {percent(made.value)}%, with {sure} confidence"
     known = records(made)
-    said += f", from {known}" if known else ""
-    taken = "; ".join(f"{one.name} ({one.standing})" for one in (*made.unproved, *made.declared))
-    label = "" if made.status == "rigorous" else " This number is optimistic: something that it rests on is not proved."
-    return f"{said}, if {taken}.{label}" if taken else f"{said}."
+    if any(one.name == "predictor saw none of these rows" and one.standing == "proved" for one in made.hypotheses):
+        known += f" that {of} had not seen"
+    said += f" ({sure} confidence; {known})." if known else f" ({sure} confidence)."
+    what = UNITS.get(unit(made), "draws")
+    both = of.replace(" against ", " and ") if _DIFFERENCE.fullmatch(measures) else of
+    stated, open_ = (_provisos(some, what, both) for some in (made.declared, made.unproved))
+    provided = [f"{stated}, which you say"] * bool(stated) + [f"{open_}, which nothing proves"] * bool(open_)
+    said += f" This holds provided {', and '.join(provided)}." if provided else ""
+    return said + " So the number is optimistic." * bool(open_)
+
+
+def _said(measures: str, value: float, of: str, many: str) -> str:
+    """That a risk is at most its value."""
+    if pair := _DIFFERENCE.fullmatch(measures):
+        apart = 2 * Decimal(repr(float(value))) - 1
+        points = abs(_percent(apart))
+        how = f"below the {pair[2]} by at least" if apart < 0 else f"above the {pair[2]} by at most"
+        return f"On {many} the {pair[1]} is {how} {points:f} points"
+    for pattern, saying in _SAYINGS:
+        if found := re.fullmatch(pattern, measures):
+            named = [part or "" for part in found.groups()]
+            return saying.format(*named, p=percent(value), of=of, many=many)
+    raise AssertionError("the last pattern fits everything")
+
+
+def _provisos(some: Iterable[Hypothesis], records: str, of: str) -> str:
+    """That A, that B and that C."""
+    said = ["that " + _PROVISOS[one.name].format(records=records, of=of) for one in some]
+    return " and ".join([", ".join(said[:-1]), *said[-1:]] if len(said) > 1 else said)
 
 
 def first_sentence(certificates: Sequence[Certificate], *, failure_prob: float | None = None) -> str:
@@ -84,7 +218,11 @@ def down_digits(value: float, digits: int = 5) -> str:
 
 def percent(share: float) -> str:
     """A share of one in per cent, without the sign, rounded up to two decimals."""
-    return f"{(Decimal(repr(float(share))) * 100).quantize(Decimal('0.01'), ROUND_CEILING):f}"
+    return f"{_percent(Decimal(repr(float(share)))):f}"
+
+
+def _percent(share: Decimal) -> Decimal:
+    return (share * 100).quantize(Decimal("0.01"), ROUND_CEILING)
 
 
 def _rounded(value: float, exponent: Callable[[Decimal], int], rounding: str) -> str:
@@ -100,8 +238,8 @@ def _rounded(value: float, exponent: Callable[[Decimal], int], rounding: str) ->
 
 
 def whose(of: str) -> str:
-    """The predictor's name with its article, where it has none."""
-    return _WHOSE.get(of) or (of if of.split(" ")[0] in ("your", "the", "one", "a", "an") else f"the {of}")
+    """The predictor as a sentence calls it: those of ours with an article, a model by its own name."""
+    return _WHOSE.get(of, of)
 
 
 def unit(made: Certificate) -> str:

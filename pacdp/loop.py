@@ -121,7 +121,8 @@ def train(
             call this with the same arguments, ``dataset`` being the whole data set; the first process's weights and
             buffers are where they start, it writes the checkpoints, and all return the same run.
         keeps: whether the weights after so many steps become a snapshot; what the algorithm says by default.
-        watch: called with every sum that is released, before anything is made of it: for auditors.
+        watch: called with every sum that is released, before anything is made of it: for auditors, who also try what an
+            algorithm's promise does not cover. What they see may not leave.
 
     Raises:
         ValueError: dependent examples, numbers out of range, a budget that not even the first step keeps to, or
@@ -147,6 +148,12 @@ def train(
         require_place(path)
     randomness = rank_randomness(randomness) if distributed else randomness or SystemRandomness()
     units, network = Units.group(dataset, people), Network.of(copy.deepcopy(module).train(), loss)
+    if watch is None:
+        algorithm.require(network, mechanism, units=len(units))
+    if watch is None and algorithm.RELEASES_LAST and keeps is not None:
+        raise ValueError(
+            f"the promise of {algorithm.NAME} is of its last iterate alone: leave keeps out, which would keep others"
+        )
     device = next((p.device for p in trained(network.module).values()), None)
     if device is None:
         raise ValueError("module has no parameter that requires a gradient: nothing can be trained")
@@ -160,13 +167,12 @@ def train(
         code = (network.module, loss, algorithm, mechanism, global_state(network, template))
         name = release_name(randomness, *code, dataset=dataset, people=people)
         state.first = contents(dict(network.module.named_parameters()))
-    summer = _summer(
-        algorithm, mechanism, network, units, template, state.generators.get("pre_noise")
-    )
+    pre_noise = state.generators.get("pre_noise")
+    generator = pre_noise if isinstance(pre_noise, torch.Generator) else None
+    summer = _summer(algorithm, mechanism, network, units, template, generator)
     if path is not None and found(path, together, device):
         own = partial(_require_own, path, promise, books)
         load_run(path, state, together=together, check=own)
-    promised = [step for step, count in events.runs_of(promise) for _ in range(count)]
     last = mechanism.steps if mechanism.budget is None else mechanism.budget.require_steps(promise)
     if state.step > last:
         raise CheckpointError(
@@ -178,20 +184,21 @@ def train(
         run=state.run,
         algorithm=type(algorithm).__name__,
         unit=units.unit,
-        cost=lambda first, last: events.history(promised[first - 1 : last]),
+        cost=partial(_cost, algorithm, promise),
         stream=stream_of(books, randomness, release=release),
-        every=checkpoint_every if path is not None else 0,
+        every=_every(algorithm, mechanism, checkpoint_every if path is not None else 0),
         last=last,
         together=together,
         device=device,
     )
     unmoved = Unmoved(network.module)
-    what = algorithm, mechanism, state, len(units), summer, together, unmoved, watch
+    begins = events.begins(promise)
+    what = algorithm, mechanism, state, len(units), summer, together, unmoved, watch, begins
     seen, most, settled = list[_Seen](), _waits_for(device), None
     for number in range(state.step + 1, last + 1):
         paid.before(number)
         state.receipt = paid.receipt
-        seen.append(_step(*what, promised[number - 1]))
+        seen.append(_step(*what))
         settled = settled or Unwritten(network.module, moving=network.module.parameters())
         if keeps(number) if keeps else algorithm.keeps(number, mechanism):
             state.snapshots.append(
@@ -243,10 +250,14 @@ def _step(
     together: Together,
     unmoved: Unmoved,
     watch: Callable[[Weights], None] | None,
-    promised: Event,
+    begins: Mapping[int, Event],
 ) -> _Seen:
-    """Draw a sample, release its sum, move the weights; what left is held against what was promised."""
-    live = trained(state.module)
+    """Draw a sample, release its sum, move the weights; what left is held against what was promised.
+
+    Args:
+        begins: what is counted at each step, from 0 on, at which something is.
+    """
+    promised, live = algorithm.step_event(state.step, mechanism), trained(state.module)
     chosen = state.randomness.batch(units, mechanism.sample_rate)
     unmoved.keep()
     norm = mechanism.clip_norm if state.clip_norm is None else state.clip_norm
@@ -270,10 +281,11 @@ def _step(
     state.chosen.append(algorithm.update(step))
     if state.clip_norm is not None:
         state.clip_norm = step.next_clip_norm()
+    if state.step in begins:
+        state.history.append(begins[state.step])
     state.step += 1
     if step.event != promised:
         raise RuntimeError(f"step {state.step} released {step.event}, and {promised} was promised")
-    state.history.append(promised)
     device = next(iter(live.values())).device
     finite = torch.stack([torch.isfinite(w).all().to(device) for w in live.values()]).all()
     numbers = [
@@ -333,6 +345,19 @@ def _promise(algorithm: Algorithm, mechanism: Mechanism) -> Event | None:
             f"the numbers of {algorithm.NAME} fix the noise: leave mechanism.noise_multiplier out"
         )
     return algorithm.promise(mechanism, mechanism.steps)
+
+
+def _cost(algorithm: Algorithm, promise: Event | None, first: int, last: int) -> Event | None:
+    """What the steps from ``first`` to ``last`` release, from 1 on; a last iterate again at each beginning, as two runs
+    from one checkpoint cost no more than two runs."""
+    if algorithm.RELEASES_LAST:
+        return promise
+    return events.after(events.first(promise, last), first - 1)
+
+
+def _every(algorithm: Algorithm, mechanism: Mechanism, checkpoints: int) -> int:
+    """How many steps are entered into a ledger together."""
+    return mechanism.steps if algorithm.RELEASES_LAST else checkpoints
 
 
 def _require_own(path: Path, promise: Event | None, books: Books, read: RunState) -> None:

@@ -1,8 +1,9 @@
 """Private training: the algorithms, the loop that runs them, what it cost, and audits of it from the outside.
 
-``train(settings, module, dataset, mechanism=..., loss=...)`` runs DP-SGD, DP-Adam, DP-SGLD, DP-BBP, DP-MC-Dropout, and
-with ``people=`` user-level DP-SGD or P3SGD from start to end; it returns weights with the event that they cost, which
-``epsilon`` and ``privacy_claim`` read. ``PrivateEngine.make_private`` is for loops of one's own.
+``train(settings, module, dataset, mechanism=..., loss=...)`` runs DP-SGD, DP-Adam, DP-SGLD, the last iterate of a
+linear head alone, DP-BBP, DP-MC-Dropout, and with ``people=`` user-level DP-SGD or P3SGD from start to end; it returns
+weights with the event that they cost, which ``epsilon`` and ``privacy_claim`` read. ``PrivateEngine.make_private`` is
+for loops of one's own.
 ``audit_mechanism`` and ``audit_training`` test a mechanism from outside. Importing this registers
 the accountant "pld" with Opacus.
 """
@@ -14,6 +15,7 @@ from pacdp.algorithms.dp_bbp import DPBBP as DPBBP
 from pacdp.algorithms.dp_mc_dropout import DPMCDropout as DPMCDropout
 from pacdp.algorithms.dp_sgd import DPSGD as DPSGD
 from pacdp.algorithms.dp_sgld import DPSGLD as DPSGLD
+from pacdp.algorithms.dp_sgld_head import DPSGLDHead as DPSGLDHead
 from pacdp.algorithms.p3sgd import P3SGD as P3SGD
 from pacdp.algorithms.p3sgd import published_epsilon as published_epsilon
 from pacdp.algorithms.user_dp_sgd import UserDPSGD as UserDPSGD

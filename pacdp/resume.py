@@ -7,7 +7,7 @@ with the generator states of every process that has some of its own, and all rea
 
 Generator states are there only for seeded runs, and they are secrets: with one, past and future noise can be
 subtracted. Publish ``export`` of a run, never its checkpoint. Runs on the operating system's randomness have no such
-state.
+state, but for the places of the examples where a run once an epoch stands within one, which are as secret.
 """
 
 import hashlib
@@ -15,10 +15,10 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
-from torch import Generator, Tensor, nn, optim
+from torch import Tensor, nn, optim
 
 from bounds.accounting import Event, event_from_dict, event_to_dict
 from bounds.privacy import Adjacency, one_of
@@ -44,6 +44,19 @@ _MOVING = "step history adjacency chosen clip_norm run receipt first snapshots".
 _NUMBERS = (bool, int, float, str, type(None))
 
 
+@runtime_checkable
+class Stateful(Protocol):
+    """A generator, or what else each process has for itself."""
+
+    def get_state(self) -> Tensor:
+        """Bytes, as many at each process."""
+        ...
+
+    def set_state(self, state: Tensor, /) -> Any:
+        """Take them back."""
+        ...
+
+
 @dataclass(slots=True, kw_only=True)
 class RunState:
     """A run as it stands: what moves, and what must be the same when it goes on."""
@@ -55,8 +68,8 @@ class RunState:
     """Clip norm, divisor and the like."""
     settings: Any
     """The algorithm's numbers and the mechanism's, as JSON values."""
-    generators: Mapping[str, Generator] = field(default_factory=dict)
-    """Further generators of this process, by name."""
+    generators: Mapping[str, Stateful] = field(default_factory=dict)
+    """Further generators of this process, by name; and the places of its examples in an epoch."""
     run: str = field(default_factory=new_run)
     """The run's name in a ledger; without one it is written nowhere, so that equal runs have equal checkpoints."""
     first: str = ""
@@ -159,19 +172,19 @@ def load_run(
     if state.own_states():
         _same(
             path,
-            "processes, each with random layers or pre-noise of its own",
+            "processes, each with random layers, pre-noise or places of its own",
             written_by,
             processes,
         )
     try:
         state.randomness.restore(_part(checkpoint, "randomness."))
         layers = {k.removeprefix("layer."): v for k, v in own.items() if k.startswith("layer.")}
+        for name, generator in state.generators.items():
+            if name in own:
+                generator.set_state(own[name])
         restore_layers(state.module, layers)
     except ValueError as error:
         raise CheckpointError(f"{path}: {error}") from error
-    for name, generator in state.generators.items():
-        if name in own:
-            generator.set_state(own[name])
     with torch.no_grad():
         for name, parameter in parameters.items():
             parameter.copy_(checkpoint.model[name])

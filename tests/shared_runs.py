@@ -128,6 +128,7 @@ def private_runs(exported, tmp_path_factory):
     configs = {
         "halted": halted(),
         "people": tiny_private("p3sgd-malaria", epsilon=8.0),
+        "last": tiny_private("dp-sgld-head-mnist", epsilon=8.0),
     } | {
         name: replace(langevin, method=replace(langevin.method, **changes))
         for name, changes in {

@@ -109,7 +109,7 @@ def test_the_readme_s_lines_certify_a_torch_model(printed):
     model = nn.Sequential(nn.Flatten(), nn.BatchNorm1d(64), nn.Linear(64, 10))
     new = TensorDataset(*digits())
     (headline,) = printed(README, "pacdp.certify(", model=model, new_examples=new)
-    assert "at most" in headline
+    assert "At most" in headline
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -123,7 +123,7 @@ def test_the_readme_s_lines_train_privately(printed):
     optimizer, dataset = torch.optim.SGD(model.parameters(), lr=0.1), TensorDataset(inputs, labels)
     epsilon, headline = printed(README, "PrivateEngine", model=model, optimizer=optimizer, dataset=dataset, train=train)
     assert 0.0 < float(epsilon) < 5.0
-    assert "at most" in headline
+    assert "At most" in headline
 
 
 def test_the_python_of_the_commands_page_runs(tmp_path, printed):
@@ -139,7 +139,7 @@ def test_the_readme_s_lines_certify_predictions(printed):
     predictions = ["dog" if place % 40 == 0 else label for place, label in enumerate(labels)]
     groups = ["north", "north", "south", "south"] * 250
     headline, numbers = printed(README, "certify_predictions", labels=labels, predictions=predictions, groups=groups)
-    assert "at most 3." in headline
+    assert "At most 3." in headline
     recall, gap = map(float, numbers.split())
     assert 0.9 < recall < 0.95
     assert 0.05 < gap < 0.12

@@ -13,6 +13,7 @@ from bounds.accounting.events import (
     Event,
     ExponentialMechanism,
     Gaussian,
+    LastAlone,
     NonPrivate,
     OnceAnEpoch,
     PoissonSampled,

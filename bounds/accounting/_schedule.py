@@ -14,12 +14,14 @@ from bounds.accounting.events import (
     Event,
     ExponentialMechanism,
     Gaussian,
+    LastAlone,
     NonPrivate,
     OnceAnEpoch,
     PoissonSampled,
     SelfComposed,
     unknown,
 )
+from bounds.accounting.last_iterate import equal_steps
 from bounds.privacy import Adjacency, one_of
 
 _MOST_CHOICES = 12
@@ -53,8 +55,9 @@ class Schedule:
     """The normal form. ``squares`` are the squared inverse multipliers of Gaussians on all records.
 
     ``log_missed`` is the logarithm of the probability that a record takes part in none of the sampled mechanisms that
-    protect nobody, or too little for the grid; ``revealed`` says that something protects nobody, ``given_up`` that
-    something protects too little for the grid.
+    protect nobody, or too little for the grid; ``last_alone`` says that a last iterate is among the Gaussians, samples
+    of which no theorem here knows; ``revealed`` says that something protects nobody, ``given_up`` that something
+    protects too little for the grid.
     """
 
     adjacency: Adjacency
@@ -62,6 +65,7 @@ class Schedule:
     sampled: Counter[Step] = field(default_factory=Counter[Step])
     epochs: Counter[Epoch] = field(default_factory=Counter[Epoch])
     pure: Counter[float] = field(default_factory=Counter[float])
+    last_alone: bool = False
     log_missed: float = 0.0
     revealed: bool = False
     given_up: bool = False
@@ -120,6 +124,11 @@ def _add(made: Schedule, event: Event, count: int) -> None:
             _add(made, event.event, count)
         case PoissonSampled():
             _add_sampled(made, event, count)
+        case LastAlone():
+            made.last_alone = True
+            noise = min(event.event.noise_multiplier, _MOST_NOISE)
+            mu = equal_steps(steps=event.steps, contraction=event.contraction, noise_multiplier=noise)
+            made.squares.append(count * (mu * mu))
         case OnceAnEpoch(batches=1):
             _add(made, event.event, count)
         case OnceAnEpoch():
@@ -143,10 +152,10 @@ def _add(made: Schedule, event: Event, count: int) -> None:
 
 def _add_sampled(made: Schedule, event: PoissonSampled, count: int) -> None:
     inner = schedule(event.event, made.adjacency)
-    if inner.sampled or inner.epochs:
+    if inner.sampled or inner.epochs or inner.last_alone:
         raise ValueError(
-            f"PoissonSampled must not hold another sample, got one inside {event.event!r}; for one Poisson sample "
-            f"drawn from another, multiply the two rates."
+            f"PoissonSampled must not hold another sample, nor a last iterate, got one inside {event.event!r}; for one "
+            f"Poisson sample drawn from another, multiply the two rates."
         )
     if not inner.private:
         made.log_missed += count * log1p(-event.sample_rate)

@@ -90,6 +90,24 @@ class OnceAnEpoch:
 
 
 @record
+class LastAlone:
+    """Noisy steps x ← φ(x) + ξ on all records from a public start, of which the last iterate alone is ever released.
+
+    ``steps`` is how many there are, ``contraction`` a number c in [0, 1] by which φ, without the record and whatever
+    the other records, brings points closer: proved of the loss, never measured. ``event`` is one step: the
+    ``Gaussian`` whose noise multiplier is the noise over the most that the record moves φ(x), for every x.
+    """
+
+    steps: int
+    contraction: float
+    event: Gaussian
+
+    def __post_init__(self) -> None:
+        _check.fields(self, steps=_check.count, contraction=_check.probability)
+        _check.records("event", (self.event,), Gaussian)
+
+
+@record
 class Composed:
     """Mechanisms run one after another, at least one, each free to look at what those before it released."""
 
@@ -112,7 +130,9 @@ class SelfComposed:
         _check.fields(self, count=_check.count)
 
 
-Event = Gaussian | ExponentialMechanism | NonPrivate | PoissonSampled | OnceAnEpoch | Composed | SelfComposed
+Event = (
+    Gaussian | ExponentialMechanism | NonPrivate | PoissonSampled | OnceAnEpoch | LastAlone | Composed | SelfComposed
+)
 _KINDS = {kind.__name__: kind for kind in get_args(Event)}
 
 

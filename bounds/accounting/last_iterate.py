@@ -12,7 +12,7 @@ release is mu-GDP for adding or removing a record,
 """
 
 from collections.abc import Sequence
-from math import inf, sqrt
+from math import inf, log, sqrt, tanh
 from typing import Any, cast
 
 import numpy as np
@@ -83,6 +83,19 @@ class LastIterate:
             late = before * late + moved
         s[first] += c[first] * late
         return (factors * s)[first:], (factors * sigma)[first:] ** 2
+
+
+def equal_steps(*, steps: int, contraction: float, noise_multiplier: float) -> float:
+    """The mu of ``LastIterate`` where all steps are alike, rounded up: √[(1-c^T)/(1+c^T) · (1+c)/(1-c)] s/σ.
+
+    It stops growing with T where c < 1. ``noise_multiplier`` is σ/s.
+    """
+    if contraction == 1.0:
+        forgotten = float(steps)
+    else:
+        decay = -0.5 * steps * log(contraction) if contraction > 0.0 else inf
+        forgotten = tanh(decay) * (1.0 + contraction) / (1.0 - contraction)
+    return outward(sqrt(forgotten) / noise_multiplier * (1.0 + 64 * _ULP))
 
 
 @door(ridge=positive, row_norm=positive, classes=count)

@@ -11,6 +11,7 @@ from bounds.accounting.events import (
     Event,
     ExponentialMechanism,
     Gaussian,
+    LastAlone,
     NonPrivate,
     OnceAnEpoch,
     PoissonSampled,
@@ -47,7 +48,7 @@ def scaled(event: Event, scale: float) -> Event:
     match event:
         case Gaussian():
             return Gaussian(noise_multiplier=event.noise_multiplier * scale)
-        case PoissonSampled() | OnceAnEpoch() | SelfComposed():
+        case PoissonSampled() | OnceAnEpoch() | LastAlone() | SelfComposed():
             return replace(event, event=scaled(event.event, scale))
         case Composed():
             return Composed(events=tuple(scaled(part, scale) for part in event.events))

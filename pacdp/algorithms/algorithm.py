@@ -18,7 +18,7 @@ from pacdp.schedules import Schedule, as_schedule
 from pacdp.step.event import history, sampled_step
 from pacdp.step.mechanism import Mechanism
 from pacdp.step.release import PrivateStep
-from pacdp.step.units import UnitFunction
+from pacdp.step.units import Network, UnitFunction
 
 
 @record
@@ -45,6 +45,8 @@ class Algorithm:
     NOISY_SUMS: ClassVar[bool] = False
     """Whether each step adds Gaussian noise to one sum of clipped contributions over one secret Poisson batch, and
     computes with that sum alone: certificates then pay for the sums (:class:`bounds.PoissonSum`)."""
+    RELEASES_LAST: ClassVar[bool] = False
+    """Whether the promise is of the weights after the last step alone, and all before them stay in the run's folder."""
     FIXES_NOISE: ClassVar[bool] = False
     """Whether the record's own numbers say how much noise there is; the mechanism then gives none."""
     draws: int = 1
@@ -58,6 +60,11 @@ class Algorithm:
     def contribution(self) -> UnitFunction | None:
         """What one person's records add to the sum; None where a unit is an example, which adds its loss's gradient."""
         return None
+
+    @property
+    def least_clip_norm(self) -> float:
+        """The clip norm that the promise needs; 0 where any will do."""
+        return 0.0
 
     @property
     def by_person(self) -> bool:
@@ -90,9 +97,21 @@ class Algorithm:
         """Move ``step.weights`` by what the step releases; the number of the candidate that was chosen, or 0."""
         raise NotImplementedError
 
+    def require(self, network: Network, mechanism: Mechanism, *, units: int) -> None:
+        """Refuse, by raising ValueError, a run that is not what is promised; ``units`` is how many there are."""
+        del network, mechanism, units
+
     def noises(self, step: int, mechanism: Mechanism) -> Sequence[float]:
         """The noise multiplier of each of a step's releases of the sum, in their order."""
         raise NotImplementedError
+
+    def step_event(self, step: int, mechanism: Mechanism) -> Event:
+        """The releases and the choice of one step."""
+        return sampled_step(
+            mechanism.releases(self.noises(step, mechanism)),
+            sample_rate=mechanism.sample_rate,
+            choice_epsilon=0.0 if self.choice is None else self.choice.epsilon,
+        )
 
     @property
     def choice(self) -> Choice | None:
@@ -100,16 +119,8 @@ class Algorithm:
         return None
 
     def promise(self, mechanism: Mechanism, steps: int) -> Event | None:
-        """The releases and the choice of each of the first ``steps`` steps; it depends on public numbers alone."""
-        epsilon = 0.0 if self.choice is None else self.choice.epsilon
-        return history(
-            sampled_step(
-                mechanism.releases(self.noises(t, mechanism)),
-                sample_rate=mechanism.sample_rate,
-                choice_epsilon=epsilon,
-            )
-            for t in range(steps)
-        )
+        """What the first ``steps`` steps release; it depends on public numbers alone."""
+        return history(self.step_event(t, mechanism) for t in range(steps))
 
     def keeps(self, steps: int, mechanism: Mechanism) -> bool:
         """Whether the weights after so many steps become a snapshot: none do."""

@@ -37,10 +37,10 @@ from pacdp.data.rows import Rows
 from pacdp.errors import said
 from pacdp.layers.plain import call_with, repeats_itself
 from pacdp.predictions.answers import Answers, joined
-from pacdp.predictions.bounding import sample_of
 from pacdp.predictions.columns import require_own_name
 from pacdp.predictions.examples import Examples
 from pacdp.predictions.report import Measured
+from pacdp.predictions.soft import sample_of
 from pacdp.stochastic.risk import at_or_above
 from pacdp.store.record import record
 from pacdp.trials import MOST, Unwritten, kept_inputs, pool, require_alone, require_own_outputs

@@ -1,5 +1,6 @@
 """Progress on a terminal, plain lines elsewhere; tables of certificates."""
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -113,6 +114,7 @@ def told(report: Values) -> Iterator[str | Table]:
         yield table(f"what is certified, {held}", COLUMNS, rows[:_MOST], numbers=COLUMNS[2:])
         if len(rows) > _MOST:
             yield f"{len(rows) - _MOST} more rows are in the report"
+        yield from found.leaderboard
     else:
         yield from found.measured
         rows = [
@@ -165,6 +167,8 @@ def private(result: Values) -> Iterator[str]:
            f"NLL {nll}, Brier {test['brier']:.4f}")  # fmt: skip
     yield (f"privacy: epsilon <= {up(spent['upper'])} at delta {spent['delta']:g}, {spent['adjacency']} neighbours "
            f"(one {spent['unit']} among {spent['units']}); {spent['status']}; noise: {spent['noise']}")  # fmt: skip
+    if '"LastAlone"' in json.dumps(spent["event"]):
+        yield "  this is the epsilon of the last iterate alone, however many steps: earlier ones stay in the folder"
     if spent["units_are"] == "public":
         of = spent["of_budget"]
         yield (f"  sampling.public_size is 0, and so the weights tell n, which counts each {spent['unit']} once: only "

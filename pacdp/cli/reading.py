@@ -51,8 +51,15 @@ class Reading:
         self.certificates = certificates_of(report)
         budget = report["details"].get("budget")
         predicted = report["route"] == "predictions"
-        self.statements = report["details"].get("statements", []) if predicted else []
+        rows = report["details"].get("statements", []) if predicted else []
+        self.statements = [*rows, *report["details"].get("named", [])]
         """The rows of a report on predictions; none of others."""
+        self.leaderboard = list[str]()
+        """Between which ranks each of several models stands, a line each."""
+        if board := report["details"].get("leaderboard"):
+            from pacdp.predictions.named import rank_lines  # brings all of predictions
+
+            self.leaderboard = rank_lines(board)
         self.together: float | None = None
         """With which probability anything in the report fails; None where each certificate holds by itself."""
         if budget:

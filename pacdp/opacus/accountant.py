@@ -9,18 +9,17 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
 from opacus.accountants import IAccountant, register_accountant
 
-from bounds.accounting import Event, SelfComposed, event_from_dict, event_to_dict
+from bounds.accounting import Event, OnceAnEpoch, SelfComposed, event_from_dict, event_to_dict
 from bounds.privacy import Adjacency
 from pacdp.schedules import Schedule
 from pacdp.step import event as events
 from pacdp.step.accountant import epsilon
-from pacdp.step.budget import planned
+from pacdp.step.budget import planned, planned_epochs
 from pacdp.step.noise import Randomness
 from pacdp.step.paid import Paid, stream_of
 from pacdp.step.processes import Together
@@ -86,7 +85,11 @@ class EventAccountant(IAccountant):
 
     def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
         """Record one mechanism."""
-        self._history.append(events.sampled_step([noise_multiplier], sample_rate=sample_rate))
+        self.count(events.sampled_step([noise_multiplier], sample_rate=sample_rate))
+
+    def count(self, event: Event) -> None:
+        """Record a step, or an epoch."""
+        self._history.append(event)
 
     def get_epsilon(self, delta: float, *, adjacency: Adjacency | None = None) -> float:  # pyright: ignore[reportIncompatibleMethodOverride]
         """See :func:`pacdp.step.accountant.epsilon`."""
@@ -143,6 +146,7 @@ class Account:
         schedule: gives the same number whenever it is asked for a step.
         every: steps that are reserved in the ledger together, those of one pass of the loader: a loop that is killed
             pays for the rest of its pass as well.
+        once: whether a pass is an epoch, in one batch of which each example is; it is counted at its first step.
     """
 
     accountant: EventAccountant
@@ -152,10 +156,11 @@ class Account:
     randomness: Randomness
     together: Together
     device: torch.device
+    once: bool = False
     paid: Paid | None = None
 
-    def __call__(self, step: int, noise_multiplier: float) -> None:
-        """Count ``step``, from 0 on.
+    def __call__(self, step: int, noise_multiplier: float, *, begins: bool) -> float:
+        """Count ``step``, from 0 on; with ``once`` the epoch that begins with it, or nothing. Return at which noise.
 
         Raises:
             ValueError: the ledger refuses, and no noise may be drawn.
@@ -164,17 +169,29 @@ class Account:
         if books is not None:
             self.paid = self.paid or self._paid(books)
             self.paid.before(step + 1)
-        self.accountant.step(noise_multiplier=noise_multiplier, sample_rate=self.sample_rate)
+        if not self.once:
+            self.accountant.step(noise_multiplier=noise_multiplier, sample_rate=self.sample_rate)
+        elif begins:
+            first = step // self.every * self.every
+            ((epoch, _),) = events.runs_of(self.planned(first, first + self.every))
+            self.accountant.count(epoch)
+            return epoch.event.noise_multiplier if isinstance(epoch, OnceAnEpoch) else 0.0
+        return noise_multiplier
+
+    def planned(self, done: int, steps: int) -> Event | None:
+        """The history that the steps from ``done`` on and before ``steps`` will have."""
+        if self.once:
+            return planned_epochs(self.schedule, batches=self.every, steps=steps, done=done)
+        return planned(self.schedule, sample_rate=self.sample_rate, steps=steps, done=done)
 
     def _paid(self, books: Books) -> Paid:
         """Leave is asked of these books; a seed is refused the second time, since nothing names the code of a loop."""
-        plan = partial(planned, self.schedule, sample_rate=self.sample_rate)
         return Paid(
             books,
             run=new_run(),
             algorithm="PrivateEngine",
             unit="example",
-            cost=lambda first, last: plan(steps=last, done=first - 1),
+            cost=lambda first, last: self.planned(first - 1, last),
             stream=stream_of(books, self.randomness, release=secrets.token_hex()),
             every=self.every,
             last=_NO_END,

@@ -1,7 +1,7 @@
 """Opacus's arguments: what this engine takes, what it chooses itself, and what would break its account."""
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from torch.utils.data import DataLoader, Dataset
 
@@ -29,7 +29,9 @@ _AS_OURS = (NAME, "prv", "rdp")
 _ONLY = {
     "poisson_sampling": (
         True,
-        "the accountant knows no batches but Poisson samples: leave it out, and take the loader that is returned",
+        "no theorem here covers a shuffled list or batches of a fixed size, in which the places of examples depend on "
+        "each other: leave it out, and take the loader that is returned; PrivateEngine(sampling='once-an-epoch') meets "
+        "each example exactly once an epoch",
     ),
     "batch_first": (
         True,
@@ -48,6 +50,10 @@ _ONLY = {
 }
 
 
+Drawn = Literal["poisson", "once-an-epoch"]
+"""Each example is in every batch by a coin of its own, or in exactly one batch of every pass."""
+
+
 class Sampling(NamedTuple):
     """How batches are drawn and loaded, and what their sums are divided by."""
 
@@ -64,10 +70,13 @@ def sampling_of(
     sample_rate: float | None,
     expected_batch_size: float | None,
     steps: int | None,
+    *,
+    drawn: Drawn = "poisson",
 ) -> Sampling:
     """What the caller says, and for the rest what a loader implies: one pass of it meets each example once on average.
 
-    The divisor is the batch size that the loader was given, and no function of the number of examples.
+    The divisor is the batch size that the loader was given, and no function of the number of examples. With
+    "once-an-epoch" one pass meets each example exactly once, and the rate is one over its batches.
 
     Raises:
         ValueError: a loader and a data set, neither, or a number that nothing says or that is out of range.
@@ -75,6 +84,15 @@ def sampling_of(
     if (dataset is None) == (data_loader is None):
         raise ValueError("give either dataset or data_loader")
     counted, loading = sample_rate is None, {"dataset": dataset}
+    if drawn == "once-an-epoch":
+        if sample_rate is not None:
+            raise ValueError(
+                f"sample_rate is for Poisson batches, got {sample_rate!r}: once an epoch an example is in one of as "
+                "many batches as steps= says"
+            )
+        if steps is not None:
+            _check.count(steps=steps)
+            counted, sample_rate = False, 1.0 / steps
     if data_loader is not None:
         loading = {name: getattr(data_loader, name) for name in _LOADING}
         if sample_rate is None:
@@ -84,7 +102,8 @@ def sampling_of(
             expected_batch_size = data_loader.batch_size
     if sample_rate is None or expected_batch_size is None:
         raise ValueError(
-            "give sample_rate= and expected_batch_size=, two public numbers, or a data_loader that has a batch_size"
+            "give sample_rate= (once an epoch: steps=) and expected_batch_size=, two public numbers, or a data_loader "
+            "that has a batch_size"
         )
     require_finite(expected_batch_size=expected_batch_size)
     require_fraction(sample_rate=sample_rate)

@@ -1,21 +1,21 @@
 """What loops of one's own write: checkpoints (:mod:`pacdp.resume`), a ledger, and what may be published."""
 
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 from torch import nn
 
-from bounds.accounting import Event
+from bounds.accounting import Event, PoissonSampled
 from bounds.privacy import Adjacency
 from pacdp.errors import CheckpointError
-from pacdp.opacus.accountant import EventAccountant
+from pacdp.opacus.accountant import Account, EventAccountant
 from pacdp.opacus.arguments import PUBLIC_SIZE
+from pacdp.opacus.epochs import OnceAnEpochSampler
 from pacdp.opacus.guard import Guard, set_up
 from pacdp.opacus.modules import network
 from pacdp.opacus.optimizers import PrivateOptimizer
 from pacdp.resume import RunState, export, load_run, save_run
-from pacdp.schedules import Schedule
 from pacdp.step import event as events
 from pacdp.step.noise import Randomness, SystemRandomness
 from pacdp.step.processes import process_rank
@@ -120,9 +120,14 @@ class Files:
                 "load into a new engine and join their events with pacdp.private.joined"
             )
         state, account = self._state(module, optimizer, None), optimizer.account
-        check = partial(_require_schedule, path, account.schedule)
+
+        def check(read: RunState) -> None:
+            _require_schedule(path, account, read)
+
         load_run(path, state, together=account.together, check=check)
         optimizer.logical_step = state.step
+        if isinstance(optimizer.guard.sampler, OnceAnEpochSampler):
+            optimizer.guard.sampler.resume(state.step)
         optimizer.guard.set_up = set_up(network(module))
         optimizer.guard.keep()
         self.accountant.event = state.history.event
@@ -131,6 +136,8 @@ class Files:
     def _state(
         self, module: nn.Module, optimizer: PrivateOptimizer, adjacency: Adjacency | None
     ) -> RunState:
+        sampler = optimizer.guard.sampler
+        once = isinstance(sampler, OnceAnEpochSampler)
         return RunState(
             module=network(module),
             optimizer=optimizer.original_optimizer,
@@ -139,20 +146,30 @@ class Files:
                 "clip_norm": cast(float, optimizer.max_grad_norm),
                 "expected_batch_size": cast(float, optimizer.expected_batch_size),
             },
-            settings={},
+            settings={"batches of an epoch": sampler.batches} if once else {},
+            generators={"epoch": sampler} if once else {},
             adjacency=adjacency,
         )
 
 
-def _require_schedule(path: Path | str, schedule: Schedule, read: RunState) -> None:
+def _require_schedule(path: Path | str, account: Account, read: RunState) -> None:
     """The last steps of the event are this optimizer's (earlier ones are of earlier chains)."""
-    ran = read.history.event
-    own = events.after(ran, events.steps_of(ran) - read.step)
-    found = [step for step, count in events.runs_of(own) for _ in range(count)]
-    for t, step in enumerate(found):
-        rate = getattr(step, "sample_rate", 1.0)
-        if step != events.sampled_step([float(schedule(t))], sample_rate=rate):
-            raise CheckpointError(
-                f"{path} records other noise multipliers for its {read.step} steps than noise_multiplier gives: "
-                "resume with the schedule that it was trained with"
-            )
+    ran, made = read.history.event, read.step
+    if account.once:
+        made = -(-made // account.every) * account.every
+    own = events.after(ran, events.steps_of(ran) - made)
+    due = account.planned(0, made)
+    if _each_step(own) != _each_step(due):
+        raise CheckpointError(
+            f"{path} records other noise multipliers for its {read.step} steps than noise_multiplier gives: "
+            "resume with the schedule that it was trained with"
+        )
+
+
+def _each_step(event: Event | None) -> list[Event]:
+    """All steps or epochs one after another, whatever the rate of Poisson batches."""
+    return [
+        replace(step, sample_rate=1.0) if isinstance(step, PoissonSampled) else step
+        for step, count in events.runs_of(event)
+        for _ in range(count)
+    ]

@@ -38,6 +38,7 @@ from pacdp.opacus.accountant import NAME, Account, EventAccountant
 from pacdp.opacus.arguments import (
     PUBLIC_SIZE,
     SAMPLING,
+    Drawn,
     mode_of,
     require_accountant,
     require_rule,
@@ -46,8 +47,9 @@ from pacdp.opacus.arguments import (
 )
 from pacdp.opacus.checkpoints import Files
 from pacdp.opacus.distributed import unwrapped
+from pacdp.opacus.epochs import OnceAnEpochSampler
 from pacdp.opacus.guard import Guard
-from pacdp.opacus.loader import PoissonLoader
+from pacdp.opacus.loader import PoissonLoader, PoissonSampler
 from pacdp.opacus.loss_by_example import PrivateCriterion, Reduction
 from pacdp.opacus.optimizers import DataFreeGradient, PrivateOptimizer
 from pacdp.opacus.set_up import private_module, require_ownership
@@ -70,9 +72,12 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
     Formal guarantee: what the optimizers' steps release is the composition of the Poisson-sampled Gaussian mechanisms
     in ``event``, under add-remove adjacency, provided that the caller releases nothing else computed from the data
     (losses, gradient norms, batch sizes, the choice of a stopping time) and takes batches from the returned loader
-    only.
+    only. With ``sampling="once-an-epoch"`` the mechanisms are whole epochs, each counted before the noise of its first
+    step.
 
     Args:
+        sampling: "poisson", or "once-an-epoch": each pass of the loader throws every example into exactly one of its
+            batches, independently and uniformly. Give ``steps=``, the number of batches, in place of a sample rate.
         accountant: "pld"; "prv" and "rdp" stand for it too, which is a proved upper bound of epsilon.
         secure_mode: noise is secure anyway, unless it comes from a seed.
         randomness: the operating system's generator by default; see :mod:`pacdp.step.noise`.
@@ -81,11 +86,14 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
     def __init__(
         self,
         *,
+        sampling: Drawn = "poisson",
         accountant: str = NAME,
         secure_mode: bool = False,
         randomness: Randomness | None = None,
     ) -> None:
         require_accountant(accountant)
+        one_of(Drawn, sampling=sampling)
+        self.sampling: Drawn = sampling
         self.randomness = SystemRandomness() if randomness is None else randomness
         if secure_mode and not isinstance(self.randomness, SystemRandomness):
             raise ValueError("secure_mode=True and noise from a seed do not go together: give one")
@@ -150,7 +158,8 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
                 pass (:mod:`pacdp.opacus.guard`).
             grad_sample_mode: see :class:`pacdp.step.mechanism.Mechanism`; Opacus's "hooks", "functorch" and "ew" stand
                 for its None.
-            steps: batches in one pass of the loader; by default those of ``data_loader``, or 1/q where q is given.
+            steps: batches in one pass of the loader, which may be an epoch; by default those of ``data_loader``, or 1/q
+                where q is given.
             data_free_gradient: called after the noise; adds a gradient that depends on no data to ``p.grad``.
             probe: the network's positional inputs for the tests of independence and of the mode: a tuple of tensors
                 of at least 3 examples, or of dicts and tuples of such; without it numbers in the shape of the data's
@@ -177,20 +186,34 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
         one_of(Batches, batches=batches)
         require_finite(max_grad_norm=max_grad_norm)
         schedule, mode = cache(as_schedule(noise_multiplier)), mode_of(grad_sample_mode)
-        drawn = sampling_of(data_loader, dataset, sample_rate, expected_batch_size, steps)
+        drawn = sampling_of(
+            data_loader, dataset, sample_rate, expected_batch_size, steps, drawn=self.sampling
+        )
+        once = self.sampling == "once-an-epoch"
+        if once and batches == "own":
+            raise ValueError(
+                "batches='own' declares Poisson samples, and an epoch is known by the loader's passes alone: leave it "
+                "out with sampling='once-an-epoch'"
+            )
         if drawn.public_size:
             self.accountant.public_size = True
-            warnings.warn(PUBLIC_SIZE, stacklevel=2)
+            warnings.warn(f"{PUBLIC_SIZE} (once an epoch: steps=)", stacklevel=2)
         module, several = unwrapped(module)
         require_ownership(module, optimizer)
         device, together = next(module.parameters()).device, Together(several=several)
         randomness = rank_randomness(self.randomness) if several else self.randomness
-        loader = PoissonLoader(**drawn.loading, randomness=randomness)
-        self._most_examples = max(self._most_examples, loader.poisson.num_samples)
+        sampler = OnceAnEpochSampler if once else PoissonSampler
+        loader = PoissonLoader(**drawn.loading, randomness=randomness, sampler=sampler)
+        self._most_examples = max(self._most_examples, loader.drawn_by.num_samples)
         numbers = {"max_grad_norm": max_grad_norm, "expected_batch_size": drawn.expected_batch_size}
         if several:
             own = {name: drawn.loading[name] for name in ("sample_rate", "steps")}
-            own |= {"noise_multiplier": schedule(0), "grad_sample_mode": mode, "clipping": clipping}
+            own |= {
+                "sampling": self.sampling,
+                "noise_multiplier": schedule(0),
+                "grad_sample_mode": mode,
+                "clipping": clipping,
+            }
             claims = numbers | own
             require_one_run(claims, loader.dataset, rank_randomness(randomness), device)
         wrapped = private_module(
@@ -200,7 +223,7 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
             module,
             clipped=wrapped.clipped_sum,
             loss_reduction=loss_reduction,
-            sampler=loader.poisson if batches == "loader" else None,
+            sampler=loader.drawn_by if batches == "loader" else None,
         )
         account = Account(
             accountant=self.accountant,
@@ -210,6 +233,7 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
             randomness=self.randomness,
             together=together,
             device=device,
+            once=once,
         )
         private = PrivateOptimizer(
             optimizer.original_optimizer if isinstance(optimizer, DPOptimizer) else optimizer,
@@ -245,11 +269,12 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
                 "make_private the noise_multiplier that pacdp.private.calibrated finds for what is left"
             )
         _check.count(epochs=epochs)
-        drawn = sampling_of(*map(others.get, SAMPLING))
+        drawn = sampling_of(*map(others.get, SAMPLING), drawn=self.sampling)
         self.accountant.public_size |= drawn.public_size
+        name = "batches" if self.sampling == "once-an-epoch" else "sample_rate"
         noise = calibrated(
             1.0,
-            sample_rate=drawn.loading["sample_rate"],
+            **{name: drawn.loading["steps" if name == "batches" else name]},
             steps=epochs * drawn.loading["steps"],
             target_epsilon=target_epsilon,
             delta=target_delta,

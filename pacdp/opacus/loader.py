@@ -6,7 +6,7 @@ batch from the first batch that is not; here it is known from the start, for dic
 """
 
 from collections import deque
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -56,10 +56,24 @@ class PoissonSampler(UniformWithReplacementSampler):
         self._waiting.clear()  # what an earlier pass drew and nobody used
         self._handed.clear()
         self.unseen, self.own_pass = self.workers > 0 and not self.own_pass, False
-        for _ in range(self.steps):
-            drawn = self.randomness.batch(self.num_samples, self.sample_rate).tolist()
+        for drawn in self.draws():
             self._waiting.append(len(drawn))
-            yield drawn
+            yield drawn.tolist()
+
+    def draws(self) -> Iterator[Tensor]:
+        """The batches of one pass."""
+        for _ in range(self.steps):
+            yield self.randomness.batch(self.num_samples, self.sample_rate)
+
+    begins = False
+    """Whether an epoch is to be counted before the batch that was required last is used."""
+
+    def numbered(self, step: int) -> int:
+        """The number of the step that uses that batch, where the step before would be followed by ``step``."""
+        return step
+
+    def counted(self, step: int, noise_multiplier: float) -> None:
+        """Note that the account has this step, or the epoch that it is in, at this noise."""
 
     def hand_out(self, batch: Any) -> Any:
         """Remember a copy of a batch, or of a part of one, that the caller is given, and return it."""
@@ -67,6 +81,10 @@ class PoissonSampler(UniformWithReplacementSampler):
         if self.at_hand is not None:
             self.at_hand()
         return batch
+
+    def handing(self) -> Callable[[Any], Any]:
+        """What hands out the batches of the pass that just began."""
+        return self.hand_out
 
     def take_back(self) -> None:
         """Forget the batch that was used."""
@@ -148,27 +166,26 @@ class PoissonSampler(UniformWithReplacementSampler):
 class PoissonLoader(DPDataLoader):
     """Batches of ``dataset``, empty ones included, in the form that its collate function gives.
 
-    Batches are drawn in this process; worker processes only load them.
+    Batches are drawn in this process, by ``drawn_by``; worker processes only load them.
     """
 
     def __init__(self, dataset: Dataset[Any], *, sample_rate: float, steps: int, randomness: Randomness,
-                 collate_fn: Collate | None = None, **options: Any) -> None:  # fmt: skip
+                 collate_fn: Collate | None = None, sampler: type[PoissonSampler] = PoissonSampler,
+                 **options: Any) -> None:  # fmt: skip
         collate, n = collate_fn or default_collate, size(dataset)
         super().__init__(dataset, sample_rate=sample_rate, collate_fn=collate, **options)
-        self.poisson = PoissonSampler(
-            n=n, sample_rate=sample_rate, steps=steps, randomness=randomness
-        )
-        object.__setattr__(self, "batch_sampler", self.poisson)
+        self.drawn_by = sampler(n=n, sample_rate=sample_rate, steps=steps, randomness=randomness)
+        object.__setattr__(self, "batch_sampler", self.drawn_by)
         few = [dataset[i] for i in range(0, n, max(1, n // _TRIED))[:_TRIED]]
-        self.collate_fn = _Collate(collate, emptied(collate(few[:1])), self.poisson)
+        self.collate_fn = _Collate(collate, emptied(collate(few[:1])), self.drawn_by)
         self.collate_fn.require_own_rows(few)
-        self.poisson.workers = self.num_workers
+        self.drawn_by.workers = self.num_workers
 
     def __iter__(self) -> Any:
         """One pass: ``steps`` batches."""
-        self.poisson.own_pass = self.num_workers > 0
+        self.drawn_by.own_pass = self.num_workers > 0
         batches = super().__iter__()
-        return map(self.poisson.hand_out, batches) if self.num_workers else batches
+        return map(self.drawn_by.handing(), batches) if self.num_workers else batches
 
 
 def emptied(batch: Any) -> Any:

@@ -114,9 +114,16 @@ class PrivateOptimizer(DPOptimizer):
             )
         self._at_hand = None
         self.nonfinite_examples += int(found.nonfinite)
-        self.noise_multiplier = float(self.account.schedule(self.logical_step))
+        sampler, step = self.guard.sampler, self.logical_step
+        if sampler is not None:
+            step = sampler.numbered(step)
+        self.noise_multiplier = float(self.account.schedule(step))
         self._told = self.noise_multiplier, self.max_grad_norm
-        self.account(self.logical_step, self.noise_multiplier)
+        begins = sampler is not None and sampler.begins
+        counted = self.account(step, self.noise_multiplier, begins=begins)
+        if sampler is not None:
+            sampler.counted(step, counted)
+        self.logical_step = step
         std, together = self.noise_multiplier * self.max_grad_norm, self.account.together
         weights = dict(self.guard.module.named_parameters())
         for name, value in together.noised(found.total, std, self.randomness).items():

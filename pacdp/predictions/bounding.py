@@ -4,15 +4,11 @@ Which of the two is decided by the type of the losses, truth values or real numb
 choice that the sample made would have to be paid for. Every certificate bounds a mean from above; the lower end of an
 interval is one minus the certificate of the complement. The largest gap between groups follows from the intervals of
 all of them, at no failure probability beyond theirs.
-
-A confidence bin is a fifteenth of [0, 1], fixed before any example was seen. For people, the mean over people of their
-mean gap in a bin takes the place of the mean over examples ("Calibration error of people" in docs/guarantees.md).
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,21 +16,14 @@ from numpy.typing import NDArray
 
 import bounds
 from bounds._rounding import outward
+from bounds.fresh import NEW, betting, clopper_pearson, computed, paired
 from bounds.hypotheses import declared, together
-from bounds.means import ratio_betting_upper
-from bounds.needs import declared_by
 from bounds.people import PeopleSample
-from pacdp.predictions.answers import Answers
-from pacdp.predictions.columns import Codes, Floats
+from pacdp.predictions.columns import Floats
 from pacdp.predictions.examples import Examples
 from pacdp.store.record import record
 
 BY = "whoever gave these predictions"
-NEW = "new_examples"
-"""What the names of certificates of predictions begin with."""
-_FORMULA = "the caller of bounds.clopper_pearson_upper"
-ROUNDED = 2.0**-40
-"""Added to bounds on losses that were themselves computed: far more than their rounding."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -46,8 +35,8 @@ class Part:
         of: the model.
         measures: what the mean is called in certificates, such as "error on class 'cat'".
         otherwise: what one minus it is called, such as "recall of class 'cat'".
-        losses: of these examples, in [0, 1].
-        people: whose each of them is, where people are counted.
+        losses: of these examples, in [0, 1]; as int8 differences of two errors, of which it is half of one plus them.
+        sample: where people are counted, who has such examples and the sums of their losses, which are not here then.
         weights: of each of them, where these are given.
         low: the quantity that is reported is low + (high - low) mean.
         high: see ``low``.
@@ -62,7 +51,7 @@ class Part:
     measures: str
     otherwise: str
     losses: NDArray[Any]
-    people: Codes | None = None
+    sample: PeopleSample | None = None
     weights: Floats | None = None
     low: float = 0.0
     high: float = 1.0
@@ -70,13 +59,6 @@ class Part:
     both: bool = False
     empty: str = ""
     given: bool = False
-
-    @cached_property
-    def sample(self) -> PeopleSample | None:
-        """Who has such examples and the sums of their losses; None where people are not counted, or nobody has one."""
-        if self.people is None or not len(self.losses):
-            return None
-        return bounds.people_sample(losses=self.losses.astype(np.float64), people=self.people)
 
     @property
     def n(self) -> int:
@@ -92,13 +74,28 @@ class Part:
             return float((self.weights * self.losses).sum() / self.weights.sum())
         if self.losses.dtype == np.bool_:
             return int(self.losses.sum()) / self.losses.size
+        if self.losses.dtype == np.int8:
+            return 0.5 + 0.5 * int(self.losses.sum(dtype=np.int64)) / self.losses.size
         return math.fsum(self.losses) / self.losses.size
 
     @property
     def complement(self) -> "Part":
         """The question of one minus the losses."""
-        rest = ~self.losses if self.losses.dtype == np.bool_ else 1.0 - self.losses
-        return replace(self, losses=rest, measures=self.otherwise)
+        kind = self.losses.dtype
+        rest = (
+            ~self.losses
+            if kind == np.bool_
+            else -self.losses
+            if kind == np.int8
+            else 1.0 - self.losses
+        )
+        sample = self.sample
+        if sample is not None:
+            sizes, sums = sample.sizes, sample.sizes - sample.sums
+            if kind != np.bool_:  # sums of which were rounded up
+                sums = np.minimum(sizes, sums + sizes * (sizes + 8) * 2.0**-51)
+            sample = PeopleSample(sizes=sizes, sums=sums)
+        return replace(self, losses=rest, sample=sample, measures=self.otherwise)
 
 
 @record
@@ -155,7 +152,7 @@ def answer(part: Part, examples: Examples, *, failure_prob: float, interval: boo
         quantity=part.named or (part.measures if part.measures != "0-1 risk" else "error"),
         of=part.of,
         measured=low + (high - low) * part.mean,
-        lower=_below(low, high, made[1].value) if two else None,
+        lower=below_one(low, high, made[1].value) if two else None,
         upper=_above(low, high, made[0].value),
         n=part.n,
         range=(low, high),
@@ -170,7 +167,7 @@ def _turned(row: Statement, quantity: str) -> Statement:
     """The row of one minus a quantity in [0, 1], by the same certificates with their places exchanged."""
     return replace(
         row, quantity=quantity, measured=1.0 - row.measured, upper_by=row.lower_by, lower_by=row.upper_by,
-        lower=None if row.upper is None else _below(0.0, 1.0, row.upper),
+        lower=None if row.upper is None else below_one(0.0, 1.0, row.upper),
         upper=None if row.lower is None else min(1.0, math.nextafter(1.0 - row.lower, math.inf)),
     )  # fmt: skip
 
@@ -181,7 +178,7 @@ def _above(low: float, high: float, value: float) -> float:
     return min(high, found if low == 0.0 else math.nextafter(found, math.inf))
 
 
-def _below(low: float, high: float, value: float) -> float:
+def below_one(low: float, high: float, value: float) -> float:
     """high - (high - low) value, rounded down, for the certificate of the complement."""
     return max(low, math.nextafter(high - (high - low) * value, -math.inf)) if value < 1.0 else low
 
@@ -189,20 +186,20 @@ def _below(low: float, high: float, value: float) -> float:
 def _upper(part: Part, examples: Examples, *, failure_prob: float) -> bounds.Certificate:
     """The certificate of the mean of a question's losses."""
     measures, losses, n = part.measures + examples.new, part.losses, len(part.losses)
-    counted = losses.dtype == np.bool_
+    counted = losses.dtype.kind in "bi"
     if part.weights is not None:
         measures = f"weighted {'error' if measures == '0-1 risk' else measures}"
     if part.sample is not None:
         made = bounds.new_person_betting(sample=part.sample, failure_prob=failure_prob)
-        made = replace(made, value=_computed(made.value), name=f"{NEW}_{made.name}")
+        made = replace(made, value=computed(made.value), name=f"{NEW}_{made.name}")
     elif part.weights is not None:
-        value = ratio_betting_upper(losses.astype(np.float64), part.weights, failure_prob)
-        made = _betting("weighted_betting", value, part.mean, n, failure_prob)
-    elif counted:
+        made = betting(losses, part.mean, failure_prob, part.weights)
+    elif losses.dtype == np.bool_:
         made = clopper_pearson(int(losses.sum()), n, failure_prob, name=NEW)
+    elif counted:
+        made = paired(int((losses > 0).sum()), int((losses < 0).sum()), n, failure_prob)
     else:
-        value = bounds.betting_upper(losses, failure_prob)
-        made = _betting("betting", value, outward(part.mean), n, failure_prob)
+        made = betting(losses, outward(part.mean), failure_prob)
     ranged = part.given and (not counted or bool(examples.range_by))  # else their type says it
     return described(made, examples, of=part.of, measures=measures, ranged=ranged)
 
@@ -225,60 +222,6 @@ def described(
         by = examples.range_by or f"{BY}: they lie in 0 to 1"
         said.append(declared("losses within their range", by))
     return replace(made, of=of, measures=measures or made.measures).resting_on(*said)
-
-
-def about(
-    made: bounds.Certificate, name: str = "", *, of: str, measures: str = "0-1 risk"
-) -> bounds.Certificate:
-    """The certificate under the name of the predictor and the risk that it is about."""
-    return replace(made, name=name or made.name, of=of, measures=measures)
-
-
-def clopper_pearson(
-    errors: int, n: int, failure_prob: float, *, name: str = "test_set", of: str = ""
-) -> bounds.Certificate:
-    """Clopper and Pearson's bound on the 0-1 risk of a predictor that errs on ``errors`` of ``n`` examples new to it.
-
-    Formal guarantee: see :func:`bounds.clopper_pearson_upper`.
-    """
-    value = bounds.clopper_pearson_upper(errors, n, failure_prob)
-    inputs, reference = {"k": errors, "n": n}, "Clopper and Pearson (1934)"
-    made = _certificate(name, "clopper_pearson", value, failure_prob, errors / n, inputs, reference)
-    return replace(made, of=of)
-
-
-def _betting(
-    name: str, value: float, mean: float, n: int, failure_prob: float
-) -> bounds.Certificate:
-    """Betting on examples; by weight, on the ratio of the mean weighted loss to the mean weight."""
-    risk = min(1.0, mean)
-    ratio = 'docs/people.md, "Betting on a ratio"'
-    where = 'docs/guarantees.md, "Betting"' if name == "betting" else ratio
-    reference = f"Waudby-Smith and Ramdas 2024; {where}"
-    inputs = {"risk": risk, "n": n}
-    return _certificate(NEW, name, _computed(value), failure_prob, risk, inputs, reference)
-
-
-def _certificate(
-    examples: str, formula: str, value: float, failure_prob: float, risk: float, inputs: Mapping[str, float | int],
-    reference: str,
-) -> bounds.Certificate:  # fmt: skip
-    return bounds.Certificate(
-        name=f"{examples}_{formula}",
-        value=value,
-        failure_prob=failure_prob,
-        measures="0-1 risk",
-        hypotheses=declared_by(_FORMULA, formula),
-        terms={"empirical_risk": risk},
-        budget={"test set": failure_prob},
-        of="",
-        reference=reference,
-        inputs={**inputs, "failure_prob": failure_prob},
-    )
-
-
-def _computed(value: float) -> float:
-    return min(1.0, value + ROUNDED)
 
 
 _REFERENCE = 'docs/guarantees.md, "The largest gap between groups"'
@@ -324,80 +267,3 @@ def largest_gap(found: Sequence[Found], examples: Examples, *, of: str, groups: 
     row = Statement(family="groups", quantity=called, of=of, measured=empirical, upper=gap.value,
                     n=examples.units)  # fmt: skip
     return [row], [gap]
-
-
-EDGES = tuple(k / 15 for k in range(16))
-MIN_COUNT = 30
-"""Bins with fewer examples are not certified: by counts alone, which the gap in a bin does not decide."""
-
-
-def calibration_error(examples: Examples, of: str, said: Answers, *, failure_prob: float) -> Found:
-    """The expected calibration error: at most so much, whatever the number of bins."""
-    if examples.people is None:
-        sample = sample_of(said, examples.labels)
-        error, squared = sample.calibration_error, sample.mean_squared_gap
-    else:
-        error, squared = _of_people(examples, said)
-    n = examples.units
-    made = bounds.ece_second_moment(
-        calibration_error=error, mean_squared_gap=squared, n=n, failure_prob=failure_prob
-    )
-    made = described(
-        replace(made, name=f"{NEW}_ece"), examples, of=of, measures=f"ECE{examples.new}"
-    )
-    called = "calibration error (ECE)"
-    row = Statement(
-        family="calibration", quantity=called, of=of, measured=error, upper=made.value, n=n
-    )
-    return [row], [made]
-
-
-def bins(examples: Examples, of: str, said: Answers, *, failure_prob: float) -> Found:
-    """The gap between confidence and accuracy in every bin with enough examples, all at once, or nothing."""
-    all_bins = sample_of(said, examples.labels).bins
-    certified = {f"gap_{k}": one for k, one in enumerate(all_bins) if one.count >= MIN_COUNT}
-    if not certified:
-        return [], []
-    made = bounds.mce_clopper_pearson(bins=all_bins, min_count=MIN_COUNT, failure_prob=failure_prob)
-    made = described(replace(made, name=f"{NEW}_{made.name}"), examples, of=of)
-    return [
-        Statement(
-            family="bins", quantity=f"calibration gap at confidence {one.low:.2f} to {one.high:.2f}", of=of,
-            measured=one.gap, upper=made.terms[term], n=one.count, term=term
-        )
-        for term, one in certified.items()
-    ], [made]  # fmt: skip
-
-
-def sample_of(said: Answers, labels: Codes | None) -> bounds.CalibrationSample:
-    """Confidences and errors by bin."""
-    assert said.confidence is not None
-    return bounds.calibration_sample(
-        confidence=said.confidence, correct=said.predicted == labels, edges=EDGES
-    )
-
-
-def _of_people(examples: Examples, said: Answers) -> tuple[float, float]:
-    """The plug-in ECE of people's mean gaps, and the mean over people of the square of their mean absolute gap."""
-    confidence, owners = (
-        said.confidence,
-        np.unique(np.asarray(examples.people), return_inverse=True)[1],
-    )
-    assert confidence is not None
-    gap = (said.predicted == examples.labels) - confidence
-    last = len(EDGES) - 2
-    slot = np.minimum(np.searchsorted(np.asarray(EDGES), confidence, side="right") - 1, last)
-    n = int(owners.max()) + 1
-
-    def means(values: NDArray[Any]) -> NDArray[Any]:
-        return np.bincount(owners, weights=values) / np.bincount(owners)
-
-    by_bin = (means(np.where(slot == b, gap, 0.0)) for b in range(last + 1))
-    error = math.fsum(abs(math.fsum(mean)) for mean in by_bin) / n
-    squared = math.fsum(means(np.abs(gap)) ** 2) / n
-    return _up(error), _up(max(squared, error * error))
-
-
-def _up(value: float) -> float:
-    """Rounded up by far more than the sums' errors."""
-    return min(1.0, value * (1.0 + 1e-12) + 2.0**-50)

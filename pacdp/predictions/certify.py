@@ -2,25 +2,26 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
 import bounds
 from bounds import _check
 from pacdp.predictions.bounding import (
-    MIN_COUNT,
     Found,
     Part,
     Statement,
     answer,
-    bins,
-    calibration_error,
     largest_gap,
 )
 from pacdp.predictions.columns import Name
-from pacdp.predictions.examples import Examples, described, judged, of_losses
-from pacdp.predictions.parts import asked, parts
+from pacdp.predictions.examples import Examples, described, judged, of_losses, real_numbers
+from pacdp.predictions.named import ranks
+from pacdp.predictions.parts import asked, parts, shown
 from pacdp.predictions.report import Measured, Refusal, Report
+from pacdp.predictions.soft import MIN_COUNT, auc, bins, calibration_error
+from pacdp.store.record import Values
 
 
 def certify_predictions(
@@ -37,6 +38,8 @@ def certify_predictions(
     failure_prob: float = 0.05,
     ask: Sequence[str] | str | None = None,
     interval: bool = False,
+    positive: Name | None = None,
+    within: Sequence[float | int] | None = None,
 ) -> Report:
     """What a model's predictions on examples that are new to it say of its errors on others of the same law.
 
@@ -63,17 +66,23 @@ def certify_predictions(
         weights: of each example, in (0, 1]: the error is then that of the weighted population.
         ids: a name for each example, to have it checked that none stands twice.
         failure_prob: of everything together.
-        ask: some of error, recall, precision, false-alarms, groups, differences, brier, calibration, bins, top-5 (or
-            another number), losses; by default all that can be asked but top-5. What is not asked is not paid for.
+        ask: some of error, recall, precision, false-alarms, groups, differences, leaderboard (of all pairs of models),
+            brier, auc (of two classes), calibration, bins, top-5 (or another number), losses; by default all that can
+            be asked but top-5, auc and leaderboard. What is not asked is not paid for.
         interval: whether every row has a lower end too, at half its failure probability each.
+        within: the least and the largest value that labels can have, known without these examples: then labels and
+            predictions are real numbers, predictions are cut off there, and rows are absolute and squared errors.
+        positive: of two classes the one that is looked for: adds the rows of :meth:`Report.named`, at no cost.
 
     Raises:
         ValueError: something is missing or does not fit; the sentence names the argument and what to do.
     """
     _check.open_probability(failure_prob=failure_prob)
-    given = examples(labels, predictions, probabilities, losses=losses, classes=classes, groups=groups,
+    given = examples(labels, predictions, probabilities, losses=losses, classes=classes, within=within, groups=groups,
                      people=people, weights=weights, ids=ids)  # fmt: skip
-    return certified(given, failure_prob=float(failure_prob), ask=ask, interval=interval)
+    return certified(
+        given, failure_prob=float(failure_prob), ask=ask, interval=interval, positive=positive
+    )
 
 
 def examples(
@@ -83,6 +92,7 @@ def examples(
     *,
     losses: Any = None,
     classes: Sequence[Name] | None = None,
+    within: Sequence[float | int] | None = None,
     **about: Any,
 ) -> Examples:
     """The examples that :func:`pacdp.certify_predictions` was given, checked; ``about`` goes to :func:`described`.
@@ -94,6 +104,10 @@ def examples(
         raise ValueError(
             "give predictions or probabilities, not both: predictions follow from probabilities"
         )
+    if within is not None:
+        if probabilities is not None or losses is not None or classes is not None:
+            raise ValueError("within goes with labels and predictions alone: leave the rest out")
+        return described(real_numbers(labels, predictions, within), **about)
     answers = predictions if probabilities is None else probabilities
     if answers is None and losses is None:
         raise ValueError(
@@ -118,6 +132,7 @@ def certified(
     failure_prob: float,
     ask: Sequence[str] | str | None = None,
     interval: bool = False,
+    positive: Name | None = None,
 ) -> Report:
     """The report on examples that were checked."""
     families, sizes = asked(given, ask)
@@ -125,7 +140,7 @@ def certified(
     refused = {part: why for part in questions if (why := _unanswered(part, given))}
     # questions without an answer have their share too, so that no count of examples decides one
     ways = Counter(part.family for part in questions)
-    ways.update(dict.fromkeys({"calibration", "bins"} & {*families}, len(given.models)))
+    ways.update(dict.fromkeys({"auc", "calibration", "bins"} & {*families}, len(given.models)))
     paying = [family for family in families if ways[family]]
     # half for the error, the rest in equal parts for all others; all for the error where it is alone
     shares = dict.fromkeys(paying, 1.0) | {"error": max(1.0, len(paying) - 1.0)}
@@ -143,6 +158,9 @@ def certified(
     if "bins" in paying and not any(row.family == "bins" for row in statements):
         why = f"no bin has {MIN_COUNT} examples: gather more"
         refusals.append(Refusal(name="calibration gaps", reason=why))
+    if "auc" in paying and not any(row.family == "auc" for row in statements):
+        why = "a class has one record or none: gather more"
+        refusals.append(Refusal(name="AUC", reason=why))
     counted = given.labels is not None and given.weights is None
     inputs: Any = [made.inputs for made in certificates]
     errors = [row for row in statements if counted and row.family == "error"]
@@ -151,10 +169,27 @@ def certified(
                  errors=inputs[row.upper_by].get("k"))
         for row in errors
     ]  # fmt: skip
-    return Report.of(
+    found = Report.of(
         [*certificates, *refusals, *measured], given, route="predictions", failure_prob=failure_prob,
-        statements=tuple(statements), budget=budget, remarks=given.remarks,
+        statements=tuple(statements), budget=budget, remarks=(*given.remarks, *_said_of_people(given, families)),
     )  # fmt: skip
+    details: Values = {}
+    if positive is not None:
+        rows = [row for of in given.models for row in found.named(positive, of=of)]
+        details = {"positive": shown(positive), "named": rows}
+    if "leaderboard" in families:
+        details["leaderboard"] = ranks(statements, tuple(given.models))
+    return replace(found, details=details)
+
+
+def _said_of_people(given: Examples, families: Sequence[str]) -> list[str]:
+    """What recall and precision are, where people are counted."""
+    if given.people is None or not {*families} & {"recall", "precision", "false-alarms"}:
+        return []
+    return [
+        f"every {given.unit} counts alike: recall and precision of a class are means of each one's own share, not "
+        "shares of all examples"
+    ]
 
 
 def _unanswered(part: Part, given: Examples) -> str:
@@ -169,6 +204,9 @@ def _of_family(
     given: Examples, family: str, questions: list[Part], *, failure_prob: float, interval: bool
 ) -> Iterator[Found]:
     """What is found of the questions of one family, each of which may fail with ``failure_prob``."""
+    if family == "auc":
+        for of, said in given.models.items():
+            yield auc(given, of, said, failure_prob=failure_prob, interval=interval)
     if family in ("calibration", "bins"):
         form = bins if family == "bins" else calibration_error
         for of, said in given.models.items():

@@ -15,8 +15,6 @@ from pacdp.predictions.columns import Coded, Codes, Floats, Losses, Name, requir
 from pacdp.store.record import Values, record
 
 _RARE = math.log(1e-6)
-
-
 MODEL = "your model"
 """What a single model is called."""
 
@@ -72,6 +70,11 @@ class Examples(Counted):
     record: str = "person"
     range_by: str = ""
     remarks: tuple[str, ...] = ()
+
+    @property
+    def units(self) -> int:
+        """How many independent records there are; people are numbered without gaps."""
+        return self.n if self.people is None else int(self.people.max()) + 1
 
 
 def described(
@@ -202,6 +205,39 @@ def of_losses(losses: Any, found: Examples | None) -> Examples:
         for model, answers in found.models.items()
     }
     return replace(found, models=models)
+
+
+def real_numbers(labels: Any, predictions: Any, within: Sequence[float | int]) -> Examples:
+    """Models that predict a number in an interval, by their absolute and squared errors as shares of the largest.
+
+    Raises:
+        ValueError: a label outside, or something that is no number; the sentence says which argument.
+    """
+    low, high = map(float, within)
+    if not -math.inf < low < high < math.inf:
+        raise ValueError(f"within must be two numbers, the smaller first, got {within!r}")
+    truth, width = columns.reals("labels", labels), high - low
+    if (out := np.flatnonzero((truth < low) | (truth > high))).size:
+        raise ValueError(
+            f"labels must lie in {low:g} to {high:g}, got {truth[out[0]]:g} in row {int(out[0])}: within is what is "
+            "possible, known without these examples"
+        )
+    losses, remarks = dict[str, dict[str, Losses]](), list[str]()
+    for model, argument, said in _models("predictions", predictions):
+        told = columns.reals(argument, said)
+        require_rows(truth.size, **{argument: told.size})
+        gap = np.minimum(1.0, np.abs(truth - told.clip(low, high)) / width)
+        losses[model] = {
+            f"absolute error over {width:g}": gap,
+            f"squared error over {width * width:g}": gap * gap,
+        }
+        spread = float(np.var(truth)) / width**2
+        if spread > 0.0:
+            remarks.append(
+                f"R-squared of {model} is {1.0 - float(np.mean(gap * gap)) / spread:.4f} here: one minus the "
+                "mean squared error, which is certified, over the variance of the labels, which is not"
+            )
+    return replace(of_losses(losses, None), remarks=tuple(remarks))
 
 
 def _loss_columns(losses: Any, models: tuple[str, ...] | None) -> dict[str, dict[str, Losses]]:

@@ -1,4 +1,4 @@
-"""The numbers that clinicians and information retrieval have names for, from rows that hold together.
+"""What follows from rows that hold together, at no cost: numbers that have names, and the ranks of models.
 
 Of two classes, one of them positive: sensitivity and specificity are the recalls, positive and negative predictive
 value the precisions, F1 = 2PR/(P + R) of the positive class, which grows with precision P and recall R, and balanced
@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from pacdp.predictions.bounding import Statement
+from pacdp.store.record import Values
 
 _MARGIN = 1.0 - 2.0**-50
 """What rounding may take from a mean of numbers in [0, 1]."""
@@ -77,3 +78,36 @@ def _of(
         n=min(first.n, second.n),
         upper_by=None,
     )
+
+
+def ranks(rows: Sequence[Statement], models: Sequence[str]) -> list[Values]:
+    """Between which ranks each model stands, from all pairs of them; those with the fewest errors seen come first.
+
+    A model is told apart from another where the interval of their difference leaves out 0.
+    """
+    beats = set[tuple[str, str]]()
+    named = {f"{one} against {other}": (one, other) for one in models for other in models}
+    for row in rows:
+        if row.family == "leaderboard" and row.upper is not None and row.lower is not None:
+            one, other = named[row.of]
+            beats |= {(one, other)} if row.upper < 0.0 else set()
+            beats |= {(other, one)} if row.lower > 0.0 else set()
+    seen = {row.of: row.measured for row in rows if row.family == "error"}
+    board = list[Values]()
+    for one in sorted(models, key=lambda one: seen[one]):
+        better = {other for other in models if (other, one) in beats}
+        worse = {other for other in models if (one, other) in beats}
+        tied = [other for other in models if other not in better | worse | {one}]
+        ranks = {"best": 1 + len(better), "worst": len(models) - len(worse)}
+        board.append({"of": one, "measured": seen[one], **ranks, "tied": tied})
+    return board
+
+
+def rank_lines(board: Sequence[Values]) -> list[str]:
+    """A leaderboard in words, a line a model."""
+    return [
+        f"{one['of']}: rank {one['best']}"
+        + f" to {one['worst']}" * (one["best"] < one["worst"])
+        + (f", not told apart from {', '.join(one['tied'])}" if one["tied"] else "")
+        for one in board
+    ]

@@ -13,15 +13,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import bounds
+from bounds.people import errors_by_class, errors_of_people
 from pacdp.predictions.answers import Answers
 from pacdp.predictions.bounding import Part
-from pacdp.predictions.columns import Name
+from pacdp.predictions.columns import Codes, Name
 from pacdp.predictions.examples import Examples
-from pacdp.store.record import Values
 
-FAMILIES = ("error", "recall", "precision", "false-alarms", "groups", "differences", "brier", "calibration", "bins",
-            "top-k", "losses")  # fmt: skip
+FAMILIES = ("error", "recall", "precision", "false-alarms", "groups", "differences", "leaderboard", "brier",
+            "auc", "calibration", "bins", "top-k", "losses")  # fmt: skip
 """What can be asked, by the entries of the ledger that pay for it."""
+_BY_NAME = ("top-k", "leaderboard", "auc")
+"""What is certified where it is asked by name alone."""
+Tables = list[NDArray[Any]]
 _OTHER = "more than two classes, as of two it is the error on the other one"
 _TOP = re.compile(r"top-([1-9]\d{0,8})")
 
@@ -36,7 +40,7 @@ def asked(
     """
     can = _possible(examples)
     if ask is None:
-        return tuple(name for name in FAMILIES if name != "top-k" and can[name] is None), ()
+        return tuple(one for one in FAMILIES if one not in _BY_NAME and can[one] is None), ()
     words = [ask] if isinstance(ask, str) else list(ask)
     if not words:
         raise ValueError(
@@ -60,6 +64,8 @@ def asked(
             )
         chosen.add(family)
         sizes |= {int(found[1])} if found else set()
+    if "leaderboard" in chosen:  # all pairs, those with the first among them
+        chosen.discard("differences")
     return tuple(name for name in FAMILIES if name in chosen), tuple(sorted(sizes))
 
 
@@ -71,28 +77,44 @@ def _possible(examples: Examples) -> dict[str, str | None]:
     counted = soft or (None if examples.weights is None else "examples without weights")
     alike = len({main_loss(examples, said)[0] for said in answers}) == 1
     further = any(len(said.losses) > (said.predicted is None) for said in answers)
+    pairs = None if len(answers) > 1 and alike else "the same of two models, by their names"
     return {
         "error": None, "recall": labels, "precision": labels, "brier": soft, "top-k": soft,
         "false-alarms": labels or (None if len(examples.classes) > 2 else _OTHER),
         "groups": None if examples.groups is not None else "groups",
-        "differences": None if len(answers) > 1 and alike else "the same of two models, by their names",
+        "differences": pairs, "leaderboard": pairs,
         "calibration": counted, "bins": counted or (None if examples.people is None else "examples, not people"),
+        "auc": counted or (None if len(examples.classes) == 2 else "two classes"),
         "losses": None if further else "losses"
     }  # fmt: skip
 
 
 def parts(examples: Examples, families: Sequence[str], sizes: Sequence[int]) -> Iterator[Part]:
     """Every question of these families that is a mean of losses; calibration is none."""
-    about = {"people": examples.people, "weights": examples.weights}
+    people, weights = examples.people, examples.weights
+    counted = {of: _tables(examples, said) for of, said in examples.models.items()}
     for family in families:
         for of, said in examples.models.items():
-            for rows, part in _questions(examples, of, said, family, sizes):
-                columns: Values = {**about, "losses": part.losses}
-                if rows is not None:
-                    columns = {
-                        name: one if one is None else one[rows] for name, one in columns.items()
-                    }
-                yield replace(part, **columns)
+            for rows, part in _questions(examples, of, said, family, sizes, counted[of]):
+                if people is not None and part.losses.size:
+                    sample = _of_people(part.losses, people, rows)
+                    yield replace(part, losses=part.losses[:0], sample=sample)
+                elif people is not None:  # counted before
+                    yield part
+                elif rows is None:
+                    yield replace(part, weights=weights)
+                else:
+                    heavy = weights if weights is None else weights[rows]
+                    yield replace(part, losses=part.losses[rows], weights=heavy)
+
+
+def _of_people(losses: Any, people: Codes, rows: Any) -> bounds.PeopleSample | None:
+    """Who has examples that a question is about, and the sums of their losses; None where nobody has one."""
+    if rows is not None:
+        losses, people = losses[rows], people[rows]
+    if losses.dtype != np.bool_:
+        return bounds.people_sample(losses=losses, people=people) if losses.size else None
+    return errors_of_people(np.bincount(people), np.bincount(people[losses]))
 
 
 def main_loss(examples: Examples, said: Answers) -> tuple[str, str, NDArray[Any]]:
@@ -104,7 +126,7 @@ def main_loss(examples: Examples, said: Answers) -> tuple[str, str, NDArray[Any]
 
 
 def _questions(
-    examples: Examples, of: str, said: Answers, family: str, sizes: Sequence[int]
+    examples: Examples, of: str, said: Answers, family: str, sizes: Sequence[int], tables: Tables
 ) -> Iterator[tuple[NDArray[np.bool_] | None, Part]]:
     """The questions of a family on one model, with the losses of all examples, and which of these each is about."""
     measures, otherwise, wrong = main_loss(examples, said)
@@ -124,7 +146,7 @@ def _questions(
                 ),
             )
         case "recall" | "precision" | "false-alarms":
-            yield from _by_class(examples, of, said, family)
+            yield from _by_class(examples, of, said, family, tables)
         case "groups" if examples.groups is not None:
             names = examples.groups.names
             for place, name in enumerate(names):
@@ -134,13 +156,17 @@ def _questions(
                     otherwise=f"{otherwise} {where}", empty="nobody is in it", given=given,
                 )  # fmt: skip
         case (
-            "differences"
-        ):  # every later model beside the first: half of one plus the difference of their losses
-            first, reference = next(iter(examples.models.items()))
-            if of != first:
-                losses = 0.5 + 0.5 * (wrong.astype(float) - main_loss(examples, reference)[2])
+            "differences" | "leaderboard"
+        ):  # every later model beside the first, or beside all before
+            before = list(examples.models)[: list(examples.models).index(of)]
+            for first in before[:1] if family == "differences" else before:
+                other = main_loss(examples, examples.models[first])[2]
+                apart = wrong.astype(np.float64) - other
+                alone = examples.people is None and examples.weights is None
+                exact = alone and wrong.dtype == np.bool_
                 yield None, Part(
-                    family=family, of=f"{of} against {first}", losses=losses, both=True, low=-1.0, given=given,
+                    family=family, of=f"{of} against {first}", both=True, low=-1.0, given=given,
+                    losses=apart.astype(np.int8) if exact else 0.5 + 0.5 * apart,
                     named=f"{called} of {of} minus {called} of {first}",
                     measures=f"(1 + {called} of {of} - {called} of {first})/2",
                     otherwise=f"(1 + {called} of {first} - {called} of {of})/2",
@@ -164,20 +190,47 @@ def _questions(
 
 
 def _by_class(
-    examples: Examples, of: str, said: Answers, family: str
-) -> Iterator[tuple[NDArray[np.bool_], Part]]:
+    examples: Examples, of: str, said: Answers, family: str, tables: Tables
+) -> Iterator[tuple[NDArray[np.bool_] | None, Part]]:
     """A rate of errors for each class: of the examples of it, of those predicted to be it, or of all others."""
     for place, name in enumerate(examples.classes):
-        label, is_it, said_so = shown(name), examples.labels == place, said.predicted == place
-        rows, wrong, measures, otherwise, empty = {
-            "recall": (is_it, ~said_so, "error on", "recall of", f"no example has the label {label}"),
-            "precision": (said_so, ~is_it, "share of errors among predictions of", "precision of",
+        label = shown(name)
+        measures, otherwise, empty = {
+            "recall": ("error on", "recall of", f"no example has the label {label}"),
+            "precision": ("share of errors among predictions of", "precision of",
                           f"no example is predicted to be {label}"),
-            "false-alarms": (~is_it, said_so, "false-alarm rate of", "specificity of",
-                             f"every example has the label {label}")
+            "false-alarms": ("false-alarm rate of", "specificity of", f"every example has the label {label}")
         }[family]  # fmt: skip
-        yield rows, Part(family=family, of=of, losses=wrong, measures=f"{measures} class {label}",
-                         otherwise=f"{otherwise} class {label}", empty=empty)  # fmt: skip
+        part = Part(family=family, of=of, losses=np.zeros(0, np.bool_), measures=f"{measures} class {label}",
+                    otherwise=f"{otherwise} class {label}", empty=empty)  # fmt: skip
+        if tables:
+            of_it, missed, told, wrong = (one[:, place] for one in tables)
+            others = tables[0].sum(1) - of_it
+            counts = {
+                "recall": (of_it, missed),
+                "precision": (told, wrong),
+                "false-alarms": (others, wrong),
+            }
+            yield None, replace(part, sample=errors_of_people(*counts[family]))
+            continue
+        is_it, said_so = examples.labels == place, said.predicted == place
+        rows, errors = {"recall": (is_it, ~said_so), "precision": (said_so, ~is_it),
+                        "false-alarms": (~is_it, said_so)}[family]  # fmt: skip
+        yield rows, replace(part, losses=errors)
+
+
+def _tables(examples: Examples, said: Answers) -> Tables:
+    """What :func:`errors_by_class` counts; nothing without people, or with too many for their examples."""
+    people, labels, predicted = examples.people, examples.labels, said.predicted
+    classes = len(examples.classes)
+    if (
+        people is None
+        or labels is None
+        or predicted is None
+        or examples.units * classes > 4 * examples.n
+    ):
+        return []
+    return errors_by_class(people, labels, predicted, classes)
 
 
 def shown(name: Name) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import bounds
 from bounds.sentence import confidence, down, first_sentence, headline, up
 from pacdp.predictions.bounding import Statement
-from pacdp.predictions.named import named
+from pacdp.predictions.named import named, rank_lines
 from pacdp.predictions.parts import shown
 from pacdp.store.files import replacing
 from pacdp.store.record import Values, record
@@ -214,7 +214,7 @@ class Report:
             return [
                 (one.quantity, one.of, f"{one.measured:.4f}", _end(one.lower, one.range[0], down),
                  _end(one.upper, one.range[1], up), str(one.n))
-                for one in self.statements
+                for one in (*self.statements, *self.details.get("named", ()))
             ]  # fmt: skip
         found = list[tuple[str, ...]]()
         for made in self.certificates:
@@ -241,7 +241,9 @@ class Report:
         remarks = [f"Remark: {one}." for one in self.remarks]
         sure = f"{held} with {confidence(self.chosen_failure_prob)} confidence."
         free = said_at_price_zero(self.certificates)
-        return "\n".join([self.headline(), "", self.table(), "", sure, *free, *remarks, *refused])
+        board = rank_lines(self.details.get("leaderboard", ()))
+        lines = (self.headline(), "", self.table(), "", *board, sure, *free, *remarks, *refused)
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(str(self))}</pre>"

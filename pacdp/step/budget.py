@@ -4,8 +4,10 @@ The schedule is public and fixed beforehand, so that the step before which train
 tells nothing about the data.
 """
 
+import math
 from bisect import bisect_left
 from dataclasses import dataclass
+from functools import partial
 
 from bounds import _check
 from bounds.accounting import Event, calibrate_noise
@@ -77,34 +79,77 @@ def planned(
     )
 
 
+def planned_epochs(
+    schedule: Schedule | float, *, batches: int, steps: int, done: int = 0
+) -> Event | None:
+    """The history that steps on batches with every unit once an epoch will have, but for the first ``done``.
+
+    An epoch that begins is counted as a whole, at the least noise of its steps. The rest of one that began before is
+    counted as a sum over all units: if it runs a second time, a unit has the place that it had.
+    """
+    sigma = as_schedule(schedule)
+
+    def least(first: int) -> float:
+        return min(float(sigma(t)) for t in range(first, first + batches))
+
+    begun, next_epoch = done // batches * batches, -(-done // batches) * batches
+    rest = range(begun, min(next_epoch, steps), batches)
+    return events.history(
+        [
+            *(events.sampled_step([least(first)], sample_rate=1.0) for first in rest),
+            *(
+                events.epoch(least(first), batches=batches)
+                for first in range(next_epoch, steps, batches)
+            ),
+        ]
+    )
+
+
 def calibrated(
     schedule: Schedule | float,
     *,
-    sample_rate: float,
     steps: int,
     target_epsilon: float,
     delta: float,
     adjacency: Adjacency,
+    sample_rate: float | None = None,
+    batches: int | None = None,
     tolerance: float = 1e-3,
 ) -> Scaled:
     """The schedule times the smallest factor (to a relative ``tolerance``, rounded up) that keeps to the target.
 
     Formal guarantee: ``epsilon(planned(result), delta=delta, adjacency=adjacency) <= target_epsilon``: that number was
-    computed before the result was returned.
+    computed before the result was returned. With batches of which every unit is in one an epoch it is that of
+    ``planned_epochs``.
+
+    Args:
+        sample_rate: of Poisson batches.
+        batches: of an epoch, in place of a rate.
 
     Raises:
         ValueError: numbers out of range, no steps, a target that no factor up to e^20 meets (as where a step has no
             noise), or a schedule whose values are no floats in double precision.
     """
     _check.positive(target_epsilon=target_epsilon)
-    base = planned(schedule, sample_rate=sample_rate, steps=steps)
+    if sample_rate is not None and batches is None:
+        plan = partial(planned, sample_rate=sample_rate, steps=steps)
+    elif batches is not None and sample_rate is None:
+        plan = partial(planned_epochs, batches=batches, steps=steps)
+    else:
+        raise ValueError(f"give either sample_rate or batches, got {sample_rate!r} and {batches!r}")
+    base = plan(schedule)
     if base is None:
         raise ValueError(f"steps must be at least 1, got {steps}: what does not run needs no noise")
-    made = calibrate_noise(
-        event=base, epsilon=target_epsilon, delta=delta, adjacency=adjacency, tolerance=tolerance
-    )
+    asked = {"epsilon": target_epsilon, "delta": delta, "adjacency": adjacency}
+    if batches is not None and adjacency == "replace-one":
+        half = 0.5 * target_epsilon * (1.0 - 1e-3)
+        share = delta / (1.0 + math.exp(half))
+        asked = {"epsilon": half, "delta": share, "adjacency": events.ADJACENCY}
+    made = calibrate_noise(event=base, **asked, tolerance=tolerance)
+    if epsilon(made.event, delta=delta, adjacency=adjacency) > target_epsilon:
+        raise ValueError(f"target_epsilon {target_epsilon!r} is not met: give a smaller one")
     result = Scaled(schedule=as_schedule(schedule), factor=made.scale)
-    if planned(result, sample_rate=sample_rate, steps=steps) != made.event:
+    if plan(result) != made.event:
         raise ValueError(
             "schedule must return the same Python floats at every call, got other numbers once scaled"
         )

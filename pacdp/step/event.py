@@ -4,7 +4,8 @@ A step draws every unit (an example, or a person with all of their records) inde
 contributions of norm at most C, and releases the sum with Gaussian noise of standard deviation σC; it may then choose
 among candidates by an exponential mechanism on the same sample. As an event that is PoissonSampled(q, Gaussian(σ)), or
 PoissonSampled(q, Composed(Gaussian(σ), ExponentialMechanism(ε))). A history is a sequence of such steps, equal
-neighbours counted together; None stands for a run that has not begun. Checkpoints carry it, accountants read it.
+neighbours counted together; None stands for a run that has not begun. Checkpoints carry it, accountants read it. Where
+every unit is in one batch an epoch, an epoch is one event, OnceAnEpoch(batches, Gaussian(σ)), from its first step on.
 """
 
 import math
@@ -17,7 +18,9 @@ from bounds.accounting import (
     Event,
     ExponentialMechanism,
     Gaussian,
+    LastAlone,
     NonPrivate,
+    OnceAnEpoch,
     PoissonSampled,
     SelfComposed,
 )
@@ -62,6 +65,14 @@ def sampled_step(
             events=(released, ExponentialMechanism(epsilon=choice_epsilon, adjacency=ADJACENCY))
         )
     return PoissonSampled(sample_rate=max(float(sample_rate), _LEAST_RATE), event=released)
+
+
+def epoch(noise_multiplier: float, *, batches: int) -> Event:
+    """Steps on ``batches`` batches, in one of which each unit is; the multiplier is the least of theirs."""
+    on_all = sampled_step([noise_multiplier], sample_rate=1.0)
+    if isinstance(on_all, PoissonSampled) and isinstance(on_all.event, Gaussian):
+        return OnceAnEpoch(batches=batches, event=on_all.event)
+    return on_all
 
 
 def combined(noise_multipliers: Sequence[float]) -> float:
@@ -125,8 +136,29 @@ def runs_of(event: Event | None) -> list[tuple[Event, int]]:
 
 
 def steps_of(event: Event | None) -> int:
-    """How many steps ran."""
-    return sum(count for _, count in runs_of(event))
+    """How many steps ran; an epoch that was begun counts with all of its steps."""
+    return sum(count * _length(step) for step, count in runs_of(event))
+
+
+def _length(step: Event) -> int:
+    """How many steps an event is of."""
+    match step:
+        case OnceAnEpoch():
+            return step.batches
+        case LastAlone():
+            return step.steps
+        case _:
+            return 1
+
+
+def begins(event: Event | None) -> dict[int, Event]:
+    """What is counted at each step, from 0 on, at which something is."""
+    found, done = dict[int, Event](), 0
+    for step, count in runs_of(event):
+        for _ in range(count):
+            found[done] = step
+            done += _length(step)
+    return found
 
 
 class Told(NamedTuple):
@@ -141,8 +173,8 @@ class Told(NamedTuple):
 
 
 def told(step: Event) -> Told:
-    """What an accountant was told of a step."""
-    rate, released = 1.0, step
+    """What an accountant was told of a step; of a run whose last iterate alone leaves, of each."""
+    rate, released = 1.0, step.event if isinstance(step, LastAlone) else step
     if isinstance(step, PoissonSampled):
         rate, released = step.sample_rate, step.event
     made = released.events if isinstance(released, Composed) else (released,)
@@ -153,24 +185,28 @@ def told(step: Event) -> Told:
 
 def told_of(event: Event | None) -> list[Told]:
     """The same of each step, in their order."""
-    return [told(step) for step, count in runs_of(event) for _ in range(count)]
+    return [told(step) for step, count in runs_of(event) for _ in range(count * _length(step))]
 
 
 def first(event: Event | None, steps: int) -> Event | None:
-    """The history of the first ``steps`` steps, or of all if there are fewer."""
+    """The history of the first ``steps`` steps, or of all if there are fewer; a begun epoch is there as a whole."""
     return _between(event, 0, steps)
 
 
 def after(event: Event | None, steps: int) -> Event | None:
-    """What is left of a history without its first ``steps`` steps."""
+    """What is left of a history without its first ``steps`` steps, and without an epoch that they began."""
     return _between(event, steps, steps_of(event))
 
 
 def _between(event: Event | None, begin: int, end: int) -> Event | None:
+    """What begins from step ``begin`` on and before step ``end``."""
     kept, done = list[Event](), 0
     for step, count in runs_of(event):
-        inside = min(done + count, end) - max(done, begin)
-        if inside > 0:
-            kept.append(SelfComposed(event=step, count=inside))
-        done += count
+        length = _length(step)
+        earlier, before = (
+            min(max(math.ceil((at - done) / length), 0), count) for at in (begin, end)
+        )
+        if before > earlier:
+            kept.append(SelfComposed(event=step, count=before - earlier))
+        done += count * length
     return joined(*kept)

@@ -20,12 +20,12 @@ from torch import Tensor
 
 from bounds import _check
 from pacdp.random import Words, cipher, grid
-from pacdp.step.sample import poisson, top_bits
+from pacdp.step.sample import once_an_epoch, poisson, top_bits
 
 
 @runtime_checkable
 class Randomness(Protocol):
-    """Gaussian noise, Poisson batches, and generators for draws that privacy does not rest on.
+    """Gaussian noise, batches, and generators for draws that privacy does not rest on.
 
     No source hands noise out: it adds it to what the noise hides.
     """
@@ -36,6 +36,10 @@ class Randomness(Protocol):
 
     def batch(self, n: int, sample_rate: float) -> Tensor:
         """Indices below ``n``, each there independently with probability ``sample_rate``; int64, on the CPU."""
+        ...
+
+    def places(self, n: int, batches: int) -> Tensor:
+        """The batch of each of ``n`` records in an epoch, uniform and independent; int64, on the CPU."""
         ...
 
     def generator(self, stream: str, device: torch.device | str = "cpu") -> torch.Generator:
@@ -99,9 +103,16 @@ class SystemRandomness:
 
     def batch(self, n: int, sample_rate: float) -> Tensor:
         """A Poisson batch; the probability is ``sample_rate`` rounded down to a multiple of 2⁻⁵³."""
+        return poisson(self._words(n), sample_rate)
+
+    def places(self, n: int, batches: int) -> Tensor:
+        """The batch of each record in an epoch."""
+        return once_an_epoch(self._words, n, batches)
+
+    def _words(self, n: int) -> Words:
         words = np.empty(n, np.int64)
         cipher.fresh().fill(words)
-        return poisson(top_bits(words), sample_rate)
+        return top_bits(words)
 
     def generator(self, stream: str, device: torch.device | str = "cpu") -> torch.Generator:
         """A generator seeded by the operating system."""
@@ -139,8 +150,15 @@ class SeededRandomness:
 
     def batch(self, n: int, sample_rate: float) -> Tensor:
         """A Poisson batch from the batch stream."""
+        return poisson(self._words(n), sample_rate)
+
+    def places(self, n: int, batches: int) -> Tensor:
+        """The batch of each record in an epoch, from the batch stream."""
+        return once_an_epoch(self._words, n, batches)
+
+    def _words(self, n: int) -> Words:
         uniform = torch.rand(n, dtype=torch.float64, generator=self._batches)
-        return poisson(Words((uniform * 2.0**53).long(), 53), sample_rate)
+        return Words((uniform * 2.0**53).long(), 53)
 
     def generator(self, stream: str, device: torch.device | str = "cpu") -> torch.Generator:
         """A generator whose seed is a hash of the seed and the stream's name."""

@@ -98,8 +98,9 @@ class RankRandomness:
     The operating system's generators are independent of each other, and every process draws its share. Seeded ones
     are equal, so that the first process draws all.
 
-    ``batch`` draws for all examples and keeps those that the process owns, so that processes with equal seeds share
-    one Poisson batch and processes with independent generators own independent parts of one: both have the exact law.
+    ``batch`` and ``places`` draw for all examples and keep those that the process owns, so that processes with equal
+    seeds share one batch and processes with independent generators own independent parts of one: both have the exact
+    law.
     """
 
     def __init__(self, base: Randomness) -> None:
@@ -119,6 +120,11 @@ class RankRandomness:
         """The part of a Poisson batch that belongs to this process; possibly empty."""
         drawn = self.base.batch(n, sample_rate)
         return drawn[drawn % self.count == self.rank]
+
+    def places(self, n: int, batches: int) -> Tensor:
+        """The batch of each record that belongs to this process; that of others is -1."""
+        drawn = self.base.places(n, batches)
+        return drawn.masked_fill(torch.arange(n) % self.count != self.rank, -1)
 
     def generator(self, stream: str, device: torch.device | str = "cpu") -> torch.Generator:
         """A fresh generator, another one at every process; the first process's is that of a single-process run."""

@@ -1,11 +1,13 @@
 """The one room where samples of units are drawn, from the words of whichever generator.
 
 A private step sees a Poisson sample: every unit is in it independently of all others with the same probability, which
-is rounded down, so that no unit takes part with more than the probability that was accounted for.
+is rounded down, so that no unit takes part with more than the probability that was accounted for. Or it sees one of the
+batches of an epoch, into one of which every unit is thrown, independently of all others and uniformly.
 """
 
 import math
 from bisect import bisect_left
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +32,20 @@ def poisson(words: Words, sample_rate: float) -> Int64[Tensor, " chosen"]:
         ValueError: ``sample_rate`` outside [0, 1].
     """
     return _members(words, sample_rate).nonzero()[:, 0]
+
+
+def once_an_epoch(words: Callable[[int], Words], n: int, batches: int) -> Int64[Tensor, " n"]:
+    """The batch of each of n units, from 0 on; ``words`` gives so many new words at every call.
+
+    Formal guarantee: if the words are independent and uniform, so are the batches. A word beyond the largest multiple
+    of ``batches`` is drawn again.
+    """
+    places, left = torch.empty(n, dtype=torch.int64), torch.arange(n)
+    while len(left):
+        drawn = words(len(left))
+        places[left] = drawn.values % batches
+        left = left[drawn.values >= 2**drawn.bits // batches * batches]
+    return places
 
 
 class Rows(NamedTuple):

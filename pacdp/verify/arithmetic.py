@@ -99,12 +99,21 @@ def kl_upper(q: arb, cost: arb) -> arb:
 
 
 def binomial_below(errors: int, n: int, p: arb) -> arb:
-    """P(Bin(n, p) ≤ errors), term by term."""
+    """P(Bin(n, p) ≤ errors), from its largest term down; what is left at the end is below a geometric series."""
+    if errors >= n or p <= 0:
+        return ONE
+    if errors > n * float(p):  # the terms above shrink
+        return 1 - binomial_below(n - errors - 1, n, 1 - p)
+    term = arb.bin_uiui(n, errors)
+    term = term * p**errors * (1 - p) ** (n - errors)
+    whole = term
     odds = p / (1 - p)
-    term = whole = (1 - p) ** n
-    for k in range(1, errors + 1):
-        term = term * odds * (n - k + 1) / k
+    for k in range(errors, 0, -1):
+        ratio = k / (odds * (n - k + 1))
+        term *= ratio
         whole += term
+        if term < whole * _NARROW**2:
+            return whole + ZERO.union(term * ratio / (1 - ratio))
     return whole
 
 
@@ -112,16 +121,6 @@ def binomial_upper(errors: int, n: int, failure_prob: arb) -> arb:
     """sup{p : P(Bin(n, p) ≤ errors) ≥ failure_prob}: Clopper and Pearson's upper limit."""
     if errors == n:
         return ONE
-
-    if 2 * errors > n:  # the other terms are fewer
-        others = n - errors - 1
-        return zero_of(
-            lambda p: (
-                failure_prob - 1 + binomial_below(others, n, 1 - p)
-            ),
-            0,
-            1,
-        )
     return zero_of(
         lambda p: failure_prob - binomial_below(errors, n, p), 0, 1
     )

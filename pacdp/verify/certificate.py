@@ -296,6 +296,7 @@ def _costs(c: Claim) -> None:
     if c.formula in PRICED:
         expected = {price, *PRICED[c.formula]}
     same("the list of costs", c.costs.keys() - {"draw"}, expected)
+    same("the number of costs", len(c.record.costs), len(c.costs))
     for one in c.record.costs:
         what = f"the cost {one.name}"
         share = exactly(one.nats) / c.size

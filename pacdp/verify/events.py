@@ -51,6 +51,8 @@ def steps_of(
         )
     if kind == "NonPrivate":
         return [Step(rate, 0.0)]
+    if kind == "LastAlone" and rate == 1.0:
+        return [Step(1.0, noise_of_the_last(event))]
     if kind == "SelfComposed" and rate == 1.0:
         count = times_of(event["count"])
         if count > _MOST_STEPS:
@@ -109,8 +111,47 @@ def noise_of_all(noises: list[float]) -> float:
     return fsum(noise**-2 for noise in noises) ** -0.5
 
 
+def noise_of_the_last(event: Any) -> float:
+    """The noise multiplier that costs what the last iterate does ("Last iterate"), rounded down.
+
+    1/σ_last² = (1-c^T)/(1+c^T) · (1+c)/(1-c) / σ², and T/σ² at c = 1.
+    """
+    c = ball(event["contraction"])
+    steps = times_of(event["steps"])
+    noise = float(event["inner"]["noise_multiplier"])
+    require(
+        0 <= c <= 1 and event["inner"]["event"] == "Gaussian",
+        f"{event!r} is no last iterate of noisy steps that contract",
+    )
+    more = ball(steps)
+    if c < 1:
+        left = c**steps
+        more = (1 - left) / (1 + left) * (1 + c) / (1 - c)
+    return float((ball(noise) / more.sqrt()).lower())
+
+
+def last_alone(event: Any) -> Any:
+    """The event of a run whose last iterate alone is released; None for one of other steps."""
+    while event["event"] in ("Composed", "SelfComposed"):
+        inner = event["inner"]
+        parts = inner if event["event"] == "Composed" else [inner]
+        if len(parts) != 1 or event.get("count", 1) != 1:
+            return None
+        (event,) = parts
+    return event if event["event"] == "LastAlone" else None
+
+
+def made_in(event: Any) -> int:
+    """How many steps ran."""
+    if event is not None and (one := last_alone(event)):
+        return times_of(one["steps"])
+    return len(steps_of(event))
+
+
 def noisy_sums_of(event: Any) -> list[Step]:
     """The sums over the records with noise that ran, on all records or on a Poisson sample each."""
+    if last_alone(event):
+        raise Wrong("a last iterate alone is no noisy sum")
     try:
         found = steps_of(event)
     except Unchecked as reason:

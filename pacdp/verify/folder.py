@@ -26,7 +26,7 @@ from pacdp.verify.claim import (
     same,
 )
 from pacdp.verify.compressed import check_kept, check_numbers
-from pacdp.verify.events import Step, steps_of
+from pacdp.verify.events import Step, made_in, steps_of
 from pacdp.verify.files import ABOUT, Folder, content_hash, digest
 from pacdp.verify.needs import (
     BOUNDED,
@@ -323,8 +323,7 @@ def proofs_redone(
         ends = header["listed_steps"] or [header["planned_steps"]]
         if f.private:
             event = f.report.part("privacy")["event"]
-            ends = event and [len(steps_of(event))]
-            made = len(steps_of(header.event))
+            ends = event and [made_in(event)]
         if ends and made in ends:
             shown.add(FIXED_STEPS)
     if "norms" in follows:

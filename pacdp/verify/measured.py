@@ -312,6 +312,10 @@ def mean_of(made: Fields) -> Any:
     inputs = made.inputs
     if "k" in inputs:
         return inputs.k / arb(inputs.n)
+    if "more" in inputs:
+        return (
+            1 + (inputs.more - inputs.fewer) / arb(inputs.n)
+        ) / 2
     for said in (
         inputs["risk"],
         inputs["calibration_error"],

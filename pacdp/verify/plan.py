@@ -4,6 +4,7 @@ from collections.abc import Callable
 from math import sqrt
 from typing import Any
 
+from pacdp.verify.arithmetic import ball
 from pacdp.verify.claim import (
     Fields,
     Unchecked,
@@ -11,7 +12,14 @@ from pacdp.verify.claim import (
     require,
     same,
 )
-from pacdp.verify.events import Step, noise_of_all, steps_of
+from pacdp.verify.events import (
+    Step,
+    last_alone,
+    made_in,
+    noise_of_all,
+    noise_of_the_last,
+    steps_of,
+)
 from pacdp.verify.files import Folder
 from pacdp.verify.loss import private, require_private
 
@@ -86,15 +94,19 @@ def planned_steps(
     sampling = run.sampling
     mechanism = header.settings.mechanism
     batch = mechanism.expected_batch_size
-    made = steps_of(header.event)
     said = {name: mechanism[name] for name in header.public}
     same("what the header calls public", header.public, said)
     for name in ("sample_rate", "steps", "clip_norm"):
         same(
             f"the header's {name}", mechanism[name], sampling[name]
         )
+    whole = made_in(header.event)
     require(
-        header.step == len(header.chosen) == len(made),
+        header.step == len(header.chosen)
+        and (
+            header.step == whole
+            or (header.step < whole and last_alone(header.event))
+        ),
         "the header's number of steps is not that of its run",
     )
     size = sampling.public_size or n
@@ -103,11 +115,15 @@ def planned_steps(
         or abs(batch / sampling.sample_rate / size - 1) <= 1e-9,
         "the header's size of batches is not that of its run",
     )
-    return steps_by_settings(made, run, batch)
+    require(
+        not last_alone(header.event) or not n or n <= batch,
+        "there are more records than the sum is divided by, so that no contraction is known",
+    )
+    return steps_by_settings(header.event, run, batch)
 
 
 def steps_by_settings(
-    made: list[Step], run: Fields, batch: float
+    event: Any, run: Fields, batch: float
 ) -> list[Step]:
     """All steps that a private run's configuration plans; those made are the beginning of them.
 
@@ -115,8 +131,11 @@ def steps_by_settings(
     """
     method = run.method
     sampling = run.sampling
+    made = steps_of(event)
     given = sampling.noise_multiplier
     epsilons = ()
+    if method.kind == "DPSGLDHead":
+        return _last_by_settings(event, run)
     if method.kind == "DPSGLD":
         multipliers = _noises_of_dpsgld(made, run, batch)
     else:
@@ -130,12 +149,52 @@ def steps_by_settings(
         if given:
             noise = _with_count(run, given)
         else:
-            noise = _noise_for_the_budget(made, run)
+            noise = _noise_for_the_budget(made, run, sampling.steps)
         multipliers = [noise] * sampling.steps
     rate = sampling.sample_rate
     planned = [Step(rate, noise, epsilons) for noise in multipliers]
     require_same(made, planned[: len(made)], slack=1e-9)
     return planned
+
+
+def _last_by_settings(event: Any, run: Fields) -> list[Step]:
+    """The last iterate of a linear head, whose steps contract by max(|1 - hλ|, |1 - h(λ + B²/2)|), B² = r² + 1.
+
+    Gradients have norm √2 B at most, so that none is clipped.
+    """
+    method = run.method
+    sampling = run.sampling
+    one = last_alone(event)
+    step, ridge = ball(method.step_size), ball(method.ridge)
+    square = ball(method.row_norm) ** 2 + 1
+    proved = max(
+        abs(1 - step * ridge), abs(1 - step * (ridge + square / 2))
+    )
+    require(
+        one
+        and one["steps"] == sampling.steps
+        and proved <= ball(one["contraction"]) <= proved + 1e-12,
+        "the event is not the last iterate of the settings' steps, by the contraction that they prove",
+    )
+    require(
+        sampling.sample_rate == 1
+        and sampling.get("clipping", "flat") == "flat"
+        and run.architecture == "linear"
+        and not method.get("momentum", 0)
+        and ball(sampling.clip_norm) ** 2
+        >= 2 * square * (1 - 1e-15),
+        "the settings clip, sample or train what no contraction is proved of",
+    )
+    if given := sampling.noise_multiplier:
+        same(
+            "the noise of a step",
+            one["inner"]["noise_multiplier"],
+            given,
+        )
+        return [Step(1.0, noise_of_the_last(one))]
+    return [
+        Step(1.0, _noise_for_the_budget(steps_of(event), run, 1))
+    ]
 
 
 def _with_count(run: Fields, noise: float) -> float:
@@ -144,19 +203,21 @@ def _with_count(run: Fields, noise: float) -> float:
     return noise_of_all([noise, 2 * count]) if count else noise
 
 
-def _noise_for_the_budget(made: list[Step], run: Fields) -> float:
-    """The noise multiplier that keeps all steps to the budget, which 3% less would not."""
+def _noise_for_the_budget(
+    made: list[Step], run: Fields, count: int
+) -> float:
+    """The noise multiplier that keeps so many steps to the budget, which 3% less would not."""
     sampling = run.sampling
     noise = made[0].noise
     step = Step(sampling.sample_rate, noise)
     quieter = step._replace(noise=0.97 * noise)
-    within = affordable([step] * sampling.steps, run)
+    within = affordable([step] * count, run)
     if within is None:
         raise Unchecked(
             "whether these steps keep to the budget lies between what this checker shows and refutes"
         )
     require(
-        within and not affordable([quieter] * sampling.steps, run),
+        within and not affordable([quieter] * count, run),
         f"the noise multiplier {noise!r} is not the one that the budget asks for",
     )
     return noise
@@ -322,9 +383,8 @@ def _check_epsilon(
     what = f"epsilon {epsilon!r} at delta {delta!r} after {steps} steps"
     planned, replaced = relation(f.run)
     ran = made[:steps]
-    require(
-        steps <= len(made), f"{what} is said, and {len(made)} ran"
-    )
+    ended = made_in(f.header.event)
+    require(steps <= ended, f"{what} is said, and {ended} ran")
     require(
         delta == planned and affordable(ran, f.run) is not False,
         f"{what} is not within the budget",

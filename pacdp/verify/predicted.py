@@ -26,6 +26,7 @@ from pacdp.verify.measured import (
     shares_of,
     sizes,
 )
+from pacdp.verify.named import named, of_family, of_people, ranks
 from pacdp.verify.needs import require_named, standings, units
 
 _GAP = "largest_gap"
@@ -62,11 +63,6 @@ _COMPLEMENTS = {
 """How the names of a rate and of one minus it begin."""
 
 
-def _of_family(report: Fields, family: str) -> list[Fields]:
-    rows = report.details.statements
-    return [row for row in rows if row.family == family]
-
-
 def _ends(rows: list[Fields]) -> Iterator[tuple[Fields, str, int]]:
     """Both ends of every row, and the places of the certificates behind them."""
     for row in rows:
@@ -85,7 +81,7 @@ def _parts(report: Fields, family: str, of: str) -> list[Fields]:
     begins, counting = _PARTITIONS[family]
     return [
         report.certificates[place].inputs
-        for row, end, place in _ends(_of_family(report, family))
+        for row, end, place in _ends(of_family(report, family))
         if (row.of, end) == (of, counting)
         and row.quantity.startswith(begins)
     ]
@@ -174,7 +170,10 @@ def _check_same(
 
     A loss that was given as such is called as whoever gave it does, be that "error" or "Brier risk".
     """
-    n = row.n if row.term else made.inputs.get("n", row.n)
+    n = made.inputs.get("n", row.n)
+    if row.term:  # of a bin
+        place = int(row.term.removeprefix("gap_"))
+        n = int(made.inputs["counts"].split(",")[place])
     what = f"the certificate of {row.quantity}"
     same(f"what {what} is about", (made.of, n), (row.of, row.n))
     # an error has two names
@@ -201,7 +200,7 @@ def _measures(row: Fields) -> tuple[str, str]:
     said = row.quantity
     if row.family == "bins":
         return "MCE", ""
-    if row.family == "differences":
+    if row.family in ("differences", "leaderboard"):
         loss = said.split(" of ", 1)[0]
         one, other = (
             f"{loss} of {model}"
@@ -235,7 +234,7 @@ def _counts(report: Fields) -> None:
     measured = {
         (one.of, one.on, one.loss) for one in report.measured
     }
-    for row in _of_family(report, "error"):
+    for row in of_family(report, "error"):
         what = f"the error of {row.of}"
         same(f"the records behind {what}", row.n, report.n)
         made = report.certificates[row.upper_by]
@@ -276,13 +275,16 @@ def _complete(report: Fields) -> None:
             "nothing in the file determines which rows have no answer"
         )
     left = list[str]()
-    models = {row.of for row in _of_family(report, "error")}
+    models = {row.of for row in of_family(report, "error")}
     for family, _ in report.details.budget.entries:
-        rows = _of_family(report, family)
+        rows = of_family(report, family)
         there = {row.of for row in rows}
         whole = there == models
         if family == "differences":
             whole = len(there) == len(models) - 1
+        if family == "leaderboard":
+            pairs = len(models) * (len(models) - 1) // 2
+            whole = len(there) == pairs
         missing = models - there or "a model"
         require(whole, f"{family} has no rows of {missing}")
         if family == "recall":
@@ -310,7 +312,7 @@ def _gaps(report: Fields) -> None:
             continue
         rows = [
             row
-            for row in _of_family(report, "groups")
+            for row in of_family(report, "groups")
             if row.of == gap.of and row.upper_by != place
         ]
         for end in ("upper", "lower"):
@@ -326,7 +328,7 @@ def _gaps(report: Fields) -> None:
 
 def _remarks(report: Fields) -> None:
     """What names and counts show to be odd is remarked on."""
-    errors = _of_family(report, "error")
+    errors = of_family(report, "error")
     due = [*_alike("models", [repr(one.of) for one in errors])]
     quantities = [row.quantity for row in report.details.statements]
     for kind, begins in _NAMED.items():
@@ -342,6 +344,7 @@ def _remarks(report: Fields) -> None:
             due += _made_of_errors(row.of, whole, parts)
     if report.not_applicable:
         due = []  # some rows are not there
+    due += of_people(report)
     require_due(report.details.remarks, due)
 
 
@@ -388,6 +391,8 @@ OF_PREDICTIONS: dict[str, Callable[[Fields], object]] = {
     "counts": _counts,
     "completeness": _complete,
     "gaps": _gaps,
+    "named rows": named,
+    "ranks": ranks,
     "remarks": _remarks,
     "the data": _data,
     "numbers of rows": sizes,

@@ -141,7 +141,7 @@ def _settings(f: Folder) -> None:
         return
     made = steps_of(event)
     planned = steps_by_settings(
-        made,
+        event,
         run,
         run.sampling.public_size * run.sampling.sample_rate,
     )

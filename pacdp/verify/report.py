@@ -208,6 +208,19 @@ def _of_the_prior(report: Fields) -> None:
     """Certificates at a price of privacy have a private prior, and say so where its maker saw some rows freely."""
     prior = report.part("prior")
     source = prior["source"]
+    require(
+        report.route in _RUNS.split(),
+        f"{report.route!r} is no way to a certificate",
+    )
+    chosen = number(dict.get(prior, "choice_nats") or 0.0)
+    costs = (
+        one for made in report.certificates for one in made.costs
+    )
+    kl = (number(one.nats) for one in costs if one.name == "kl")
+    require(
+        0 <= chosen <= min(kl, default=0.0),
+        "choosing the prior is paid within the divergence",
+    )
     if source == "Private":
         for name in ("adjacency", "status"):
             said = prior.privacy[name]
@@ -225,6 +238,8 @@ def _of_the_prior(report: Fields) -> None:
                 require_named([PRIOR], standing)
 
 
+_RUNS = "gaussian gibbs drawn undrawn released finite compression disagreement"
+"""The ways to a certificate of a run or a network, by their names in a report."""
 _OF_RUNS: dict[str, Callable[[Fields], object]] = {
     "certificates agree with it": agrees,
     **SHARED,

@@ -11,10 +11,13 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from scipy import stats
+from scipy.special import logsumexp
 from torch import nn
+from torch.optim import SGD
 from torch.utils.data import TensorDataset
 
-from pacdp.private import DPSGD, Mechanism, SeededRandomness, UserDPSGD, epsilon, train
+from pacdp.losses import cross_entropies
+from pacdp.private import DPSGD, DPSGLDHead, Mechanism, PrivateEngine, SeededRandomness, UserDPSGD, epsilon, train
 
 LEVEL = 1e-3
 """Of all attacks together."""
@@ -94,6 +97,54 @@ def released(habit, member, seed):
     assert run.event is not None
     moved = run.weights["words.weight"][: member.size, 0].double().numpy()
     return moved - habit.shared * habit.steps * habit.sample_rate, run.event
+
+
+def watched_once_an_epoch(member, seed, *, batches=4, epochs=4, steps=16, noise=0.8, same=False):
+    """The best statistic of the noisy sums u_t of an engine's loop, for each row, and the engine's event.
+
+    It is the likelihood ratio Σ_e ln mean_t exp(u_t/σ² - 1/(2σ²)) of the row's example being in or not; with ``same``
+    it is that of one who suspects that an example is in the same batch of all epochs. The loop stops after ``steps``.
+    """
+    net, tokens = Rows(member.size), torch.from_numpy(np.flatnonzero(member))[:, None]
+    engine = PrivateEngine(sampling="once-an-epoch", randomness=SeededRandomness(seed))
+    module, optimizer, loader = engine.make_private(
+        module=net, optimizer=SGD(net.parameters(), lr=0.0), noise_multiplier=noise, max_grad_norm=1.0, steps=batches,
+        dataset=TensorDataset(tokens, torch.full((len(tokens),), -9.0)), expected_batch_size=1.0)  # fmt: skip
+    ratios = np.zeros((epochs * batches, member.size))
+    taken = (batch for _ in range(epochs) for batch in loader)
+    for step, (x, y) in zip(range(steps), taken, strict=False):
+        optimizer.zero_grad()
+        linear(module(x), y).mean().backward()
+        optimizer.step()
+        ratios[step] = -(2.0 * net.words.weight.grad[:, 0].numpy() + 1.0) / (2.0 * noise**2)
+    ratios = ratios.reshape(epochs, batches, -1)
+    ratios = ratios.sum(axis=0, keepdims=True) if same else ratios
+    return (logsumexp(ratios, axis=1) - np.log(batches)).sum(axis=0), engine.event
+
+
+def watched_head(member, seed, *, steps=200, classes=100):
+    """What a feature of an example's own moved by: at the last iterate, and in the mean of all noisy sums.
+
+    Each in units of what a gradient that stays as it is at the start would do; and the run's event.
+    """
+    head = DPSGLDHead(step_size=0.1, ridge=1.0, row_norm=4.0)
+    layer = nn.utils.skip_init(nn.Linear, member.size, classes)
+    for weight in layer.parameters():
+        nn.init.zeros_(weight)
+    net = head.network(nn.Sequential(nn.Flatten(), layer), generator=torch.Generator())
+    own, released = torch.from_numpy(np.flatnonzero(member)), []
+    mechanism = Mechanism(clip_norm=head.least_clip_norm, noise_multiplier=2.0, sample_rate=1.0, steps=steps,
+                          expected_batch_size=float(member.size))  # fmt: skip
+    data = TensorDataset(9.0 * torch.eye(member.size)[own], torch.zeros(len(own), dtype=torch.int64))
+    run = train(head, net, data, mechanism=mechanism, loss=cross_entropies, randomness=SeededRandomness(seed),
+                watch=released.append)  # fmt: skip
+    slope = np.full(classes, 1.0 / classes)
+    slope[0] -= 1.0
+    (name,) = (one for one in run.weights if one.endswith("weight"))
+    forgotten = (1.0 - 0.9**steps) / (1.0 - 0.9) * head.step_size / member.size
+    of_all = torch.stack([one[name] for one in released]).double().mean(0).numpy()
+    unit = slope / (slope @ slope) / head.row_norm
+    return -unit @ run.weights[name].double().numpy() / forgotten, unit @ of_all, run.event
 
 
 def refuted(habit, moved, member, event, level):

@@ -1,10 +1,21 @@
 """Private training keeps its epsilon against the best attack on what it releases; less noise than is said is found."""
 
+import numpy as np
 import pytest
 import torch
 
+from pacdp.opacus.epochs import OnceAnEpochSampler
 from pacdp.private import SeededRandomness
-from tests.adversary.releases import HABITS, LEVEL, Habit, attacked, trained
+from tests.adversary.releases import (
+    HABITS,
+    LEVEL,
+    Habit,
+    attacked,
+    refuted,
+    trained,
+    watched_head,
+    watched_once_an_epoch,
+)
 
 
 @pytest.mark.every_case
@@ -22,6 +33,61 @@ def test_less_noise_than_is_said_is_refuted(name, monkeypatch):
     monkeypatch.setattr(
         SeededRandomness, "noised", lambda self, total, *, std: right(self, total, std=0.7 * std))  # fmt: skip
     assert attacked(name, 0, LEVEL / len(HABITS))
+
+
+def attacked_once_an_epoch(**options):
+    member = np.random.default_rng(5).random(4000) < 0.5
+    statistic, event = watched_once_an_epoch(member, 1, **options)
+    return refuted(Habit(steps=1), statistic, member, event, LEVEL)
+
+
+def less_noise(monkeypatch):
+    right = SeededRandomness.noised
+    monkeypatch.setattr(SeededRandomness, "noised", lambda self, x, *, std: right(self, x, std=0.8 * std))
+
+
+def the_places_of_the_first_epoch(monkeypatch):
+    right = SeededRandomness.places
+
+    def first(self, n, batches):
+        if not hasattr(self, "kept"):
+            self.kept = right(self, n, batches)
+        return self.kept
+
+    monkeypatch.setattr(SeededRandomness, "places", first)
+
+
+def epochs_that_count_at_their_end(monkeypatch):
+    monkeypatch.setattr(OnceAnEpochSampler, "begins", property(lambda self: self.used == self.steps))
+
+
+ONCE = {
+    "noise": (less_noise, {}),
+    "places": (the_places_of_the_first_epoch, {"same": True}),
+    "count": (epochs_that_count_at_their_end, {"steps": 3, "noise": 1.0}),
+}
+
+
+@pytest.mark.parametrize("name", ONCE)
+def test_once_an_epoch_no_attack_refutes_epsilon_and_each_planted_fault_is_found(name, monkeypatch):
+    plant, options = ONCE[name]
+    assert not attacked_once_an_epoch(**options)
+    plant(monkeypatch)
+    assert attacked_once_an_epoch(**options)
+
+
+@pytest.mark.parametrize("fault", ["too little noise", "all iterates"])
+def test_no_attack_on_a_head_refutes_the_epsilon_of_its_last_iterate_and_each_planted_fault_is_found(
+    fault, monkeypatch
+):
+    member = np.random.default_rng(5).random(1000) < 0.5
+    last, every, event = watched_head(member, 0)
+    assert not refuted(Habit(steps=1), last, member, event, LEVEL)
+    if fault == "too little noise":
+        right = SeededRandomness.noised
+        monkeypatch.setattr(SeededRandomness, "noised", lambda self, x, *, std: right(self, x, std=0.4 * std))
+        every, _, _ = watched_head(member, 0)
+    assert refuted(Habit(steps=1), every, member, event, LEVEL)
 
 
 def moved_by(unit, *, steps=3, people=False):

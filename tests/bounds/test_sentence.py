@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 from fractions import Fraction
 from math import inf, nan
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,9 @@ from hypothesis.strategies import floats
 
 import bounds
 from bounds import declared, maurer, unproved
+from bounds.hypotheses import NAMES, UNITS
 from bounds.sentence import confidence, down, down_digits, first_sentence, headline, percent, up, up_digits
+from tests.marks import every_case
 
 MADE = maurer(risk=0.1, kl_nats=10.0, n=1000, failure_prob=0.05)
 MADE = replace(MADE, of="weights", measures="0-1 risk")
@@ -20,7 +23,7 @@ MADE = replace(MADE, of="weights", measures="0-1 risk")
 @given(value=floats(0.0, 1.0, exclude_max=True), failure_prob=floats(1e-300, 1.0 - 1e-9, exclude_min=True))
 def test_the_percentages_are_never_better_than_the_certificate(value, failure_prob):
     made = replace(MADE, value=value, failure_prob=failure_prob, budget={})
-    found = re.search(r"at most ([\d.]+)%, with ([\d.]+)% confidence", headline(made))
+    found = re.search(r"At most ([\d.]+)%.* \(([\d.]+)% confidence", headline(made))
     assert found is not None
     assert float(found[1]) / 100.0 >= value * (1.0 - 1e-15)
     assert float(found[1]) / 100.0 < value + 1.001e-4
@@ -31,20 +34,31 @@ def test_the_percentages_are_never_better_than_the_certificate(value, failure_pr
 def test_every_hypothesis_without_a_proof_is_in_the_sentence():
     proved = bounds.proved("settings fixed beforehand", "the list, written before the runs")
     made = MADE.resting_on(proved, unproved("chain stationary", "nothing shows it"))
-    said = headline(made)
-    assert said.index("chain stationary") < said.index("records independent") < said.index("new data follow")
-    assert "settings fixed" not in said
-    assert "optimistic" in said
-    assert "optimistic" not in headline(MADE)
-
-
-@pytest.mark.parametrize(("unit", "several"), [("person", "people"), ("document", "documents")])
-def test_people_and_documents_are_called_what_they_are(unit, several):
-    made = replace(MADE, measures=f"0-1 risk of a new {unit}").resting_on(
-        declared("records independent", "the clinic", unit)
+    assert headline(made).endswith(
+        "This holds provided that examples are independent, that new ones are of the same kind and that the prior had "
+        "seen none of them, which you say, and that the chain is stationary, which nothing proves. So the number is "
+        "optimistic."
     )
-    assert f"The error of the weights on a new {unit} is" in headline(made)
-    assert f"1000 {several}" in headline(made)
+    assert "optimistic" not in headline(MADE)
+    seen = replace(MADE, hypotheses=(*MADE.hypotheses, bounds.proved("predictor saw none of these rows", "hashes")))
+    assert "confidence; 1000 examples that the weights had not seen). This" in headline(seen)
+    for name in NAMES:
+        assert " provided that " in headline(replace(MADE, hypotheses=(unproved(name, "nobody says so"),)))
+
+
+LINES = Path(__file__).with_name("sentences.txt").read_text().splitlines()
+"""To be read by eye: risk, predictor, record, number of records and value; below it what is said of them."""
+
+
+@every_case(("what", "expected"), [*zip(LINES[::2], LINES[1::2], strict=True)], ids=LINES[::2])
+def test_every_risk_has_its_sentence(what, expected):
+    measures, of, unit, n, number = what.split(" | ")
+    value = float(number)
+    independent = (declared("records independent", "you", unit),)
+    made = replace(MADE, value=value, measures=measures, of=of, inputs={"n": int(n)}, hypotheses=independent, budget={})
+    said, _, provided = headline(made).partition(" This holds")
+    assert said == expected.strip()
+    assert provided in (f" provided that {UNITS[unit]} are independent, which you say.", "")
 
 
 @pytest.mark.parametrize(
@@ -52,7 +66,7 @@ def test_people_and_documents_are_called_what_they_are(unit, several):
 )
 def test_the_confidence_is_rounded_down(failure_prob, said):
     assert confidence(failure_prob) == said
-    assert f"with {said} confidence" in headline(MADE, failure_prob=failure_prob)
+    assert f"({said} confidence; 1000 examples)" in headline(MADE, failure_prob=failure_prob)
 
 
 def test_the_first_certificate_of_an_error_is_told():

@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.random import default_rng
-from scipy.stats import binomtest
+from scipy.stats import binomtest, norm
 
+import bounds
 import pacdp
 from pacdp import Report
 from tests.coverage.labelled import THREE, probabilities
@@ -103,6 +104,48 @@ def difference(rng, *, shrunk=1.0):
     return replace(found, statements=(replace(row, **ends),)), {row.quantity: 0.09}
 
 
+def tied(rng, *, paid=True):
+    """Four models that err alike on 0.3, each for itself: none may be told apart from another."""
+    labels = rng.integers(0, 2, 300)
+    told = {name: np.where(rng.random(300) < 0.3, 1 - labels, labels) for name in "abcd"}
+    share = 2 * FAILURE
+    if paid:
+        found = pacdp.certify_predictions(labels, told, ask="leaderboard", failure_prob=share)
+        rows = [row for row in found.statements if row.family == "leaderboard"]
+    else:  # a report for each
+        pairs = [{one: told[one], other: told[other]} for one in told for other in told if one < other]
+        made = [pacdp.certify_predictions(labels, pair, ask="differences", failure_prob=share) for pair in pairs]
+        found, rows = made[0], [one.statements[-1] for one in made]
+    return replace(found, statements=tuple(rows)), {row.quantity: 0.0 for row in rows}
+
+
+def area(rng, *, pairs=False, people=False, counted=True):
+    """Scores of two normal laws one apart, of area Φ(1/√2); as the records, pairs, or people of forty examples."""
+    labels = rng.integers(0, 2, 60)
+    score = labels + rng.normal(size=60)
+    if people:
+        labels, score = np.repeat(labels, 40), np.repeat(score, 40) + 1e-3 * rng.normal(size=2400)
+    whose = np.arange(60).repeat(40) if people and counted else None
+    p = 1 / (1 + np.exp(-score))
+    soft = np.column_stack([1 - p, p])
+    found = pacdp.certify_predictions(labels, probabilities=soft, people=whose, ask="auc", failure_prob=2 * FAILURE)
+    row = found.statement("AUC")
+    if pairs:
+        nats = np.log(1 / FAILURE) / (labels.sum() * (60 - labels.sum()))
+        row = replace(row, lower=1 - bounds.binary_kl_upper(1 - row.measured, nats))
+    return replace(found, statements=(row,)), {"AUC": float(norm.cdf(np.sqrt(0.5)))}
+
+
+def numbers(rng, *, range_known=True):
+    """Small numbers, predicted by 0, and rarely a large one, which a range that is that of the sample may not know."""
+    truth = np.where(rng.random(30) < 0.03, 1.0, 0.02 * rng.random(30))
+    within = (0.0, 1.0) if range_known else (0.0, float(truth.max()))
+    found = pacdp.certify_predictions(truth, np.zeros(30), within=within, ask="error", failure_prob=FAILURE)
+    row = found.statements[0]
+    share = replace(row, upper=row.upper * within[1], quantity="absolute error")
+    return replace(found, statements=(share,)), {"absolute error": 0.03 + 0.97 * 0.01}
+
+
 def weighted(rng, *, given=True):
     """Half of the examples weigh five times what the others do, and are four times as hard."""
     heavy = rng.random(400) < 0.5
@@ -166,6 +209,16 @@ ROWS = [
         partial(difference, shrunk=0.4),
         300,
     ),
+    Row("ranks of four models that err alike", tied, "pairs that are not paid for", partial(tied, paid=False), 300),
+    Row("the area under the ROC curve", area, "pairs counted as records", partial(area, pairs=True), 300),
+    Row(
+        "the area of people",
+        partial(area, people=True),
+        "examples counted in their place",
+        partial(area, people=True, counted=False),
+        300,
+    ),
+    Row("numbers in a range", numbers, "the range that was seen", partial(numbers, range_known=False), 300),
     Row("a weighted population", weighted, "weights forgotten", partial(weighted, given=False), 300),
     Row("Brier risk, calibration error and bins", calibration, trials=150),
     Row("Brier risk and calibration error of people", partial(calibration, people=True), trials=150),

@@ -30,19 +30,24 @@ class CertifyPredictions:
     failure_prob: float = 0.05
     """The probability with which anything in the report may be wrong."""
     ask: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
-    """What to certify: error, recall, precision, false-alarms, groups, differences, brier, calibration, bins, top-5,
-    losses, once for each; by default all that the columns allow but top-k. What is not asked is not paid for."""
+    """What to certify: error, recall, precision, false-alarms, groups, differences, leaderboard, brier, auc,
+    calibration, bins, top-5, losses, once for each; by default all that the columns allow but top-k, auc and
+    leaderboard. What is not asked is not paid for."""
     interval: bool = False
     """Give every row a lower end too."""
     classes: tuple[str, ...] = ()
     """All classes, where the labels do not have every one, or in the order of the columns p0, p1, ..."""
     ignore: tuple[str, ...] = ()
     """Columns to leave out."""
+    positive: str | None = None
+    """Of two classes the one that is looked for: adds sensitivity, specificity, predictive values, F1 and balanced
+    accuracy, at no cost."""
     metric: str | None = None
     """The score of an evaluation log; by default all whose range is known."""
     range: tuple[float, float] | None = None
     """The least and the largest that the score of an evaluation log can be, whatever this log holds; by default what is
-    known of scores of its name."""
+    known of scores of its name. Of a table, the least and the largest that a label can be: then labels and predictions
+    are real numbers, and absolute and squared errors are certified."""
 
     def __call__(self) -> None:
         """Certify the predictions of the file and print what they prove."""
@@ -60,6 +65,7 @@ class CertifyPredictions:
             raise ValueError(f"{path} is not there: give a file of predictions")
         out = self.out or (path if path.is_dir() else path.parent) / "certificates.json"
         require_replaceable(out)
+        within = None
         if is_log(path):
             if self.ignore or self.classes:
                 raise ValueError(
@@ -67,15 +73,20 @@ class CertifyPredictions:
                 )
             table = read_logs(path, self.metric, self.range)
         else:
-            if self.metric is not None or self.range is not None:
+            if self.metric is not None:
                 raise ValueError(
-                    "--metric and --range go with evaluation logs: a table's losses are its columns loss and loss_..., "
-                    "in 0 to 1"
+                    "--metric goes with evaluation logs: a table's losses are its columns loss and loss_..., in 0 to 1"
                 )
-            table = read_table(path, self.ignore)
-        given = examples_of(path, table, self.classes)
+            table = read_table(path, self.ignore, real=self.range is not None)
+            within = self.range
+        given = examples_of(path, table, self.classes, within)
+        called = (one for one in given.classes if str(one) == self.positive)
         found = certified(
-            given, failure_prob=self.failure_prob, ask=self.ask or None, interval=self.interval
+            given,
+            failure_prob=self.failure_prob,
+            ask=self.ask or None,
+            interval=self.interval,
+            positive=next(called, self.positive),
         )
         subject = {"predictions": str(path)}
         if path.is_file():

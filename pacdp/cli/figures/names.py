@@ -42,6 +42,8 @@ NAMES = {
     "one_of_finitely_many": "Clopper-Pearson, union",
     "one_draw_private_disintegrated": "disintegrated PAC-Bayes, private prior",
     "new_examples_clopper_pearson": "new examples (Clopper-Pearson)",
+    "new_examples_paired": "new examples (discordant pairs)",
+    "new_examples_auc": "new examples (ROC curve)",
     "new_examples_ece": "new examples (second moment)",
     "new_examples_new_person": "new people (kl)",
     "test_set_new_person": "test set of people (kl)",

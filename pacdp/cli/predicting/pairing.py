@@ -12,8 +12,13 @@ from pacdp.predictions.certify import examples
 from pacdp.predictions.examples import MODEL, Examples
 
 
-def examples_of(path: Path, table: Table, classes: Sequence[str] = ()) -> Examples:
-    """What a table says.
+def examples_of(
+    path: Path,
+    table: Table,
+    classes: Sequence[str] = (),
+    within: Sequence[float | int] | None = None,
+) -> Examples:
+    """What a table says; its labels and predictions are numbers in an interval, where one is given.
 
     Raises:
         ValueError: models that answered other examples, or what :func:`pacdp.certify_predictions` refuses.
@@ -41,6 +46,7 @@ def examples_of(path: Path, table: Table, classes: Sequence[str] = ()) -> Exampl
             )
             or None,
             classes=known,
+            within=within,
             groups=own.get("group"),
             people=own.get("person"),
             ids=own.get("id"),

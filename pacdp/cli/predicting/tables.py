@@ -8,9 +8,10 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -60,8 +61,8 @@ class Table:
     range_by: str = ""
 
 
-def read_table(path: Path, ignore: Sequence[str] = ()) -> Table:
-    """The table in a file.
+def read_table(path: Path, ignore: Sequence[str] = (), *, real: bool = False) -> Table:
+    """The table in a file, whose labels and predictions are numbers if ``real``.
 
     Raises:
         ValueError: the file is damaged or empty, or has a column that this does not know.
@@ -83,7 +84,10 @@ def read_table(path: Path, ignore: Sequence[str] = ()) -> Table:
         frame = lazy.select(kept).collect()
         if frame.is_empty():
             raise ValueError(f"{path} holds no rows: write a row for each example")
-        names_of = {name: _names(path, frame[name]) for name in named}
+        numeric = {"label", "prediction"} if real else set[str]()
+        names_of = {
+            name: (_numbers if name in numeric else _names)(path, frame[name]) for name in named
+        }
         for name in {"model", "id"} & {*named}:  # by which rows are paired
             coded(f"{name} of {path}", names_of[name])
         if texts := [name for name in soft if not frame[name].dtype.is_numeric()]:
@@ -160,8 +164,13 @@ _Read = tuple[list[str], tuple[str, ...], pl.LazyFrame]
 
 def _csv(path: Path, _ignore: Sequence[str]) -> _Read:
     names = _header(path)
-    types = {name: pl.Float64 for name in names if _PROBABILITY.fullmatch(name)}
+    types: dict[str, Any] = {name: pl.Float64 for name in names if _PROBABILITY.fullmatch(name)}
     lazy = pl.scan_csv(path, infer_schema=False, schema_overrides=types)
+    if not types and path.stat().st_size < 1 << 26 and _written_plainly(path):
+        types |= dict.fromkeys({*NAMED} & {*names}, pl.Int64)
+        with suppress(pl.exceptions.ComputeError):  # some are texts
+            whole = pl.read_csv(path, infer_schema=False, schema_overrides=types)
+            lazy = whole.lazy()
     if len(names) > 1:  # in a single column an empty line is a gap
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - (1 << 16)))
@@ -170,6 +179,16 @@ def _csv(path: Path, _ignore: Sequence[str]) -> _Read:
         if empty > 0:
             lazy = lazy.head(lazy.select(pl.len()).collect().item() - empty)
     return names, () if names[0] else _row_numbers(path), lazy
+
+
+def _written_plainly(path: Path) -> bool:
+    """Whether no field begins with a sign, a space or a zero before a digit: numbers read are then those written."""
+    byte = np.fromfile(path, np.uint8)
+    opens = (byte[:-2] == ord(",")) | (byte[:-2] == ord("\n"))
+    odd = np.isin(byte[1:-1], [*b"+- "])
+    digit = (byte[2:] >= ord("0")) & (byte[2:] <= ord("9"))
+    odd |= (byte[1:-1] == ord("0")) & digit
+    return not (opens & odd).any() and not (byte == ord('"')).any()
 
 
 def _header(path: Path) -> list[str]:

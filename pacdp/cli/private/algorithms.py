@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor, nn
 
+from bounds.accounting import calibrate_noise
 from pacdp.cli.private.config import PrivateConfig, Sampling
 from pacdp.cli.private.data import Examples
 from pacdp.cli.serial import record
@@ -42,7 +43,10 @@ def network(config: PrivateConfig, public: Public, *, device: torch.device | str
     """
     generator = torch.Generator().manual_seed(config.seed)
     if config.architecture == "linear":
-        return linear(public).to(device)
+        head = linear(public).to(device)
+        if not config.method.RELEASES_LAST:
+            return head
+        return config.method.network(head, generator=generator, device=device)
     # two classes get two outputs, so that every loss and metric below reads probabilities the same way
     chosen = Architecture(name=config.architecture, hidden=config.hidden, norm=config.norm)  # type: ignore[arg-type]
     module = build(chosen, input_shape=public.input_shape, classes=public.classes, generator=generator,
@@ -91,6 +95,15 @@ def noise(config: PrivateConfig) -> Schedule:
     sampling, budget = config.sampling, config.budget
     if sampling.noise_multiplier:
         return Constant(value=sampling.noise_multiplier)
+    if config.method.RELEASES_LAST:
+        one = Mechanism(clip_norm=sampling.clip_norm, noise_multiplier=1.0, sample_rate=1.0, expected_batch_size=1.0,
+                        steps=sampling.steps)  # fmt: skip
+        last = config.method.promise(one, one.steps)
+        assert last is not None
+        made = calibrate_noise(
+            event=last, epsilon=budget.epsilon, delta=budget.delta, adjacency=budget.adjacency
+        )
+        return Constant(value=made.scale)
     found = calibrated(1.0, sample_rate=sampling.sample_rate, steps=sampling.steps, delta=budget.delta,
                        target_epsilon=budget.epsilon, adjacency=budget.adjacency)  # fmt: skip
     how = clipping(sampling)

@@ -57,9 +57,12 @@ class PrivateConfig:
     KIND: ClassVar[str] = "private"
     promising: ClassVar[bool] = True
     dataset: str = "digits"
-    features: Literal["pixels", "spots", "backbone"] = "pixels"
+    features: Literal["pixels", "spots", "backbone", "fine-gradients", "coarse-gradients"] = (
+        "pixels"
+    )
     """What the network sees: the images, or fixed features of them, computed without looking at any other image; the
-    backbone is a network frozen after training on ImageNet (:mod:`pacdp.features.backbone`)."""
+    backbone is a network frozen after training on ImageNet (:mod:`pacdp.features.backbone`), gradients are oriented
+    ones (:mod:`pacdp.features.named`)."""
     architecture: str = "cnn5"
     """A network of ``pacdp.Architecture``: cnn5, cnn3, conv, fc, fc600 ...; linear for one layer."""
     hidden: tuple[int, ...] = (100,)

@@ -12,6 +12,7 @@ from pacdp.cli.console import progress
 from pacdp.cli.serial import record
 from pacdp.data import Dataset, Progress, load
 from pacdp.features import embed
+from pacdp.features.named import seen_through
 from pacdp.features.spots import spot_features
 
 _MADE_UP = 12
@@ -68,9 +69,14 @@ def examples(
 def _in_features(
     name: str, features: str, root: str | None, progressbar: bool | Progress
 ) -> tuple[Dataset, ...]:
-    rows = {"spots": spot_features, "backbone": _backbone_rows}[features]
+    rows = {"spots": spot_features, "backbone": _backbone_rows}.get(features)
     return tuple(
-        replace(data, name=f"{data.name}-{features}", inputs=rows(data.inputs))
+        replace(
+            seen_through(data, features)
+            if rows is None
+            else replace(data, inputs=rows(data.inputs)),
+            name=f"{data.name}-{features}",
+        )
         for data in load(name, root=root, progressbar=progressbar)
     )
 

@@ -7,10 +7,11 @@ from pacdp.algorithms.dp_bbp import DPBBP as DPBBP
 from pacdp.algorithms.dp_mc_dropout import DPMCDropout as DPMCDropout
 from pacdp.algorithms.dp_sgd import DPSGD as DPSGD
 from pacdp.algorithms.dp_sgld import DPSGLD as DPSGLD
+from pacdp.algorithms.dp_sgld_head import DPSGLDHead as DPSGLDHead
 from pacdp.algorithms.p3sgd import P3SGD as P3SGD
 from pacdp.algorithms.user_dp_sgd import UserDPSGD as UserDPSGD
 
-Method = DPSGD | DPAdam | DPSGLD | DPBBP | DPMCDropout | P3SGD | UserDPSGD
+Method = DPSGD | DPAdam | DPSGLD | DPSGLDHead | DPBBP | DPMCDropout | P3SGD | UserDPSGD
 METHODS: dict[str, Method] = {
     "dp-sgd": DPSGD(learning_rate=2.0),
     "dp-adam": DPAdam(learning_rate=0.002),
@@ -22,6 +23,7 @@ METHODS: dict[str, Method] = {
         temperature=2.7,
         snapshots=20,
     ),
+    "dp-sgld-head": DPSGLDHead(),
     "dp-bbp": DPBBP(learning_rate=2.0),
     "dp-mc-dropout": DPMCDropout(learning_rate=2.0),
     "p3sgd": P3SGD(local_batch_size=32),

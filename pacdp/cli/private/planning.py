@@ -32,6 +32,12 @@ def charged_event(
         CheckpointError: the header's event is not one that its configuration makes, or none at all.
     """
     numbers = mechanism(config, public)
+    if config.method.RELEASES_LAST and header.get("step") != numbers.steps:
+        raise CheckpointError(
+            f"{path} holds iterate {header.get('step')} of {numbers.steps}, and the run's epsilon is that of the last "
+            "one alone: what came before stays in the run's folder, and neither leaves nor is certified; go on with "
+            "pacdp train --resume"
+        )
     changed = CheckpointError(
         f"{path} records an event that its configuration does not make: its header was changed; take it from its "
         "source again, or train again"

@@ -16,14 +16,16 @@ PEOPLE = ("mnist-writers", "malaria")
 
 def private_recipe(name: str, *, scale: str, seed: int = 0) -> PrivateConfig:
     """One of ``PRIVATE_RECIPES``."""
-    algorithm = next(one for one in METHODS if name.startswith(f"{one}-"))
+    algorithm = max((one for one in METHODS if name.startswith(f"{one}-")), key=len)
     dataset, method = name.removeprefix(f"{algorithm}-"), METHODS[algorithm]
     known = TABLES["private"]
     parts = (
         to_dict(PrivateConfig(dataset=dataset, method=method, seed=seed)),
         known["people" if method.by_person else "examples"],
+        known["last"] if method.RELEASES_LAST else {},
         known["at"].get(name, {}),
         known["smoke"] if scale == "smoke" else {},
+        known["smoke of last"] if scale == "smoke" and method.RELEASES_LAST else {},
     )
     return from_dict(PrivateConfig, merged(*parts))
 

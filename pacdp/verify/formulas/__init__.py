@@ -14,6 +14,7 @@ from pacdp.verify.formulas import (
     calibration,
     compression,
     counts,
+    paired,
     prices,
     risk,
 )
@@ -83,6 +84,8 @@ one_of_finitely_many         one_of_finitely_many     new_rows
 disagreement                 disagreement             surrogate
 betting                      betting                  new_rows
 weighted_betting             betting                  new_rows
+paired                       paired                   new_rows
+auc                          auc                      new_rows
 largest_gap                  largest_gap              new_rows
 new_example_pac_bayes        new_example_pac_bayes    prior       price kl log_xi
 new_example_kl               new_example_kl           new_rows    price
@@ -102,6 +105,7 @@ _FUNCTIONS = {
     **vars(risk),
     **vars(counts),
     **vars(calibration),
+    **vars(paired),
     **vars(compression),
 }
 FORMULAS = dict[str, Formula]()

@@ -264,6 +264,11 @@ def gibbs_catoni(c: Claim) -> arb:
     return (-c.nats / c.n).expm1() / (-spread / c.n).expm1()
 
 
+def auc(c: Claim) -> arb:
+    """kl(U‖p) = ln(1/δ)/m, m the records of the smaller class, U the share of pairs ("Area under the curve")."""
+    return kl_upper(c.risk, -c.failure_prob.log() / c.n)
+
+
 def clopper_pearson(c: Claim) -> arb:
     """Clopper and Pearson: p ≤ sup{p : P(Bin(n, p) ≤ k) ≥ δ} ("Averages of independent draws")."""
     return _counted(c, c.failure_prob)

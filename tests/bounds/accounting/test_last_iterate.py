@@ -10,7 +10,20 @@ from numpy.random import default_rng
 from scipy.optimize import minimize
 from scipy.stats import norm
 
-from bounds.accounting import LastIterate, ridge_head
+from bounds.accounting import (
+    Gaussian,
+    LastAlone,
+    LastIterate,
+    PoissonSampled,
+    SelfComposed,
+    calibrate_noise,
+    event_from_json,
+    event_to_json,
+    gaussian_epsilon,
+    privacy_epsilon,
+    privacy_record,
+    ridge_head,
+)
 
 HEAD = partial(ridge_head, ridge=0.01, row_norm=1.0, n=60_000, classes=10)
 
@@ -21,6 +34,10 @@ def schedule(c, s, sigma):
 
 def constant(steps, contraction, noise=1.0):
     return schedule([contraction] * steps, [1.0] * steps, [noise] * steps)
+
+
+ADD = {"delta": 1e-5, "adjacency": "add-remove"}
+LAST = LastAlone(steps=9, contraction=0.5, event=Gaussian(noise_multiplier=1.0))
 
 
 def linear(c, s, sigma):
@@ -52,6 +69,33 @@ def test_cooling_steps_and_contractions_near_one():
         (constant(5, 0.0), 1.0),
     ):
         assert made.mu() == within_rounding(value)
+
+
+def test_epsilon_of_the_last_iterate_alone_stops_growing_and_that_of_all_does_not():
+    """Steps of 3.8, ridge .01, rows of norm 1, noise 71.84 times what a record moves a step."""
+    (c,) = HEAD(step_sizes=[3.8], noises=[1.0]).contractions
+    step, alone, every = Gaussian(noise_multiplier=71.84), {}, {}
+    for steps in (50, 200, 1000, 10**6):
+        alone[steps] = privacy_epsilon(event=LastAlone(steps=steps, contraction=c, event=step), **ADD).upper
+        every[steps] = privacy_epsilon(event=SelfComposed(event=step, count=steps), **ADD).upper
+    assert [round(every[steps], digits) for steps, digits in ((200, 3), (1000, 2), (10**6, 0))] == [0.713, 1.73, 155]
+    assert [round(alone[steps], 3) for steps in alone] == [0.291, 0.341, 0.341, 0.341]
+
+
+@pytest.mark.parametrize("c", [0.0, 0.3, 0.962, 1 - 1e-9, 1.0])
+@pytest.mark.parametrize("steps", [1, 7, 3000])
+def test_the_event_of_equal_steps_costs_what_the_last_iterate_does(c, steps):
+    event = LastAlone(steps=steps, contraction=c, event=Gaussian(noise_multiplier=2.0))
+    mu = privacy_record(event=event, adjacency="add-remove").mu
+    exact = constant(steps, c, noise=2.0).mu()
+    assert linear([c] * steps, [1.0] * steps, [2.0] * steps) <= mu <= exact * (1 + 1e-9)
+    assert mu == pytest.approx(exact, rel=1e-9)
+    assert privacy_record(event=event, adjacency="replace-one").mu == pytest.approx(2 * mu, rel=1e-12)
+    twice = privacy_epsilon(event=SelfComposed(event=event, count=2), **ADD).upper
+    assert twice == pytest.approx(gaussian_epsilon(mu=math.sqrt(2) * mu, delta=1e-5), rel=1e-9)
+    assert event_from_json(event_to_json(event)) == event
+    found = calibrate_noise(event=event, epsilon=0.5, **ADD)
+    assert found.event == LastAlone(steps=steps, contraction=c, event=Gaussian(noise_multiplier=2.0 * found.scale))
 
 
 def least(c, s, sigma):
@@ -148,6 +192,9 @@ def test_momentum_is_not_covered():
         (partial(schedule, [0.5], [1.0, 1.0], [1.0]), "got 1, 2 and 1"),
         (partial(HEAD, step_sizes=[4.0], noises=[1.0]), "longer steps do not contract"),
         (partial(constant(1, 0.9).privacy, adjacency="swap"), "adjacency must be one of"),
+        (partial(LastAlone, steps=1, contraction=1.1, event=Gaussian(noise_multiplier=1.0)), "contraction must"),
+        (partial(LastAlone, steps=0, contraction=0.5, event=Gaussian(noise_multiplier=1.0)), "steps must"),
+        (partial(privacy_epsilon, event=PoissonSampled(sample_rate=0.5, event=LAST), **ADD), "nor a last iterate"),
     ],
 )
 def test_refusals(call, words):

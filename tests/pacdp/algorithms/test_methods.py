@@ -11,7 +11,7 @@ from pacdp.cli.private.methods import DPBBP, DPSGD, DPSGLD, METHODS, NAMES, P3SG
 from pacdp.cli.serial import from_dict, to_dict
 from pacdp.layers.priors import law_of
 from pacdp.private import Laplace, Mechanism, Normal, Table, published_epsilon
-from pacdp.step.event import combined, runs_of, told_of
+from pacdp.step.event import combined, steps_of, told_of
 from tests.marks import every_case, near, parametrize, refusal
 from tests.pacdp.toys import seeded
 
@@ -32,7 +32,7 @@ def test_every_algorithm_says_what_it_is_and_promises_what_it_releases(name):
         assert event.noise == near(combined(algorithm.noises(t, numbers)), rel=1e-9)
     if not algorithm.FIXES_NOISE:
         assert algorithm.noises(0, numbers) == (1.5,)
-        assert sum(count for _, count in runs_of(algorithm.promise(numbers, 3))) == 3
+        assert steps_of(algorithm.promise(numbers, 3)) == 3
 
 
 @every_case("name", METHODS)

@@ -67,7 +67,7 @@ def test_sixteen_errors_of_360_are_one_number(door):
     assert made.value == bounds.clopper_pearson_upper(ERRORS, N, 0.05)
     assert same(made, BY["answers"](ask="error").certificates[0])
     assert found.failure_prob == made.failure_prob == 0.05
-    assert "with 95% confidence" in found.headline()
+    assert "(95% confidence; " in found.headline()
 
 
 def test_who_asks_for_everything_has_the_same_rows_at_either_door():
@@ -167,7 +167,7 @@ def test_names_of_ours_one_keyword_and_settings_that_were_chosen_among():
         certify(NET, batches, seen=(INPUTS, TARGETS))
     best = certify(NET, (INPUTS, TARGETS), ask="error", settings=Settings.tried(10))
     assert best.failure_prob == 0.005
-    assert "with 95% confidence" in best.headline(), "which is what holds for the best of ten"
+    assert "(95% confidence; " in best.headline(), "which is what holds for the best of ten"
 
 
 def small(ids):

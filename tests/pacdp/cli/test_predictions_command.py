@@ -171,9 +171,43 @@ def test_the_report_follows_and_makes_a_page_that_escapes_names(tmp_path):
     assert "<script>" not in page
 
 
+def test_the_positive_class_of_two_adds_numbers_with_names_everywhere(tmp_path, capsys, refused):
+    columns = {"label": LABELS % 2, "prediction": SAID % 2}
+    path = _write(tmp_path / "answers.csv", columns)
+    report = _report(path, "--positive", "1", "--interval")
+    found = library.certify_predictions(*columns.values(), interval=True, positive=1)
+    details = report["details"]
+    assert (details["positive"], details["named"]) == ("1", found.to_dict()["details"]["named"])
+    succeed("report", tmp_path)
+    for text in (capsys.readouterr().out, (tmp_path / "report.html").read_text(), str(found)):
+        assert all(name in text for name in ("sensitivity", "negative predictive value", "F1", "balanced accuracy"))
+    assert DOES_NOT not in {one.verdict for one in check_report(report)}
+    edits = [("details/positive", "0"), ("details/named/0",), ("details/named/4/n", 1)]
+    edits += [(f"details/named/{k}/{end}", 0.9791) for k in range(6) for end in ("measured", "lower", "upper")]
+    for edit in edits:
+        assert DOES_NOT in {one.verdict for one in check_report(changed(report, *edit))}, edit
+    assert "must be one of 0, 1, got 'ill'" in refused("certify", "--predictions", path, "--positive", "ill")
+
+
+def test_an_area_and_its_records_cannot_be_changed_without_notice():
+    soft = np.column_stack([1 - SOFT[:, 0], SOFT[:, 0]])
+    report = library.certify_predictions(
+        (LABELS == 0).astype(int), probabilities=soft, ask="auc", interval=True
+    ).to_dict()
+    assert DOES_NOT not in {one.verdict for one in check_report(report)}
+    last = len(report["certificates"]) - 1
+    (row,) = [place for place, one in enumerate(report["details"]["statements"]) if one["quantity"] == "AUC"]
+    edits = [(f"certificates/{last}/{name}", 0.99) for name in ("value", "inputs/risk", "failure_prob")]
+    edits += [(f"details/statements/{row}/{name}", 0.9) for name in ("lower", "upper", "measured")]
+    for edit in [*edits, (f"certificates/{last}/inputs/n", 600), (f"details/statements/{row}/n", 600)]:
+        assert DOES_NOT in {one.verdict for one in check_report(changed(report, *edit))}, edit
+
+
 def test_neither_ledger_nor_counts_of_a_report_can_be_changed_without_notice():
     answers = {"a": SAID, "b": LABELS[::-1]}
-    report = library.certify_predictions(LABELS, answers, groups=GROUPS, interval=True).to_dict()
+    asked = ["recall", "groups", "leaderboard"]
+    report = library.certify_predictions(LABELS, answers, groups=GROUPS, ask=asked, interval=True).to_dict()
+    pair = next(place for place, made in enumerate(report["certificates"]) if made["name"].endswith("paired"))
     assert DOES_NOT not in {one.verdict for one in check_report(report)}
     entries, last = "details/budget/entries", len(report["details"]["budget"]["entries"]) - 1
     edits = {
@@ -185,6 +219,11 @@ def test_neither_ledger_nor_counts_of_a_report_can_be_changed_without_notice():
         "fewer errors": ("certificates/0/inputs/k", report["certificates"][0]["inputs"]["k"] - 1),
         "fewer examples": ("n", len(LABELS) - 1),
         "a measured error": ("measured/0/errors", 1),
+        "fewer pairs": (f"certificates/{pair}/inputs/more", report["certificates"][pair]["inputs"]["more"] - 1),
+        "a sharper pair": (f"certificates/{pair}/value", report["certificates"][pair]["value"] - 1e-4),
+        "a looser pair": (f"certificates/{pair}/value", report["certificates"][pair]["value"] + 1e-3),
+        "a better rank": ("details/leaderboard/1/best", 1),
+        "a tie that is none": ("details/leaderboard/1/tied", ["a"]),
     }
     for why, edit in edits.items():
         assert DOES_NOT in {one.verdict for one in check_report(changed(report, *edit))}, why

@@ -39,7 +39,7 @@ def test_a_certificate_counts_what_was_kept_back_and_nothing_else():
     errors = round(row.measured * found.n)
     assert 0 < errors  # one nearest neighbour has none on what it was fitted on
     assert row.upper == bounds.clopper_pearson_upper(errors, found.n, 0.05)
-    assert "at most" in found.headline()
+    assert "At most" in found.headline()
 
 
 def test_new_examples_may_be_given():

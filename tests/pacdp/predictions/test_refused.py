@@ -156,6 +156,7 @@ def test_honest_examples_bring_no_remark(seed):
     labels, groups, people = rng.integers(0, 2, (3, 400))
     said = np.where(rng.random(400) < 0.1, 1 - labels, labels)
     assert certify_predictions(labels, said, groups=groups).remarks == ()
-    assert certify_predictions(labels, labels, groups=groups, people=people).remarks == ()
+    (of_people,) = certify_predictions(labels, labels, groups=groups, people=people).remarks
+    assert of_people.startswith("every person counts alike"), "which says what rates are, and no more"
     ordered = np.sort(labels)
     assert certify_predictions(ordered, ordered, groups=np.arange(400) // 2).remarks == ()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.random import default_rng
 from scipy import stats
-from sklearn.metrics import balanced_accuracy_score, f1_score, precision_score, recall_score
+from sklearn.metrics import balanced_accuracy_score, f1_score, precision_score, r2_score, recall_score, roc_auc_score
 
 import bounds
 from pacdp import certify_predictions
@@ -43,8 +43,9 @@ def test_the_error_alone_has_the_whole_failure_probability_and_is_scipy_s():
     assert (row.quantity, row.measured, row.n, row.lower) == ("error", k / 2000, 2000, None)
     assert row.upper == near(_upper(k, 2000, 0.05), rel=1e-9)
     assert found.certificates[0].failure_prob == 0.05
-    assert f"at most {100 * row.upper + 0.005:.2f}%, with 95%" in found.headline()
-    assert "with 95% confidence" in certified(ask=None).headline(), "that of all rows, which was asked for"
+    said = f"At most {100 * row.upper + 0.005:.2f}% of new examples are misclassified by your model (95% confidence; "
+    assert found.headline().startswith(f"{said}2000 examples).")
+    assert "(95% confidence; " in certified(ask=None).headline(), "that of all rows, which was asked for"
     (both,) = certified(failure_prob=0.1, interval=True).statements
     theirs = stats.binomtest(k, 2000).proportion_ci(0.9, method="exact")
     assert theirs.low * (1 - 1e-9) <= both.lower <= theirs.low
@@ -115,9 +116,30 @@ def test_two_models_on_the_same_examples_are_compared_example_by_example():
     assert row.lower <= truth <= row.upper
     old, new = (found.statement("error", of=name) for name in ("old", "new"))
     assert row.upper - row.lower < 2 * (new.upper - old.measured), "pairs that agree cost nothing"
+    made = found.certificates[row.upper_by]
+    only = ((other != LABELS) & (SAID == LABELS)).sum(), ((other == LABELS) & (SAID != LABELS)).sum()
+    assert (made.inputs["more"], made.inputs["fewer"]) == only, "which is all that it is made of"
     assert [one.family for one in found.statements] == ["error", "error", "differences"]
     turned = certified({"new": other, "old": SAID}, ask=["differences"]).statement("error of old minus error of new")
     assert (turned.lower, turned.upper) == (near(-row.upper), near(-row.lower))
+
+
+def test_a_leaderboard_tells_apart_what_its_intervals_do():
+    """All pairs are paid for at once; equal models are tied, and ranks count those that are better, and worse."""
+    right = [LABELS == SAID, *(RNG.random(2000) < p for p in (0.5, 0.99))]
+    told = {name: np.where(one, LABELS, (LABELS + 1) % 3) for name, one in zip("abc", right, strict=True)}
+    found = certified({**told, "twin": SAID}, ask=["leaderboard", "differences"])
+    rows = [row for row in found.statements if row.family == "leaderboard"]
+    assert [row.of for row in rows] == [f"{b} against {a}" for k, b in enumerate([*told, "twin"]) for a in [*told][:k]]
+    assert found.certificates[-1].failure_prob == near(0.025 / 12)
+    board = {one["of"]: (one["best"], one["worst"], one["tied"]) for one in found.details["leaderboard"]}
+    assert board == {"c": (1, 1, []), "a": (2, 3, ["twin"]), "twin": (2, 3, ["a"]), "b": (4, 4, [])}
+    assert "a: rank 2 to 3, not told apart from twin\n" in str(found)
+    assert "c: rank 1\n" in str(found)
+    floats = certify_predictions(
+        losses={m: {"loss": (one != LABELS) * 0.5} for m, one in told.items()}, ask="leaderboard"
+    )
+    assert [one["of"] for one in floats.details["leaderboard"]] == ["c", "a", "b"]
 
 
 def test_people_are_counted_where_they_are_given():
@@ -136,6 +158,11 @@ def test_people_are_counted_where_they_are_given():
     assert made.hypothesis("records independent").unit == "person"
     named = certified(people=np.array([f"p{k // 10}" for k in range(2000)])).statements[0]
     assert named.upper == row.upper
+    assert not found.remarks
+    rates = certified(people=people, ask="precision", losses={"loss": np.cos(np.arange(2000)) ** 2}, interval=True)
+    assert rates.remarks[-1].startswith("every person counts alike: recall and precision of a class are means of each")
+    for row in rates.statements:
+        assert row.lower < row.measured < row.upper
 
 
 REAL = RNG.random(2000) ** 3
@@ -295,6 +322,47 @@ def test_numbers_with_names_are_scikit_learn_s_and_grow_with_the_rows():
     never = certified(np.ones(2000, int), labels=labels, ask=None).named(0)
     assert {*rows} - {row.quantity for row in never} == {"positive predictive value", "F1"}
     assert never[0].lower == 0.0
+
+
+def test_the_area_under_the_curve_is_scikit_learn_s_and_counts_the_smaller_class():
+    labels = (RNG.random(2000) < 0.3).astype(int)
+    score = np.round(1 / (1 + np.exp(-labels + 0.5 - RNG.normal(size=2000))), 2)
+    table = np.column_stack([1 - score, score])
+    found = certify_predictions(labels, probabilities=table, ask="auc", interval=True)
+    row, made = found.statement("AUC"), found.certificates[-1]
+    assert row.measured == near(roc_auc_score(labels, score))
+    assert row.n == made.inputs["n"] == labels.sum()
+    nats = math.log(2 / 0.025) / row.n
+    assert row.upper == near(bounds.binary_kl_upper(row.measured, nats), rel=1e-9)
+    assert row.lower == near(1 - bounds.binary_kl_upper(1 - row.measured, nats), rel=1e-9)
+    whose = np.repeat(np.arange(500), 4)
+    people = certify_predictions(labels, probabilities=table, people=whose, ask="auc")
+    coin = default_rng(0).integers(0, 2, 500)
+    weights = [[1 / (labels[whose == p] == c).sum() if coin[p] == labels[k] == c else 0 for k, p in enumerate(whose)]
+               for c in (0, 1)]  # fmt: skip
+    assert people.statement("AUC").measured == near(roc_auc_score(labels, score, sample_weight=np.sum(weights, 0)))
+    assert people.statement("AUC").n == min(len({*whose[(labels == c) & (coin[whose] == c)]}) for c in (0, 1))
+    alone = certify_predictions(np.append(np.zeros(9, int), 1), probabilities=table[:10], ask="auc")
+    assert "a class has one record" in alone.refusals[-1].reason
+
+
+def test_numbers_that_are_predicted_have_absolute_and_squared_errors_in_a_declared_range():
+    truth = RNG.uniform(-5, 5, 2000)
+    told = {"line": truth + RNG.normal(size=2000), "mean": np.zeros(2000)}
+    found = certify_predictions(truth, told, within=(-5, 5), interval=True)
+    cut = np.clip(told["line"], -5, 5)
+    for name, measured in (("absolute error over 10", abs(truth - cut).mean() / 10),
+                           ("squared error over 100", ((truth - cut) ** 2).mean() / 100)):  # fmt: skip
+        row = found.statement(name)
+        assert row.measured == near(measured)
+        assert row.lower < measured < row.upper < 1.5 * measured
+    assert found.remarks[0].startswith(f"R-squared of line is {r2_score(truth, cut):.4f} here")
+    for words, how in {
+        "in 0 to 5, got": {"within": (0, 5)}, "the smaller first": {"within": (5, -5)},
+        "with labels and predictions alone": {"within": (-5, 5), "classes": [0, 1]},
+    }.items():  # fmt: skip
+        with pytest.raises(ValueError, match=words):
+            certify_predictions(truth, told, **how)
 
 
 def test_two_classes_pay_for_no_row_twice():

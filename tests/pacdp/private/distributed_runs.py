@@ -154,6 +154,7 @@ def batches():
     return {
         "seeded": [seeded.batch(11, 0.3).tolist() for _ in range(50)],
         "system": [system.batch(11, 0.3).tolist() for _ in range(800)],
+        "places": [[one.places(11, 3).tolist() for _ in range(20)] for one in (seeded, system)],
         "seeds": [seeded.generator("masks").initial_seed(), system.generator("masks").initial_seed()],
         "ours": len(list(loader)),
     }

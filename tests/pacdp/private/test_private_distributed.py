@@ -105,7 +105,7 @@ def test_one_process_goes_on_from_two_where_it_can(both, folder, tmp_path):
     alone = go_on("DP-SGD", *SAME["DP-SGD"][:3])
     for key, value in both[0]["resumed"]["DP-SGD"]["whole"]["weights"].items():
         assert_close(alone.weights[key], value, rtol=0.0, atol=1e-5)
-    with refusal("pre-noise of its own: 2, not 1", CheckpointError):
+    with refusal("places of its own: 2, not 1", CheckpointError):
         go_on("DP-BBP", *OWN["DP-BBP"])
 
 
@@ -144,6 +144,13 @@ def test_the_parts_are_a_poisson_batch(both):
     assert np.abs(drawn.mean(0) - 0.3).max() < 6.0 * np.sqrt(0.21 / 800)
     pairs = np.corrcoef(drawn.T)[np.triu_indices(11, 1)]
     assert np.abs(pairs).max() < 6.0 / np.sqrt(800)
+
+
+def test_each_example_has_its_place_in_an_epoch_at_the_process_that_owns_it(both):
+    for source in (0, 1):
+        for one, other in zip(*(process["batches"]["places"][source] for process in both), strict=True):
+            assert [place < 0 for place in one] == [i % 2 == 1 for i in range(11)]
+            assert [place >= 0 for place in other] == [i % 2 == 1 for i in range(11)]
 
 
 def test_empty_parts_are_not_skipped(both):

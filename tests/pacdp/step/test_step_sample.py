@@ -1,13 +1,14 @@
-"""The one Poisson sampler: rounded down, the same room for every generator, the numbers of seeded runs as they were."""
+"""The one sampler, Poisson's rounded down and once an epoch: one room for every generator, seeded runs as they were."""
 
 import math
 from fractions import Fraction
 
 import torch
+from scipy import stats
 
 from pacdp.random import Words
-from pacdp.step.noise import SeededRandomness
-from pacdp.step.sample import poisson, with_replacement
+from pacdp.step.noise import SeededRandomness, SystemRandomness
+from pacdp.step.sample import once_an_epoch, poisson, with_replacement
 from tests.marks import parametrize
 
 
@@ -31,3 +32,25 @@ def test_uniform_indices_use_the_upper_32_bits_of_whatever_words():
     values = torch.tensor([0, 2**31, 2**32 - 1])
     short, long = Words(values, 32), Words(values << 21, 53)
     assert with_replacement(short, 10).tolist() == with_replacement(long, 10).tolist() == [0, 5, 9]
+
+
+@parametrize("batches", [1, 3, 5, 8])
+def test_words_beyond_the_last_whole_round_are_drawn_again_so_that_batches_are_exactly_uniform(batches):
+    """Of all pairs of three-bit words, for a record each; what is drawn again is 0."""
+    pairs = torch.cartesian_prod(torch.arange(8), torch.arange(8))
+    words = iter([pairs.flatten()])
+    places = once_an_epoch(lambda n: Words(next(words, torch.zeros(n, dtype=torch.int64)), 3), 128, batches)
+    kept = pairs[(pairs < 8 // batches * batches).all(1)]
+    found = places.reshape(-1, 2)[(pairs < 8 // batches * batches).all(1)]
+    counts = (batches * found[:, 0] + found[:, 1]).bincount(minlength=batches**2)
+    assert (counts == len(kept) // batches**2).all()
+    assert places.reshape(-1, 2)[(pairs >= 8 // batches * batches).all(1)].sum() == 0
+
+
+@parametrize("source", [SystemRandomness(), SeededRandomness(3)])
+def test_places_are_independent_of_other_records_and_of_other_epochs(source):
+    joint = torch.zeros(27)
+    for _ in range(2700):
+        (a, b), (c, _) = (source.places(2, 3).tolist() for _ in range(2))
+        joint[9 * a + 3 * b + c] += 1
+    assert stats.chisquare(joint.numpy()).pvalue > 1e-6

@@ -1,0 +1,144 @@
+"""What follows from rows of a report on predictions: numbers that have names, ranks of models, what rates are."""
+
+from collections.abc import Callable
+from typing import Any
+
+from flint import arb  # pyright: ignore[reportMissingImports]
+
+from pacdp.verify.arithmetic import ZERO
+from pacdp.verify.claim import (
+    Fields,
+    about,
+    agree,
+    exactly,
+    number,
+    require,
+    same,
+)
+
+
+def of_family(report: Fields, family: str) -> list[Fields]:
+    """The rows of a family."""
+    rows = report.details.statements
+    return [row for row in rows if row.family == family]
+
+
+def ranks(report: Fields) -> None:
+    """A model's ranks count the models that the ends of differences tell apart from it."""
+    if not (board := report.details["leaderboard"]):
+        return
+    below = set[tuple[str, str]]()
+    for row in of_family(report, "leaderboard"):
+        one, other = row.of.rsplit(" against ", 1)
+        if row.upper < 0:
+            below.add((one, other))
+        if row.lower > 0:
+            below.add((other, one))
+    errors = {
+        row.of: row.measured for row in of_family(report, "error")
+    }
+    order = sorted(errors, key=lambda of: errors[of])
+    same("the models", [one.of for one in board], order)
+    for one in board:
+        of = one.of
+        better = {a for a, b in below if b == of}
+        worse = {b for a, b in below if a == of}
+        others = {*order} - {of}
+        tied = others - better - worse
+        best = 1 + len(better)
+        worst = len(order) - len(worse)
+        what = f"what is said of {of}"
+        same(what, one.measured, errors[of])
+        same(what, one.best, best)
+        same(what, one.worst, worst)
+        same(what, {*one.tied}, tied)
+
+
+def _harmonic(p: arb, r: arb) -> arb:
+    return 2 * p * r / (p + r) if p + r > 0 else ZERO
+
+
+_NAMED_FORMS: dict[
+    str, tuple[tuple[str, ...], Callable[..., arb]]
+] = {
+    "sensitivity": (("recall +",), lambda a: a),
+    "specificity": (("recall -",), lambda b: b),
+    "balanced accuracy": (
+        ("recall +", "recall -"),
+        lambda a, b: (a + b) / 2,
+    ),
+    "positive predictive value": (("precision +",), lambda p: p),
+    "F1": (("precision +", "recall +"), _harmonic),
+    "negative predictive value": (("precision -",), lambda p: p),
+}
+"""Numbers with names as growing functions of the rows of the positive class (+) and of the other one (-)."""
+
+
+def named(report: Fields) -> None:
+    """Sensitivity, specificity and the like, of every model, follow from the rows of recall and precision."""
+    if not (said := report.details["named"]):
+        return
+    start = "recall of class "
+    for of in {row.of for row in of_family(report, "error")}:
+        rows = {
+            row.quantity: row
+            for row in report.details.statements
+            if row.of == of
+        }
+        classes = {
+            name.removeprefix(start)
+            for name in rows
+            if name.startswith(start)
+        }
+        positive = report.details.positive
+        require(
+            len(classes) == 2 and positive in classes,
+            f"the positive class is {positive}, of {sorted(classes)}",
+        )
+        (negative,) = classes - {positive}
+        own: dict[str, Any] = {
+            f"{rate} {sign}": rows.get(f"{rate} of class {label}")
+            for rate in ("recall", "precision")
+            for sign, label in (("+", positive), ("-", negative))
+        }
+        due = {
+            name: (form, [own[part] for part in parts])
+            for name, (parts, form) in _NAMED_FORMS.items()
+            if all(own[part] for part in parts)
+        }
+        there = {row.quantity: row for row in said if row.of == of}
+        same(f"the named rows of {of}", {*there}, {*due})
+        for name, (form, parts) in due.items():
+            _follows(there[name], form, parts)
+
+
+def _follows(
+    row: Fields, form: Callable[..., arb], parts: list[Fields]
+) -> None:
+    """Each end of a named row, and what was measured, is this function of its parts, rounded outwards."""
+    same(f"n of {row.quantity}", row.n, min(one.n for one in parts))
+    for end in ("measured", "lower", "upper"):
+        values = [getattr(one, end) for one in parts]
+        what = f"{end} of {row.quantity} of {row.of}"
+        if None in values:
+            same(what, row[end], None)
+            continue
+        exact = form(*map(exactly, values))
+        if end == "measured":
+            about(what, row.measured, exact)
+        elif end == "upper":
+            agree(what, row.upper, exact)
+        else:
+            agree(what, -number(row.lower), -exact)
+
+
+def of_people(report: Fields) -> list[str]:
+    """The remark on what recall and precision are, which is due where people are counted."""
+    entries = dict(report.details.budget.entries)
+    rates = {"recall", "precision", "false-alarms"}
+    if report.unit == "example" or not rates & entries.keys():
+        return []
+    return [
+        f"every {report.unit} counts alike: recall and precision of a class are means of each one's own share, not "
+        "shares of all examples"
+    ]
