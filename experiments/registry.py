@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 RESULTS, PAGE = Path("experiments/results"), Path("docs/results.md")
 PAPERS: tuple[str, ...] = ("dziugaite_roy", "random_labels", "knolle", "zhang_bu", "p3sgd")
 OURS: tuple[str, ...] = ("certificates", "all_data", "gibbs_heads", "small_samples", "calibration_frontier",
-                         "temperature_map", "private_priors")  # fmt: skip
+                         "temperature_map", "gibbs", "private_priors")  # fmt: skip
 """Modules of `experiments.papers` and of `experiments.ours`, in the order in which a reader meets them."""
 _MODULES = [*(f"papers.{name}" for name in PAPERS), *(f"ours.{name}" for name in OURS)]
 

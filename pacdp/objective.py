@@ -364,6 +364,23 @@ class Objective:
             yield self.network.logits(weights, start, stop), slice(start, stop)
 
     @torch.no_grad()
+    def losses(self, weights: Float[Tensor, "chains dim"]) -> Float[Tensor, "chains n"]:
+        """The loss of each example, for each chain, in double precision.
+
+        Raises:
+            ValueError: a loss is NaN or lies outside the interval that the loss declares.
+        """
+        rows = [
+            torch.cat(
+                [self.loss(given, self._labels_of(k)[at]) for given, at in self._outputs(own)]
+            )
+            for k, own in enumerate(weights)
+        ]
+        for row in rows:
+            self.loss.require(float(row.min()), float(row.max()))
+        return torch.stack(rows).double()
+
+    @torch.no_grad()
     def risks(self, weights: Float[Tensor, "chains dim"]) -> list[Risks]:
         """Exact means over all n examples, for each chain.
 

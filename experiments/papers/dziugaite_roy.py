@@ -42,8 +42,9 @@ from experiments.claims import (
 )
 from experiments.ours.temperature_map import COLUMNS as OF_LADDERS
 from experiments.ours.temperature_map import rows
+from experiments.runs.gibbs import FAILURE_PROB
 from experiments.runs.local_entropy import plane_jobs
-from experiments.runs.temperature import BOUNDS, BRIEF, CLIMB, ENTROPY, FAILURE_PROB, LABELS, Ladder
+from experiments.runs.temperature import BOUNDS, BRIEF, CLIMB, ENTROPY, LABELS, Ladder
 from experiments.study import Done, Erratum, Row, Section, Study
 from experiments.tables import part
 from pacdp.cli.figures import style

@@ -16,11 +16,13 @@ from torch import Tensor
 
 import bounds
 from bounds.monte_carlo import effective_sample_size
+from experiments.runs.gibbs import FAILURE_PROB, certified, drawn
 from pacdp.algorithms import SGD, SGLD, EntropySGD, build
 from pacdp.certify.chain import gibbs_certificates, weights_certificates
 from pacdp.certify.chain_files import first_model, objectives
 from pacdp.certify.gibbs import GibbsEstimate, GibbsSettings, estimate_gibbs
-from pacdp.chains import Keys, run_chains
+from pacdp.chains import Keys, Trace, run_chains
+from pacdp.chains.diagnostics import diagnose
 from pacdp.cli.batch import derived_seed
 from pacdp.cli.figures import names
 from pacdp.cli.runtime import Runtime
@@ -29,8 +31,6 @@ from pacdp.objective import Objective, Risks
 from pacdp.posterior import LocalGibbs
 from pacdp.problem import Problem
 
-FAILURE_PROB = 0.05
-"""Of each bound."""
 LABELS = {"true": 0.0, "random": 1.0}
 """Share of labels that are drawn anew."""
 QUICK = GibbsSettings(epochs=2.0, prior_draws=5, test_draws=5)
@@ -61,6 +61,8 @@ class Ladder:
     fit: float = 10.0
     """Epochs of SGD that lead to the start "sgd"."""
     fit_step: float = 0.05
+    beta: float = 1.0
+    """β of Entropy-SGLD."""
     gibbs: GibbsSettings | None = None
     """Effort on the Gibbs classifier around the last weights of Entropy-SGLD; None makes none."""
     seed: int = 0
@@ -75,7 +77,7 @@ class Ladder:
         if self.algorithm == "SGLD":
             return SGLD(tau=tau, step_size=self.step_size, base_std=self.base_std, batch_size=self.batch_size)
         return EntropySGD(
-            tau=tau, outer_step_size=self.step_size, outer_decay=0.0, base_std=self.base_std,
+            tau=tau, beta=self.beta, outer_step_size=self.step_size, outer_decay=0.0, base_std=self.base_std,
             inner_step_size=self.inner_step_size, inner_steps=self.inner_steps, batch_size=self.batch_size,
         )  # fmt: skip
 
@@ -93,18 +95,21 @@ def climb(config: Ladder, runtime: Runtime, folder: Path) -> dict[str, Any]:
     half = steps // 2
     marks = sorted({half + -(-(k * (steps - half)) // config.records) for k in range(1, config.records + 1)})
     seen, risks, ends = list[Tensor](), list[list[tuple[float, float]]](), list[Risks]()
+    trace = Trace.start(steps)
     for mark in [half, *marks]:
         for chunk in run_chains(sampler, state, keys, until=mark, chunk=max(1, 500 // every[0].gradients_per_step),
                                 loss=objective.loss):  # fmt: skip
             state = chunk.state
             seen.append(chunk.errors)
+            trace = trace.extended(chunk)
         if mark > half:
             ends = objective.risks(state.weights)
             pairs = zip(ends, held_out.risks(state.weights), strict=True)
             risks.append([(here.error, there.error) for here, there in pairs])
     errors, exact = torch.cat(seen, dim=1).double().numpy(), np.mean(risks, axis=0).tolist()
     gibbs = _gibbs(config, state.weights, objective, held_out)
-    found = []
+    draws = drawn(every, sampler, state, keys)
+    energies, found = trace.arrays()["energy"], []
     for k, (start, tau) in enumerate(config.chains):
         kept = errors[k, half:]
         privacy = every[k].target_privacy(oscillation=objective.loss.oscillation, n=objective.n, step=1)
@@ -112,9 +117,15 @@ def climb(config: Ladder, runtime: Runtime, folder: Path) -> dict[str, Any]:
         found.append({
             "start": start, "tau": tau, "epsilon": privacy.epsilon, "mean_error": float(kept.mean()),
             "mean_error_mcse": float(kept.std() / effective_sample_size(kept) ** 0.5),
-            "train_error": exact[k][0], "test_error": exact[k][1],
+            "train_error": exact[k][0], "test_error": exact[k][1], "r_hat": _r_hat(energies, config, tau),
+            "drawn": certified(every[k], state.weights[k], [one[k] for one in draws], objective, held_out),
         } | _certified(ends[k], gibbs[k], objective, privacy))  # fmt: skip
     return {"n": objective.n, "n_test": held_out.n, "dim": objective.dim, "steps": steps, "chains": found}
+
+
+def _r_hat(energies: np.ndarray, config: Ladder, tau: float) -> float | None:
+    """R-hat of the minibatch loss, over the halves of the second halves of the chains at this temperature."""
+    return diagnose({"energy": energies[[own == tau for _, own in config.chains]]}).traces["energy"].r_hat
 
 
 CLIMB = single(climb)

@@ -37,21 +37,24 @@ def _known(potentials: str, fixed: str, losses: str, norms: str) -> tuple[Hypoth
     """What is known of a Gibbs law whose potentials are made of records here."""
     by = f"the caller, of temperature, divisor, ridge and features; {fixed} made of other rows"
     return (
-        proved("potentials one a record", f"each is made of one row{potentials}, over a constant"),
+        proved("potentials one a record", f"each is made of {potentials}, over a constant"),
         declared("schedule blind to the records", by),
         proved("losses convex", f"they are {losses}"),
         proved("norms of all records kept", norms),
     )
 
 
-_KNOWN = (
-    proved("drawn from the law that is paid for", "drawn here, by Cholesky factors in double precision"),
-    declared("noise secret or independent", "whoever fixed the seed of the draw"),
-    *_known(", its label and the anchor", "anchor and norm are", "quadratics of curvature 0 or more",
-            "those of all rows were computed here, where the draw lies"),
-)  # fmt: skip
-"""What is known of a draw that was made here."""
-_AROUND = _known(" and its label", "the coordinates are", "logistic",
+def _known_of_a_draw(rows: str) -> tuple[Hypothesis, ...]:
+    """What is known of a draw that was made here."""
+    return (
+        proved("drawn from the law that is paid for", "drawn here, by Cholesky factors in double precision"),
+        declared("noise secret or independent", "whoever fixed the seed of the draw"),
+        *_known(f"{rows} and the anchor", "anchor and norm are", "quadratics of curvature 0 or more",
+                "those of all rows were computed here, where the draw lies"),
+    )  # fmt: skip
+
+
+_AROUND = _known("one row and its label", "the coordinates are", "logistic",
                  "their means under the posterior were computed here, of all rows")  # fmt: skip
 
 
@@ -63,20 +66,16 @@ def _require_examples(asked: Question, classes: int, needs: str) -> None:
     """
     if not isinstance(asked.source, DataFree | HeldOut):
         raise ValueError(needs)
-    if asked.data.unit == "person":
-        raise ValueError(
-            "the Gibbs law has one potential for each example: give data without people"
-        )
     require_labels(asked.data.labels, classes)
 
 
-def draw_price(draw: HeadDraw, tau: float) -> GibbsGradients:
-    """The price of a head that was drawn, by the gradients of all records where it lies."""
+def draw_price(draw: HeadDraw, tau: float, *, rows: str = "one row, its label") -> GibbsGradients:
+    """The price of a head that was drawn, by the gradients of all records where it lies; ``rows`` says what one is."""
     return gibbs_gradients(
         squared_gradients=draw.squared_gradients.numpy(),
         smoothness=draw.smoothness.numpy(),
         strong_convexity=tau,
-        hypotheses=_KNOWN,
+        hypotheses=_known_of_a_draw(rows),
     )
 
 
@@ -87,14 +86,17 @@ def drawn(asked: Question) -> Report:
         asked, len(law.anchor),
         "a GibbsHead needs prior=HeldOut(rows=...), the rows of its anchor, or DataFree for one made without any",
     )  # fmt: skip
-    draw = law.draw(data.inputs, data.labels)
-    price = draw_price(draw, law.tau)
+    people, rows = None, "one row, its label"
+    if data.people is not None:
+        people, rows = torch.tensor(data.people), "one person's rows, their labels"
+    draw = law.draw(data.inputs, data.labels, people)
+    price = draw_price(draw, law.tau, rows=rows)
     head, anchor = (
         asked.judged(lambda rows, w=weights: rows.double() @ w.T.to(rows.device), of)
         for weights, of in ((draw.weights, DRAWN), (law.anchor, ANCHOR))
     )
     failure_prob = asked.failure_prob
-    made = released_certificate(head["bound"].error, n=data.n, price=price, of=DRAWN, measures=data.risk(),
+    made = released_certificate(head["bound"].error, n=data.units, price=price, of=DRAWN, measures=data.risk(),
                                 failure_prob=failure_prob)  # fmt: skip
     beside = fresh_certificates(anchor["bound"], failure_prob=failure_prob, name="prior_mean")[0]
     measured = [one.measured(on) for on, one in anchor.items()]
@@ -121,6 +123,10 @@ def undrawn(asked: Question) -> Report:
         asked, heads.classes,
         "heads around a Gibbs law need prior=HeldOut(rows=...), the rows that fixed the coordinates, or DataFree",
     )  # fmt: skip
+    if data.unit == "person":
+        raise ValueError(
+            "the law that nobody draws has one potential for each example: give data without people, or a GibbsHead"
+        )
     rows, targets = heads.rows(data.inputs), heads.targets(data.labels)
     price = gibbs_around(
         rows=rows, heads=[Head(own, *one) for own, one in zip(targets, law.around, strict=True)], tau=heads.tau,

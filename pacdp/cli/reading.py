@@ -124,7 +124,9 @@ class Reading:
                 f"Gibbs classifier: averages over {gibbs['draws']} draws of one run ({gibbs['effective_draws']:.0f} "
                 f"effective); KL {up_digits(gibbs['kl_nats'])} nats{clipped}."
             )
-        return found
+        from pacdp.predictions.report import said_at_price_zero  # brings all of predictions
+
+        return [*found, *said_at_price_zero(self.certificates)]
 
 
 def certificates_of(report: Mapping[str, Any]) -> list[Certificate]:

@@ -35,14 +35,14 @@ _MOST = 2.0**22
 
 
 class HeadDraw(NamedTuple):
-    """What was drawn, and what each record pays for it."""
+    """What was drawn, and what each record pays for it: an example, or a person with all of theirs."""
 
     weights: Float64[Tensor, "classes dim"]
     """W + D."""
     squared_gradients: Float64[Tensor, " n"]
-    """(τ/N)² q ‖g + v u‖² at D, rounded up."""
+    """(τ/N)² q ‖g + v u‖² at D, rounded up; of a person no less than for the mean of these potentials."""
     smoothness: Float64[Tensor, " n"]
-    """(τ/N) v q, rounded up."""
+    """(τ/N) v q, rounded up; of a person the mean."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,19 +78,28 @@ class GibbsHead:
                 f"{self.tau}, {self.normaliser} and {self.seed}"
             )
 
-    def draw(self, features: Float[Tensor, "n dim"], labels: Int64[Tensor, " n"]) -> HeadDraw:
+    def draw(
+        self, features: Float[Tensor, "n dim"], labels: Int64[Tensor, " n"],
+        people: Int64[Tensor, " n"] | None = None,
+    ) -> HeadDraw:  # fmt: skip
         """The head that the seed draws with these records, and the tilts of each.
+
+        With ``people`` they are the records: the potential of one is the mean of ℓ over their examples, N a constant
+        as before, so that what anybody gives moves no other's potential.
 
         Formal guarantee: the draw is from the law above but for the rounding of double precision; a record's two
         numbers are at least those of its potential, in the norm of R.
         """
+        whose = torch.arange(len(labels)) if people is None else people
+        _, owners, counts = whose.unique(return_inverse=True, return_counts=True)
+        shares = 1.0 / counts.double()[owners]
         dim, scale = len(self.metric), self.tau / self.normaliser
         if features.ndim != 2 or features.shape[1] != dim:
             raise ValueError(
                 f"expected features as rows of {dim} numbers, got {list(features.shape)}"
             )
         precision, pull = self.metric.clone(), torch.zeros_like(self.anchor)
-        for rows, slopes, curvatures in self._expanded(features, labels):
+        for rows, slopes, curvatures in self._expanded(features, labels, shares):
             precision.addmm_((rows * curvatures[:, None]).T, rows, alpha=1.0 / self.normaliser)
             pull.addmm_(slopes.T, rows, alpha=1.0 / self.normaliser)
         if not precision.trace() <= _MOST * torch.linalg.eigvalsh(self.metric)[0]:
@@ -108,22 +117,28 @@ class GibbsHead:
         lower = torch.linalg.cholesky(self.metric)
         inverse = torch.linalg.solve_triangular(lower, torch.eye(dim).double(), upper=False)
         gradients, smoothness = list[Tensor](), list[Tensor]()
-        for rows, slopes, curvatures in self._expanded(features, labels):
+        for rows, slopes, curvatures in self._expanded(features, labels, shares):
             lengths = (rows @ inverse.T).square_().sum(dim=1) * _ROUNDING
             away = slopes + curvatures[:, None] * (rows @ move)
             gradients.append(scale**2 * lengths * away.square_().sum(dim=1) * _ROUNDING)
             smoothness.append(scale * lengths * curvatures * _ROUNDING)
-        return HeadDraw(self.anchor + move.T, torch.cat(gradients), torch.cat(smoothness))
+        squares, smooth = torch.cat(gradients), torch.cat(smoothness)
+        if people is not None:  # whose examples' numbers are brought together
+            none = torch.zeros(len(counts), dtype=torch.float64)
+            lengths = none.index_add(0, owners, squares.sqrt() * _ROUNDING)  # ‖Σ g‖ ≤ Σ ‖g‖
+            squares, smooth = lengths.square(), none.index_add(0, owners, smooth * _ROUNDING)
+        return HeadDraw(self.anchor + move.T, squares, smooth)
 
     def _expanded(
-        self, features: Tensor, labels: Tensor
+        self, features: Tensor, labels: Tensor, shares: Tensor
     ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """Rows, g and v, some records at a time."""
-        for rows, own in zip(features.split(_BATCH), labels.split(_BATCH), strict=True):
+        """Rows, g and v, some examples at a time; g and v times their shares of a record."""
+        parts = (one.split(_BATCH) for one in (features, labels, shares))
+        for rows, own, share in zip(*parts, strict=True):
             rows = rows.double()
             probabilities = torch.softmax(rows @ self.anchor.T, dim=1)
             slopes = probabilities - one_hot(own, len(self.anchor))
-            yield rows, slopes, curvature(probabilities)
+            yield rows, share[:, None] * slopes, share * curvature(probabilities)
 
 
 def curvature(probabilities: Float64[Tensor, "n classes"]) -> Float64[Tensor, " n"]:

@@ -5,6 +5,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, field, fields, is_dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,9 @@ from pacdp.store.record import Values, record
 
 FORMAT = "pacdp-certificates/2"
 FILE = "certificates.json"
+_PAID = ("kl", "log_density_ratio", "renyi", "draw", "transfer")
+_OF_THE_FORMULA = ("log_xi", "log_two_sqrt_n")
+"""Costs that are a price, and that remain where it is zero; ln(1/failure_prob) besides."""
 COLUMNS = ("quantity", "of", "measured", "at least", "at most", "records")
 
 
@@ -236,8 +240,9 @@ class Report:
         refused = [f"Not certified: {one.name}: {one.reason}." for one in self.refusals]
         remarks = [f"Remark: {one}." for one in self.remarks]
         sure = f"{held} with {confidence(self.chosen_failure_prob)} confidence."
+        free = said_at_price_zero(self.certificates)
         board = rank_lines(self.details.get("leaderboard", ()))
-        lines = (self.headline(), "", self.table(), "", *board, sure, *remarks, *refused)
+        lines = (self.headline(), "", self.table(), "", *board, sure, *free, *remarks, *refused)
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -331,6 +336,9 @@ class Report:
         if self.budget is not None:
             held = {"budget": self.budget.to_dict(), "statements": list(self.statements)}
             own["details"] = {**self.details, **held, "remarks": list(self.remarks)}
+        for made, value in least_of(self.certificates):
+            free = {"name": made.name, "of": made.of, "measures": made.measures, "value": value}
+            own["details"] = {**own["details"], "at_price_zero": free}
         head = {"format": FORMAT, "route": self.route, "subject": subject and dict(subject)}
         return _written({**head, **own, "provenance": provenance})
 
@@ -367,6 +375,39 @@ class Reported:
 def of_all_settings(failure_prob: float, choices: Mapping[str, Any] | None) -> float:
     """With which probability something fails at the best of the settings that are paid for in ``failure_prob``."""
     return min(1.0, failure_prob * (choices or {}).get("count", 1))
+
+
+def at_price_zero(made: bounds.Certificate) -> float | None:
+    """What a certificate would say if divergence, draw, privacy or kept records had cost nothing: at its error and n no
+    training makes it say less. None where nothing was paid, or its formula has no such form.
+
+    kl⁻¹(risk, (ln ξ(n) + ln(1/failure_prob))/n), without ln ξ(n) where the formula has none. Of compression that keeps
+    no record the least is 1 - failure_prob^(1/n).
+    """
+    n, risk, own_prob = (made.inputs.get(name) for name in ("n", "risk", "failure_prob"))
+    n, failure_prob = int(n or 1), float(own_prob or made.failure_prob)
+    if made.name == "compression":
+        return bounds.clopper_pearson_upper(0, n, failure_prob)
+    if risk is None or not math.fsum(one.nats for one in made.costs if one.name in _PAID) > 0.0:
+        return None
+    own = (one.nats for one in made.costs if one.name in _OF_THE_FORMULA)
+    nats = math.fsum([*own, -math.log(failure_prob)]) / n
+    return float(bounds.binary_kl_upper(float(risk), nats * (1.0 + 2.0**-50)))
+
+
+def least_of(made: Iterable[bounds.Certificate]) -> list[tuple[bounds.Certificate, float]]:
+    """The first certificate that paid for something, with what it would say at no price; none where none did."""
+    found = ((one, value) for one in made if (value := at_price_zero(one)) is not None)
+    return list(islice(found, 1))
+
+
+def said_at_price_zero(made: Iterable[bounds.Certificate]) -> list[str]:
+    """A sentence on it."""
+    return [
+        f"At a price of zero the {one.measures} of {one.of} would be certified at {up(value)}: at this error and n "
+        "the route promises no less."
+        for one, value in least_of(made)
+    ]
 
 
 def _end(value: float | None, nothing: float, rounded: Any) -> str:

@@ -6,11 +6,13 @@ from typing import Any
 
 from flint import arb  # pyright: ignore[reportMissingImports]
 
-from pacdp.verify.arithmetic import total
+from pacdp.verify.arithmetic import ball, kl_upper, total
 from pacdp.verify.claim import (
+    Claim,
     Fields,
     Unchecked,
     about,
+    agree,
     exactly,
     number,
     parsed,
@@ -56,6 +58,24 @@ def require_due(said: Collection[str], due: Iterable[str]) -> None:
         raise Unchecked(
             f"nothing in the file determines that {'; '.join(told)}"
         )
+
+
+def at_price_zero(certificates: list[Fields], said: Fields) -> None:
+    """The first of this name keeps its error, n, failure probability and ln ξ(n), and pays for nothing else."""
+    named = (said.name, said.of, said.measures)
+    c, *_ = (
+        Claim(one)
+        for one in certificates
+        if (one.name, one.of, one.measures) == named
+    )
+    confidence = -c.failure_prob.log()
+    if c.name == "compression":
+        exact = 1 - (-confidence / c.n).exp()
+    else:
+        own = {"log_xi", "log_two_sqrt_n"} & c.costs.keys()
+        costs = total(ball(c.costs[name]) for name in own)
+        exact = kl_upper(c.risk, (costs + confidence) / c.n)
+    agree("the value at a price of zero", said.value, exact)
 
 
 def shares_of(ledger: Fields) -> dict[str, arb]:

@@ -83,7 +83,7 @@ _KNOWN = {
     "settings": "format run config_hash unit remarks",
     "counts": f"{' '.join(_REPEATED)} unit with_the_run",
     "cost": "event epsilon delta adjacency",
-    "details": "counts spent seeded",
+    "details": "counts spent seeded at_price_zero",
     "spent": "lower estimate upper epsilon delta adjacency status method",
     "subject": "checkpoint content_hash algorithm",
     "prior": "source privacy unit choice_nats",

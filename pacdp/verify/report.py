@@ -50,6 +50,7 @@ from pacdp.verify.folder import (
 from pacdp.verify.measured import (
     SHARED,
     agrees,
+    at_price_zero,
     bounded,
     held_by_nothing,
 )
@@ -138,6 +139,7 @@ def check_report(
             whose = f"{made['measures']} of {made['of']}"
             whose = whose if table else one.subject
             found.append(one._replace(subject=whose))
+    found += _at_no_price(r)
     if r.route in _OF_ROUTES:
         found += judged("report", _OF_ROUTES[r.route], r)
         found += _told_beside(r)
@@ -149,6 +151,14 @@ def check_report(
             whose = f"{name}: {one.subject}"
             found.append(one._replace(subject=whose))
     return found
+
+
+def _at_no_price(report: Fields) -> list[Statement]:
+    """What a report says that its route would promise at a price of zero, where it does."""
+    said = report.part("details")["at_price_zero"]
+    claim = {"value at a price of zero": at_price_zero}
+    given = (report.certificates, said)
+    return judged("report", claim, *given) if said else []
 
 
 def _of_a_run(report: Fields) -> list[Statement]:

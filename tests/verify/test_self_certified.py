@@ -46,6 +46,7 @@ EDITS = {
     "n": lambda r: r.update(n=4000),
     "train": lambda r: r["details"].update(train=10),
     "unit": lambda r: r.update(unit="person"),
+    "price of zero": lambda r: r["details"]["at_price_zero"].update(value=0.001),
     "error": lambda r: r["details"]["tried"][0].update(error=0.0),
     "another's error": lambda r: r["details"]["tried"][1].update(error=0.9),
     "another's training": lambda r: r["details"]["tried"][1].update(train=399),

@@ -167,6 +167,11 @@ def test_logistic_regression_by_quadrature(steps):
     assert steps > 2 or broken_by(with_record, without, mu / 3) > 1e-3
 
 
+def test_an_iterate_that_is_kept_is_not_covered():
+    """Both iterates of x ← x/2 + 1 [record] + ξ together, whose noises they tell, against what the last promises."""
+    assert math.sqrt(2.0) > 1.05 * constant(2, 0.5).mu()
+
+
 def test_momentum_is_not_covered():
     """Heavy ball on a quadratic, by its exact law: its spectral radius as contraction would promise too much."""
     momentum, moved, steps = 0.5, 0.05, 100

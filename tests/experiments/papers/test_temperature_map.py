@@ -1,14 +1,22 @@
 """The temperature map: a ladder says where chains stay, and what is read off it."""
 
+import math
+
 import polars as pl
 import pytest
 
+import bounds
 from experiments.ours.temperature_map import coldest, zero_step
+from experiments.runs.gibbs import COPIES, INNER, OUTER, WEIGHTS
 from experiments.runs.temperature import Ladder, climb
 from pacdp.cli.runtime import Runtime
 from pacdp.models import Architecture
 from pacdp.problem import Problem
 from tests.marks import near
+
+
+def nats(price, n):
+    return price.charge(n=n, failure_prob=0.05).nats
 
 
 def test_a_ladder_says_where_each_chain_stays(tmp_path):
@@ -23,6 +31,24 @@ def test_a_ladder_says_where_each_chain_stays(tmp_path):
     assert slow["mean_error"] > cold["mean_error"]  # from the base measure the cold chain is still under way
     assert cold["epsilon"] == near(8000 * hot["epsilon"])
     assert cold["train_error"] == near(cold["mean_error"], abs=0.05)
+    (drawn,) = hot["drawn"]
+    assert (drawn["law"], drawn["status"]) == (WEIGHTS, "optimistic")
+    assert drawn["range_nats"] == near(nats(bounds.Sharp(epsilon=hot["epsilon"] / 2), n=found["n"]))
+    assert math.log(20) < drawn["range_nats"] < min(drawn["losses_nats"], drawn["today_nats"])
+    assert "losses" not in cold["drawn"][0], "no order of the grid serves so cold a law"
+
+
+@pytest.mark.parametrize(("beta", "laws"), [(0.5, [OUTER]), (1.0, [INNER, OUTER]), (2.0, [COPIES, OUTER])])
+def test_the_law_that_is_covered_is_named_and_pays_for_its_own_range(beta, laws, tmp_path):
+    problem = Problem(dataset="digits2", architecture=Architecture(hidden=(8,)))
+    found = climb(Ladder(problem=problem, algorithm="Entropy-SGLD", taus=(40.0,), starts=("base",), epochs=6.0,
+                         batch_size=32, records=1, beta=beta), Runtime(), tmp_path)  # fmt: skip
+    (chain,) = found["chains"]
+    assert [one["law"] for one in chain["drawn"]] == laws
+    half = nats(bounds.Sharp(epsilon=chain["epsilon"] / 2), n=found["n"])  # epsilon = 2 β τ Δ/n
+    for one in chain["drawn"]:
+        paid = one.get("range_nats") or one["nested_nats"]
+        assert paid == near(half) if beta >= 1 else half < paid < one["today_nats"]
 
 
 def rung(times, error, **changes):

@@ -10,6 +10,7 @@ from scipy.stats import binom, chi2, kstest
 from torch.autograd.functional import hessian, jacobian
 
 import bounds
+from bounds.sentence import up
 from pacdp import HeldOut, certify
 from pacdp.certify import BoundSet, Finite, Network
 from pacdp.certify.heads import DRAWN, draw_price
@@ -60,17 +61,35 @@ def test_the_draw_has_the_law_that_is_paid_for():
     assert kstest(1.1 * distances, chi2(9).cdf).pvalue < 1e-6
 
 
-def test_records_pay_for_their_own_gradients_in_the_norm_of_the_metric():
-    law, found = head(), head().draw(ROWS, LABELS)
+ALONE, FEW = torch.arange(N), torch.arange(N).clamp_min(57)
+FEW[:50] = torch.cat([torch.zeros(20), torch.arange(20, 50)])  # 20 examples of one person, 8 of another
+
+
+@parametrize("owners", [ALONE, FEW])
+def test_records_pay_for_their_own_gradients_in_the_norm_of_the_metric(owners):
+    """A person's potential is the mean of those of their examples; who has one pays as without people."""
+    law, found = head(), head().draw(ROWS, LABELS, None if owners is ALONE else owners)
     move, inverse = found.weights - law.anchor, torch.linalg.inv(law.metric)
-    for i in (0, 7, 31):
-        by_move = functools.partial(potential, law, row=ROWS[i].double(), label=LABELS[i])
-        slope = torch.as_tensor(jacobian(by_move, move))
+    assert len(found.smoothness) == len(owners.unique())
+    for place in (0, 7, 31):
+        own = torch.nonzero(owners == owners.unique()[place])[:, 0].tolist()
+        mean = lambda at, own=own: sum(potential(law, at, ROWS[i].double(), LABELS[i]) for i in own) / len(own)  # noqa: E731
+        slope = torch.as_tensor(jacobian(mean, move))
         square = float(torch.einsum("ki,ij,kj->", slope, inverse, slope))
-        curve = torch.as_tensor(hessian(by_move, move)).permute(0, 2, 1, 3)[0, 0]
+        curve = torch.as_tensor(hessian(mean, move)).permute(0, 2, 1, 3)[0, 0]
         most = float(torch.linalg.eigvals(inverse @ curve).real.max())
-        assert square <= float(found.squared_gradients[i]) == near(square, rel=1e-8)
-        assert most <= float(found.smoothness[i]) == near(most, rel=1e-8)
+        paid = float(found.squared_gradients[place]), float(found.smoothness[place])
+        assert square <= paid[0]
+        assert most <= paid[1]
+        if len(own) == 1:
+            assert paid == (near(square, rel=1e-8), near(most, rel=1e-8))
+
+
+def test_examples_that_a_person_gives_twice_move_nothing():
+    twice = head().draw(ROWS.repeat(2, 1), LABELS.repeat(2), ALONE.repeat(2))
+    assert torch.allclose(twice.weights, head().draw(ROWS, LABELS).weights)
+    made = certify(head(), (ROWS, LABELS, FEW), prior=OTHERS).certificate(of=DRAWN, measures="0-1 risk of a new person")
+    assert (made.inputs["n"], made.status) == (34, "rigorous")
 
 
 def test_the_door_certifies_the_one_draw_and_says_what_it_rests_on():
@@ -83,6 +102,9 @@ def test_the_door_certifies_the_one_draw_and_says_what_it_rests_on():
     assert standing["prior saw none of these rows"] == standing["norms of all records kept"] == "proved"
     assert standing["noise secret or independent"] == "declared"
     assert found.certificate(of="prior mean").name == "prior_mean_clopper_pearson"
+    free = bounds.maurer(risk=float(made.inputs["risk"]), kl_nats=0.0, n=N, failure_prob=0.05).value
+    assert found.to_dict()["details"]["at_price_zero"]["value"] == near(free)
+    assert f"At a price of zero the 0-1 risk of drawn head would be certified at {up(free)}" in str(found)
 
 
 def test_it_holds_as_often_as_it_says_and_not_without_the_price(whole):
@@ -106,7 +128,6 @@ def test_it_holds_as_often_as_it_says_and_not_without_the_price(whole):
     ("told", "words"),
     [
         ({"prior": None}, "needs prior"),
-        ({"data": (ROWS, LABELS, torch.arange(N) // 2)}, "without people"),
         ({"data": (ROWS, LABELS + 1)}, "expected labels from 0 to 2"),
         ({"data": (ROWS[:, :2], LABELS)}, "rows of 3 numbers"),
     ],
