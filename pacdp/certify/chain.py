@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 
 import bounds
-from bounds.fresh import about, clopper_pearson
 from bounds.prices import Accounted
 from pacdp.certify.gibbs import GibbsEstimate, GibbsSettings, estimate_gibbs
 from pacdp.certify.networks import Question, released_certificate
@@ -19,6 +18,7 @@ from pacdp.chains import CERTIFY, Keys
 from pacdp.losses import Loss
 from pacdp.objective import Objective, Risks
 from pacdp.posterior import LocalGibbs
+from pacdp.predictions.fresh import about, clopper_pearson
 from pacdp.predictions.report import Measured, Refusal, Report
 from pacdp.step.promise import NoPrivacy
 

@@ -19,11 +19,11 @@ from jaxtyping import Float64, Int64
 from torch import nn
 
 import bounds
-from bounds.fresh import about, clopper_pearson
 from pacdp.certify.examples import BoundSet, Device
 from pacdp.certify.networks import Question
 from pacdp.certify.priors import Private
 from pacdp.certify.reading import Network, Reading
+from pacdp.predictions.fresh import about, clopper_pearson
 from pacdp.predictions.report import Measured, Report
 from pacdp.store.record import record
 

@@ -16,7 +16,6 @@ from torch import Tensor, nn
 
 import bounds
 from bounds import _check
-from bounds.fresh import about, clopper_pearson
 from pacdp.certify.examples import (
     BoundSet,
     require_counts,
@@ -29,6 +28,7 @@ from pacdp.certify.priors import NoisySum, Prior, Private
 from pacdp.certify.reading import AtWeights, Network, Reading
 from pacdp.losses import brier, zero_one
 from pacdp.posterior import GaussianPosterior
+from pacdp.predictions.fresh import about, clopper_pearson
 from pacdp.predictions.report import Measured, Refusal, Report
 from pacdp.stochastic import MonteCarloRisk, mean_risks
 from pacdp.stochastic.law import require_law_of

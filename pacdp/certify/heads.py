@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 
 import bounds
-from bounds.fresh import about
 from bounds.gibbs_around import Head, gibbs_around, margins, wrong_classes, wrong_signs
 from bounds.gibbs_draws import gibbs_gradients
 from bounds.hypotheses import Hypothesis, declared, proved
@@ -27,6 +26,7 @@ from pacdp.certify.networks import Question, fresh_certificates, released_certif
 from pacdp.certify.priors import DataFree, HeldOut
 from pacdp.features.gibbs_head import HeadDraw
 from pacdp.features.ridge_head import RidgeHeads, UndrawnHeads
+from pacdp.predictions.fresh import about
 from pacdp.predictions.report import Measured, Report
 
 DRAWN, ANCHOR, UNDRAWN = "drawn head", "prior mean", "randomised"

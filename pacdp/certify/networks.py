@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 import bounds
-from bounds.fresh import about, clopper_pearson
 from bounds.hypotheses import declared, proved
 from bounds.prices import Accounted, Price
 from pacdp.certify.batches import bound_set
@@ -27,6 +26,7 @@ from pacdp.certify.reading import Function, Network, Reading, Seen
 from pacdp.certify.released_counts import ReleasedErrors, sum_of_rates
 from pacdp.data.errors import DataError
 from pacdp.data.row_checks import require_plain
+from pacdp.predictions.fresh import about, clopper_pearson
 from pacdp.predictions.report import Measured, Refusal, Report
 from pacdp.stochastic import MonteCarloRisk
 from pacdp.stochastic.risk import at_or_above

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 import bounds
 from bounds._rounding import outward
-from bounds.fresh import NEW, betting, clopper_pearson, computed, paired
 from bounds.hypotheses import declared, together
 from bounds.people import PeopleSample
 from pacdp.predictions.columns import Floats
 from pacdp.predictions.examples import Examples
+from pacdp.predictions.fresh import NEW, betting, clopper_pearson, computed, paired
 from pacdp.store.record import record
 
 BY = "whoever gave these predictions"

@@ -9,14 +9,14 @@ from dataclasses import replace
 import numpy as np
 
 import bounds
-from bounds import fresh
-from bounds.area import area
-from bounds.fresh import NEW
 from bounds.reliability_bins import people_calibration
+from pacdp.predictions import fresh
 from pacdp.predictions.answers import Answers
+from pacdp.predictions.area import area
 from pacdp.predictions.bounding import Found, Statement, below_one, described
 from pacdp.predictions.columns import Codes
 from pacdp.predictions.examples import Examples
+from pacdp.predictions.fresh import NEW
 
 EDGES = tuple(k / 15 for k in range(16))
 MIN_COUNT = 30

@@ -124,7 +124,7 @@ def _rounding(outputs: Tensor, least: float) -> Shaped[Tensor, "n numbers"]:
         spreads = sizes
     else:
         least_near = torch.where(near, flat, math.inf).amin(dim=1)
-        whole = (finite.amax(dim=1) - finite.amin(dim=1)).clamp(max=_DECIDES)
+        whole = finite.amax(dim=1) - finite.amin(dim=1)
         spreads = torch.where(near.sum(dim=1) > 1, largest[:, 0] - least_near, whole) / 2
     sizes, spreads = (one.clamp(min=one.median()) for one in (sizes, spreads))
     of_sizes = min(_UNITS * torch.finfo(flat.dtype).eps, _MOST_OF_UNITS) * sizes
@@ -133,6 +133,8 @@ def _rounding(outputs: Tensor, least: float) -> Shaped[Tensor, "n numbers"]:
             f"the network's outputs, about {float(sizes.median()):.2g}, are so far from zero that rounding hides what "
             "tells them apart, and whether examples of a batch decide it: subtract their common part"
         )
+    if flat.shape[1] > 1:
+        spreads = spreads.clamp(max=_DECIDES / 2)
     of_row = (_OF_OUTPUTS * (least + spreads) + of_sizes)[:, None]
     return of_row + torch.where(near, 0.0, _OF_ITSELF * finite.abs())
 

@@ -32,6 +32,7 @@ TARGETS = {
     "kl": "test_kl.py test_faults_of_others.py test_divergence.py test_means.py",
     "means": "test_means.py test_tails.py test_order.py test_people.py",
     "monitor": "test_monitor.py",
+    "paired": "test_paired.py",
     "monotone_control": "test_monotone_control.py",
     "monte_carlo": "test_monte_carlo.py test_faults_monte_carlo.py test_combine.py test_people.py",
     "new_example": f"test_new_example.py {_COSTS}",

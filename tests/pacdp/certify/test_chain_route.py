@@ -6,7 +6,6 @@ from dataclasses import replace
 from toys import seeded, toy_data, toy_objective
 
 import bounds
-from bounds.fresh import clopper_pearson
 from pacdp import certify
 from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD
 from pacdp.certify import NoPrivacy
@@ -17,6 +16,7 @@ from pacdp.losses import bounded_cross_entropy
 from pacdp.models import Architecture
 from pacdp.objective import Risks
 from pacdp.posterior import LocalGibbs, Point
+from pacdp.predictions.fresh import clopper_pearson
 from pacdp.problem import Problem
 from tests.marks import every_case, near, parametrize
 from tests.schema import validate

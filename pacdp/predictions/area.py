@@ -10,7 +10,9 @@ from bounds._arrays import Array
 Rows = NDArray[np.bool_]
 
 
-def area(score: Array, positive: Rows, people: NDArray[np.int64] | None = None) -> tuple[float, int]:
+def area(
+    score: Array, positive: Rows, people: NDArray[np.int64] | None = None
+) -> tuple[float, int]:
     """The mean over pairs of a positive and a negative record, ties counted half, and the records of the smaller class.
 
     Of people, each serves for one class, which a fixed coin chooses, with the examples of it, and counts once. Then
@@ -19,7 +21,10 @@ def area(score: Array, positive: Rows, people: NDArray[np.int64] | None = None) 
     """
     whose, serves = np.arange(score.size), np.ones(score.size, np.bool_)
     if people is not None:
-        whose, serves = people, np.random.default_rng(0).integers(0, 2, int(people.max()) + 1)[people] == positive
+        whose, serves = (
+            people,
+            np.random.default_rng(0).integers(0, 2, int(people.max()) + 1)[people] == positive,
+        )
     above, below = (_weighed(score, whose, serves & (positive == one)) for one in (True, False))
     wins = 0.5 * (below.share(above.scores, "left") + below.share(above.scores, "right"))
     return min(1.0, float((above.weights * wins).sum())), min(above.records, below.records)

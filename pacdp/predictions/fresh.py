@@ -6,8 +6,10 @@ Each is declared by whoever calls. Values of losses that were themselves compute
 from collections.abc import Mapping
 from dataclasses import replace
 from math import inf, nextafter
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bounds._arrays import Array
 from bounds._rounding import log_inverse, outward
@@ -32,14 +34,18 @@ def computed(value: float) -> float:
     return min(1.0, value + 2.0**-40)
 
 
-def clopper_pearson(errors: int, n: int, failure_prob: float, *, name: str = "test_set", of: str = "") -> Certificate:
+def clopper_pearson(
+    errors: int, n: int, failure_prob: float, *, name: str = "test_set", of: str = ""
+) -> Certificate:
     """Clopper and Pearson's bound on the 0-1 risk of a predictor that errs on ``errors`` of ``n`` examples new to it.
 
     Formal guarantee: see :func:`bounds.clopper_pearson_upper`.
     """
     value = clopper_pearson_upper(errors, n, failure_prob)
     reference = "Clopper and Pearson (1934)"
-    made = _made("clopper_pearson", value, failure_prob, errors / n, {"k": errors, "n": n}, reference, name)
+    made = _made(
+        "clopper_pearson", value, failure_prob, errors / n, {"k": errors, "n": n}, reference, name
+    )
     return replace(made, of=of)
 
 
@@ -51,10 +57,14 @@ def paired(more: int, fewer: int, n: int, failure_prob: float) -> Certificate:
     half = nextafter(0.5 + 0.5 * paired_upper(more, fewer, n, failure_prob), inf)
     inputs = {"more": more, "fewer": fewer, "n": n}
     where = 'docs/guarantees.md, "Differences on the same examples"'
-    return _made("paired", min(1.0, half), failure_prob, 0.5 + 0.5 * (more - fewer) / n, inputs, where)
+    return _made(
+        "paired", min(1.0, half), failure_prob, 0.5 + 0.5 * (more - fewer) / n, inputs, where
+    )
 
 
-def betting(losses: Array, mean: float, failure_prob: float, weights: Array | None = None) -> Certificate:
+def betting(
+    losses: NDArray[Any], mean: float, failure_prob: float, weights: Array | None = None
+) -> Certificate:
     """Betting on examples; by weight, on the ratio of the mean weighted loss to the mean weight.
 
     Formal guarantee: see :func:`bounds.betting_upper` and :func:`bounds.means.ratio_betting_upper`.
@@ -74,7 +84,7 @@ def betting(losses: Array, mean: float, failure_prob: float, weights: Array | No
 def auc(mean: float, n: int, failure_prob: float) -> Certificate:
     """Of the share of pairs of a positive and a negative record, n of them in the smaller class, from its mean.
 
-    Formal guarantee: see :func:`bounds.area.area`.
+    Formal guarantee: see :func:`pacdp.predictions.area.area`.
     """
     risk = computed(mean)
     value = computed(binary_kl_upper(risk, outward(log_inverse(failure_prob) / n)))
