@@ -62,7 +62,6 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks.private_steps
 	$(BIN)/python -m benchmarks.monte_carlo
 	$(BIN)/python -m benchmarks.memory
-	$(BIN)/python -m benchmarks.pages
 
 # everything worth timing on a GPU, in less than eight minutes; without one a dry run on the CPU
 bench-gpu: $(VENV)/.installed-dev
