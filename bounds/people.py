@@ -134,24 +134,6 @@ def errors_of_people(sizes: NDArray[np.int64], errors: NDArray[np.int64]) -> Peo
     return PeopleSample(sizes=sizes[there], sums=counted[there].astype(np.float64))
 
 
-def errors_by_class(
-    people: NDArray[np.int64], labels: NDArray[np.int64], predicted: NDArray[np.int64], classes: int
-) -> list[NDArray[np.int64]]:
-    """By person and class: examples of it, errors on them, examples predicted to be it, errors of these predictions.
-
-    People are numbered without gaps; a prediction of -1 is of no class.
-    """
-    shape = int(people.max()) + 1, classes
-
-    def table(column: NDArray[np.int64], rows: NDArray[np.bool_]) -> NDArray[np.int64]:
-        cells = people[rows] * classes + column[rows]
-        return np.bincount(cells, minlength=shape[0] * classes).reshape(shape)
-
-    wrong, told = predicted != labels, predicted >= 0
-    every = np.ones_like(wrong)
-    return [table(labels, every), table(labels, wrong), table(predicted, told), table(predicted, wrong & told)]
-
-
 @door()
 def thinned(*, people: ArrayLike, most_examples: int, seed: int) -> Integers:
     """The examples that stay when everyone keeps at most ``most_examples`` of theirs, as increasing indices.

@@ -5,6 +5,7 @@ are independent draws of the law given the condition, so that bounds on one mean
 ("Conditional rates" in docs/guarantees.md).
 """
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import bounds
-from bounds.people import errors_by_class, errors_of_people
+from bounds.people import errors_of_people
 from pacdp.predictions.answers import Answers
 from pacdp.predictions.bounding import Part
 from pacdp.predictions.columns import Codes, Name
@@ -220,17 +221,29 @@ def _by_class(
 
 
 def _tables(examples: Examples, said: Answers) -> Tables:
-    """What :func:`errors_by_class` counts; nothing without people, or with too many for their examples."""
+    """By person and class: examples of it, errors on them, examples predicted to be it, errors of these predictions.
+
+    Nothing without people, or with too many for their examples.
+    """
     people, labels, predicted = examples.people, examples.labels, said.predicted
-    classes = len(examples.classes)
-    if (
-        people is None
-        or labels is None
-        or predicted is None
-        or examples.units * classes > 4 * examples.n
-    ):
+    shape = examples.units, len(examples.classes)
+    if people is None or labels is None or predicted is None:
         return []
-    return errors_by_class(people, labels, predicted, classes)
+    if math.prod(shape) > 4 * examples.n:
+        return []
+
+    def table(column: Codes, rows: NDArray[np.bool_]) -> NDArray[Any]:
+        cells = people[rows] * shape[1] + column[rows]
+        return np.bincount(cells, minlength=math.prod(shape)).reshape(shape)
+
+    wrong, told = predicted != labels, predicted >= 0
+    every = np.ones_like(wrong)
+    return [
+        table(labels, every),
+        table(labels, wrong),
+        table(predicted, told),
+        table(predicted, wrong & told),
+    ]
 
 
 def shown(name: Name) -> str:

@@ -4,6 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from scipy.special import betainccinv, betaincinv
 from scipy.stats import multinomial
 
 from bounds import betting_upper
@@ -46,6 +47,15 @@ def test_it_is_sharper_than_betting_and_grows_as_it_should(counts):
 def test_ends_are_no_special_case(failure_prob):
     for more, fewer, n in [(0, 0, 1), (1, 0, 1), (0, 1, 1), (50, 50, 100), (0, 10, 10), (0, 0, 10**6), (9, 0, 10**6)]:
         assert (more - fewer) / n <= paired_upper(more, fewer, n, failure_prob) <= 1.0
+
+
+@every_case("counts", [(60, 24, 400), (24, 60, 400)])
+def test_an_inverse_that_is_off_makes_no_value_smaller(counts, monkeypatch):
+    """SciPy's inverses are looked after: where one is wrong to the unsafe side the ends of the interval stand in."""
+    value = paired_upper(*counts, 0.025)
+    monkeypatch.setattr("bounds.paired.betainccinv", lambda a, b, y: 0.9 * betainccinv(a, b, y))
+    monkeypatch.setattr("bounds.paired.betaincinv", lambda a, b, y: np.minimum(1.0, 1.1 * betaincinv(a, b, y)))
+    assert paired_upper(*counts, 0.025) >= value
 
 
 def test_more_discordant_examples_than_examples_are_refused():
