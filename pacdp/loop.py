@@ -148,8 +148,6 @@ def train(
         require_place(path)
     randomness = rank_randomness(randomness) if distributed else randomness or SystemRandomness()
     units, network = Units.group(dataset, people), Network.of(copy.deepcopy(module).train(), loss)
-    if watch is None:
-        algorithm.require(network, mechanism, units=len(units))
     if watch is None and algorithm.RELEASES_LAST and keeps is not None:
         raise ValueError(
             f"the promise of {algorithm.NAME} is of its last iterate alone: leave keeps out, which would keep others"
@@ -158,6 +156,8 @@ def train(
     if device is None:
         raise ValueError("module has no parameter that requires a gradient: nothing can be trained")
     template = template_of(units, device)
+    if watch is None:
+        algorithm.require(network, mechanism, units=len(units), targets=template[1])
     require_apart(network, template, mechanism)
     state = _beginning(algorithm, mechanism, network.module, randomness, device)
     public = {"settings": state.settings, "checkpoints": (path is None, checkpoint_every)}

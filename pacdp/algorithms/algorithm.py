@@ -97,9 +97,16 @@ class Algorithm:
         """Move ``step.weights`` by what the step releases; the number of the candidate that was chosen, or 0."""
         raise NotImplementedError
 
-    def require(self, network: Network, mechanism: Mechanism, *, units: int) -> None:
-        """Refuse, by raising ValueError, a run that is not what is promised; ``units`` is how many there are."""
-        del network, mechanism, units
+    def require(
+        self, network: Network, mechanism: Mechanism, *, units: int, targets: Tensor
+    ) -> None:
+        """Refuse, by raising ValueError, a run that is not what is promised.
+
+        Args:
+            units: how many there are.
+            targets: a few, of which the kind matters.
+        """
+        del network, mechanism, units, targets
 
     def noises(self, step: int, mechanism: Mechanism) -> Sequence[float]:
         """The noise multiplier of each of a step's releases of the sum, in their order."""

@@ -109,8 +109,15 @@ class DPSGLDHead(Algorithm):
             )
         return nn.Sequential(layers[0], Shortened(self.row_norm), layers[1])
 
-    def require(self, network: Network, mechanism: Mechanism, *, units: int) -> None:
+    def require(
+        self, network: Network, mechanism: Mechanism, *, units: int, targets: Tensor
+    ) -> None:
         """Refuse a run of which the contraction is not proved."""
+        if targets.is_floating_point() or targets.ndim != 1:
+            raise ValueError(
+                f"{self.NAME} takes one class a record, a whole number: of other targets cross-entropy need be neither "
+                "convex nor as flat as the contraction assumes"
+            )
         layers = [type(layer) for layer in network.module.children()]
         own = [layer for layer in network.module.children() if isinstance(layer, Shortened)]
         if layers != [nn.Flatten, Shortened, nn.Linear] or own[0].norm != self.row_norm:
@@ -122,6 +129,10 @@ class DPSGLDHead(Algorithm):
             raise ValueError(
                 f"{self.NAME} has its contraction from pacdp.losses.cross_entropies, and from ridge on every weight: "
                 "give that loss, and freeze none"
+            )
+        if any(p.dtype not in (torch.float32, torch.float64) for p in network.module.parameters()):
+            raise ValueError(
+                f"{self.NAME} takes weights in single precision at least: coarser ones round the shrinking away"
             )
         if any(bool(p.any()) for p in network.module.parameters()):
             raise ValueError(f"{self.NAME} starts at weights that are 0, which are public")

@@ -250,10 +250,20 @@ def standing(source: Source | None, data: Known) -> tuple[Hypothesis, ...]:
     return tuple(found)
 
 
+def _of_other_people(rows: Rows, data: Known) -> bool:
+    """Whether rows that share no example with the data are known to be nobody's whom the data count."""
+    return data.rows.owners is None or rows.owners is not None
+
+
 def _unseen(seen: HeldOut, data: Known, whose: str) -> Hypothesis | None:
     """What shows that these are others than those seen; None where nothing does. DataError where some are the same."""
     if seen.rows is not None:
         require_apart(seen.rows, data.rows, ("the prior's rows", f"{whose} rows"))
+        if not _of_other_people(seen.rows, data):
+            said = (
+                "the caller, for people: row hashes compare examples, and what it saw names nobody"
+            )
+            return declared(UNSEEN, said)
         return proved(UNSEEN, "row hashes, of all that the caller says it saw")
     other = bool(seen.data_hash and data.data_hash and seen.data_hash != data.data_hash)
     if seen.indices is None or data.indices is None or other:
@@ -321,4 +331,6 @@ class Settings:
         if test is not None:
             require_apart(self.elsewhere, test.rows, (chosen, "the test set's rows"))
         whose = "the bound's" if test is None else "the bound's or the test set's"
+        if not all(_of_other_people(self.elsewhere, one) for one in (data, test) if one):
+            return self.hypothesis
         return proved(FIXED, f"{self.hypothesis.by}; row hashes show that these are not {whose}")

@@ -42,6 +42,7 @@ from pacdp.losses import Loss, bounded_cross_entropy
 from pacdp.objective import Objective
 from pacdp.posterior import GaussianPosterior
 from pacdp.store.record import Values
+from pacdp.trials.buffers import Holdings
 
 START_OF_THE_RUN = "the run, whose first weights are drawn from its seed"
 """Who vouches for the first weights of a chain."""
@@ -221,6 +222,8 @@ def train_certified(
         ValueError: batch statistics, settings whose steps are no sums with noise, or as for :class:`Objective`.
         Diverged: a weight is not finite.
     """
+    named = [name for name, _ in model.named_parameters()]
+    Holdings(model, paid=named).require_none(data.inputs)
     whole: Values = {"batch_size": data.n, "keep_norms": True, "every_record": True}
     settings, fixed = replace(settings, **whole), Settings.declared()
     loss = loss or bounded_cross_entropy(classes=data.classes, max_loss=8.0)
@@ -240,5 +243,7 @@ def train_certified(
         failure_prob=failure_prob,
         fixed=fixed,
     )
-    named = {name: view.clone() for name, view in objective.layout.views(state.weights[0]).items()}
-    return Certified(named, made, kept)
+    weights = {
+        name: view.clone() for name, view in objective.layout.views(state.weights[0]).items()
+    }
+    return Certified(weights, made, kept)

@@ -138,10 +138,12 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
             raise ValueError(
                 "groups must say whose the examples are, as those of fit did: people are counted"
             )
-        if groups is not None and self._people is not None and np.isin(groups, self._people).any():
-            raise DataError(
-                "groups have some whose examples the estimator was fitted on: certify on those of others"
-            )
+        if groups is not None and self._people is not None:
+            new, fitted = ({str(one).strip() for one in names} for names in (groups, self._people))
+            if new & fitted:
+                raise DataError(
+                    "groups have some whose examples the estimator was fitted on: certify on those of others"
+                )
         return self._kept if X is None else (X, y, groups)
 
     def _certify(self, X: Any, y: Any, groups: Any, **how: Any) -> Report:

@@ -101,6 +101,8 @@ class Files:
 
         Of several processes the first writes; all must call this.
         """
+        self._require_own(optimizer)
+        self._require_own(optimizer)
         state = self._state(module, optimizer, self.accountant.adjacency)
         state.step, state.history = optimizer.logical_step, events.History(self.event)
         save_run(path, state, together=optimizer.account.together)
@@ -114,6 +116,8 @@ class Files:
             CheckpointError: no such file, another kind of file, another network, another noise schedule than the one
                 that the history records, or an engine that has a history of its own, which loading would forget.
         """
+        self._require_own(optimizer)
+        self._require_own(optimizer)
         if self.event is not None:
             raise CheckpointError(
                 f"this engine has already recorded {len(self.accountant)} steps, which loading {path} would forget: "
@@ -130,8 +134,17 @@ class Files:
             optimizer.guard.sampler.resume(state.step)
         optimizer.guard.set_up = set_up(network(module))
         optimizer.guard.keep()
+        optimizer.forget_state()
         self.accountant.event = state.history.event
         self.accountant.public_size |= state.adjacency != events.ADJACENCY
+
+    def _require_own(self, optimizer: PrivateOptimizer) -> None:
+        """Refuse, by raising CheckpointError, an optimizer whose steps another engine counts."""
+        if optimizer.account.accountant is not self.accountant:
+            raise CheckpointError(
+                "the optimizer is another engine's, which counts its steps: take the one that this engine's "
+                "make_private returned"
+            )
 
     def _state(
         self, module: nn.Module, optimizer: PrivateOptimizer, adjacency: Adjacency | None

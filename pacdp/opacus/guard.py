@@ -150,6 +150,10 @@ class Guard:
                 "the loss, or, where it depends on no data, into data_free_gradient="
             )
 
+    def require_weights(self) -> None:
+        """Refuse weights that something else than the step is about to move, by raising ValueError."""
+        self._require_unmoved(not self.weights.written(), "between the noise and the step")
+
     def step_over(self) -> None:
         """Go on to the next batch: the weights have moved."""
         self.begun, self.stepped = False, True

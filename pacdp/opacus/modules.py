@@ -35,6 +35,12 @@ class PrivateModule(AbstractGradSampleModule):
         super().__init__(module, loss_reduction="sum")
         self.way, self.leaves = way, list[Any]()
 
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget all gradients, as the optimizer's does."""
+        if self.guard is not None:
+            self.guard.forget()
+        self._module.zero_grad(set_to_none)
+
     def forward(self, *inputs: Any, **named: Any) -> Any:
         """The network's outputs; for an empty batch in training, empty outputs. Under a guard they are recorded."""
         if not (self.training and torch.is_grad_enabled()):

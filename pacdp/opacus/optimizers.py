@@ -16,7 +16,9 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from opacus.optimizers import DPOptimizer
+from torch import Tensor
 from torch.optim import Optimizer
+from torch.utils._pytree import tree_leaves
 
 from pacdp.opacus.accountant import Account
 from pacdp.opacus.guard import Guard, gradients
@@ -50,7 +52,8 @@ class PrivateOptimizer(DPOptimizer):
         self.guard, self.account, self.randomness = guard, account, randomness
         self.data_free_gradient, self.step_hooks = data_free_gradient, list[StepHook]()
         self.logical_step = self.nonfinite_examples = self._examples = 0
-        self._told = self.noise_multiplier, self.max_grad_norm
+        self._told = self._settled()
+        self._hooks, self._state = self._hooked(), dict[int, int]()
         self._sum: Sum | None = None
         self._at_hand: list[dict[str, Any]] | None = None
         if guard.sampler is not None:
@@ -75,6 +78,7 @@ class PrivateOptimizer(DPOptimizer):
         found = super().step()
         if not self._is_last_step_skipped:
             self.guard.step_over()
+            self._state = self._versions()
         return found
 
     def pre_step(self, closure: Callable[[], float] | None = None) -> bool:
@@ -95,16 +99,23 @@ class PrivateOptimizer(DPOptimizer):
         self.logical_step += 1
         if self.data_free_gradient is not None:
             self.data_free_gradient()
+        self.guard.require_weights()
         return True
 
     def _release(self, found: Sum, examples: int) -> None:
         """p.grad = (sum + noise of standard deviation σ_t C) / expected batch size, whatever the actual one."""
         if self.guard.sampler is not None:
             self.guard.sampler.require(examples)
-        if (self.noise_multiplier, self.max_grad_norm) != self._told:
+        if self._settled() != self._told:
             raise ValueError(
-                "noise_multiplier or max_grad_norm of the optimizer was changed after make_private, as Opacus's "
-                "schedulers do: give make_private noise_multiplier= a function of the step, and one max_grad_norm"
+                "noise_multiplier, max_grad_norm, expected_batch_size or data_free_gradient of the optimizer was "
+                "changed after make_private, as Opacus's schedulers do: give make_private noise_multiplier= a function "
+                "of the step, and the others once"
+            )
+        if self._hooked() != self._hooks or (self._state and self._versions() != self._state):
+            raise ValueError(
+                "hooks of the optimizer, or what it keeps of earlier steps (momentum), were changed since the last "
+                "step, and may have seen the data: add hooks before make_private, and resume by load_checkpoint"
             )
         if self._at_hand not in (None, self._numbers()):
             raise ValueError(
@@ -118,7 +129,7 @@ class PrivateOptimizer(DPOptimizer):
         if sampler is not None:
             step = sampler.numbered(step)
         self.noise_multiplier = float(self.account.schedule(step))
-        self._told = self.noise_multiplier, self.max_grad_norm
+        self._told = self._settled()
         begins = sampler is not None and sampler.begins
         counted = self.account(step, self.noise_multiplier, begins=begins)
         if sampler is not None:
@@ -137,8 +148,32 @@ class PrivateOptimizer(DPOptimizer):
     def _numbers(self) -> list[dict[str, Any]]:
         return [
             {name: digest(x) for name, x in group.items() if name != "params"}
+            | {"params": [id(p) for p in group["params"]]}
             for group in self.original_optimizer.param_groups
         ]
+
+    def _settled(self) -> tuple[Any, ...]:
+        """What make_private was given, but for the schedule's noise."""
+        return (
+            self.noise_multiplier,
+            self.max_grad_norm,
+            self.expected_batch_size,
+            id(self.data_free_gradient),
+        )
+
+    def _hooked(self) -> list[Any]:
+        """The hooks of the wrapped optimizer."""
+        own = self.original_optimizer
+        return [[*own._optimizer_step_pre_hooks], [*own._optimizer_step_post_hooks]]
+
+    def _versions(self) -> dict[int, int]:
+        """How often each tensor that the wrapped optimizer keeps was written."""
+        kept = tree_leaves([*self.original_optimizer.state.values()])
+        return {id(x): x._version for x in kept if isinstance(x, Tensor)}
+
+    def forget_state(self) -> None:
+        """What the optimizer keeps was read from a checkpoint."""
+        self._state = {}
 
     def signal_skip_step(self, do_skip: bool = True) -> None:
         """Opacus's, by which ``BatchMemoryManager`` cuts a logical batch into parts.

@@ -15,6 +15,7 @@ outside [0, 1] one of them may lie."""
 _ROWS = 65_536
 _KNOWN = ("predicted", "confidence", "half_brier", "rank", "mark")
 """What may be known of each example besides losses."""
+_CARRIED = (*_KNOWN, "score")
 
 
 @record(eq=False)
@@ -28,6 +29,7 @@ class Answers:
         half_brier: [n], half the Brier loss.
         rank: int64 [n], how many classes have at least the probability of the label; 1 is best, and ties count against.
         mark: [n], a number that rows with the same label and probabilities share; NaN where one of these is 1.
+        score: [n], the probability of the second of two classes; None of more.
         losses: further losses in [0, 1], [n] each, by name; truth values are errors, and counted exactly.
     """
 
@@ -36,6 +38,7 @@ class Answers:
     half_brier: Floats | None = None
     rank: Codes | None = None
     mark: Floats | None = None
+    score: Floats | None = None
     losses: dict[str, Losses] = field(default_factory=dict[str, Losses])
 
     def columns(self) -> list[NDArray[Any]]:
@@ -45,7 +48,7 @@ class Answers:
 
     def taken(self, rows: NDArray[Any]) -> "Answers":
         """The answers on some examples, in the order of ``rows``."""
-        known = {name: getattr(self, name) for name in _KNOWN}
+        known = {name: getattr(self, name) for name in _CARRIED}
         own = {name: one if one is None else one[rows] for name, one in known.items()}
         return Answers(**own, losses={name: one[rows] for name, one in self.losses.items()})
 
@@ -93,7 +96,7 @@ def table_of(probabilities: Any, name: str) -> NDArray[Any]:
 
 def joined(parts: list[Answers]) -> Answers:
     """The answers of consecutive rows as one, with the columns that all of them have."""
-    known: Values = {name: [getattr(part, name) for part in parts] for name in _KNOWN}
+    known: Values = {name: [getattr(part, name) for part in parts] for name in _CARRIED}
     losses: Values = {
         name: np.concatenate([part.losses[name] for part in parts]) for name in parts[0].losses
     }
@@ -130,4 +133,5 @@ def _part(rows: NDArray[Any], labels: Codes, name: str, first: int) -> Answers:
         half_brier=np.clip(brier, 0.0, 1.0),
         rank=(p >= of_label[:, None]).sum(1).astype(np.int64),
         mark=np.where(confidence < 1.0, (p * salt).sum(1) + 7.0 * labels, np.nan),
+        score=p[:, 1].copy() if p.shape[1] == 2 else None,
     )

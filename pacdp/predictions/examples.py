@@ -2,7 +2,7 @@
 
 import math
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -204,6 +204,7 @@ def of_losses(losses: Any, found: Examples | None) -> Examples:
         ValueError: something does not fit; the sentence says what.
     """
     own = _loss_columns(losses, None if found is None else tuple(found.models))
+    _require_plain_names(own)
     columns_of = [
         (f"losses of {model}", one) for model, named in own.items() for one in named.values()
     ]
@@ -282,6 +283,15 @@ def _loss_columns(losses: Any, models: tuple[str, ...] | None) -> dict[str, dict
             for model, own in by_model.items()}  # fmt: skip
 
 
+def _require_plain_names(names: Iterable[str]) -> None:
+    """Refuse names of models that a difference of two could not be read by."""
+    if strange := [name for name in names if " against " in name]:
+        raise ValueError(
+            f"{strange[0]!r} is no name of a model here, since differences are called 'one against other': write it "
+            "without ' against '"
+        )
+
+
 def _models(argument: str, given: Any) -> list[tuple[str, str, Any]]:
     """What each model said, with its name and what the argument is called in sentences."""
     if not isinstance(given, Mapping):
@@ -290,6 +300,7 @@ def _models(argument: str, given: Any) -> list[tuple[str, str, Any]]:
         raise ValueError(
             f"{argument} of several models must be given by their names, got {list(given)!r}: name each"
         )
+    _require_plain_names(given)
     return [
         (name, argument if name == MODEL else f"{argument} of {name}", said)
         for name, said in given.items()

@@ -162,9 +162,10 @@ def _questions(
             before = list(examples.models)[: list(examples.models).index(of)]
             for first in before[:1] if family == "differences" else before:
                 other = main_loss(examples, examples.models[first])[2]
+                counted = wrong.dtype == other.dtype == np.bool_
                 apart = wrong.astype(np.float64) - other
                 alone = examples.people is None and examples.weights is None
-                exact = alone and wrong.dtype == np.bool_
+                exact = alone and counted
                 yield None, Part(
                     family=family, of=f"{of} against {first}", both=True, low=-1.0, given=given,
                     losses=apart.astype(np.int8) if exact else 0.5 + 0.5 * apart,

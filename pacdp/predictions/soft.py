@@ -6,8 +6,6 @@ mean gap in a bin takes the place of the mean over examples ("Calibration error 
 
 from dataclasses import replace
 
-import numpy as np
-
 import bounds
 from bounds.reliability_bins import people_calibration
 from pacdp.predictions import fresh
@@ -75,9 +73,8 @@ def auc(
     examples: Examples, of: str, said: Answers, *, failure_prob: float, interval: bool
 ) -> Found:
     """The area under the ROC curve of two classes, or nothing where one of them has fewer than two records."""
-    assert said.confidence is not None
-    score = np.where(said.predicted == 1, said.confidence, 1.0 - said.confidence)
-    measured, n = area(score, examples.labels == 1, examples.people)
+    assert said.score is not None
+    measured, n = area(said.score, examples.labels == 1, examples.people)
     if n < 2:
         return [], []
     asked = {"1 - AUC": 1.0 - measured} | ({"AUC": measured} if interval else {})

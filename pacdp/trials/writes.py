@@ -108,7 +108,18 @@ class Unmoved:
     def written(self) -> list[str]:
         """The parameters and buffers that torch wrote or that are others."""
         now = marks(self._module)
-        return [name for name in now if now[name] != self._marks.get(name)]
+        changed = [name for name in now if now[name] != self._marks.get(name)]
+        if changed and self._frozen:  # what was written back bit for bit is what it was
+            own = dict(zip(dict(self._module.named_parameters()), self._copies, strict=False))
+            same = {
+                name
+                for name in own.keys() & {*changed}
+                if now[name][:2] == self._marks[name][:2]
+                and same_bits(self._module.get_parameter(name).detach(), own[name])
+            }
+            self._marks |= {name: now[name] for name in same}
+            changed = [name for name in changed if name not in same]
+        return changed
 
     def same(self) -> Tensor:
         """Whether all bits of the weights are what they were, a boolean for which no device is waited.

@@ -1,11 +1,12 @@
 """What follows from rows of a report on predictions: numbers that have names, ranks of models, what rates are."""
 
-from collections.abc import Callable
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from flint import arb  # pyright: ignore[reportMissingImports]
 
-from pacdp.verify.arithmetic import ZERO
+from pacdp.verify.arithmetic import ZERO, log_choose
 from pacdp.verify.claim import (
     Fields,
     about,
@@ -142,3 +143,66 @@ def of_people(report: Fields) -> list[str]:
         f"every {report.unit} counts alike: recall and precision of a class are means of each one's own share, not "
         "shares of all examples"
     ]
+
+
+def ends(rows: list[Fields]) -> Iterator[tuple[Fields, str, int]]:
+    """Both ends of every row, and the places of the certificates behind them."""
+    for row in rows:
+        for end in ("upper", "lower"):
+            place = getattr(row, f"{end}_by")
+            require(
+                (getattr(row, end) is None) == (place is None),
+                f"the {end} end of {row.quantity} and its certificate are not both there",
+            )
+            if place is not None:
+                yield row, end, place
+
+
+def pairs(report: Fields) -> None:
+    """Of two models, the examples on which one alone errs are among its errors, and differ by as much as these do."""
+    errors = {
+        row.of: report.certificates[row.upper_by].inputs
+        for row in of_family(report, "error")
+    }
+    for row, end, place in ends(report.details.statements):
+        made = report.certificates[place].inputs
+        if "more" in made and end == "upper":
+            one, other = (
+                errors[of].k for of in row.of.rsplit(" against ", 1)
+            )
+            require(
+                made.more - made.fewer == one - other
+                and made.more <= one
+                and made.fewer <= other,
+                f"the counts of {row.quantity} are not those of the two errors",
+            )
+
+
+def alike(kind: str, names: Iterable[str]) -> Iterator[str]:
+    """The first two names, as Python writes them, that differ by a space, by case or by the form of a letter alone."""
+    first = dict[str, str]()
+    for name in names:
+        bare = unicodedata.normalize("NFKC", name).casefold()
+        other = first.setdefault("".join(bare.split()), name)
+        if other != name:
+            yield (
+                f"the {kind} {other} and {name} differ by a space or by case alone, and count as two: if they are one, "
+                "write them alike"
+            )
+            return
+
+
+def made_of_errors(
+    model: str, whole: Fields, parts: list[Fields]
+) -> Iterator[str]:
+    """Groups each of which holds errors alone or none, where chance would bring that more rarely than 1e-6.
+
+    k errors on n examples do in at most 2^groups of the n over k ways.
+    """
+    rare = 1e-6 * log_choose(whole.n, whole.k).exp()
+    pure = all(one.k in (0, one.n) for one in parts)
+    if pure and arb(2) ** len(parts) < rare:
+        yield (
+            f"in every group {model} errs always or never: if groups were made from the errors, their rows say "
+            "nothing, since groups must be settled beforehand"
+        )

@@ -1,12 +1,11 @@
 """A report on predictions: its ledger, the rows that its certificates carry, and counts that must add up."""
 
-import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from flint import arb  # pyright: ignore[reportMissingImports]
 
-from pacdp.verify.arithmetic import ZERO, log_choose, total
+from pacdp.verify.arithmetic import ZERO, total
 from pacdp.verify.claim import (
     Fields,
     Unchecked,
@@ -26,7 +25,16 @@ from pacdp.verify.measured import (
     shares_of,
     sizes,
 )
-from pacdp.verify.named import named, of_family, of_people, ranks
+from pacdp.verify.named import (
+    alike,
+    ends,
+    made_of_errors,
+    named,
+    of_family,
+    of_people,
+    pairs,
+    ranks,
+)
 from pacdp.verify.needs import require_named, standings, units
 
 _GAP = "largest_gap"
@@ -59,25 +67,12 @@ _COMPLEMENTS = {
 """How the names of a rate and of one minus it begin."""
 
 
-def _ends(rows: list[Fields]) -> Iterator[tuple[Fields, str, int]]:
-    """Both ends of every row, and the places of the certificates behind them."""
-    for row in rows:
-        for end in ("upper", "lower"):
-            place = getattr(row, f"{end}_by")
-            require(
-                (getattr(row, end) is None) == (place is None),
-                f"the {end} end of {row.quantity} and its certificate are not both there",
-            )
-            if place is not None:
-                yield row, end, place
-
-
 def _parts(report: Fields, family: str, of: str) -> list[Fields]:
     """The inputs of the certificates that count the errors of a family's parts."""
     begins, counting = _PARTITIONS[family]
     return [
         report.certificates[place].inputs
-        for row, end, place in _ends(of_family(report, family))
+        for row, end, place in ends(of_family(report, family))
         if (row.of, end) == (of, counting)
         and row.quantity.startswith(begins)
     ]
@@ -96,7 +91,7 @@ def _paid(report: Fields) -> None:
     whole = exactly(report.failure_prob)
     about("the ledger's total", ledger.total, whole)
     payers = dict[int, str]()
-    for row, _, place in _ends(report.details.statements):
+    for row, _, place in ends(report.details.statements):
         family = payers.setdefault(place, row.family)
         same(f"what pays for {row.quantity}", row.family, family)
     made = report.certificates
@@ -127,7 +122,7 @@ def _rows(report: Fields) -> None:
 
     An upper end is the certificate's value; a lower end is that of what one minus the quantity is at most.
     """
-    for row, end, place in _ends(report.details.statements):
+    for row, end, place in ends(report.details.statements):
         made = report.certificates[place]
         low, high = map(exactly, row.range)
         width = high - low
@@ -232,6 +227,13 @@ def _counts(report: Fields) -> None:
     measured = {
         (one.of, one.on, one.loss) for one in report.measured
     }
+    for row in report.details.statements:
+        if row.family == "auc":
+            require(
+                2 * row.n <= report.n,
+                f"{row.n} of {report.n} records are more than the smaller class can have",
+            )
+    pairs(report)
     for row in of_family(report, "error"):
         what = f"the error of {row.of}"
         same(f"the records behind {what}", row.n, report.n)
@@ -259,8 +261,9 @@ def _add_up(
     if family == "false-alarms":
         # an example is none of all classes but one
         n *= len(parts) - 1
+    tied = n - size if family == "precision" else 0
     require(
-        (errors, size) == (whole.k, n)
+        ((errors + tied, size + tied) == (whole.k, n) and tied >= 0)
         or (report.not_applicable and errors <= whole.k),
         f"{family} count {errors} errors of {size}, and on all examples there are {whole.k} of {n}",
     )
@@ -319,7 +322,7 @@ def _gaps(report: Fields) -> None:
             same(what, gap.inputs[f"{end}s"], own)
         exact = total(
             exactly(report.certificates[one].failure_prob)
-            for one in {one for *_, one in _ends(rows)}
+            for one in {one for *_, one in ends(rows)}
         )
         about("what the groups fail with", gap.failure_prob, exact)
 
@@ -327,53 +330,23 @@ def _gaps(report: Fields) -> None:
 def _remarks(report: Fields) -> None:
     """What names and counts show to be odd is remarked on."""
     errors = of_family(report, "error")
-    due = [*_alike("models", [repr(one.of) for one in errors])]
+    due = [*alike("models", [repr(one.of) for one in errors])]
     quantities = [row.quantity for row in report.details.statements]
     for kind, begins in _NAMED.items():
         named = [
             one for one in quantities if one.startswith(begins)
         ]
         names = [one.removeprefix(begins) for one in named]
-        due += _alike(kind, names)
+        due += alike(kind, names)
     for row in errors:
         whole = report.certificates[row.upper_by].inputs
         parts = _parts(report, "groups", row.of)
         if parts and _counted([whole, *parts]):
-            due += _made_of_errors(row.of, whole, parts)
+            due += made_of_errors(row.of, whole, parts)
     if report.not_applicable:
         due = []  # some rows are not there
     due += of_people(report)
     require_due(report.details.remarks, due)
-
-
-def _alike(kind: str, names: Iterable[str]) -> Iterator[str]:
-    """The first two names, as Python writes them, that differ by a space, by case or by the form of a letter alone."""
-    first = dict[str, str]()
-    for name in names:
-        bare = unicodedata.normalize("NFKC", name).casefold()
-        other = first.setdefault("".join(bare.split()), name)
-        if other != name:
-            yield (
-                f"the {kind} {other} and {name} differ by a space or by case alone, and count as two: if they are one, "
-                "write them alike"
-            )
-            return
-
-
-def _made_of_errors(
-    model: str, whole: Fields, parts: list[Fields]
-) -> Iterator[str]:
-    """Groups each of which holds errors alone or none, where chance would bring that more rarely than 1e-6.
-
-    k errors on n examples do in at most 2^groups of the n over k ways.
-    """
-    rare = 1e-6 * log_choose(whole.n, whole.k).exp()
-    pure = all(one.k in (0, one.n) for one in parts)
-    if pure and arb(2) ** len(parts) < rare:
-        yield (
-            f"in every group {model} errs always or never: if groups were made from the errors, their rows say "
-            "nothing, since groups must be settled beforehand"
-        )
 
 
 def _data(_: Any) -> None:

@@ -142,7 +142,9 @@ def _score(name: str, scores: Sequence[tuple[Any, bool]], within: Range | None) 
         )
     base, truths = name.split(",")[0], all(isinstance(one, bool) for one in values)
     words = all(isinstance(one, str) for one in values)
-    exact = truths or (within is None and base in _RIGHT_OR_WRONG)
+    exact = within in (None, (0.0, 1.0)) and (
+        truths or (within is None and base in _RIGHT_OR_WRONG)
+    )
     hint = f"pass --metric {word(name)} --range LOW HIGH with the least and the largest"
     if within is None and not (exact or words or base in _SHARES):
         raise ValueError(f"the range of {name} is not known, nor read off the scores: {hint}")

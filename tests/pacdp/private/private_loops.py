@@ -63,9 +63,10 @@ def plain(module, optimizer, x, y, *, loss=CE):
     optimizer.step()
 
 
-def total(data=(X, Y), *, step=plain, net=zeros, mode=None, parts=None, **options):
+def total(data=(X, Y), *, step=plain, net=zeros, mode=None, parts=None, momentum=0.0, **options):
     """The sum of clipped gradients that one step of a loop releases, whose batch may come in parts."""
     net = net()
+    options["optimizer"] = SGD(net.parameters(), lr=0.0, momentum=momentum)
     module, optimizer, loader, _ = made(net, TensorDataset(*data), mode=mode, **options)
     cut = BatchMemoryManager(data_loader=loader, max_physical_batch_size=parts, optimizer=optimizer)
     with nullcontext(loader) if parts is None else cut as batches:

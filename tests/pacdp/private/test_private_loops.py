@@ -223,6 +223,31 @@ def hook_after_the_noise(module, optimizer, x, y):
     plain(module, optimizer, x, y)
 
 
+def other_divisor(module, optimizer, x, y):
+    optimizer.expected_batch_size = len(x)
+    plain(module, optimizer, x, y)
+
+
+def momentum_of_the_batch(module, optimizer, x, y):
+    for state in optimizer.original_optimizer.state.values():
+        state["momentum_buffer"].add_(x.mean())
+    plain(module, optimizer, x, y)
+
+
+def hooked_afterwards(module, optimizer, x, y):
+    optimizer.original_optimizer.register_step_post_hook(lambda *_: None)
+    plain(module, optimizer, x, y)
+
+
+def hook_that_moves_weights(module, optimizer, x, y):
+    def hook(_):
+        with torch.no_grad():
+            next(iter(module.parameters())).add_(x.mean())
+
+    optimizer.attach_step_hook(hook)
+    plain(module, optimizer, x, y)
+
+
 def between_steps(module, optimizer, x, y):
     plain(module, optimizer, x, y)
     with torch.no_grad():
@@ -308,6 +333,11 @@ LOOPS = {
             CAME_BEFORE)]},
     "a rate by the batch": ({"step": rate_by_size, "sample_rate": 0.5}, "numbers .* were changed"),
     "a hook after the noise": (hook_after_the_noise, WRITTEN),
+    "another divisor": ({"step": other_divisor, "sample_rate": 0.5}, "expected_batch_size .* was changed"),
+    "a hook that moves weights": (hook_that_moves_weights, MOVED),
+    "a late hook of the wrapped optimizer": ({"step": hooked_afterwards, "sample_rate": 0.5, "steps": 9}, "hooks of"),
+    "momentum made of the batch": ({"step": momentum_of_the_batch, "sample_rate": 0.5, "steps": 9, "momentum": 0.9},
+                                   "what it keeps"),
     "weights moved between steps": ({"step": between_steps, "sample_rate": 0.5, "steps": 9}, MOVED),
     "an early hook": ({"net": hooked}, "not independent"),
     "two steps": (two_steps, "zero_grad and backward before each step"),
