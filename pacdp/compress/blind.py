@@ -65,8 +65,12 @@ def require_blind(rule: Rule, records: Records) -> None:
                     "the learner looks at the whole sample")  # fmt: skip
 
 
-def require_replayed(rule: Rule, records: Records, trace: Trace) -> None:
+def require_replayed(rule: Rule, records: Records, trace: Trace, *, used: Learner) -> None:
     """The run on κ(S) alone picks the same records and ends with the same network, bit for bit, whose scores are own.
+
+    Args:
+        rule: with a copy of the learner that was made before it saw anything.
+        used: the learner of the run, which scores as that copy does.
 
     Raises:
         Looks: it does not, or a score of the last network depends on the records beside it.
@@ -85,6 +89,11 @@ def require_replayed(rule: Rule, records: Records, trace: Trace) -> None:
     if trace.best_state is not None:
         rng = np.random.default_rng([rule.seed, 2])
         _require_own_scores(rule.learner, trace.best_state, records, rng)
+        scores = (scored(one, trace.best_state, records) for one in (used, rule.learner))
+        if not all(np.array_equal(a, b) for a, b in zip(*scores, strict=True)):
+            raise Looks(
+                "the learner scores otherwise than a copy that saw other records first: it remembers earlier calls"
+            )
 
 
 def _replayed(rule: Rule, records: Records, kept: np.ndarray) -> Trace:

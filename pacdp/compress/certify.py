@@ -1,6 +1,8 @@
 """From a learner and a sample to a certificate: ``pacdp.compress``."""
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -274,11 +276,14 @@ def compress(
         start_rows = rows_of(start_rows, "start_rows")
         standing(HeldOut(rows=start_rows), bound)
     records = Records.of(bound.inputs, bound.labels, bound.people, seed=seed, tolerance=tolerance)
+    untouched = rule
+    with suppress(Exception):  # not all can be copied
+        untouched = replace(rule, learner=copy.deepcopy(learner))
     require_blind(rule, records)
     header = {**(about or {}), "rows": bound.rows.digest, "tolerance": tolerance}
     trace = carry_out(rule, records, about=header, every=every, file=None if file is None else Path(file),
                       progress=progress)  # fmt: skip
-    require_replayed(rule, records, trace)
+    require_replayed(untouched, records, trace, used=learner)
     return Compressed(learner=learner, trace=trace, data=bound, test=fresh, stop=stop, expected=expected,
                       tolerance=tolerance, settings=settings, start_rows=start_rows,
                       failure_prob=failure_prob)  # fmt: skip

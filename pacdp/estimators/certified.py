@@ -159,7 +159,8 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
             most, by = FEW, "fit saw none of these inputs, by row hashes"
         shared = equal_inputs(self._seen, table_hashes(X_new, name="X"), whose="groups", most=most)
         said, moved = own_answers(
-            lambda places: self.predict(_safe_indexing(X_new, places)),
+            self,
+            lambda one, places: one.predict(_safe_indexing(X_new, places)),
             _num_samples(X_new),
             scale=self._scale,
         )

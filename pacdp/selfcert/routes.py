@@ -174,7 +174,7 @@ def held_out(task: Task, failure_prob: float) -> Tried:
     if isinstance(made, Net):
         Holdings(made.function).require_none(tensor(bound.inputs))
     said, moved = own_answers(
-        lambda at: np.asanyarray(made.predict(taken(bound.inputs, at))), bound.n
+        made, lambda one, at: np.asanyarray(one.predict(taken(bound.inputs, at))), bound.n
     )
     if said.shape != bound.labels.shape:
         raise ValueError(

@@ -1,7 +1,9 @@
 """Whether an example's outputs, losses and slopes are its own, tried on batches of several sizes and orders."""
 
+import copy
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -72,7 +74,7 @@ def require_alone(
 
 
 def own_answers(
-    answers: Callable[[np.ndarray], Any], n: int, *, scale: float = 0.0
+    predictor: Any, answers: Callable[[Any, np.ndarray], Any], n: int, *, scale: float = 0.0
 ) -> tuple[np.ndarray, Bool[np.ndarray, " n"]]:
     """What an estimator answers for each of n examples, and which of these move with the examples beside them.
 
@@ -80,19 +82,24 @@ def own_answers(
     moves more.
 
     Args:
-        answers: for the examples at these places.
+        predictor: all are asked of it, and parts of a copy of it that was asked nothing before, where it has one.
+        answers: of a predictor, for the examples at these places.
         scale: a millionth of it, and of the answer, is rounding, where answers are numbers.
 
     Raises:
         ValueError: answers moved when halves of the examples, or single ones, were asked for.
     """
-    said, order = np.asarray(answers(np.arange(n))), np.random.default_rng(0).permutation(n)
+    twin = predictor
+    with suppress(Exception):  # not all can be copied
+        twin = copy.deepcopy(predictor)
+    said = np.asarray(answers(predictor, np.arange(n)))
+    order = np.random.default_rng(0).permutation(n)
     moved = np.zeros(n, dtype=np.bool_)
     if said.shape[:1] != (n,):
         return said, moved  # who counts says what is wrong
     for parts in (np.array_split(order, min(2, n)), order[:MOST, None]):
         places = np.concatenate(parts)
-        found = np.concatenate([np.asarray(answers(part)) for part in parts])
+        found = np.concatenate([np.asarray(answers(twin, part)) for part in parts])
         own, same = said[places], found == said[places]
         if said.dtype.kind == "f":
             same = np.isclose(found, own, _OF_ANSWERS, _OF_ANSWERS * scale, equal_nan=True)

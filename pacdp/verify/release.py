@@ -139,6 +139,9 @@ def _settings(f: Folder) -> None:
             made, steps_of_chain(run.sampler, n, length(run, n))
         )
         return
+    by_person = run.method.kind in ("P3SGD", "UserDPSGD")
+    unit = "person" if by_person else "example"
+    same("whom the run protects", f.report.unit, unit)
     made = steps_of(event)
     planned = steps_by_settings(
         event,

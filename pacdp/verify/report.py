@@ -213,6 +213,8 @@ def _of_the_prior(report: Fields) -> None:
         f"{report.route!r} is no way to a certificate",
     )
     chosen = number(dict.get(prior, "choice_nats") or 0.0)
+    if prior["unit"] is not None:
+        same("the prior's unit", prior.unit, report.unit)
     costs = (
         one for made in report.certificates for one in made.costs
     )

@@ -105,7 +105,7 @@ def test_the_scores_of_the_last_network_are_its_records_own():
     stop = Stop(no_errors_left=False, rounds=(4,))
     rule = Rule(learner=estimator(Late()), groups=Groups(sizes=(4,)), stop=stop, seed=0)
     with refusal(DEPENDS, Looks):
-        require_replayed(rule, records, carry_out(rule, records))
+        require_replayed(rule, records, carry_out(rule, records), used=rule.learner)
 
 
 def test_what_the_trial_missed_the_replay_finds():
@@ -117,4 +117,4 @@ def test_what_the_trial_missed_the_replay_finds():
     trace = carry_out(rule, records)
     Counting.asked = 35
     with refusal("the run on the records that it kept, and on nothing else", Looks):
-        require_replayed(rule, records, trace)
+        require_replayed(rule, records, trace, used=rule.learner)

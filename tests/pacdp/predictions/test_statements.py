@@ -11,6 +11,7 @@ from sklearn.metrics import balanced_accuracy_score, f1_score, precision_score, 
 
 import bounds
 from pacdp import certify_predictions
+from pacdp.predictions.area import _coins
 from tests.coverage.labelled import THREE, probabilities
 from tests.marks import every_case, near
 from tests.schema import validate
@@ -337,7 +338,7 @@ def test_the_area_under_the_curve_is_scikit_learn_s_and_counts_the_smaller_class
     assert row.lower == near(1 - bounds.binary_kl_upper(1 - row.measured, nats), rel=1e-9)
     whose = np.repeat(np.arange(500), 4)
     people = certify_predictions(labels, probabilities=table, people=whose, ask="auc")
-    coin = default_rng(0).integers(0, 2, 500)
+    coin = _coins(score, labels == 1, whose)
     weights = [[1 / (labels[whose == p] == c).sum() if coin[p] == labels[k] == c else 0 for k, p in enumerate(whose)]
                for c in (0, 1)]  # fmt: skip
     assert people.statement("AUC").measured == near(roc_auc_score(labels, score, sample_weight=np.sum(weights, 0)))
