@@ -17,8 +17,8 @@ from bounds.certificate import Certificate
 from bounds.hypotheses import Hypothesis, merged
 from bounds.means import betting_upper, clopper_pearson_upper
 from bounds.needs import declared_by
+from bounds.numbers import percent
 from bounds.record import record
-from bounds.sentence import headline
 
 THRESHOLDS = "thresholds"
 REFERENCE = (
@@ -78,7 +78,8 @@ class RiskControl:
 
     def __str__(self) -> str:
         if self.qualifies:
-            return f"Threshold {self.threshold!r}. {headline(self.certificate)}"
+            made = self.certificate
+            return f"Threshold {self.threshold!r}: {made.measures} of {made.of} at most {percent(made.value)}%."
         best = min(self.tests, key=lambda one: one.limit)
         return (
             f"No threshold qualifies: of {len(self.tests)} tested, {best.threshold!r} comes closest, with an upper "

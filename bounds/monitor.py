@@ -22,9 +22,9 @@ from bounds._wealth import first_alarm, p_value, played
 from bounds.certificate import Certificate
 from bounds.hypotheses import Hypothesis, declared, proved
 from bounds.needs import standing
+from bounds.numbers import confidence, down, up
 from bounds.record import record
 from bounds.running_mean import running_mean_lower, running_mean_upper
-from bounds.sentence import confidence, down, up
 
 FORMAT = "pacdp-monitor/1"
 _ODDS = (1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0)

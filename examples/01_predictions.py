@@ -9,7 +9,7 @@
 import sklearn.linear_model
 
 import pacdp
-from bounds.sentence import down, up
+from bounds.numbers import down, up
 from pacdp.data import load
 
 train, test = load("digits")

@@ -10,7 +10,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import pacdp
-from bounds.sentence import up
+from bounds.numbers import up
 from pacdp.data import Rows, load, make_splits
 
 data, test = load("digits")

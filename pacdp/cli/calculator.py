@@ -10,12 +10,13 @@ from rich.table import Table
 
 import bounds
 from bounds._assemble import called
-from bounds.sentence import headline, up_digits
+from bounds.numbers import up_digits
 from pacdp.cli.commands.bounds import Bound
 from pacdp.cli.parsing import nearest
 from pacdp.cli.reading import bill, cost_name
 from pacdp.cli.serial import Values
 from pacdp.cli.terminal import table
+from pacdp.predictions.sentence import headline
 from pacdp.selfcert.plan import plan_routes
 
 Known = Mapping[str, Any]

@@ -8,13 +8,14 @@ from rich.markup import escape
 from rich.progress import Progress
 from rich.table import Table
 
-from bounds.sentence import confidence, counted, down, up, up_digits
+from bounds.numbers import confidence, down, up, up_digits
 from pacdp.cli.figures.names import bound, label
 from pacdp.cli.reading import Reading, bill
 from pacdp.cli.runtime import Report
 from pacdp.cli.serial import Values
 from pacdp.cli.terminal import messages, table
 from pacdp.predictions.report import COLUMNS
+from pacdp.predictions.sentence import counted
 
 _MOST = 60
 _TRACES = {"r_hat": "R-hat", "effective_draws": "effective draws", "ks_p_value": "Kolmogorov-Smirnov p",

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from bounds import Certificate
-from bounds.sentence import confidence, headline, percent
+from bounds.numbers import confidence, percent
 from pacdp.certify import BoundSet, certify
 from pacdp.certify.foreign import file_hash
 from pacdp.certify.gibbs import GibbsSettings
@@ -31,6 +31,7 @@ from pacdp.cli.runtime import Certifying, Runtime, Training
 from pacdp.cli.serial import record
 from pacdp.data import load, make_splits
 from pacdp.losses import in_error
+from pacdp.predictions.sentence import headline
 from pacdp.store.files import replacing
 
 LEARNT_FROM, COUNTED = 637, 800

@@ -17,7 +17,7 @@ from bounds.accounting import (
     calibrate_noise,
     privacy_epsilon,
 )
-from bounds.sentence import down_digits, up_digits
+from bounds.numbers import down_digits, up_digits
 from pacdp.cli.commands.bounds import Privacy
 from pacdp.cli.serial import Values
 from pacdp.cli.terminal import refusing

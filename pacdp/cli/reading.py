@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from bounds import Certificate, Hypothesis
-from bounds.sentence import first_sentence, records, up_digits
+from bounds.numbers import up_digits
 from pacdp.cli.figures.names import label
+from pacdp.predictions.sentence import first_sentence, records
 
 FORMAT = "pacdp-certificates/2"
 _ORDER = ("unproved", "declared", "proved")

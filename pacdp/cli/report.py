@@ -12,7 +12,7 @@ import matplotlib as mpl
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, UndefinedError
 
 from bounds.hypotheses import UNITS
-from bounds.sentence import confidence, down, down_digits, headline, records, up, up_digits
+from bounds.numbers import confidence, down, down_digits, up, up_digits
 from pacdp.cli import reading
 from pacdp.cli.extensions import studies
 from pacdp.cli.figures import run
@@ -20,6 +20,7 @@ from pacdp.cli.figures.names import bound, label, probability, vacuous
 from pacdp.cli.folder import PRIVATE, Folder, as_written, installed, read_json
 from pacdp.cli.reading import FORMAT, Reading
 from pacdp.cli.serial import Values
+from pacdp.predictions.sentence import headline, records
 from pacdp.store.files import keep_beside, replacing, written
 
 RUNS = ("chain", "private", "compression")

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import bounds
-from bounds.sentence import confidence, down, first_sentence, headline, up
+from bounds.numbers import confidence, down, up
 from pacdp.predictions.bounding import Statement
 from pacdp.predictions.named import named, rank_lines
 from pacdp.predictions.parts import shown
+from pacdp.predictions.sentence import first_sentence, headline
 from pacdp.store.files import replacing
 from pacdp.store.record import Values, record
 

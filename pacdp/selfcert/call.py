@@ -11,7 +11,7 @@ from torch import nn
 
 import bounds
 from bounds import _check
-from bounds.sentence import percent
+from bounds.numbers import percent
 from pacdp.backprop.fit import FitSettings
 from pacdp.certify.evidence import FIXED, equal_inputs
 from pacdp.certify.examples import Device, require_kind

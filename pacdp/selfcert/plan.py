@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 
 import bounds
 from bounds import _check
-from bounds.sentence import percent
+from bounds.numbers import percent
 from pacdp.store.record import Values, record
 
 HELD_OUT, PAC_BAYES, COMPRESSION, NOISY = (

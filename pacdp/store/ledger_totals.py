@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from bounds.accounting import Composed, Event, SelfComposed, privacy_epsilon, renyi_epsilon
+from bounds.numbers import up_digits
 from bounds.privacy import Adjacency
-from bounds.sentence import up_digits
 from pacdp.store.ledger_entries import Entry, Limit
 from pacdp.store.reservation import Unit
 

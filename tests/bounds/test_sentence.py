@@ -13,7 +13,8 @@ from hypothesis.strategies import floats
 import bounds
 from bounds import declared, maurer, unproved
 from bounds.hypotheses import NAMES, UNITS
-from bounds.sentence import confidence, down, down_digits, first_sentence, headline, percent, up, up_digits
+from bounds.numbers import confidence, down, down_digits, percent, up, up_digits
+from pacdp.predictions.sentence import first_sentence, headline
 from tests.marks import every_case
 
 MADE = maurer(risk=0.1, kl_nats=10.0, n=1000, failure_prob=0.05)

@@ -55,7 +55,7 @@ TARGETS = {
     "reliability_bins": "test_reliability_bins.py",
     "risk_control": "test_risk_control.py",
     "running_mean": "test_monitor.py",
-    "sentence": "test_sentence.py test_monitor.py",
+    "numbers": "test_sentence.py test_monitor.py",
     "transfer": f"test_private_pac_bayes.py test_transfer_mechanisms.py test_transfer.py {_COSTS}",
     "xi": f"test_pac_bayes.py test_catalogue.py {_COSTS}",
     **dict.fromkeys(

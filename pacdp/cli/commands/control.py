@@ -42,6 +42,7 @@ class Control:
         """Choose the thresholds and print what is certified of them."""
         import bounds
         from pacdp.cli.predicting.tables import read_columns
+        from pacdp.predictions.sentence import headline
 
         columns: Values = read_columns(
             self.file, ("confidence", "error", "loss", "score", "positive", "group")
@@ -71,7 +72,10 @@ class Control:
             made = {"all": control(**records, groups=named, **settings)}
         lines: list[str] = []
         for name, one in made.items():
-            lines.append(f"{name}: {one}" if self.groups == "apart" else str(one))
+            told = str(one)
+            if one.qualifies:
+                told = f"Threshold {one.threshold!r}. {headline(one.certificate)}"
+            lines.append(f"{name}: {told}" if self.groups == "apart" else told)
             if one.qualifies:
                 lines.append(f"  {one.share:.1%} of the records reach the threshold")
         answer({name: one.to_dict() for name, one in made.items()}, lines, as_json=self.json)

@@ -42,9 +42,10 @@ class Export:
     def __call__(self) -> None:
         """Write the run's folder for others."""
         require_failure_prob(self.failure_prob)
-        from bounds.sentence import first_sentence, up_digits
+        from bounds.numbers import up_digits
         from pacdp.cli.exporting import export_run
         from pacdp.cli.reading import certificates_of
+        from pacdp.predictions.sentence import first_sentence
 
         report = export_run(self)
         cost = report["details"]["counts"]["with_the_run"]

@@ -152,7 +152,7 @@ class Compress(_Carried):
 
     def carried(self, config: Any, out: Path, how: Training) -> Values:
         """Compress the sample, or go on with a run that was interrupted, and certify the network."""
-        from bounds.sentence import up
+        from bounds.numbers import up
 
         result = _Carried.carried(self, config, out, how)
         kept = (result["final"] or {}).get("kept", 0)

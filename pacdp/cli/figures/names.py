@@ -2,7 +2,7 @@
 
 import math
 
-from bounds.sentence import up, up_digits
+from bounds.numbers import up, up_digits
 
 CHAIN_BOUNDS = {
     "dp_pac_bayes_2018": "DP-PAC-Bayes (2018)",

@@ -10,7 +10,7 @@ from scipy.stats import binom, chi2, kstest
 from torch.autograd.functional import hessian, jacobian
 
 import bounds
-from bounds.sentence import up
+from bounds.numbers import up
 from pacdp import HeldOut, certify
 from pacdp.certify import BoundSet, Finite, Network
 from pacdp.certify.heads import DRAWN, draw_price

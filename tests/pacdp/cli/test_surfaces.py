@@ -8,11 +8,11 @@ from report_pages import page_of, write
 from reports import BELOW, CLINIC, STATIONARY, handmade
 from rich.console import Console
 
-from bounds.sentence import headline
 from pacdp.cli import console, reading, terminal
 from pacdp.cli.figures import run, style
 from pacdp.cli.report import write_report
 from pacdp.cli.terminal import answer
+from pacdp.predictions.sentence import headline
 
 SURFACES = ("terminal, 80 columns", "terminal, 150 columns", "page", "figure")
 

@@ -1,15 +1,12 @@
-"""A certificate as one true sentence, with numbers that never look better than they are.
-
-Rounding starts from the shortest decimal that is the float, so that 0.05 is written 0.05.
-"""
+"""A certificate as one true sentence, with numbers that never look better than they are."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
-from math import isinf, isnan
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
 
 from bounds.certificate import Certificate
 from bounds.hypotheses import UNITS, Hypothesis
+from bounds.numbers import confidence, percent, percent_of
 
 _ERROR = "0-1 risk"
 _NEW = " of a new "
@@ -36,7 +33,6 @@ _WHOSE = {
         )
     },
 }
-_SUMS = 1 - Decimal(2) ** -50  # what a ledger's sums may exceed their decimal totals by
 _DIFFERENCE = re.compile(r"\(1 \+ (.+) - (.+)\)/2")
 
 _SAYINGS = (
@@ -48,20 +44,44 @@ _SAYINGS = (
         "At most {p}% of {many} that {of} takes for class {0} are of another one",
     ),
     (r"precision of class (.+)", "At most {p}% of {many} that {of} takes for class {0} are of it"),
-    (r"false-alarm rate of class (.+)", "At most {p}% of {many} of other classes are taken for class {0} by {of}"),
-    (r"specificity of class (.+)", "At most {p}% of {many} of other classes are not taken for class {0} by {of}"),
+    (
+        r"false-alarm rate of class (.+)",
+        "At most {p}% of {many} of other classes are taken for class {0} by {of}",
+    ),
+    (
+        r"specificity of class (.+)",
+        "At most {p}% of {many} of other classes are not taken for class {0} by {of}",
+    ),
     (r"error in group (.+)", "At most {p}% of {many} in group {0} are misclassified by {of}"),
-    (r"accuracy in group (.+)", "At most {p}% of {many} in group {0} are classified rightly by {of}"),
+    (
+        r"accuracy in group (.+)",
+        "At most {p}% of {many} in group {0} are classified rightly by {of}",
+    ),
     (r"accuracy", "At most {p}% of {many} are classified rightly by {of}"),
-    (r"top-(\d+) error", "At most {p}% of {many} have a label that is not among the {0} likeliest of {of}"),
-    (r"top-(\d+) accuracy", "At most {p}% of {many} have a label that is among the {0} likeliest of {of}"),
-    (r"largest gap between groups", "On {many} the errors of {of} in any two groups differ by at most {p} points"),
+    (
+        r"top-(\d+) error",
+        "At most {p}% of {many} have a label that is not among the {0} likeliest of {of}",
+    ),
+    (
+        r"top-(\d+) accuracy",
+        "At most {p}% of {many} have a label that is among the {0} likeliest of {of}",
+    ),
+    (
+        r"largest gap between groups",
+        "On {many} the errors of {of} in any two groups differ by at most {p} points",
+    ),
     (
         r"largest gap between (\d+) of (\d+) groups",
         "On {many} the errors of {of} in any two of {0} groups (of {1}) differ by at most {p} points",
     ),
-    (r"1 - AUC", "Of a new positive and a new negative example {of} ranks at most {p}% of pairs wrongly"),
-    (r"AUC", "Of a new positive and a new negative example {of} ranks at most {p}% of pairs rightly"),
+    (
+        r"1 - AUC",
+        "Of a new positive and a new negative example {of} ranks at most {p}% of pairs wrongly",
+    ),
+    (
+        r"AUC",
+        "Of a new positive and a new negative example {of} ranks at most {p}% of pairs rightly",
+    ),
     (r"ECE", "The calibration error of {of} on {many} is at most {p}%"),
     (r"MCE", "In every bin confidence and accuracy of {of} on {many} differ by at most {p} points"),
     (r"half the Brier risk", "Half the Brier risk of {of} on {many} is at most {p}%"),
@@ -77,7 +97,10 @@ _SAYINGS = (
         r"(absolute|squared) error over (\S+)",
         "The mean {0} error of {of} on {many} is at most {p}% of {1}, the largest possible",
     ),
-    (r"mean set size as a share of the labels", "On {many} {of} hold on average at most {p}% of the labels"),
+    (
+        r"mean set size as a share of the labels",
+        "On {many} {of} hold on average at most {p}% of the labels",
+    ),
     (r"empirical risk", "The mean loss of {of} on the examples at hand is at most {p}%"),
     (
         r"share of people with more than (\S+) of their examples in error",
@@ -135,7 +158,9 @@ def headline(made: Certificate, *, failure_prob: float | None = None) -> str:
     """
     of = whose(made.of)
     measures, new, record = (
-        made.measures.rpartition(_NEW) if made.measures.endswith(_RECORDS) else (made.measures, "", "")
+        made.measures.rpartition(_NEW)
+        if made.measures.endswith(_RECORDS)
+        else (made.measures, "", "")
     )
     many = f"a new {record}'s examples" if new and record != "example" else "new examples"
     if made.vacuous:
@@ -146,13 +171,18 @@ def headline(made: Certificate, *, failure_prob: float | None = None) -> str:
     said += f", on average over {UNITS[record]}" if new and record != "example" else ""
     sure = confidence(made.failure_prob if failure_prob is None else failure_prob)
     known = records(made)
-    if any(one.name == "predictor saw none of these rows" and one.standing == "proved" for one in made.hypotheses):
+    if any(
+        one.name == "predictor saw none of these rows" and one.standing == "proved"
+        for one in made.hypotheses
+    ):
         known += f" that {of} had not seen"
     said += f" ({sure} confidence; {known})." if known else f" ({sure} confidence)."
     what = UNITS.get(unit(made), "draws")
     both = of.replace(" against ", " and ") if _DIFFERENCE.fullmatch(measures) else of
     stated, open_ = (_provisos(some, what, both) for some in (made.declared, made.unproved))
-    provided = [f"{stated}, which you say"] * bool(stated) + [f"{open_}, which nothing proves"] * bool(open_)
+    provided = [f"{stated}, which you say"] * bool(stated) + [
+        f"{open_}, which nothing proves"
+    ] * bool(open_)
     said += f" This holds provided {', and '.join(provided)}." if provided else ""
     return said + " So the number is optimistic." * bool(open_)
 
@@ -161,7 +191,7 @@ def _said(measures: str, value: float, of: str, many: str) -> str:
     """That a risk is at most its value."""
     if pair := _DIFFERENCE.fullmatch(measures):
         apart = 2 * Decimal(repr(float(value))) - 1
-        points = abs(_percent(apart))
+        points = abs(percent_of(apart))
         how = f"below the {pair[2]} by at least" if apart < 0 else f"above the {pair[2]} by at most"
         return f"On {many} the {pair[1]} is {how} {points:f} points"
     for pattern, saying in _SAYINGS:
@@ -177,64 +207,15 @@ def _provisos(some: Iterable[Hypothesis], records: str, of: str) -> str:
     return " and ".join([", ".join(said[:-1]), *said[-1:]] if len(said) > 1 else said)
 
 
-def first_sentence(certificates: Sequence[Certificate], *, failure_prob: float | None = None) -> str:
+def first_sentence(
+    certificates: Sequence[Certificate], *, failure_prob: float | None = None
+) -> str:
     """The headline of the first certificate of the 0-1 risk, else of the first; a rigorous one where there is one."""
     risks = [made for made in certificates if made.measures.startswith(_ERROR)] or certificates
     if not risks:
         return "Nothing was certified."
     rigorous = [made for made in risks if made.status == "rigorous"] or risks
     return headline(rigorous[0], failure_prob=failure_prob)
-
-
-def confidence(failure_prob: float) -> str:
-    """One minus a failure probability, in per cent with at most two decimals, and no larger than it is: never 100%."""
-    sure = 100 - Decimal(repr(float(failure_prob))) * _SUMS * 100
-    return f"{min(sure.quantize(Decimal('0.01'), ROUND_FLOOR), Decimal('99.99')).normalize():f}%"
-
-
-def up(value: float, places: int = 4) -> str:
-    """``value`` rounded up to ``places`` decimals; "∞" for infinity.
-
-    Raises:
-        ValueError: NaN.
-    """
-    return _rounded(value, lambda _: -places, ROUND_CEILING)
-
-
-def down(value: float, places: int = 4) -> str:
-    """``value`` rounded down to ``places`` decimals; raises as :func:`up`."""
-    return _rounded(value, lambda _: -places, ROUND_FLOOR)
-
-
-def up_digits(value: float, digits: int = 5) -> str:
-    """``value`` rounded up to ``digits`` significant digits; raises as :func:`up`."""
-    return _rounded(value, lambda exact: exact.adjusted() + 1 - digits, ROUND_CEILING)
-
-
-def down_digits(value: float, digits: int = 5) -> str:
-    """``value`` rounded down to ``digits`` significant digits; raises as :func:`up`."""
-    return _rounded(value, lambda exact: exact.adjusted() + 1 - digits, ROUND_FLOOR)
-
-
-def percent(share: float) -> str:
-    """A share of one in per cent, without the sign, rounded up to two decimals."""
-    return f"{_percent(Decimal(repr(float(share)))):f}"
-
-
-def _percent(share: Decimal) -> Decimal:
-    return (share * 100).quantize(Decimal("0.01"), ROUND_CEILING)
-
-
-def _rounded(value: float, exponent: Callable[[Decimal], int], rounding: str) -> str:
-    if isnan(value):
-        raise ValueError("expected a number, got NaN: the file is damaged, or was not written by pacdp")
-    if isinf(value):
-        return "∞" if value > 0 else "-∞"
-    exact = Decimal(repr(float(value)))
-    if not exact:
-        return "0"
-    shown = exact.quantize(Decimal(1).scaleb(exponent(exact)), rounding=rounding)
-    return f"{shown:f}" if abs(shown.adjusted()) < 7 else f"{shown.normalize():g}"
 
 
 def whose(of: str) -> str:
