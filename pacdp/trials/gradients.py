@@ -52,8 +52,8 @@ def require_independent_examples(
 ) -> None:
     """Refuse a network (or a loss) in which one example of a batch can see another, or an earlier batch.
 
-    Works on copies in training mode, one of double precision and one as it is; the network itself, and the global
-    generators, are left as they were. Random layers draw the same numbers in every pass.
+    Works on copies in training mode, one of double precision (where it runs so) and one as it is; the network itself,
+    and the global generators, are left as they were. Random layers draw the same numbers in every pass.
 
     Args:
         inputs: positional arguments of the network, tensors with at least 3 examples, or structures of such tensors,
@@ -73,9 +73,11 @@ def require_independent_examples(
         raise ValueError(f"inputs must hold at least 3 examples to compare, got {n}")
     largest, before = max(MOST, size), random_state(module)
     as_given = selected(list(inputs), torch.arange(largest) % n)
-    full = _floats_as(as_given, torch.float64)
+    own = next((p.dtype for p in module.parameters() if p.is_floating_point()), torch.float64)
+    kind = _finest(module, selected(as_given, torch.arange(3)), own)
+    full = _floats_as(as_given, kind)
     sizes = sorted({*SIZES, largest})
-    trial = _Trial(copy.deepcopy(module).double(), before, loss)
+    trial = _Trial(copy.deepcopy(module).to(kind), before, loss)
     try:
         trial.no_first_impression(selected(full, torch.arange(3)))
         outputs = trial.outputs(full)
@@ -89,11 +91,10 @@ def require_independent_examples(
         settled = Unwritten(trial.twin)
         for k, each in enumerate(sizes[len(_WHOLE) :], len(_WHOLE)):
             trial.forward(full, each, reach=10.0 ** (k % 4))
-        opened = _Trial(trial.twin, before, loss, begin=with_other_weights(module).double())
+        opened = _Trial(trial.twin, before, loss, begin=with_other_weights(module).to(kind))
         if not _not_finite(opened.seen(full, None, None)):
             opened.whole(full, targets, *_WHOLE[-1], reach=1.0)
             opened.forward(full, MOST, reach=1.0)
-        own = next((p.dtype for p in module.parameters() if p.is_floating_point()), torch.float64)
         as_it_is = _Trial(copy.deepcopy(module), before, loss)
         for each in (ALONE, largest):
             as_it_is.forward(_floats_as(full, own), each, reach=100.0)
@@ -107,6 +108,20 @@ def require_independent_examples(
         settled.require()
     finally:
         rewind(module, before)
+
+
+@torch.no_grad()
+def _finest(module: nn.Module, few: Sequence[Any], own: torch.dtype) -> torch.dtype:
+    """Double precision, or the network's own where its code makes numbers of that kind, as ``x.float()`` does."""
+    before = random_state(module)
+    try:
+        copy.deepcopy(module).double()(*_floats_as(few, torch.float64))
+    except RuntimeError as error:
+        if "dtype" in str(error) or "Double" in str(error):
+            return own
+    finally:
+        rewind(module, before)
+    return torch.float64
 
 
 class _Trial:
@@ -291,10 +306,13 @@ def _named(outputs: Any) -> dict[str, Tensor]:
 
 
 def _not_finite(found: dict[str, Tensor]) -> list[str]:
+    """What a pass makes that is no number; a buffer may hold infinities, as masks do."""
     return [
         name
         for name, value in found.items()
-        if value.is_floating_point() and not bool(value.isfinite().all())
+        if value.is_floating_point()
+        and not name.startswith("buffer ")
+        and not bool(value.isfinite().all())
     ]
 
 

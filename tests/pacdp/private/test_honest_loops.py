@@ -86,6 +86,12 @@ weighted = partial(F.cross_entropy, weight=torch.tensor([1.0, 2.0, 40.0]), reduc
 both = TensorDataset(X, Y)
 text = randint(0, 7, (40, 6), seed=1)
 tokens = TensorDataset(text[:, :5], text[:, 1:])
+
+
+def of_bytes():
+    return Made(lambda own, x: own.last(x.float() / 255), last=linear())
+
+
 HONEST = {
     "the plain mean": (both, linear, CE, {}),
     "the sum": (both, linear, CrossEntropyLoss(reduction="sum"), {"loss_reduction": "sum"}),
@@ -103,6 +109,7 @@ HONEST = {
     "the other class": (both, linear, lambda out, y: CE(out, 1 - y), {}),
     "scaled": (both, linear, lambda out, y: 1024.0 * CE(out, y), {}),
     "in parts": (both, linear, CE, {"parts": 3}),
+    "bytes made floats": (TensorDataset((40 * X.abs()).byte(), Y), of_bytes, CE, {}),
     "one by one": (both, linear, lambda out, y: F.mse_loss(out, F.one_hot(y, 3).float()), {"parts": 1}),
     "two workers": (both, linear, CE, {"workers": 2}),
     "new draws": (Shifted(), linear, CE, {}),
