@@ -128,6 +128,6 @@ class ConvLayer:
 
     def collect(self, scale: Array, weight_gradient: Array, bias_gradient: Array) -> None:
         """Σ scale[i] times the gradient of example i, after one :meth:`propagate`, into the given arrays."""
-        self._filters *= scale[:, None, None]
+        self._filters[:, :, : self._taps.size] *= scale[:, None, None]  # behind them lies nothing
         self._biases *= scale[:, None]
         back.add_slots(self._filters, self._biases, weight_gradient, bias_gradient)

@@ -229,5 +229,5 @@ def add_slots(filters: Any, biases: Any, weight_grad: Any, bias_grad: Any) -> No
     """Sum of the slots' parts, in the order of the slots, in the layout [O, C, k, k]."""
     outputs, channels, size, _ = weight_grad.shape
     np.add.reduce(biases, axis=0, out=bias_grad)
-    total = np.add.reduce(filters, axis=0)[:, : channels * size * size]
+    total = np.add.reduce(filters[:, :, : channels * size * size], axis=0)
     weight_grad[...] = total.reshape(outputs, size, size, channels).transpose(0, 3, 1, 2)
