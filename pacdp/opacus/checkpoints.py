@@ -102,7 +102,6 @@ class Files:
         Of several processes the first writes; all must call this.
         """
         self._require_own(optimizer)
-        self._require_own(optimizer)
         state = self._state(module, optimizer, self.accountant.adjacency)
         state.step, state.history = optimizer.logical_step, events.History(self.event)
         save_run(path, state, together=optimizer.account.together)
@@ -116,7 +115,6 @@ class Files:
             CheckpointError: no such file, another kind of file, another network, another noise schedule than the one
                 that the history records, or an engine that has a history of its own, which loading would forget.
         """
-        self._require_own(optimizer)
         self._require_own(optimizer)
         if self.event is not None:
             raise CheckpointError(

@@ -156,9 +156,8 @@ def _questions(
                     family=family, of=of, losses=wrong, both=len(names) > 1, measures=f"{called} {where}",
                     otherwise=f"{otherwise} {where}", empty="nobody is in it", given=given,
                 )  # fmt: skip
-        case (
-            "differences" | "leaderboard"
-        ):  # every later model beside the first, or beside all before
+        case "differences" | "leaderboard":
+            # every later model beside the first, or beside all before
             before = list(examples.models)[: list(examples.models).index(of)]
             for first in before[:1] if family == "differences" else before:
                 other = main_loss(examples, examples.models[first])[2]

@@ -38,8 +38,6 @@ from pacdp.step.units import Network, Units
 
 Met = list[tuple[Use, Tensor]]
 """The layers that a backward pass met, and each example's gradients by their outputs."""
-
-
 _KEPT = 2**25
 """Numbers in the gradients of a batch by one weight that are kept until their sum."""
 
