@@ -66,7 +66,8 @@ def require_independent_examples(
 
     Raises:
         ValueError: some example's output, loss or gradient moved when another example or its label was changed, when
-            it was removed, or after other batches; one alone is too few; or a pass wrote into a parameter, a buffer or an attribute.
+            it was removed, or after other batches; a pass wrote into a parameter, a buffer or an attribute; or the
+            network cannot run on one example alone.
     """
     n = next((len(x) for x in tree_leaves(list(inputs)) if isinstance(x, Tensor)), 0)
     if n < 3:
