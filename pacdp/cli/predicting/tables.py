@@ -83,25 +83,25 @@ def read_table(path: Path, ignore: Sequence[str] = (), *, real: bool = False) ->
         kept = [name for name in names if name not in ignore]
         unnamed = kept[:1] == [""]
         named, numbers, soft = _sorted(path, kept[unnamed:])
-        real_names = {"label", "prediction"} & {*named} if real else set[str]()
-        frame = rows(kept, [*numbers, *soft, *real_names])
+        wanted = [*numbers, *soft, *({"label", "prediction"} & {*named} if real else ())]
+        frame = rows(kept, wanted)
         if frame.is_empty():
             raise ValueError(f"{path} holds no rows: write a row for each example")
-        names_of: dict[str, Any] = {
-            name: (_numbers if name in real_names else _names)(path, frame[name]) for name in named
-        }
+        columns: dict[str, Any] = {name: _numbers(path, frame[name]) for name in wanted}
+        columns |= {name: _names(path, frame[name]) for name in named if name not in columns}
         for name in {"model", "id"} & {*named}:  # by which rows are paired
-            names_of[name] = coded(f"{name} of {path}", names_of[name])
-        columns = {name: _numbers(path, frame[name]) for name in numbers + soft}
+            columns[name] = coded(f"{name} of {path}", columns[name])
         if texts := [name for name in soft if not frame[name].dtype.is_numeric()]:
             raise ValueError(
                 f"{path} must have numbers in column {texts[0]!r}, got {frame[texts[0]].dtype}: convert them"
             )
         return Table(
-            rows=frame.height, named=names_of, numbers={name: columns[name] for name in numbers},
+            rows=frame.height,
+            named={name: columns[name] for name in named},
+            numbers={name: columns[name] for name in numbers},
             soft=frame.select(soft).cast(pl.Float64).to_numpy() if soft else None,
             remarks=_row_numbers(path, frame[""]) if unnamed else (),
-        )  # fmt: skip
+        )
 
 
 def read_columns(path: Path, known: Sequence[str]) -> dict[str, np.ndarray]:
@@ -181,16 +181,17 @@ def _csv_rows(path: Path, names: list[str], kept: list[str], numbers: list[str])
     empty = max(0, end.count(b"\n") - 1) if len(names) > 1 else 0
 
     def read(**types: Any) -> pl.DataFrame:
-        lazy = pl.scan_csv(path, infer_schema=False, schema_overrides=types).select(kept)
-        frame = lazy.collect()
-        return frame.head(frame.height - empty) if empty else frame
+        lazy = pl.scan_csv(path, infer_schema=False, schema_overrides=types)
+        return lazy.select(kept).collect()[: -empty or None]
 
-    fields = first.strip().split(b",")
-    if not numbers and kept == names and all(map(_WHOLE.fullmatch, fields)):
-        with suppress(pl.exceptions.ComputeError):  # some are texts
-            whole = read(**dict.fromkeys(names, pl.Int64))
-            separators = whole.height * whole.width - 1
-            if sum(map(_written, whole)) + separators == size - len(end) - len(header):
+    if kept == names and not numbers and all(map(_WHOLE.fullmatch, first.strip().split(b","))):
+        with suppress(pl.exceptions.ComputeError):  # some are texts, or of ten digits
+            whole = read(**dict.fromkeys(names, pl.Int32))
+            length = size - len(header) - len(end)
+            if header.endswith(b"\r\n"):
+                returns = np.count_nonzero(np.fromfile(path, np.uint8) == ord("\r"))
+                length -= int(returns) - 1 - end.count(b"\r")
+            if length == sum(map(_written, whole)) + whole.height * whole.width - 1:
                 return whole
     try:
         return read(**dict.fromkeys(numbers, pl.Float64))
@@ -198,7 +199,7 @@ def _csv_rows(path: Path, names: list[str], kept: list[str], numbers: list[str])
         texts = read()
         for name in numbers:
             _numbers(path, texts[name])  # says which row has none
-        return texts
+        raise
 
 
 def _written(whole: pl.Series) -> int:
@@ -231,7 +232,8 @@ def _header(path: Path) -> list[str]:
 def _row_numbers(path: Path, column: pl.Series) -> tuple[str, ...]:
     """The remark on a first column without a name, which data frames write: it must number the rows."""
     found = column.drop_nulls().cast(pl.Int64, strict=False)
-    if not any(found.equals(pl.Series(range(start, start + len(found)))) for start in (0, 1)):
+    n = len(found)
+    if not any(found.equals(pl.int_range(at, at + n, eager=True)) for at in (0, 1)):
         raise ValueError(
             f"{path} has a first column without a name that does not number the rows: name it, such as id, or "
             "write the table without it (index=False in pandas, row.names=FALSE in R)"
@@ -306,8 +308,7 @@ def _names(path: Path, column: pl.Series) -> NDArray[Any] | Coded:
         return column.to_numpy()
     if _WHOLE.fullmatch(column[0].encode()):
         whole = column.cast(pl.Int64, strict=False)
-        written = column.str.len_bytes().cast(pl.Int64).sum()
-        if not whole.null_count() and _written(whole) == written:
+        if not whole.null_count() and _written(whole) == column.str.len_bytes().sum():
             return whole.to_numpy()
     names = column.unique().sort()
     if column.name in ("label", "prediction"):
@@ -323,13 +324,12 @@ def _names(path: Path, column: pl.Series) -> NDArray[Any] | Coded:
     return Coded(tuple(names), codes.astype(np.int64))
 
 
-def _numbers(path: Path, column: pl.Series) -> np.ndarray:
+def _numbers(path: Path, column: pl.Series) -> NDArray[Any]:
     found = column.cast(pl.Float64, strict=False)
-    odd = found.is_null() | found.is_nan()
-    if odd.any():
-        row = int(odd.arg_max() or 0)
+    if found.null_count() or found.is_nan().any():
+        row = int((found.is_null() | found.is_nan()).arg_max() or 0)
         raise ValueError(
             f"{path} must have numbers in column {column.name!r}, got {column[row]!r} in row {row}: fill it in, for "
             f"{LEFT_OUT}"
         )
-    return (found if column.dtype.is_float() or column.dtype == pl.String else column).to_numpy()
+    return (found if column.dtype == pl.String else column).to_numpy()
