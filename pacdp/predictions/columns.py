@@ -63,8 +63,8 @@ def coded(name: str, values: Any, *, known: Collection[Name] = ()) -> Coded:
         ValueError: no rows, more than one axis, a gap, numbers that are not whole, or names of several types.
     """
     found = values if isinstance(values, Coded) else _coded(name, values)
-    for place, one in enumerate(found.names if found.kind == "text" else ()):
-        if str(one).strip() in _GAPS and one not in known:
+    for place, one in enumerate(map(str, found.names) if found.kind == "text" else ()):
+        if one.strip() in _GAPS and one not in known:
             row = int(np.argmax(found.codes == place))
             raise ValueError(_gap(name, row, one))
     return found

@@ -87,18 +87,21 @@ def read_table(path: Path, ignore: Sequence[str] = (), *, real: bool = False) ->
         frame = rows(kept, wanted)
         if frame.is_empty():
             raise ValueError(f"{path} holds no rows: write a row for each example")
-        columns: dict[str, Any] = {name: _numbers(path, frame[name]) for name in wanted}
-        columns |= {name: _names(path, frame[name]) for name in named if name not in columns}
+        columns = {name: _numbers(path, frame[name]) for name in wanted}
+        names_of: dict[str, Any] = {
+            name: columns[name].to_numpy() if name in columns else _names(path, frame[name])
+            for name in named
+        }
         for name in {"model", "id"} & {*named}:  # by which rows are paired
-            columns[name] = coded(f"{name} of {path}", columns[name])
+            names_of[name] = coded(f"{name} of {path}", names_of[name])
         if texts := [name for name in soft if not frame[name].dtype.is_numeric()]:
             raise ValueError(
                 f"{path} must have numbers in column {texts[0]!r}, got {frame[texts[0]].dtype}: convert them"
             )
         return Table(
             rows=frame.height,
-            named={name: columns[name] for name in named},
-            numbers={name: columns[name] for name in numbers},
+            named=names_of,
+            numbers={name: columns[name].to_numpy() for name in numbers},
             soft=frame.select(soft).cast(pl.Float64).to_numpy() if soft else None,
             remarks=_row_numbers(path, frame[""]) if unnamed else (),
         )
@@ -125,7 +128,7 @@ def read_columns(path: Path, known: Sequence[str]) -> dict[str, np.ndarray]:
             group = coded(f"group of {path}", _names(path, frame[name]))
             found[name] = np.array([*map(str, group.names)])[group.codes]
             continue
-        found[name] = column = _numbers(path, frame[name])
+        found[name] = column = _numbers(path, frame[name]).to_numpy()
         if most := _WHOLES.get(name):
             if (odd := (column % 1 != 0) | (column < 0) | (column > most)).any():
                 row = int(odd.argmax())
@@ -165,11 +168,10 @@ _Rows = Callable[[list[str], list[str]], pl.DataFrame]
 
 
 def _csv(path: Path, _ignore: Sequence[str]) -> tuple[list[str], _Rows]:
-    names = _header(path)
-    return names, partial(_csv_rows, path, names)
+    return _header(path), partial(_csv_rows, path)
 
 
-def _csv_rows(path: Path, names: list[str], kept: list[str], numbers: list[str]) -> pl.DataFrame:
+def _csv_rows(path: Path, kept: list[str], numbers: list[str]) -> pl.DataFrame:
     """Whole numbers where all columns are, written as usual; otherwise texts, and numbers where these must be."""
     with path.open("rb") as file:
         header, first = file.readline(), file.readline()
@@ -178,15 +180,15 @@ def _csv_rows(path: Path, names: list[str], kept: list[str], numbers: list[str])
         tail = file.read()
     end = tail[len(tail.rstrip(b"\r\n")) :]
     # in a single column an empty line is a gap
-    empty = max(0, end.count(b"\n") - 1) if len(names) > 1 else 0
+    empty = max(0, end.count(b"\n") - 1) if b"," in header else 0
 
     def read(**types: Any) -> pl.DataFrame:
         lazy = pl.scan_csv(path, infer_schema=False, schema_overrides=types)
         return lazy.select(kept).collect()[: -empty or None]
 
-    if kept == names and not numbers and all(map(_WHOLE.fullmatch, first.strip().split(b","))):
+    if not numbers and all(map(_WHOLE.fullmatch, first.strip().split(b","))):
         with suppress(pl.exceptions.ComputeError):  # some are texts, or of ten digits
-            whole = read(**dict.fromkeys(names, pl.Int32))
+            whole = read(**dict.fromkeys(kept, pl.Int32))
             length = size - len(header) - len(end)
             if header.endswith(b"\r\n"):
                 returns = np.count_nonzero(np.fromfile(path, np.uint8) == ord("\r"))
@@ -243,20 +245,18 @@ def _row_numbers(path: Path, column: pl.Series) -> tuple[str, ...]:
 
 def _parquet(path: Path, _ignore: Sequence[str]) -> tuple[list[str], _Rows]:
     lazy = pl.scan_parquet(path)
-    return lazy.collect_schema().names(), partial(_parquet_rows, path, lazy)
 
+    def rows(kept: list[str], _: list[str]) -> pl.DataFrame:
+        """The columns, unless too much would come out of a packed table."""
+        own, no_limit = lazy.select(kept), "write it as .csv, which has no limit"
+        require_room(path, own.select(pl.len()).collect().item() * len(kept), no_limit)
+        lengths = own.select(pl.selectors.string().str.len_bytes().cast(pl.Int64).sum())
+        # a part at a time
+        rooms = lengths.collect(engine="streaming").iter_rows()
+        require_room(path, sum(map(sum, rooms)), no_limit)
+        return own.collect()
 
-def _parquet_rows(
-    path: Path, lazy: pl.LazyFrame, kept: list[str], _numbers: list[str]
-) -> pl.DataFrame:
-    """The columns, unless too much would come out of a packed table."""
-    no_limit = "write it as .csv, which has no limit"
-    lazy = lazy.select(kept)
-    require_room(path, lazy.select(pl.len()).collect().item() * len(kept), no_limit)
-    lengths = lazy.select(pl.selectors.string().str.len_bytes().cast(pl.Int64).sum())
-    # a part at a time
-    require_room(path, sum(map(sum, lengths.collect(engine="streaming").iter_rows())), no_limit)
-    return lazy.collect()
+    return lazy.collect_schema().names(), rows
 
 
 def _npz(path: Path, ignore: Sequence[str]) -> tuple[list[str], _Rows]:
@@ -324,7 +324,7 @@ def _names(path: Path, column: pl.Series) -> NDArray[Any] | Coded:
     return Coded(tuple(names), codes.astype(np.int64))
 
 
-def _numbers(path: Path, column: pl.Series) -> NDArray[Any]:
+def _numbers(path: Path, column: pl.Series) -> pl.Series:
     found = column.cast(pl.Float64, strict=False)
     if found.null_count() or found.is_nan().any():
         row = int((found.is_null() | found.is_nan()).arg_max() or 0)
@@ -332,4 +332,4 @@ def _numbers(path: Path, column: pl.Series) -> NDArray[Any]:
             f"{path} must have numbers in column {column.name!r}, got {column[row]!r} in row {row}: fill it in, for "
             f"{LEFT_OUT}"
         )
-    return (found if column.dtype == pl.String else column).to_numpy()
+    return found if column.dtype == pl.String else column
