@@ -1,7 +1,7 @@
-"""Tables of predictions: CSV, Parquet and npz with the columns that docs/predictions.md names.
+"""Tables of predictions: CSV, Parquet, JSON lines and npz with the columns that docs/predictions.md names.
 
 Texts are read as texts, whole numbers as whole numbers, and nothing else is guessed: a label with a decimal point is
-refused.
+refused, unless all of them are whole.
 """
 
 import os
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from pacdp.cli.predicting.called import PROBABILITY, called
 from pacdp.cli.terminal import word
 from pacdp.data.arrays import read_npz
 from pacdp.data.unpacking import require_room
@@ -25,14 +26,16 @@ NAMED = ("label", "prediction", "group", "person", "model", "id")
 """Columns of names; each at most once."""
 NUMBERS = ("weight",)
 _LOSS = re.compile(r"loss(_\w+)?")
-_PROBABILITY = re.compile(r"p(0|[1-9]\d*)")
 _WHOLE = r"^(0|-?[1-9]\d{0,17})$"
+_FLOAT = r"^(0|-?[1-9]\d{0,17})\.0$"
+_DECIMAL_COMMA = r"^(-?\d*),([\dEe+-]+)$"
 _OTHERWISE = {
     b"\x1f\x8b": "gzip", b"PK\x03\x04": "zip", b"BZh": "bzip2", b"\xfd7zXZ": "xz",
     b"\x28\xb5\x2f\xfd": "Zstd", b"PAR1": "Parquet", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16",
     **{b"x" + bytes([level]): "zlib" for level in b"\x01\x5e\x9c\xda"},
 }  # fmt: skip
 """What a file holds that begins so, whatever its name says."""
+_OF_MODEL = re.compile(r"(?:prediction|y_pred|pred)_(.+)")
 _WHOLES = {"error": 1, "positive": 1, "position": 2**53 - 1}
 """Columns of whole numbers, and the largest of them."""
 DAMAGED = (pl.exceptions.PolarsError, pl.exceptions.PanicException, UnicodeDecodeError)
@@ -47,6 +50,7 @@ class Table:
         named: label, prediction, group, person, model, id, as far as they are there.
         numbers: weight and losses.
         soft: probabilities [rows, classes].
+        classes: theirs, where columns name them.
         remarks: what was passed over.
         record: what one of its people is called.
         range_by: who says in which range its losses lie; empty for whoever wrote the table.
@@ -56,6 +60,7 @@ class Table:
     named: dict[str, np.ndarray]
     numbers: dict[str, np.ndarray]
     soft: np.ndarray | None = None
+    classes: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     record: str = "person"
     range_by: str = ""
@@ -67,21 +72,30 @@ def read_table(path: Path, ignore: Sequence[str] = (), *, real: bool = False) ->
     Raises:
         ValueError: the file is damaged or empty, or has a column that this does not know.
     """
-    readers = {".csv": _csv, ".parquet": _parquet, ".npz": _npz}
+    readers = {
+        ".csv": _csv,
+        ".tsv": _csv,
+        ".parquet": _parquet,
+        ".jsonl": _json_lines,
+        ".npz": _npz,
+    }
     reader = readers.get(path.suffix.lower())
     if reader is None:
-        raise ValueError(
-            f"{path} must be one of {', '.join(readers)}, .jsonl, .json or .eval: convert it"
-        )
+        raise ValueError(f"{path} must be one of {', '.join(readers)}, .json or .eval: convert it")
     with _reading(path):
         names, passed, lazy = reader(path, ignore)
         if absent := sorted(set(ignore).difference(names)):
             raise ValueError(f"{path} has no column {absent[0]!r} to ignore: correct --ignore")
-        kept = [name for name in names if name not in ignore and (name or not passed)]
-        named, numbers, soft = _sorted(path, kept)
+        own = [name for name in names if name not in ignore and (name or not passed)]
+        if twice := [name for name in own if own.count(name) > 1]:
+            raise ValueError(f"{path} has two columns called {twice[0]!r}: rename or drop one")
+        here = called(own)
+        lazy = lazy.select(own).rename(dict(zip(own, here.names, strict=True)))
+        names, lazy = _a_model_a_row(here.names, lazy)
+        named, numbers, soft = _sorted(path, names)
         if path.suffix.lower() == ".parquet":
-            _require_room(path, lazy, len(kept), named + numbers)
-        frame = lazy.select(kept).collect()
+            _require_room(path, lazy, len(own), named + numbers)
+        frame = lazy.collect()
         if frame.is_empty():
             raise ValueError(f"{path} holds no rows: write a row for each example")
         numeric = {"label", "prediction"} if real else set[str]()
@@ -96,9 +110,15 @@ def read_table(path: Path, ignore: Sequence[str] = (), *, real: bool = False) ->
             )
         columns = {name: _numbers(path, frame[name]) for name in numbers + soft}
         table = [columns.pop(name) for name in soft]
+        classes = here.classes
+        if len(table) == 1:  # of the second of two classes
+            table.insert(0, 1.0 - table[0])
+            labels = dict.fromkeys(map(str, names_of.get("label", ())))
+            classes = classes and (*sorted(labels.keys() - {*classes}), *classes)
         return Table(
-            rows=frame.height, named=names_of, numbers=columns,
-            soft=np.column_stack(table).astype(np.float64) if table else None, remarks=passed,
+            rows=frame.height, named=names_of, numbers=columns, classes=classes,
+            soft=np.column_stack(table).astype(np.float64) if table else None,
+            remarks=(*passed, *here.remarks),
         )  # fmt: skip
 
 
@@ -158,18 +178,34 @@ def _reading(path: Path) -> Iterator[None]:
         os.close(nowhere)
 
 
+def _a_model_a_row(names: list[str], lazy: pl.LazyFrame) -> tuple[list[str], pl.LazyFrame]:
+    """A row for each example and model, where every model has a column of predictions."""
+    models = {name: found[1] for name in names if (found := _OF_MODEL.fullmatch(name))}
+    if len(models) < 2 or {"prediction", "model"} & {*names}:
+        return names, lazy
+    rest = [name for name in names if name not in models]
+    rows = [lazy.select(*rest, prediction=name, model=pl.lit(of)) for name, of in models.items()]
+    return [*rest, "prediction", "model"], pl.concat(rows)
+
+
 _Read = tuple[list[str], tuple[str, ...], pl.LazyFrame]
 """The names of a file's columns, a remark where the first of them is passed over, and its rows."""
 
 
 def _csv(path: Path, _ignore: Sequence[str]) -> _Read:
-    names = _header(path)
-    types: dict[str, Any] = {name: pl.Float64 for name in names if _PROBABILITY.fullmatch(name)}
-    lazy = pl.scan_csv(path, infer_schema=False, schema_overrides=types)
-    if not types and path.stat().st_size < 1 << 26 and _written_plainly(path):
-        types |= dict.fromkeys({*NAMED} & {*names}, pl.Int64)
+    names, separator = _header(path)
+    here = dict(zip(names, called(names).names, strict=True))
+    soft = [name for name in names if PROBABILITY.fullmatch(here[name])]
+    types: dict[str, Any] = {} if separator == ";" else dict.fromkeys(soft, pl.Float64)
+    how: dict[str, Any] = {"separator": separator, "infer_schema": False}
+    lazy = pl.scan_csv(path, schema_overrides=types, **how)
+    if separator == ";":  # which leaves the comma to decimals
+        lazy = lazy.with_columns(pl.all().str.replace(_DECIMAL_COMMA, "${1}.${2}"))
+        lazy = lazy.with_columns(pl.col(soft).cast(pl.Float64))
+    elif not soft and path.stat().st_size < 1 << 26 and _written_plainly(path, separator):
+        types = {name: pl.Int64 for name in names if here[name] in NAMED}
         with suppress(pl.exceptions.ComputeError):  # some are texts
-            whole = pl.read_csv(path, infer_schema=False, schema_overrides=types)
+            whole = pl.read_csv(path, schema_overrides=types, **how)
             lazy = whole.lazy()
     if len(names) > 1:  # in a single column an empty line is a gap
         with path.open("rb") as file:
@@ -178,21 +214,23 @@ def _csv(path: Path, _ignore: Sequence[str]) -> _Read:
         empty = tail[len(tail.rstrip(b"\r\n")) :].count(b"\n") - 1
         if empty > 0:
             lazy = lazy.head(lazy.select(pl.len()).collect().item() - empty)
-    return names, () if names[0] else _row_numbers(path), lazy
+    return names, () if names[0] else _row_numbers(path, separator), lazy
 
 
-def _written_plainly(path: Path) -> bool:
+def _written_plainly(path: Path, separator: str) -> bool:
     """Whether no field begins with a sign, a space or a zero before a digit: numbers read are then those written."""
     byte = np.fromfile(path, np.uint8)
-    opens = (byte[:-2] == ord(",")) | (byte[:-2] == ord("\n"))
+    opens = (byte[:-2] == ord(separator)) | (byte[:-2] == ord("\n"))
     odd = np.isin(byte[1:-1], [*b"+- "])
     digit = (byte[2:] >= ord("0")) & (byte[2:] <= ord("9"))
     odd |= (byte[1:-1] == ord("0")) & digit
     return not (opens & odd).any() and not (byte == ord('"')).any()
 
 
-def _header(path: Path) -> list[str]:
-    """The names of the columns, as they are written: polars would rename one that stands twice."""
+def _header(path: Path) -> tuple[list[str], str]:
+    """The names of the columns, as they are written (polars would rename one that stands twice), and what parts them:
+    a comma, or where there is none a semicolon or a tab.
+    """
     with path.open("rb") as file:
         head = file.readline(1 << 20)
     if packed := next((kind for begin, kind in _OTHERWISE.items() if head.startswith(begin)), None):
@@ -207,23 +245,32 @@ def _header(path: Path) -> list[str]:
         raise ValueError(
             f"{path} is empty: write a line of column names, then a row for each example"
         )
-    return [name or "" for name in pl.read_csv(head, has_header=False, infer_schema=False).row(0)]
+    separator = next((one for one in ",;\t" if one.encode() in head), ",")
+    how: dict[str, Any] = {"separator": separator, "infer_schema": False}
+    return [name or "" for name in pl.read_csv(head, has_header=False, **how).row(0)], separator
 
 
-def _row_numbers(path: Path) -> tuple[str, ...]:
-    """The remark on a first column without a name, which data frames write: it must number the rows."""
+def _row_numbers(path: Path, separator: str) -> tuple[str, ...]:
+    """The remark on a first column without a name, which data frames write: a whole number of its own in each row, in
+    order or, where rows were drawn or mixed, not.
+    """
     column = (
-        pl.read_csv(path, columns=[0], infer_schema=False)
+        pl.read_csv(path, columns=[0], infer_schema=False, separator=separator)
         .to_series()
         .drop_nulls()
         .cast(pl.Int64, strict=False)
     )
-    if not any(column.equals(pl.Series(range(start, start + len(column)))) for start in (0, 1)):
+    if column.has_nulls() or column.n_unique() < len(column):
         raise ValueError(
             f"{path} has a first column without a name that does not number the rows: name it, such as id, or "
             "write the table without it (index=False in pandas, row.names=FALSE in R)"
         )
     return ("the first column has no name and numbers the rows: it was passed over",)
+
+
+def _json_lines(path: Path, _ignore: Sequence[str]) -> _Read:
+    lazy = pl.scan_ndjson(path, infer_schema_length=None)
+    return lazy.collect_schema().names(), (), lazy
 
 
 def _parquet(path: Path, _ignore: Sequence[str]) -> _Read:
@@ -263,19 +310,18 @@ def _npz(path: Path, ignore: Sequence[str]) -> _Read:
 
 def _sorted(path: Path, names: list[str]) -> tuple[list[str], list[str], list[str]]:
     """The columns of names, those of numbers, and those of probabilities in order."""
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise ValueError(f"{path} has two columns called {twice[0]!r}: rename or drop one")
     named = [name for name in NAMED if name in names]
     numbers = [name for name in names if name in NUMBERS or _LOSS.fullmatch(name)]
     soft = sorted(
-        (name for name in names if _PROBABILITY.fullmatch(name)), key=lambda name: int(name[1:])
+        (name for name in names if PROBABILITY.fullmatch(name)), key=lambda name: int(name[1:])
     )
     if unknown := [name for name in names if name not in {*named, *numbers, *soft}]:
         raise ValueError(
             f"{path} has a column {unknown[0]!r} that is none of {', '.join(NAMED)}, weight, loss, loss_..., p0, p1, "
-            f"...: rename it, or pass --ignore {word(unknown[0])}"
+            f"...: rename it, or pass --ignore {' '.join(map(word, unknown))}"
         )
-    if missing := [k for k, name in enumerate(soft) if name != f"p{k}"]:
+    missing = [k for k, name in enumerate(soft) if name != f"p{k}"]
+    if missing and soft != ["p1"]:
         raise ValueError(
             f"{path} must have a column p0, p1, ... for every class, and lacks p{missing[0]}: add it"
         )
@@ -291,13 +337,18 @@ def _names(path: Path, column: pl.Series) -> np.ndarray:
             column = column.cast(pl.Int64)
         elif column.name in ("label", "prediction"):
             # texts of numbers, one of them with a decimal point; codes such as 00 or 1e2 have none
-            numbers = column.cast(pl.Float64, strict=False).is_finite().fill_null(value=False)
+            numbers = column.cast(pl.Float64, strict=False)
+            if column.str.contains(
+                _FLOAT
+            ).all():  # as pandas writes whole numbers of a column that had a gap
+                return column.str.head(-2).cast(pl.Int64).to_numpy()
             decimals = column.str.contains(".", literal=True)
-            if decimals.any() and numbers.all():
+            if decimals.any() and numbers.is_finite().fill_null(value=False).all():
                 row = int(decimals.arg_max() or 0)
                 raise ValueError(
                     f"{path} must have whole numbers or text in column {column.name!r}, got {column[row]} in row "
-                    f"{row}: nothing is truncated here; write class numbers without a decimal point"
+                    f"{row}: nothing is truncated here; write class numbers without a decimal point, and give real "
+                    "numbers with --range LOW HIGH"
                 )
     return column.to_numpy()
 
