@@ -92,7 +92,7 @@ def read_table(path: Path, ignore: Sequence[str] = (), *, real: bool = False) ->
         here = called(own)
         lazy = lazy.select(own).rename(dict(zip(own, here.names, strict=True)))
         names, lazy = _a_model_a_row(here.names, lazy)
-        named, numbers, soft = _sorted(path, names)
+        named, numbers, soft = _sorted(path, names, ignore)
         if path.suffix.lower() == ".parquet":
             _require_room(path, lazy, len(own), named + numbers)
         frame = lazy.collect()
@@ -308,7 +308,9 @@ def _npz(path: Path, ignore: Sequence[str]) -> _Read:
     return names, (), pl.LazyFrame(arrays)
 
 
-def _sorted(path: Path, names: list[str]) -> tuple[list[str], list[str], list[str]]:
+def _sorted(
+    path: Path, names: list[str], ignore: Sequence[str]
+) -> tuple[list[str], list[str], list[str]]:
     """The columns of names, those of numbers, and those of probabilities in order."""
     named = [name for name in NAMED if name in names]
     numbers = [name for name in names if name in NUMBERS or _LOSS.fullmatch(name)]
@@ -318,7 +320,7 @@ def _sorted(path: Path, names: list[str]) -> tuple[list[str], list[str], list[st
     if unknown := [name for name in names if name not in {*named, *numbers, *soft}]:
         raise ValueError(
             f"{path} has a column {unknown[0]!r} that is none of {', '.join(NAMED)}, weight, loss, loss_..., p0, p1, "
-            f"...: rename it, or pass --ignore {' '.join(map(word, unknown))}"
+            f"...: rename it, or pass --ignore {' '.join(map(word, [*ignore, *unknown]))}"
         )
     missing = [k for k, name in enumerate(soft) if name != f"p{k}"]
     if missing and soft != ["p1"]:
