@@ -45,7 +45,7 @@ def draw(rows: list[Values], report: Mapping[str, Any]) -> Figure | None:
     found = Reading(report) if report.get("certificates") else None
     panels = list[Any]()
     if found:
-        panels = [(draw_statements if found.statements else draw_certificates, found)]
+        panels.append((draw_statements if found.statements else draw_certificates, found))
     if rows and ("train_error" in rows[-1] or "kept" in rows[-1]):
         panels.append((draw_training, thinned(rows, _LONGEST)))
     if not panels:
