@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 from compress_toys import (
+    FIRST,
+    Keeping,
     Nearest,
     Remembering,
     batched,
@@ -15,6 +17,7 @@ from compress_toys import (
     network,
     noisy,
     trained_on_memory,
+    trained_on_the_first,
     unseeded,
     written,
 )
@@ -51,6 +54,14 @@ def test_planted_looks_are_caught(what):
         tried(make())
     with refusal(said):
         pacdp.compress(make(), clouds(), groups=4)
+
+
+@every_case("own", [True, False])
+def test_what_the_first_batch_of_all_leaves_behind_is_seen_after_the_run(own):
+    """Every run finds the same batch there, and so does the replay: all of them agree."""
+    FIRST.clear()
+    with refusal("leaves something in .*FIRST|leaves something in .*first", Looks):
+        pacdp.compress(written(trained_on_the_first, Keeping(own)), clouds(), groups=4)
 
 
 class Hoarding(Torch):
