@@ -6,7 +6,6 @@ that record. Trials can refute this; they cannot prove it of a function that a u
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch

@@ -20,9 +20,9 @@ _ONE_A_CLASS = ("weight", "pos_weight")
 
 
 class Places(NamedTuple):
-    """The numbers 0, 1, ... up to a count, by which ``outputs[torch.arange(n), labels]`` takes a number of each row."""
+    """The numbers 0, 1, ... by which ``outputs[torch.arange(n), labels]`` takes a number of each row."""
 
-    count: int
+    upto: int
 
 
 class Call(NamedTuple):
@@ -46,8 +46,8 @@ class Call(NamedTuple):
         leaves = [*self.leaves]
         if examples > 1 and len(leaves) > 1:
             size = leaves[1]
-            if isinstance(size, Places) and size.count % examples == 0:
-                leaves[1] = Places(size.count // examples)
+            if isinstance(size, Places) and size.upto % examples == 0:
+                leaves[1] = Places(size.upto // examples)
             elif self.name in _SIZES and isinstance(size, int) and size > 0:
                 leaves[1] = size if size % examples else size // examples
         return leaves
@@ -184,7 +184,7 @@ class Record:
             if isinstance(leaf, Made):
                 return known[leaf.number][leaf.place]
             if isinstance(leaf, Places):
-                return torch.arange(leaf.count, device=next(iter(outputs.values())).device)
+                return torch.arange(leaf.upto, device=next(iter(outputs.values())).device)
             return next(rest) if isinstance(leaf, Tensor) else leaf
 
         for number, call in self.calls.items():

@@ -29,6 +29,9 @@ class Sum(NamedTuple):
     """Units whose contribution had at most norm C before it was clipped."""
 
 
+NOT_PACKED = "in place of pack_padded_sequence run the layer on the padded rows, and take each row's output at its own length"
+
+
 @runtime_checkable
 class Summer(Protocol):
     """The clipped sum of some units' contributions at the network's present weights."""
@@ -150,9 +153,6 @@ def _counted(total: Weights, clipping: Clipping, mean_loss: Tensor | None = None
     return Sum(total, (~clipping.finite).sum(), loss, clipping.within.sum())
 
 
-NOT_PACKED = "in place of pack_padded_sequence run the layer on the padded rows, and take each row's output at its own length"
-
-
 def runs_at_once(reference: Reference, tried: Units, weights: Weights) -> bool:
     """Whether the reference can take several units in one pass, tried on two that are made up.
 
@@ -160,12 +160,14 @@ def runs_at_once(reference: Reference, tried: Units, weights: Weights) -> bool:
         ValueError: not even one at a time.
     """
     trial = reference._replace(units=tried, vectorised=True, pre_noise=0.0)
-    if trial.alone or (why := _fails(trial, weights)) is None:
-        return not trial.alone
-    if _fails(trial._replace(vectorised=False), weights) is not None:
+    if trial.alone:
+        return False
+    if _fails(trial, weights) is None:
+        return True
+    if (why := _fails(trial._replace(vectorised=False), weights)) is not None:
         raise ValueError(
-            f"torch.func cannot take the gradient of a single example by the weights of module ({said(why)}): leave out "
-            f"functions that it cannot follow; {NOT_PACKED}"
+            f"torch.func cannot take the gradient of a single example by the weights of module ({said(why)}): leave "
+            f"out functions that it cannot follow; {NOT_PACKED}"
         )
     return False
 

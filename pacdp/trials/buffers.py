@@ -287,7 +287,7 @@ def _reachable(
     """Tensors, arrays, numbers and texts that can be reached from something, each with its place.
 
     Not followed are things of the identities ``without``, compilers' caches and what Opacus hooks to layers. With
-    ``around`` global variables are followed, and classes of installed packages, which keep things of their own, are not.
+    ``around`` global variables are followed, and classes of installed packages, which keep things of their own, not.
     """
     ahead: list[tuple[str, Any]] = [("", root)]
     seen = dict[int, Any]()
