@@ -29,7 +29,7 @@ class Sum(NamedTuple):
     """Units whose contribution had at most norm C before it was clipped."""
 
 
-NOT_PACKED = "in place of pack_padded_sequence run the layer on the padded rows, and take each row's output at its own length"
+NOT_PACKED = "in place of pack_padded_sequence give the layer padded rows, and take each one's output at its length"
 
 
 @runtime_checkable
