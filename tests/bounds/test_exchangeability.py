@@ -34,7 +34,7 @@ def naive(old, new, seed):
 @pytest.mark.parametrize("ties", [False, True])
 def test_evidence_against_a_naive_twin(ties):
     rng = default_rng(0)
-    old, new = rng.normal(size=7), rng.normal(size=25) + 1  # 32 places, a power of two
+    old, new = rng.normal(size=9), rng.normal(size=25) + 1
     if ties:
         old, new = np.round(old), np.round(new)
     made = exchangeable(old=old, new=new, seed=5)
