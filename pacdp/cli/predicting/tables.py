@@ -149,12 +149,14 @@ def read_columns(path: Path, known: Sequence[str]) -> dict[str, np.ndarray]:
         ValueError: no such file, a column that is not ``known`` or stands twice, a gap, or no rows.
     """
     with _reading(path):
-        names, rows = _csv(path, ())
+        written, rows = _csv(path, ())
+        names = [name.strip() for name in written]  # spaces may follow commas
         if odd := [name for name in names if name not in known or names.count(name) > 1]:
             raise ValueError(
                 f"{path} has a column {odd[0]!r} that is unknown or stands twice: keep {', '.join(known)}"
             )
-        frame = rows(names, [name for name in names if name != "group"])
+        frame = rows(written, []).rename(dict(zip(written, names, strict=True)))
+        frame = frame.with_columns(pl.col(pl.String).str.strip_chars(" "))
     if frame.is_empty():
         raise ValueError(f"{path} holds no rows: write a row for each example")
     found = dict[str, np.ndarray]()
