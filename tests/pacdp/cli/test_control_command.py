@@ -35,6 +35,8 @@ def test_the_threshold_is_that_of_bounds(answers, said):
     assert headline(made.certificate) in text
     assert "of the records reach the threshold" in text
     assert "No threshold qualifies" in said(*control, "0.001")
+    truths = table(path.with_name("truths.csv"), confidence=confidence, error=error > 0)
+    assert said("control", truths, "--target", "0.1", "--json")["all"] == made.to_dict()
 
 
 def test_groups_and_detectors(answers, tmp_path, said, refused):
@@ -91,6 +93,7 @@ def test_no_loss_of_two_processes_is_forgotten_and_a_link_stays_one(tmp_path):
         ("", "is empty"),
         ("confidence,error\n0.1\n", "must have numbers in column 'error', got None in row 0"),
         ("confidence,error\n0.1,0.5\n", "must have whole numbers from 0 to 1 in column 'error', got 0.5 in row 0"),
+        ("confidence,error\n0.1,True\n0.1,maybe\n", "must have numbers in column 'error', got 'maybe' in row 1"),
         ("confidence,loss\n0.1,1.5\n", "losses must lie in [0, 1]"),
         ("confidence,score\n0.1,1\n", "must have the columns confidence and error or loss"),
     ],
