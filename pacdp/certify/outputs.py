@@ -193,6 +193,6 @@ def losses_of(loss: LossOf | ClippedError, outputs: Any, labels: Tensor) -> Tens
     )  # a function may write each batch into one tensor
     if not bool(((values >= 0.0) & (values <= 1.0)).all()):
         raise ValueError(
-            "the loss must lie in [0, 1], got a value outside (or a NaN): clip it there, as pacdp.ClippedError does"
+            "the loss must lie in [0, 1], got a value outside (or a NaN): clip it there, as ClippedError does"
         )
     return values.cpu()

@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 import bounds
-from pacdp.certify.batches import Batch, Hashed, batches_of
+from pacdp.certify.batches import Batch, Hashed, batches_of, require_each_once
 from pacdp.certify.examples import BoundSet, Device, require_counts, require_kinds
 from pacdp.certify.outputs import (
     ClippedError,
@@ -38,7 +38,7 @@ from pacdp.errors import said
 from pacdp.layers.plain import call_with, repeats_itself
 from pacdp.predictions.answers import Answers, joined
 from pacdp.predictions.columns import require_own_name
-from pacdp.predictions.examples import Examples
+from pacdp.predictions.examples import Examples, require_plain_names
 from pacdp.predictions.report import Measured
 from pacdp.predictions.soft import sample_of
 from pacdp.stochastic.risk import at_or_above
@@ -154,7 +154,8 @@ class Network:
             raise ValueError(
                 f"expected Network.network to be a function of inputs, got {type(self.network).__name__}"
             )
-        require_kinds(self, of=str)
+        require_kinds(self, of=str, scores=bool)
+        require_plain_names([self.of])
         require_counts(self, *(() if self.batch_size is None else ("batch_size",)))
 
 
@@ -193,6 +194,7 @@ class Reading:
             DataError: the network holds examples.
         """
         data = BoundSet.part(data) if isinstance(data, Dataset) else data
+        require_each_once(data)
         hashed, holdings = Hashed(), Holdings(self.law.network) if held else None
         told, answers, passed = list[tuple[Tensor, Tensor]](), list[Answers](), 0
         named, classes = list[np.ndarray](), 0

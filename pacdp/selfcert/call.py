@@ -17,6 +17,7 @@ from pacdp.certify.evidence import FIXED, equal_inputs
 from pacdp.certify.examples import Device, require_kind
 from pacdp.certify.routes import require_draws
 from pacdp.errors import Diverged
+from pacdp.predictions.examples import require_plain_names
 from pacdp.predictions.report import Refusal, Report, Reported
 from pacdp.selfcert.examples import Given, given, split
 from pacdp.selfcert.plan import (
@@ -238,6 +239,9 @@ def _models(model: Any, train: Train | None) -> Values:
                  for place, (kind, one) in enumerate(zip(kinds, model, strict=True))}  # fmt: skip
     else:
         named = {"your model": model}
+    if not named:
+        raise ValueError("model must be at least one, got none: name what to train")
+    require_plain_names(named)
     modules = [one for one in named.values() if isinstance(one, nn.Module)]
     for one in named.values():
         if isinstance(one, type) or not (isinstance(one, nn.Module) or is_estimator(one)):

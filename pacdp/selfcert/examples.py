@@ -53,6 +53,7 @@ def given(data: Any, *, people: Any = None) -> Given:
         people = data.people if people is None else people
         data = (data.inputs, data.labels)
     inputs, answers = _pair(data)
+    columns.require_one_order(inputs=inputs, labels=answers, people=people)
     inputs = inputs.tocsr() if hasattr(inputs, "tocsr") else inputs  # of which rows can be taken
     named = columns.coded("labels", _array(answers))
     try:

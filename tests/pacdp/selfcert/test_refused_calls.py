@@ -24,6 +24,13 @@ class Median(LogisticRegression):
         return (x[:, 0] > np.median(x[:, 0])).astype(int)
 
 
+class Hides(LogisticRegression):
+    """Answers of which some are masked."""
+
+    def predict(self, x):
+        return np.ma.masked_array(super().predict(x), mask=x[:, 0] > 0)
+
+
 def of_module(module):
     return certified(module, (np.hstack([X, X[:, :1]]).astype(np.float32), Y))
 
@@ -49,6 +56,9 @@ REFUSED = {
     ),
     "training of one's own": (lambda: certified(train=print), "train is for torch modules"),
     "expected_error": (lambda: certified(expected_error=2.0), "expected_error must lie"),
+    "an empty list": (lambda: certified([]), "model must be at least one"),
+    "a name of two lines": (lambda: certified({"a\nb": MODEL}), "no name for a sentence"),
+    "hidden answers": (lambda: certified(Hides(), routes="held-out count"), "answers of the estimator are a masked"),
     "no model": (lambda: certified(object()), "torch module or have fit"),
     "regression": (lambda: certified(LinearRegression()), "predictions must be whole numbers or text"),
     "one logit": (lambda: of_module(Sequential(Linear(4, 1))), "one logit for each class"),
