@@ -210,8 +210,9 @@ def batches_of(data: Any, *, batch_size: int | None = None) -> Iterator[Batch]:
     if isinstance(data, BoundSet):
         data = (data.inputs, data.labels, *(() if data.people is None else (data.people,)))
     if _is_tuple(data) and all(isinstance(one, Tensor | np.ndarray) for one in data):
+        data = [_tensor(one, "data") if isinstance(one, Tensor) else one for one in data]
         small = math.prod(data[0].shape[1:]) <= _SMALL
-        yield from _parts(list(data), batch_size or (_OF_SMALL_INPUTS if small else BATCH))
+        yield from _parts(data, batch_size or (_OF_SMALL_INPUTS if small else BATCH))
         return
     if isinstance(data, Dataset) and not isinstance(data, torch.utils.data.IterableDataset):
         if not isinstance(data, Sized):
@@ -299,7 +300,7 @@ def _tensor(value: Any, what: str) -> Tensor:
         found = torch.as_tensor(value).detach()
     except (TypeError, ValueError, RuntimeError) as error:
         raise ValueError(f"{what} are no tensor: {error}") from error
-    if found.layout != torch.strided or found.device.type == "meta":
+    if found.layout != torch.strided or found.is_nested or found.device.type == "meta":
         raise ValueError(
             f"{what} must be a dense tensor that holds values, got {found.layout} on {found.device}: make it one"
         )
@@ -308,7 +309,6 @@ def _tensor(value: Any, what: str) -> Tensor:
 
 def _parts(columns: list[Any], batch_size: int) -> Iterator[Batch]:
     """Batches of whole columns; those in files that are memory-mapped are copied and let go part by part."""
-    columns = [_tensor(one, "data") if isinstance(one, Tensor) else one for one in columns]
     mapped = [_mapping(one) for one in columns]
     if not all(one.ndim for one in columns) or len(columns[0]) != len(columns[1]):
         _batch(tuple(columns), "data")  # which says what is wrong

@@ -260,7 +260,7 @@ class Reading:
             ValueError: as for :meth:`seen`.
         """
         network, shape = self.law.network, torch.Size()
-        forms, tried, settled = None, set[int](), None
+        forms, tried, settled = None, set[int](), list[Unwritten]()
         module = network.module if isinstance(network, AtWeights) else network
         repeats = self.loss is None and repeats_itself(module)
         least = 0.0 if self.loss is None else 1.0  # the size below which rounding is relative to it
@@ -272,9 +272,9 @@ class Reading:
             given = (
                 [one.shape[1:] for one in batch.inputs.values()] if len(batch.inputs) == 1 else []
             )
-            if settled is None:  # made-up numbers first
+            if not settled:  # made-up numbers first
                 shape = self._judged(_tried(batch.at(slice(1)), 1).at([-1])).shape[1:]
-                settled = Unwritten(network)
+                settled = [Unwritten(network), Unwritten(self.loss, name="loss")]
             if given != forms:
                 forms, tried = given, set[int]()
             sizes = {MOST} if repeats else {MOST, batch.n}
@@ -286,8 +286,8 @@ class Reading:
                 require_alone(_real(found), rows_of(batch), least=least)
             tried |= {MOST, batch.n}
             yield batch, found.cpu()
-        if settled is not None:
-            settled.require()
+        for one in settled:
+            one.require()
 
     @torch.no_grad()
     def _judged(self, batch: Batch, shape: torch.Size | None = None) -> Tensor:

@@ -127,12 +127,12 @@ def self_certify(
         ValueError: something does not fit, training did not end with numbers, or no route came to a certificate.
         DataError: over half of the inputs on one side of the split stand on the other side too.
     """
-    models = _models(model, train)
+    require_kind("settings", settings, FitSettings | None)
+    models = _models(model, train, settings)
     share = 0.5 if train_share is None else train_share
     _check.open_probability(failure_prob=failure_prob, train_share=share)
     require_kind("seed", seed, int)
     require_draws(seed, device)
-    require_kind("settings", settings, FitSettings | None)
     examples = given(data, people=people)
     n = examples.units
     jobs, refused = _jobs(models, examples, routes)
@@ -229,7 +229,7 @@ def _tried(task: Task, job: str, route: str, *, failure_prob: float, alone: bool
     return replace(one, name=job, route=route, certificate=one.certificate.resting_on(_FIXED))
 
 
-def _models(model: Any, train: Train | None) -> Values:
+def _models(model: Any, train: Train | None, settings: FitSettings | None) -> Values:
     """Models by name, each of a kind that can be trained."""
     if isinstance(model, Mapping):
         named = {str(name): one for name, one in model.items()}
@@ -248,8 +248,13 @@ def _models(model: Any, train: Train | None) -> Values:
             raise ValueError(
                 f"model must be an object, a torch module or have fit and predict, got {one!r:.80}"
             )
-    if train is None and not all(any(True for _ in one.parameters()) for one in modules):
+    if train is None and not all(any(p.requires_grad for p in one.parameters()) for one in modules):
         raise ValueError("model must have parameters to train, got a module without any")
+    if settings is not None and (train is not None or not modules):
+        raise ValueError(
+            "settings are of the default training of torch modules, which nothing here needs, and would be ignored: "
+            "leave them out"
+        )
     if train is not None and not callable(train):
         raise ValueError(
             f"train must be a function of (module, inputs, labels), got {type(train).__name__}"

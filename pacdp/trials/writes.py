@@ -26,10 +26,13 @@ class Unwritten:
         network: a module, or any function; what it refers to is followed as by
             :func:`pacdp.trials.buffers.Holdings`.
         moving: tensors of it that may change.
+        name: what it is called, in sentences.
     """
 
-    def __init__(self, network: Any, *, moving: Iterable[Tensor] = ()) -> None:
-        self._network, self._moving = network, {id(one) for one in moving}
+    def __init__(
+        self, network: Any, *, moving: Iterable[Tensor] = (), name: str = "network"
+    ) -> None:
+        self._network, self._moving, self._name = network, {id(one) for one in moving}, name
         self._before = contents(network, without=self._moving)
 
     def require(self) -> None:
@@ -40,15 +43,16 @@ class Unwritten:
         """
         now = contents(self._network, without=self._moving)
         places = sorted(now.keys() | self._before.keys())
-        require_no_writes([where for where in places if now.get(where) != self._before.get(where)])
+        changed = [where for where in places if now.get(where) != self._before.get(where)]
+        require_no_writes(changed, self._name)
 
 
-def require_no_writes(changed: Sequence[str]) -> None:
-    """Refuse a network that changed what is named here, by raising ValueError."""
+def require_no_writes(changed: Sequence[str], name: str = "network") -> None:
+    """Refuse a network, or what is called so, that changed what is named here, by raising ValueError."""
     if changed:
         more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
         raise ValueError(
-            f"the network changes {', '.join(changed[:3])}{more} in a forward pass, so that its outputs depend on "
+            f"the {name} changes {', '.join(changed[:3])}{more} in a forward pass, so that its outputs depend on "
             "what it saw before: call eval() on it first, let no layer work in place on its inputs or weights "
             "(nn.Embedding without max_norm), and keep nothing of a batch"
         )

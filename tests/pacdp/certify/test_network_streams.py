@@ -9,6 +9,7 @@ import pytest
 import torch
 from numpy import array_equal
 from torch import Tensor
+from torch.nested import nested_tensor
 from torch.nn import BatchNorm1d, Dropout, Linear, Module, Sequential, Tanh
 from torch.utils.data import (
     ConcatDataset,
@@ -255,13 +256,30 @@ REFUSED = {
     "a data set twice": (NET, DataLoader(ConcatDataset([Subset(JITTER, range(9)), JITTER])), "gives 9 of its 309"),
     "no length": (NET, Endless(), "Endless has no length"),
     "sparse numbers": (NET, (INPUTS.to_sparse(), LABELS), "must be a dense tensor"),
+    "rows of other lengths": (NET, (nested_tensor([*INPUTS], layout=torch.jagged), LABELS), "be a dense tensor"),
     "no numbers": (NET, (INPUTS.to("meta"), LABELS), "must be a dense tensor"),
     "one number for all": (lambda x, k: NET(x), [{"x": INPUTS, "k": 3, "labels": LABELS}], "an axis of examples"),
 }  # fmt: skip
+
+
+class Worst:
+    """Errors, which it adds up as it goes."""
+
+    worst = torch.tensor(0.0)
+
+    def __call__(self, outputs, labels):
+        errors = outputs.argmax(dim=1) != labels
+        self.worst = self.worst + errors.sum()
+        return errors
+
+
 LOSSES = {
     "a mean": (lambda z, y: z.sum(dim=1).sigmoid().mean(), "one number for each"),
     "beyond one, at the end": (lambda z, y: 1.0 + (y == 2) * (len(y) == 50) * z[:, 0].abs(), r"in \[0, 1\]"),
     "an error of its own": (lambda z, y: z["logits"], "the loss failed"),
+    "one that keeps the errors": (Worst(), "the loss changes worst"),
+    "sizes that are no real numbers": (lambda z, y: (z.argmax(1) != y) * 1j, "got complex ones"),
+    "targets that are no real numbers": (lambda z, y: ClippedError(at=1.0)(z[:, 0], y + 5j), "got complex ones"),
     "one that looks at the others": (lambda z, y: (z[:, 0] > z[:, 0].mean()).double(), "depends on the other"),
 }
 OF_LOSSES = [(NET, [part(0, 125), part(125, 250), part(250, 300)], said, loss) for loss, said in LOSSES.values()]
