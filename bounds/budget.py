@@ -59,9 +59,7 @@ class FailureBudget:
         for name, part in parts.items():
             share = float(Fraction(budget.total) * part / sum(parts.values()))
             if not share:
-                raise ValueError(
-                    f"total must be large enough for {len(parts)} shares of it, got {total!r}; pass more."
-                )
+                raise ValueError(f"total must be large enough for {len(parts)} shares of it, got {total!r}; pass more.")
             budget = budget.spend(name, share)
         return budget
 
