@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
+from pacdp.errors import said
 from pacdp.layers.random import forget_draws, generators, random_state, rewind
 from pacdp.step.clip import Clip, Clipping, Weights, clipped_sum
 from pacdp.step.gradients import clipped_gradient, gradients_of_each
@@ -150,17 +151,36 @@ def _counted(total: Weights, clipping: Clipping, mean_loss: Tensor | None = None
 
 
 def runs_at_once(reference: Reference, tried: Units, weights: Weights) -> bool:
-    """Whether the reference can take several units in one pass, tried on two that are made up."""
-    trial = reference._replace(units=tried, vectorised=True, pre_noise=0.0)
-    if trial.alone:
-        return False
-    before, both = random_state(trial.network.module), torch.arange(2)
+    """Whether the reference can take several units in one pass, tried on two that are made up.
+
+    Raises:
+        ValueError: it cannot take one alone either.
+    """
+    trial, before = (
+        reference._replace(units=tried, pre_noise=0.0),
+        random_state(reference.network.module),
+    )
+    together, alone = (trial._replace(vectorised=at_once) for at_once in (True, False))
     try:
-        trial(both, weights)
-        if trial.contribution is not None:
-            trial.losses(both, weights)
-    except (RuntimeError, ValueError, TypeError):
-        return False
+        if not together.alone and _failure(together, torch.arange(2), weights) is None:
+            return True
+        failure = _failure(alone, torch.arange(1), weights)
     finally:
-        rewind(trial.network.module, before)
-    return True
+        rewind(reference.network.module, before)
+    if failure is not None:
+        raise ValueError(
+            f"the gradient of a single example cannot be taken ({said(failure)}): network and loss must run under "
+            "torch.func, as torch.jit, nn.DataParallel, checkpointing and hooks of backward passes do not"
+        )
+    return False
+
+
+def _failure(trial: Reference, chosen: Tensor, weights: Weights) -> Exception | None:
+    """Why a sum of these units cannot be taken."""
+    try:
+        trial(chosen, weights)
+        if trial.contribution is not None:
+            trial.losses(chosen, weights)
+    except (RuntimeError, ValueError, TypeError) as error:
+        return error
+    return None
