@@ -79,7 +79,7 @@ def named(report: Fields) -> None:
     """Sensitivity, specificity and the like, of every model, follow from the rows of recall and precision."""
     if not (said := report.details["named"]):
         return
-    start = "recall of class "
+    starts = ("recall of class ", "precision of class ")
     for of in {row.of for row in of_family(report, "error")}:
         rows = {
             row.quantity: row
@@ -89,6 +89,7 @@ def named(report: Fields) -> None:
         classes = {
             name.removeprefix(start)
             for name in rows
+            for start in starts
             if name.startswith(start)
         }
         positive = report.details.positive
