@@ -8,7 +8,6 @@ from report_pages import page_of, write
 from reports import BELOW, CLINIC, STATIONARY, handmade
 from rich.console import Console
 
-from bounds.numbers import percent
 from pacdp.cli import console, reading, terminal
 from pacdp.cli.figures import run, style
 from pacdp.cli.report import write_report
