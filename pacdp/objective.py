@@ -26,7 +26,7 @@ from pacdp.data import Dataset
 from pacdp.losses import Loss, ramp, zero_one
 from pacdp.random import Words
 from pacdp.step.by_person import People, mean_over_people
-from pacdp.step.clip import Clip
+from pacdp.step.clip import Clip, require_clip_norm
 from pacdp.step.compiled import CompiledSums, agreeing
 from pacdp.step.fixed_size import FixedSizeSums
 from pacdp.step.gradients import NO_CLIPPING
@@ -105,6 +105,8 @@ class Objective:
     ) -> None:
         self.mixes = mixes(model, allowed=batch_statistics and not keep_norms and clip_norm is None)
         clips = clip_norm is not None
+        if clips:
+            require_clip_norm(clip_norm=clip_norm)
         for wrong, why in (
             (
                 keep_norms and clips,
@@ -123,7 +125,6 @@ class Objective:
                 min(data.n, batch_size) < 1 or (clips and batch_size > data.n),
                 f"expected 1 <= batch_size <= n, got batch_size={batch_size}, n={data.n}",
             ),
-            (clips and not clip_norm > 0, f"expected clip_norm > 0, got {clip_norm}"),
             (
                 clips and bfloat16,
                 "expected bfloat16=False with clip_norm: clipped gradients are taken in float32 alone",

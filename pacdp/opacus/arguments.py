@@ -3,7 +3,16 @@
 import math
 from typing import Any, Literal, NamedTuple
 
-from torch.utils.data import DataLoader, Dataset
+from opacus.utils.uniform_sampler import UniformWithReplacementSampler
+from torch import nn, optim
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    RandomSampler,
+    SequentialSampler,
+)
 
 from bounds import _check
 from pacdp.errors import require_finite, require_fraction
@@ -93,7 +102,10 @@ def sampling_of(
         if steps is not None:
             _check.count(steps=steps)
             counted, sample_rate = False, 1.0 / steps
+    if isinstance(dataset, DataLoader):
+        raise ValueError("dataset is a DataLoader: give it as data_loader=")
     if data_loader is not None:
+        _require_whole(data_loader)
         loading = {name: getattr(data_loader, name) for name in _LOADING}
         if sample_rate is None:
             steps = len(data_loader) if steps is None else steps
@@ -111,6 +123,46 @@ def sampling_of(
     _check.count(steps=steps)
     loading |= {"sample_rate": sample_rate, "steps": steps}
     return Sampling(loading, float(expected_batch_size), counted)
+
+
+def _require_whole(data_loader: DataLoader[Any]) -> None:
+    """Refuse a loader whose sampler leaves out examples or prefers some, which Poisson batches of all would not."""
+    if not isinstance(data_loader, DataLoader):
+        raise ValueError(
+            f"data_loader must be a DataLoader, got a {type(data_loader).__name__}: give a data set as dataset="
+        )
+    drawn, batches = data_loader.sampler, data_loader.batch_sampler
+    shuffled = type(drawn) is RandomSampler and not drawn.replacement
+    once = type(drawn) is SequentialSampler or (
+        shuffled and drawn.num_samples == len(data_loader.dataset)  # pyright: ignore
+    )
+    usual = batches is None or (type(batches) is BatchSampler and once)
+    if (
+        usual
+        or isinstance(batches, UniformWithReplacementSampler)
+        or isinstance(data_loader.dataset, IterableDataset)
+    ):
+        return
+    name = type(batches if once else drawn).__name__
+    raise ValueError(
+        f"data_loader has a {name}, which batches of this engine do not follow: each example of the data set is in "
+        "them at the same rate; give the examples to train on as a data set of their own, such as "
+        "torch.utils.data.Subset(dataset, indices)"
+    )
+
+
+def require_kinds(module: object, optimizer: object) -> None:
+    """Refuse, by raising ValueError, what is no module and no optimizer, or one whose step needs a closure."""
+    if not isinstance(module, nn.Module):
+        raise ValueError(f"module must be a torch.nn.Module, got a {type(module).__name__}")
+    if not isinstance(optimizer, optim.Optimizer):
+        raise ValueError(
+            f"optimizer must be a torch.optim.Optimizer, got a {type(optimizer).__name__}"
+        )
+    if isinstance(optimizer, optim.LBFGS):
+        raise ValueError(
+            "LBFGS looks at a batch several times in one step, for which one price is paid: take another optimizer"
+        )
 
 
 def require_sound(arguments: dict[str, Any]) -> None:

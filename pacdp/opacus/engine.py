@@ -33,7 +33,6 @@ from pacdp.certify import Network as Predictor
 from pacdp.certify import Private, Report, Settings, certify
 from pacdp.certify.batches import bound_set
 from pacdp.certify.evidence import rows_of
-from pacdp.errors import require_finite
 from pacdp.opacus.accountant import NAME, Account, EventAccountant
 from pacdp.opacus.arguments import (
     PUBLIC_SIZE,
@@ -41,6 +40,7 @@ from pacdp.opacus.arguments import (
     Drawn,
     mode_of,
     require_accountant,
+    require_kinds,
     require_rule,
     require_sound,
     sampling_of,
@@ -56,7 +56,7 @@ from pacdp.opacus.set_up import private_module, require_ownership
 from pacdp.schedules import Schedule, as_schedule
 from pacdp.step.accountant import privacy_claim
 from pacdp.step.budget import calibrated
-from pacdp.step.clip import Clip, ClippingRule
+from pacdp.step.clip import Clip, ClippingRule, require_clip_norm
 from pacdp.step.event import ADJACENCY
 from pacdp.step.noise import Randomness, SystemRandomness
 from pacdp.step.processes import Together, rank_randomness, require_one_run
@@ -109,13 +109,14 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
         It is for the neighbours of ``accountant.adjacency`` unless others are named. A delta above 1/n is
         remarked upon: it allows that some example is published as it is.
         """
+        found = self.accountant.get_epsilon(delta, adjacency=adjacency)
         if delta * self._most_examples > 1.0:
             warnings.warn(
                 f"delta {delta} is larger than 1/n for {self._most_examples} examples, and would allow that some of "
                 "them are published as they are: choose it well below 1/n",
                 stacklevel=2,
             )
-        return self.accountant.get_epsilon(delta, adjacency=adjacency)
+        return found
 
     def make_private(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
@@ -182,9 +183,10 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
         """
         require_sound(of_opacus)
         require_rule(clipping)
+        require_kinds(module, optimizer)
         one_of(Reduction, loss_reduction=loss_reduction)
         one_of(Batches, batches=batches)
-        require_finite(max_grad_norm=max_grad_norm)
+        require_clip_norm(max_grad_norm=max_grad_norm)
         schedule, mode = cache(as_schedule(noise_multiplier)), mode_of(grad_sample_mode)
         drawn = sampling_of(
             data_loader, dataset, sample_rate, expected_batch_size, steps, drawn=self.sampling
@@ -268,6 +270,8 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
                 f"this engine has recorded {len(self.accountant)} steps, which the target would not cover: give "
                 "make_private the noise_multiplier that pacdp.private.calibrated finds for what is left"
             )
+        if "noise_multiplier" in others:
+            raise ValueError("noise_multiplier is what is found for target_epsilon: leave it out")
         _check.count(epochs=epochs)
         drawn = sampling_of(*map(others.get, SAMPLING), drawn=self.sampling)
         self.accountant.public_size |= drawn.public_size

@@ -16,27 +16,30 @@ step to step.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from types import BuiltinFunctionType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 
-from pacdp.layers.random import random_state, same_state
+from pacdp.layers.random import WithoutDraws, generators, random_state, rewind, same_state
 from pacdp.opacus.loader import PoissonSampler
 from pacdp.opacus.loss_by_example import LossByExample, Reduction, close
 from pacdp.opacus.recorded import Record, Recorded, Tape, one_of_them
 from pacdp.step.sums import Sum
 from pacdp.step.units import rows_at
 from pacdp.trials import MOST, Unmoved
-from pacdp.trials.buffers import digest
+from pacdp.trials.buffers import contents, digest
 
 Clipped = Callable[[Sequence[Tensor | None]], Sum]
 """From each example's gradients by the network's last outputs to the clipped sum of those by the weights."""
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _OF_PARAMETERS = ("_backward_hooks", "_post_accumulate_grad_hooks")
-_OF_A_PASS = ("training", "activations", "max_batch_len")
-"""Attributes of layers that may change: a layer's mode, and what Opacus keeps from a forward pass to its backward."""
+_OF_A_PASS = {"training", "activations", "max_batch_len", "_flat_weights", *vars(nn.Module())}
+"""Attributes of layers that may change, as a layer's mode and what Opacus keeps from a forward pass to its backward, or
+are looked at by themselves."""
 _VALUES = (int, float, str, type(None))
 _GRADIENTS = ("grad", "grad_sample", "summed_grad")
 
@@ -80,10 +83,11 @@ class Guard:
         before = random_state(self.module) if n > self.tried else None
         outputs = run(*inputs, **named)
         self._require_unmoved(
-            not self.weights.written(), "forward pass of the network, or something before it,"
+            not self.weights.written(), "a forward pass of the network, or something before it,"
         )
-        if before is not None and same_state(before, random_state(self.module)):
-            self._require_alone(outputs, inputs, named, n)
+        if before is not None:
+            draws = generators(self.module) or not same_state(before, random_state(self.module))
+            self._require_alone(None if draws else outputs, inputs, named, n)
         self.tape = Tape(self.backward)
         for leaf in tree_leaves(outputs):
             if isinstance(leaf, Tensor) and leaf.requires_grad:
@@ -129,11 +133,12 @@ class Guard:
         """
         if self.handed_over is None or self.stepped:
             raise ValueError(
-                "a step without gradients of its own: call zero_grad and backward before each step"
+                "a step without gradients of its own: call zero_grad and backward before each step, of a loss of what "
+                "the module gave in training mode (turn single layers to eval() before make_private)"
             )
         still = self.begun and not self.weights.written() and bool(self.weights.same_bits())
         self._require_unmoved(
-            still, "else than this optimizer, or the forward pass of the network,"
+            still, "something else than this optimizer, or the forward pass of the network,"
         )
         self.require_gradients()
         found, self.handed_over = self.handed_over, None
@@ -152,7 +157,9 @@ class Guard:
 
     def require_weights(self) -> None:
         """Refuse weights that something else than the step is about to move, by raising ValueError."""
-        self._require_unmoved(not self.weights.written(), "between the noise and the step")
+        self._require_unmoved(
+            not self.weights.written(), "something between the noise and the step"
+        )
 
     def step_over(self) -> None:
         """Go on to the next batch: the weights have moved."""
@@ -167,7 +174,7 @@ class Guard:
     def _require_unmoved(self, still: bool, what: str) -> None:
         if not still:
             raise ValueError(
-                f"something {what} wrote into a parameter or a buffer between two private steps, which would release "
+                f"{what} wrote into a parameter or a buffer between two private steps, which would release "
                 "it without noise: use layers that write nothing (no nn.Embedding(max_norm=...)), and one private "
                 "optimizer"
             )
@@ -207,11 +214,17 @@ class Guard:
         return n
 
     def _require_alone(self, outputs: Any, inputs: Any, named: Any, n: int) -> None:
-        """Refuse a network whose first examples have other outputs in a larger batch than was tried before."""
-        few = self.tried
-        again, named_again, own = rows_at(torch.arange(few), (inputs, named, outputs))
-        with torch.no_grad():
+        """Refuse a network whose first examples have other outputs in a larger batch than was tried before.
+
+        Args:
+            outputs: of the batch; None where they were drawn, and are computed again without draws.
+        """
+        few, now = self.tried, random_state(self.module)
+        with torch.no_grad(), WithoutDraws() if outputs is None else nullcontext():
+            whole = self.module(*inputs, **named) if outputs is None else outputs
+            again, named_again, own = rows_at(torch.arange(few), (inputs, named, whole))
             alone = tree_leaves(self.module(*again, **named_again))
+        rewind(self.module, now)
         for one, other in zip(tree_leaves(own), alone, strict=True):
             if isinstance(one, Tensor) and not close(one.detach(), other):
                 raise ValueError(
@@ -229,9 +242,13 @@ def gradients(module: nn.Module) -> list[Any]:
 
 def set_up(module: nn.Module) -> list[Any]:
     """All layers with their hooks, attributes and buffers, and which parameters are trained, hooked by what."""
+    own = [(layer, _attributes(layer)) for layer in module.modules()]
+    apart = {id(one) for one in (*module.modules(), *module.parameters(), *module.buffers())}
+    further = [[x for x in kept.values() if not _is_plain(x)] for _, kept in own]
     return [
-        [(id(layer), _hooks(layer, _HOOKS), *_own(layer)) for layer in module.modules()],
+        [(id(layer), _hooks(layer, _HOOKS), _values(layer, kept)) for layer, kept in own],
         [(_hooks(p, _OF_PARAMETERS), p.requires_grad) for p in module.parameters()],
+        contents(further, without=apart) if any(further) else {},
     ]
 
 
@@ -240,10 +257,22 @@ def _hooks(of: Any, kinds: tuple[str, ...]) -> list[tuple[int, ...]]:
     return [tuple(getattr(of, kind, None) or ()) for kind in kinds]
 
 
-def _own(layer: nn.Module) -> tuple[Any, ...]:
-    kept = {
-        name: x if isinstance(x, _VALUES) else id(x)
+def _attributes(layer: nn.Module) -> dict[str, Any]:
+    of_torch = type(layer).__module__.startswith("torch.")
+    return {
+        name: x
         for name, x in vars(layer).items()
-        if name not in _OF_A_PASS and (isinstance(x, _VALUES) or name[0] != "_")
+        if name not in _OF_A_PASS and (isinstance(x, _VALUES) or not (of_torch and name[0] == "_"))
     }
+
+
+def _values(layer: nn.Module, attributes: dict[str, Any]) -> tuple[Any, ...]:
+    """Numbers and texts among a layer's attributes, which thing each other one is, and the bits of its buffers."""
+    kept = {name: x if isinstance(x, _VALUES) else id(x) for name, x in attributes.items()}
     return kept, [digest(x) for x in layer._buffers.values() if x is not None]
+
+
+def _is_plain(x: Any) -> bool:
+    """Whether nothing in it can change."""
+    numbers = isinstance(x, tuple) and all(isinstance(one, _VALUES) for one in x)
+    return numbers or isinstance(x, (*_VALUES, BuiltinFunctionType, nn.Module, nn.Parameter))

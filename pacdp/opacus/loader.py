@@ -110,9 +110,10 @@ class PoissonSampler(UniformWithReplacementSampler):
         if not all(any(_same_rows(x, field) for field in self.fields) for x in inputs):
             raise ValueError(
                 "the network is given other rows than the batch drawn for this step: take each batch from the loader "
-                "that make_private returned, one step each, and put what transforms it (augmentation, scaling) into "
-                "the dataset or the network; rows that mix examples (mixup) have no privacy of single examples; say "
-                "batches='own' if yours are Poisson samples at sample_rate, each row made of one example"
+                "that make_private returned, one step each, those without examples too, and put what transforms it "
+                "(augmentation, scaling) into the dataset or the network; rows that mix examples (mixup) have no "
+                "privacy of single examples; say batches='own' if yours are Poisson samples at sample_rate, each row "
+                "made of one example"
             )
 
     def require_own(self, others: Mapping[int, Tensor]) -> None:

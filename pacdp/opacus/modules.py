@@ -98,8 +98,9 @@ class ByReference:
 
     def __init__(self, module: nn.Module, clip: Clip, *, inputs: Sequence[Any]) -> None:
         self.module, self.clip, places = module, clip, torch.arange(2)
-        tried = Units.group(TensorDataset(places, places), None)
-        reference = Reference(Network.of(ByPlace(module, inputs), smooth_loss), tried, clip)
+        rows, one = self._as_one(rows_at(places, inputs), {}, places)
+        tried = Units.group(TensorDataset(rows, places), None)
+        reference = Reference(Network.of(one, smooth_loss), tried, clip)
         self._at_once = runs_at_once(reference, tried, trained(reference.network.module))
 
     @torch.no_grad()
@@ -124,10 +125,8 @@ class ByReference:
                 (own * s[places]).reshape(len(own), -1).sum(1) for own, s in moving if s is not None
             ]).sum(0)  # fmt: skip
 
-        rows = places = self._places()
-        module: nn.Module = ByPlace(self.module, inputs, named)
-        if not named and len(inputs) == 1 and _is_tensor(inputs[0]):
-            rows, module = inputs[0].detach(), self.module
+        places = self._places()
+        rows, module = self._as_one(inputs, named, places)
         units = Units.group(TensorDataset(rows, places), None)
         network = Network.of(module, along_the_slopes)
         own, now = trained(module), random_state(self.module)
@@ -136,6 +135,14 @@ class ByReference:
         rewind(self.module, now)
         total = zip(trained(self.module), own, strict=True)
         return found._replace(total={name: found.total[key] for name, key in total})
+
+    def _as_one(
+        self, inputs: Sequence[Any], named: Mapping[str, Any], places: Tensor
+    ) -> tuple[Tensor, nn.Module]:
+        """Examples as rows of one tensor, their own or their places, and the network as a function of it."""
+        if not named and len(inputs) == 1 and _is_tensor(inputs[0]):
+            return inputs[0].detach(), self.module
+        return places, ByPlace(self.module, inputs, named)
 
     def _places(self) -> Tensor:
         first = next(filter(_is_tensor, tree_leaves(self._passed[:2])))

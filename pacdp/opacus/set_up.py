@@ -94,6 +94,16 @@ def require_ownership(module: nn.Module, optimizer: optim.Optimizer) -> None:
             "Module parameters are different than optimizer Parameters, some of which module does not have: build "
             "optimizer from module.parameters(), after whatever replaces layers of it"
         )
+    hooked = [
+        name
+        for name, p in module.named_parameters()
+        if p._backward_hooks or getattr(p, "_post_accumulate_grad_hooks", None)
+    ]
+    if hooked:
+        raise ValueError(
+            f"parameter {hooked[0]} of module has a hook for its gradient, which would never be called, since "
+            "examples' gradients are clipped without being shown: take it off, and put what it does into the network"
+        )
     free = [name for name, p in module.named_parameters() if p.requires_grad and id(p) not in held]
     if free:
         raise ValueError(

@@ -18,6 +18,7 @@ from bounds.accounting import (
     privacy_epsilon,
     privacy_record,
 )
+from bounds.accounting.events import delta_in_range
 from bounds.privacy import Adjacency, ApproxDP, GaussianDP
 from bounds.privacy_loss import PrivacyLossDistribution
 
@@ -45,8 +46,7 @@ def privacy_spent(event: Event | None, *, delta: float, adjacency: Adjacency) ->
         return _by_two_steps(event, delta=delta)
     if event is not None:
         return privacy_epsilon(event=event, delta=delta, adjacency=adjacency)
-    if not 0.0 < delta < 1.0:
-        raise ValueError(f"delta must lie strictly between 0 and 1, got {delta!r}")
+    delta_in_range(delta=delta)
     ApproxDP(epsilon=0.0, delta=delta, adjacency=adjacency, status="accounted")
     return PrivacyBound(
         lower=0.0,

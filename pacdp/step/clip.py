@@ -12,9 +12,11 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from pacdp.errors import require_finite
 from pacdp.step.precision import full_precision
 
 _BLOCK = 128
+_SMALLEST, _LARGEST = 1e-12, 1e30
 STABILITY = 0.01
 """γ of automatic clipping, the value of Bu et al. (2023)."""
 ClippingRule = Literal["flat", "automatic"]
@@ -29,6 +31,21 @@ class Clip(NamedTuple):
     norm: float
     divisor: float = 1.0
     rule: ClippingRule = "flat"
+
+
+def require_clip_norm(**clip_norm: float) -> None:
+    """Refuse a clip norm that is no number, or at which sums overflow or the squares in norms underflow.
+
+    Raises:
+        ValueError: as said, by the name that it is given.
+    """
+    require_finite(**clip_norm)
+    ((name, value),) = clip_norm.items()
+    if not _SMALLEST <= value <= _LARGEST:
+        raise ValueError(
+            f"expected {_SMALLEST:g} <= {name} <= {_LARGEST:g}, so that no sum overflows and no norm comes out too "
+            f"small, got {value!r}"
+        )
 
 
 class Clipping(NamedTuple):

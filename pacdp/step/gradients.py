@@ -92,7 +92,8 @@ def clipped_gradient(
         empty = next(iter(into.values())).new_zeros(0)
         return Seen(into, clip_factors(empty, clip), empty.sum(), empty)
     if fully_connected(network.module, inputs.ndim):
-        return _by_layers(network, weights, inputs, targets, clip, into, member)
+        with full_precision(inputs.device):
+            return _by_layers(network, weights, inputs, targets, clip, into, member)
     rows, losses, outputs = gradients_of_each(network, weights, inputs, targets)
     return Seen(
         *clipped_sum(rows, clip, into=into, member=member), mean_over(losses, member), outputs
@@ -196,16 +197,15 @@ def _by_layers(
     keep = clipping.finite if member is None else clipping.finite & member
     scale = without_subnormals((clipping.factors / clip.divisor).to(x.dtype))[:, None]
     gone, whole = ~keep[:, None], all_on_a_cpu(keep, member)
-    with full_precision(x.device):
-        for name, (met, slope) in outer.items():
-            scaled = without_subnormals((slope if whole else slope.masked_fill(gone, 0.0)) * scale)
-            if f"{name}.weight" in weights:  # the views of weights lie input-major
-                kept = met if whole else met.masked_fill(gone, 0.0)
-                view = into[f"{name}.weight"].mT
-                direct = member is None and view.is_contiguous()
-                torch.mm(kept.mT, scaled, out=view) if direct else view.copy_(kept.mT @ scaled)
-            if f"{name}.bias" in weights:
-                into[f"{name}.bias"].copy_(scaled.sum(dim=0))
+    for name, (met, slope) in outer.items():
+        scaled = without_subnormals((slope if whole else slope.masked_fill(gone, 0.0)) * scale)
+        if f"{name}.weight" in weights:  # the views of weights lie input-major
+            kept = met if whole else met.masked_fill(gone, 0.0)
+            view = into[f"{name}.weight"].mT
+            direct = member is None and view.is_contiguous()
+            torch.mm(kept.mT, scaled, out=view) if direct else view.copy_(kept.mT @ scaled)
+        if f"{name}.bias" in weights:
+            into[f"{name}.bias"].copy_(scaled.sum(dim=0))
     if clipping.scale != 1.0:
         for view in into.values():
             view.mul_(clipping.scale)

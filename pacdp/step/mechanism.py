@@ -9,11 +9,10 @@ from bounds import _check
 from pacdp.errors import require_finite, require_fraction
 from pacdp.schedules import Schedule
 from pacdp.step.budget import PrivacyBudget
-from pacdp.step.clip import Clip, ClippingRule
+from pacdp.step.clip import Clip, ClippingRule, require_clip_norm
 
 GradSampleMode = Literal["reference", "ghost"]
 MODES: tuple[GradSampleMode, ...] = ("reference", "ghost")
-_LARGEST = 1e30
 _FURTHEST = 1e6
 """An adaptive clip norm stays within this factor of the first one, whatever the noise."""
 _UP = 1.0 + 2.0**-40
@@ -91,11 +90,8 @@ class Mechanism:
     """How contributions are clipped (:func:`pacdp.step.clip.clip_factors`), or by a norm that adapts."""
 
     def __post_init__(self) -> None:
-        require_finite(clip_norm=self.clip_norm, expected_batch_size=self.expected_batch_size)
-        if self.clip_norm > _LARGEST:
-            raise ValueError(
-                f"expected clip_norm <= {_LARGEST:g}, so that no sum overflows, got {self.clip_norm!r}"
-            )
+        require_clip_norm(clip_norm=self.clip_norm)
+        require_finite(expected_batch_size=self.expected_batch_size)
         require_fraction(sample_rate=self.sample_rate)
         require_mode(self.grad_sample_mode)
         _check.count(steps=self.steps)

@@ -4,11 +4,13 @@ A gradient is clipped by its norm, to a radius smaller by 64 units of the last p
 to the 10 bits of TF32 (or the 7 of bfloat16, on a CPU) adds up to 2⁻¹⁰ of what it sums, beyond that margin: one record
 would move the sum by more than the clip norm. torch keeps one setting for all threads of a process, and users set it
 for speed, so what needs the bits asks for them where it needs them. Without such a setting nothing is touched.
+``torch.autocast`` is another such setting, of a thread: under it products of float32 factors are rounded as well, and
+their sums.
 """
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -30,7 +32,7 @@ _before = list[tuple[Any, Any, dict[tuple[str, str], str]]]()
 def full_precision(device: torch.device, *, convolutions: bool = False) -> Iterator[None]:
     """Within, products of float32 matrices on ``device`` keep all bits, with ``convolutions`` these do too.
 
-    Threads may be within at once: what was set before the first is set again after the last.
+    Threads may be within at once: what was set before the first is set again after the last. Autocast is off.
     """
     backend = "mkldnn" if device.type == "cpu" else "cuda"
     kinds = _PRODUCTS + _CONVOLUTIONS if convolutions else _PRODUCTS
@@ -40,8 +42,10 @@ def full_precision(device: torch.device, *, convolutions: bool = False) -> Itera
         if any(_get(backend, kind) in _REDUCED for kind in kinds):
             _before.append(_settings())
             _raise(convolutions)
+    rounds = torch.is_autocast_enabled(device.type)
     try:
-        yield
+        with torch.autocast(device.type, enabled=False) if rounds else nullcontext():
+            yield
     finally:
         with _LOCK:
             _within.remove(own)

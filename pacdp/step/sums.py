@@ -157,29 +157,33 @@ def runs_at_once(reference: Reference, tried: Units, weights: Weights) -> bool:
     """Whether the reference can take several units in one pass, tried on two that are made up.
 
     Raises:
-        ValueError: not even one at a time.
+        ValueError: it cannot take one alone either.
     """
-    trial = reference._replace(units=tried, vectorised=True, pre_noise=0.0)
-    if trial.alone:
-        return False
-    if _fails(trial, weights) is None:
-        return True
-    if (why := _fails(trial._replace(vectorised=False), weights)) is not None:
+    trial, before = (
+        reference._replace(units=tried, pre_noise=0.0),
+        random_state(reference.network.module),
+    )
+    together, alone = (trial._replace(vectorised=at_once) for at_once in (True, False))
+    try:
+        if not together.alone and _failure(together, torch.arange(2), weights) is None:
+            return True
+        failure = _failure(alone, torch.arange(1), weights)
+    finally:
+        rewind(reference.network.module, before)
+    if failure is not None:
         raise ValueError(
-            f"torch.func cannot take the gradient of a single example by the weights of module ({said(why)}): leave "
-            f"out functions that it cannot follow; {NOT_PACKED}"
+            f"the gradient of a single example cannot be taken ({said(failure)}): network and loss must run under "
+            f"torch.func, as torch.jit, nn.DataParallel, checkpointing and hooks of backward passes do not; {NOT_PACKED}"
         )
     return False
 
 
-def _fails(trial: Reference, weights: Weights) -> Exception | None:
-    before, both = random_state(trial.network.module), torch.arange(2)
+def _failure(trial: Reference, chosen: Tensor, weights: Weights) -> Exception | None:
+    """Why a sum of these units cannot be taken."""
     try:
-        trial(both, weights)
+        trial(chosen, weights)
         if trial.contribution is not None:
-            trial.losses(both, weights)
+            trial.losses(chosen, weights)
     except (RuntimeError, ValueError, TypeError) as error:
         return error
-    finally:
-        rewind(trial.network.module, before)
     return None

@@ -56,6 +56,7 @@ ROWS = [
     (lambda: model("conv", (3, 28, 28)), r"CONV takes inputs of shape \(1, 28, 28\).*choose an fc"),
     (lambda: toy_objective(DATA, batch_size=0), "expected 1 <= batch_size <= n"),
     (lambda: toy_objective(DATA, clip_norm=0.0), "expected clip_norm > 0"),
+    (lambda: toy_objective(DATA, clip_norm=1e-26), "1e-12 <= clip_norm"),
     (lambda: Objective(Linear(5, 1), LOSS, DATA, batch_size=9, labels=[DATA.labels[1:]]), "expected 60 labels a chain"),
     (
         lambda: Objective(Branching(5, 1), LOSS, DATA, batch_size=3, clip_norm=1.0),

@@ -56,6 +56,7 @@ MIXING = {
     "in single precision": lambda h: h / (len(h) if h.dtype == torch.float32 else 1),
     "a norm of one number": GroupNorm(6, 6),
     "behind dropout": Sequential(Dropout(0.5), BY_SIZE),
+    "behind a function that drops": lambda h: F.dropout(h, 0.5) / len(h),
     "behind drawn weights": Sequential(bayesian(Linear(6, 6), generator=seeded()), BY_SIZE),
 }
 

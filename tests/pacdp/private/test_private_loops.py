@@ -1,11 +1,13 @@
 """Loops of one's own: what mixes examples, or steps on something else than the batch, is refused before the step."""
 
 from functools import partial
+from types import SimpleNamespace
 
 import torch
 from private_loops import CE, RARE, X, Y, back_from, by, linear, made, plain, total, zeros
 from torch.nn import (
     CrossEntropyLoss,
+    Dropout,
     Embedding,
     Flatten,
     Identity,
@@ -144,7 +146,7 @@ def changed(change):
 def blocks():
     net = Sequential(Identity(), Linear(8, 3))
     net.register_buffer("late", torch.zeros(()))
-    net.late_too = False
+    net.late_too, net.in_place, net.further = False, torch.zeros(()), SimpleNamespace(scale=[1.0])
     return net
 
 
@@ -323,6 +325,8 @@ LOOPS = {
     **{f"a later {name}": ({"step": changed(change), "net": blocks}, LATER) for name, change in {
         "layer": lambda net: net.__setitem__(0, Flatten()), "buffer": lambda net: net.late.fill_(1.0),
         "attribute": lambda net: setattr(net, "late_too", True),
+        "value of an attribute": lambda net: net.in_place.fill_(1.0),
+        "part of an attribute": lambda net: net.further.scale.append(1.0),
         "forward": lambda net: setattr(net, "forward", net[1].forward)}.items()},
     "an attribute before backward": ({"step": late_attribute, "net": blocks, "mode": "reference"}, LATER),
     **{f"times {name}": ({"step": by(loss), "sample_rate": 0.5, "steps": 9}, "changed from one step to another")
@@ -349,6 +353,8 @@ LOOPS = {
     "two steps": (two_steps, "zero_grad and backward before each step"),
     "weights that a pass writes": ({"net": shortened}, MOVED),
     "weights of the first batch": ({"net": First}, LATER),
+    "more than 300 behind dropout": ({"data": LARGE, "net": lambda: Sequential(mixing(), Dropout(0.1))},
+                                     "outputs of 33 examples are others"),
     "more than 300": ({"data": LARGE, "net": mixing}, "outputs of 33 examples are others"),
 }  # fmt: skip
 

@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,10 +25,10 @@ from private_toys import (
     trained,
 )
 from torch import nn
-from torch.nn import Module, Sequential, Unflatten
+from torch.nn import DataParallel, Module, Sequential, Unflatten
 from torch.nn.utils.rnn import pack_padded_sequence
-from torch.optim import SGD
-from torch.utils.data import TensorDataset
+from torch.optim import LBFGS, SGD
+from torch.utils.data import DataLoader, RandomSampler, SubsetRandomSampler, TensorDataset, WeightedRandomSampler
 
 from pacdp.audit.canaries import audit_training, error_rates
 from pacdp.audit.mechanism import audit_mechanism
@@ -92,7 +93,8 @@ def scheduled(**numbers):
 
 local = partial(replace, p3sgd())
 NAMED = [
-    (mechanism, "clip_norm", math.inf), (mechanism, "clip_norm", 1e31), (mechanism, "steps", 0),
+    (mechanism, "clip_norm", math.inf), (mechanism, "clip_norm", 1e-13), (private, "max_grad_norm", 1e31),
+    (mechanism, "steps", 0),
     (mechanism, "expected_batch_size", math.nan),
     (mechanism, "steps", 2.5), (mechanism, "budget", 3.0), (mechanism, "sample_rate", 1.5),
     (local, "noise_scales", ()), (local, "selection_epsilon", 0.0), (local, "score_bound", math.nan),
@@ -130,6 +132,35 @@ def packed(own, x):
 
 
 PACKED = Made(packed, past=nn.LSTM(1, 3), out=nn.Linear(3, 3))
+
+
+class Untold(nn.Linear):
+    def __init__(self):
+        super().__init__(4, 3)
+
+    def forward(self, x):
+        return SimpleNamespace(logits=super().forward(x))
+
+
+def hooked():
+    module = mlp()
+    next(module.parameters()).register_hook(lambda slope: slope)
+    return module
+
+
+def of_loader(sampler):
+    net = mlp()
+    loader = DataLoader(data(), sampler=sampler)
+    PrivateEngine().make_private(
+        module=net,
+        optimizer=SGD(net.parameters(), lr=0.1),
+        data_loader=loader,
+        noise_multiplier=1.0,
+        max_grad_norm=1.0,
+    )
+
+
+SAMPLERS = [SubsetRandomSampler([0, 1]), WeightedRandomSampler([1.0, 2.0], 2), RandomSampler(range(40), num_samples=9)]
 EMPTY = TensorDataset(torch.zeros(0, 4), torch.zeros(0, dtype=torch.int64))
 REFUSALS = [
     (lambda: trained(OURS, dataset=EMPTY), "at least 1"),
@@ -154,6 +185,14 @@ REFUSALS = [
     (lambda: trained(OURS, PACKED), "in place of pack_padded_sequence"),
     (lambda: private(PACKED), "in place of pack_padded_sequence"),
     (lambda: private(private()[0]), "already"),
+    (lambda: private(dataset=DataLoader(EMPTY)), "give it as data_loader"),
+    *((partial(of_loader, drawn), f"has a {type(drawn).__name__}, which batches") for drawn in SAMPLERS),
+    (lambda: private(optimizer="sgd"), "must be a torch.optim.Optimizer, got a str"),
+    (lambda: private(optimizer=LBFGS(mlp().parameters())), "LBFGS looks at a batch several times"),
+    (lambda: private(hooked()), "hook for its gradient, which would never be called"),
+    (lambda: private(DataParallel(mlp())), "gradient of a single example cannot be taken"),
+    (lambda: private(Untold()), "gives a SimpleNamespace, in which no tensor is found"),
+    (lambda: PrivateEngine().get_epsilon("1e-5"), "delta"),
     (lambda: private(engine=PrivateEngine(secure_mode=True, randomness=SeededRandomness(0))), "do not go together"),
     (lambda: PrivateEngine().certify(), "call make_private first"),
     (lambda: private(mlp().eval()), "evaluation mode"),

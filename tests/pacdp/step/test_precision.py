@@ -1,5 +1,7 @@
 """Clipped sums keep float32's bits whatever torch is told: settings, and a machine that rounds where they let it."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 from private_toys import clipped_sum as by_opacus
@@ -7,15 +9,18 @@ from private_toys import cnn, mlp
 from torch.nn import Conv1d, Flatten, Linear, Sequential, Unflatten
 from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.data import TensorDataset
 from toys import toy_data, toy_objective
 
 from pacdp.chains import Keys
 from pacdp.models import Architecture
 from pacdp.step import compiled, ghost
-from pacdp.step.clip import Clip, clipped_sum
+from pacdp.step.clip import Clip, clipped_sum, joint_norms, row_norms
+from pacdp.step.ghost import GhostSums
 from pacdp.step.gradients import clipped_gradient
 from pacdp.step.precision import full_precision
-from pacdp.step.units import Network, trained
+from pacdp.step.sums import Reference
+from pacdp.step.units import Network, Units, trained
 from tests.marks import parametrize
 from tests.pacdp.draws import randn
 
@@ -133,6 +138,18 @@ def test_one_example_moves_a_sum_by_no_more_than_the_clip_norm(network):
     model = network()
     everywhere()
     assert max(excess(model, 0.5 + k / 300) for k in range(60)) <= 0.0
+
+
+@parametrize("network", [linear, by_example])
+def test_nor_under_autocast_whose_products_round_whole_sums(network):
+    torch.manual_seed(0)
+    model, n = network(), 264
+    whole = Network.of(model, steep), Units.group(TensorDataset(torch.ones(n, 784), torch.ones(n)), None), Clip(1.0)
+    for summer in (Reference(*whole), GhostSums(*whole)):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            sums = [summer(torch.arange(k), trained(model)).total for k in range(n - 8, n)]
+        moved = [joint_norms([row_norms((more[k] - less[k])[None]) for k in more]) for less, more in pairwise(sums)]
+        assert max(moved) <= 1.0 + 1e-3
 
 
 def test_a_sum_of_given_rows_keeps_its_bits():
