@@ -173,7 +173,8 @@ def runs_at_once(reference: Reference, tried: Units, weights: Weights) -> bool:
     if failure is not None:
         raise ValueError(
             f"the gradient of a single example cannot be taken ({said(failure)}): network and loss must run under "
-            f"torch.func, as torch.jit, nn.DataParallel, checkpointing and hooks of backward passes do not; {NOT_PACKED}"
+            "torch.func, as torch.jit, nn.DataParallel, checkpointing and hooks of backward passes do not; "
+            f"{NOT_PACKED}"
         )
     return False
 
