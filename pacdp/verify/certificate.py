@@ -28,6 +28,7 @@ from pacdp.verify.claim import (
     require,
     same,
     told_beside,
+    unasked,
 )
 from pacdp.verify.files import other_format
 from pacdp.verify.formulas import (
@@ -55,13 +56,24 @@ from pacdp.verify.needs import (
 
 FORMAT = "pacdp-certificate/2"
 LOST = "routes that came to nothing"
+_PAYERS = {
+    "test set": "auc betting clopper_pearson paired weighted_betting disagreement",
+    "groups": "largest_gap",
+    "union over networks": "one_of_finitely_many",
+}
+"""What pays for these formulas, by its name in a budget; for others it is the bound."""
 _OTHERS = "other certificates compared"
 """Entries of a budget beside those of the certificate itself."""
-_TOLD = """
+_OFTEN = """
     n empirical_risk empirical_gap effective_people second_moment examples most_examples privacy_event privacy_digest
     privacy_infinity_mass privacy_lowest privacy_spacing privacy_zero_mass
-"""
-"""What repeats others, is not needed by every formula, or is the accountant's own and made anew from what ran."""
+""".split()
+TOLD = {
+    "reference",
+    *(f"inputs.{name}" for name in _OFTEN),
+    *(f"terms.{name}" for name in _OFTEN),
+}
+"""What is not needed by every formula, or is the accountant's own and made anew from what ran; a report names it."""
 
 _AMOUNTS = """
     kl_nats renyi_nats epsilon privacy_epsilon privacy_mu privacy_rho privacy_delta
@@ -148,10 +160,10 @@ def check_certificate(
         losses_known: whether no loss of it was given with predictions, and called as anybody likes.
     """
     subject = f"{record.get('name')} of {record.get('of')}"
-    if record.get("format") != FORMAT:
-        why = other_format(record.get("format"), FORMAT)
-        return [Statement(subject, "format", CANNOT, why)]
     made = fields(record)
+    if made["format"] != FORMAT:
+        why = other_format(made["format"], FORMAT)
+        return [Statement(subject, "format", CANNOT, why)]
     claims = list[Claim]()
     unread = judged(
         subject,
@@ -168,19 +180,8 @@ def check_certificate(
             c.record, redone
         )
     found = judged(subject, checks, *claims)
-    return found + told_beside(subject, _told(made))
-
-
-def _told(made: Fields) -> list[str]:
-    """What a certificate holds that no check asked for, beside what is only told."""
-    inputs = made.inputs
-    terms = made.terms.unasked(_TOLD, *inputs)
-    return [
-        *made.unasked("format reference"),
-        *unknown(made),
-        *(f"inputs.{one}" for one in inputs.unasked(_TOLD)),
-        *(f"terms.{one}" for one in terms),
-    ]
+    names = [*unasked(made, TOLD), *unknown(made)]
+    return found + told_beside(subject, names)
 
 
 def _failure(c: Claim) -> None:
@@ -192,6 +193,22 @@ def _failure(c: Claim) -> None:
         f"failure_prob is {whole!r} and the budget {c.budget}",
     )
     about("failure_prob", whole, c.paid(*c.budget))
+    payer = "bound"
+    for entry, names in _PAYERS.items():
+        if c.formula in names.split():
+            payer = entry
+    if "monte_carlo_mean" in c.inputs:
+        payer = "PAC step"
+    said = {*BOUGHT} & c.budget.keys()
+    if c.prefix == "private_":
+        said -= {
+            "transfer",
+            "privacy tail",
+            "unbounded privacy loss",
+        }
+    require(
+        said <= {payer}, f"{said} pay for it, and not {payer!r}"
+    )
     bought = list[str](BOUGHT)
     if c.formula.startswith("disintegrated"):
         bought.append("draw")
@@ -243,6 +260,11 @@ def _labels(c: Claim) -> None:
         require(
             f"{of} of ".startswith(f"{expected} of "),
             f"it is said to be about {of!r}, and its name says {expected!r}",
+        )
+    if bound := c.inputs["bound"]:
+        kind = _named(bound, c)[1:]
+        same(
+            "the kind of inputs.bound", kind, (c.prefix, c.formula)
         )
     begins = _begins(c.head, c.formula)
     people = {*re.findall(_NEW, measures)}
@@ -311,12 +333,12 @@ def _terms(c: Claim) -> None:
     """Those that repeat an input; the others belong to a formula or a price."""
     inputs = c.inputs
     terms = c.terms
-    for name, value in terms.items():
+    for name in terms:
         said = dict.get(inputs, name)
         if name == "empirical_risk":
             said = inputs["risk"]
         if said is not None:
-            same(f"terms.{name}", number(value), number(said))
+            same(f"terms.{name}", number(terms[name]), number(said))
     if "empirical_risk" in terms and "k" in inputs:
         c.terms_are(empirical_risk=c.k / c.n)
     if "draw_prob" in terms:

@@ -24,12 +24,28 @@ class Round(NamedTuple):
     kept: int
 
 
+_BEGINNING = Round(0, 0, 0, 0)
+
+
 def rounds_of(stored: Stored) -> list[Round]:
     """The rounds that a checkpoint lists."""
     return [
         Round(*line)
         for line in stored.whole("rounds").reshape(-1, 4).tolist()
     ]
+
+
+def check_told(report: Fields) -> None:
+    """What a report on a compression says of its rounds is of one of them, and of what its certificate counts."""
+    said = report.details.compression
+    rounds = [Round(*one) for one in dict.get(said, "rounds", ())]
+    end = rounds[said.number - 1] if said.number else _BEGINNING
+    told = said.number, said.picked, said.errors, said.kept
+    same("the round that is reported", told, end)
+    for made in _of_compression(report.certificates):
+        same("what was kept", said.kept, made.inputs.k)
+        share = ball(made.failure_prob) / said.ends
+        about("the share of its end", made.budget.bound, share)
 
 
 def check_kept(f: Folder) -> None:
@@ -57,25 +73,29 @@ def check_kept(f: Folder) -> None:
         and all(picks >= 0),
         f"{picked} different records are to be picked, and other ones are listed",
     )
+    if told := f.report.part("details")["compression"]:
+        ends = max(1, len(f.run.stop.rounds))
+        best = f.header.compression.best
+        said = [Round(*one) for one in told.rounds], told.ends
+        same("rounds in the report", said, (rounds, ends))
+        same("the round reported", told.number, best)
     best = f.header.compression.best
-    made = _of_compression(f)
+    made = _of_compression(f.certificates)
     if best is None:
         require(
             not made,
             "the sample ran out before the run's end, which certifies nothing",
         )
         return
-    end = rounds[best - 1] if best else Round(0, 0, 0, 0)
+    end = rounds[best - 1] if best else _BEGINNING
     _check_end(f, end)
     for one in made:
         _check_counted(f, one, end)
 
 
-def _of_compression(f: Folder) -> list[Fields]:
+def _of_compression(certificates: list[Fields]) -> list[Fields]:
     return [
-        made
-        for made in f.certificates
-        if made.name == "compression"
+        made for made in certificates if made.name == "compression"
     ]
 
 
@@ -136,5 +156,6 @@ def check_numbers(f: Folder) -> None:
         raise Unchecked(
             "its value is at another failure probability than the report; the rest agrees"
         )
-    values = [made.value for made in _of_compression(f)] or [1.0]
+    found = _of_compression(f.certificates)
+    values = [made.value for made in found] or [1.0]
     same("its value", f.result.value, values[0])

@@ -22,6 +22,7 @@ from pacdp.verify.claim import (
     without_unit,
 )
 from pacdp.verify.files import text_of
+from pacdp.verify.needs import units
 
 SUM = 1 + 2.0**-45
 """Shares of a ledger are decimal fractions, added up."""
@@ -32,6 +33,8 @@ _MEASURED = {
     "ECE": "ece",
 }
 """The measured loss by the risk that is its mean."""
+_RANGES = {"zero-one": (0, 1), "brier": (0, 2)}
+"""Between which values a loss lies."""
 _SHARES = ("zero-one", _APART)
 """Measured losses that are shares of the records."""
 _PAID = re.compile(
@@ -53,6 +56,7 @@ def require_due(said: Collection[str], due: Iterable[str]) -> None:
     due = list(due)
     for one in due:
         require(one in said, f"there is no remark that {one}")
+    require(len({*said}) == len(said), "a remark stands twice")
     told = [one for one in said if one not in due]
     if told:
         raise Unchecked(
@@ -60,12 +64,13 @@ def require_due(said: Collection[str], due: Iterable[str]) -> None:
         )
 
 
-def at_price_zero(certificates: list[Fields], said: Fields) -> None:
+def at_price_zero(report: Fields) -> None:
     """The first of this name keeps its error, n, failure probability and ln ξ(n), and pays for nothing else."""
+    said = report.details.at_price_zero
     named = (said.name, said.of, said.measures)
     c, *_ = (
         Claim(one)
-        for one in certificates
+        for one in report.certificates
         if (one.name, one.of, one.measures) == named
     )
     confidence = -c.failure_prob.log()
@@ -80,6 +85,7 @@ def at_price_zero(certificates: list[Fields], said: Fields) -> None:
 
 def shares_of(ledger: Fields) -> dict[str, arb]:
     """What a ledger has for each entry, none negative, none twice, together no more than its total."""
+    same("its format", ledger.format, "pacdp-failure-budget/1")
     entries = ledger.entries
     shares = {name: exactly(amount) for name, amount in entries}
     whole = exactly(ledger.total) * SUM
@@ -134,7 +140,9 @@ def _once(report: Fields) -> None:
     parts = {**report, **report.details}
     for name, words in _KNOWN_BY.items():
         texts = [
-            text_of({key: one[key] for key in words.split() or one})
+            text_of(
+                {k: dict.get(one, k) for k in words.split() or one}
+            )
             for one in parts.get(name) or ()
         ]
         twice = [one for one in texts if texts.count(one) > 1]
@@ -148,16 +156,27 @@ def sizes(report: Fields) -> dict[str, set[int | None]]:
     if report.unit == "example":
         same("the number of examples", report.examples, people)
         people = None
+    for role, said in rows.items():
+        why = (
+            f"the rows of {role} have {said and said.people} people"
+        )
+        require(
+            not said or (said.people is None) == (people is None),
+            why,
+        )
     if bound := rows["bound"]:
         said = bound.n, bound.people
         same("the number of rows", said, (report.examples, people))
     found: dict[str, set[int | None]] = {
-        "bound": {report.n, report.examples},
+        "bound": {report.n, dict.get(report, "examples")},
         "test": {one.n for one in report.measured},
     }
     for role, said in rows.items():
         if said:
-            found[role] = {said.n, said.people or said.n}
+            found[role] = {
+                dict.get(said, "n"),
+                said.people or said.n,
+            }
     for one in report.measured:
         why = f"{one.of} was measured on {one.n} records"
         require(one.n in found.get(one.on, ()), why)
@@ -173,6 +192,8 @@ def agrees(report: Fields) -> None:
     for made in report.certificates:
         name = made.name
         inputs = made.inputs
+        for unit in units(made):
+            same(f"the unit of {name}", unit, report.unit)
         own = of_rows[_bounds(report, made)[1]]
         require(
             inputs["n"] in (None, *own),
@@ -180,8 +201,10 @@ def agrees(report: Fields) -> None:
         )
         about(f"failure_prob of {name}", made.failure_prob, whole)
         if "privacy_notion" in inputs:
-            for entry, said in privacy.part("record").items():
-                repeats(name, inputs, **{f"privacy_{entry}": said})
+            for entry in privacy.part("record"):
+                said = dict.get(inputs, f"privacy_{entry}")
+                what = f"{entry} of the privacy of {name}"
+                same(what, said, privacy.record[entry])
         if made.of == "randomised" and kl is not None:
             repeats(name, inputs, kl_nats=kl)
         event = parsed(inputs.get("privacy_event", "null"))
@@ -270,6 +293,9 @@ def _check_draws(one: Fields, said: Fields) -> None:
         1 <= one.terms <= draws,
         f"{one.terms} independent terms are said to be in {one.passes} passes",
     )
+    if one.loss in _RANGES:
+        ends = one.low, one.high
+        same(f"the range of {what}", ends, _RANGES[one.loss])
 
 
 def _check_mean(one: Fields, unit: str) -> None:
@@ -278,7 +304,7 @@ def _check_mean(one: Fields, unit: str) -> None:
     what = f"the mean of {one.of}"
     most = 1 if one.loss in _SHARES else mean
     require(0 <= mean <= most, f"{what} is {mean!r}")
-    if one.errors is not None and unit == "example":
+    if unit == "example" and one.errors is not None:
         require(
             type(one.errors) is int and 0 <= one.errors <= one.n,
             f"{one.errors!r} of {one.n} are said to be in error",

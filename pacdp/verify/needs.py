@@ -166,9 +166,14 @@ def standings(record: Fields) -> dict[str, str]:
     """How each hypothesis of a certificate stands, by its name; each says by whom, and for which unit."""
     found = dict[str, str]()
     for one in record.hypotheses:
-        said = type(one.by) is type(one.unit) is str and one.by
+        said = type(one.by) is str and one.by
         why = f"nothing is said of who vouches for {one.name!r}, or it stands there twice"
         require(said and one.name not in found, why)
+        whose = bool(one.unit) == (one.name == RECORDS)
+        require(
+            whose and type(one.unit) is str,
+            f"{one.name!r} is said of each {one.unit!r}",
+        )
         found[one.name] = one.standing
     return found
 

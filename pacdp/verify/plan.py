@@ -8,6 +8,7 @@ from pacdp.verify.arithmetic import ball
 from pacdp.verify.claim import (
     Fields,
     Unchecked,
+    number,
     repeats,
     require,
     same,
@@ -311,8 +312,8 @@ def check_mechanism(f: Folder) -> None:
     run = f.run
     seeded = run.reproducible
     source = "SeededRandomness" if seeded else "SystemRandomness"
-    budget = dict(header.settings.mechanism.budget)
-    budget.pop("kind", None)
+    own = header.settings.mechanism.budget
+    budget = {name: own[name] for name in run.budget}
     said = budget, header.adjacency, header.randomness
     what = "budget, neighbours and source of noise in the header"
     same(what, said, (run.budget, "add-remove", source))
@@ -350,6 +351,7 @@ def check_spent(f: Folder) -> None:
         return
     spent = result.privacy
     budget = f.run.budget
+    check_bracket(spent)
     same("the result's epsilon", spent.epsilon, spent.upper)
     _check_epsilon(f, made, result.steps, spent.upper, spent.delta)
     if "of_budget" not in spent:
@@ -370,6 +372,27 @@ def check_spent(f: Folder) -> None:
         is not False,
         f"epsilon {own.epsilon!r} of the budget is not what was spent, or more than there is",
     )
+
+
+def check_bracket(spent: Fields) -> None:
+    """An epsilon is accounted, by a method that there is, and its estimate lies in its bracket."""
+    require(
+        0 <= number(spent.lower) <= number(spent.estimate)
+        and spent.estimate <= spent.upper == spent.epsilon,
+        f"epsilon is said to be {spent.estimate!r}, from {spent.lower!r} to {spent.upper!r}",
+    )
+    require(
+        spent.status == "accounted" and spent.method in _METHODS,
+        f"by {spent.method!r} nothing is {spent.status!r}",
+    )
+
+
+_METHODS = (
+    "Gaussian mechanism, closed form",
+    "privacy loss distribution, dots connected",
+    "privacy loss distribution, dots connected, two add-remove steps",
+)
+"""By which an epsilon may have been accounted."""
 
 
 def _check_epsilon(

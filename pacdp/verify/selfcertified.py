@@ -107,9 +107,12 @@ def _sizes(
     n = report.n
     if one.route == "compression":
         k = made.inputs.k
-        most = max(one.train, number(one.error) * n)
+        train = dict.get(
+            one, "train"
+        )  # of which no count shows more
+        most = max(train, number(dict.get(one, "error")) * n)
         require(most <= k, f"{most} records, and {k} were kept")
-        return one.train, n
+        return train, n
     about(f"the error of {one.name}", one.error, mean_of(made))
     train = report.details.train
     if one.route == "noisy gradients":
