@@ -36,11 +36,14 @@ from pacdp.verify.formulas import (
     FORMULAS,
     KINDS,
     NEEDED,
+    PAID_AS,
     PRICED,
+    RISKS,
     counts,
 )
 from pacdp.verify.formulas.prices import OWN_INPUT, check_price
 from pacdp.verify.needs import (
+    KNOWN,
     RECORDS,
     STANDINGS,
     UNPROVED,
@@ -51,17 +54,10 @@ from pacdp.verify.needs import (
     require_proofs,
     standings,
     units,
-    unknown,
 )
 
 FORMAT = "pacdp-certificate/2"
 LOST = "routes that came to nothing"
-_PAYERS = {
-    "test set": "auc betting clopper_pearson paired weighted_betting disagreement",
-    "groups": "largest_gap",
-    "union over networks": "one_of_finitely_many",
-}
-"""What pays for these formulas, by its name in a budget; for others it is the bound."""
 _OTHERS = "other certificates compared"
 """Entries of a budget beside those of the certificate itself."""
 _OFTEN = """
@@ -70,6 +66,7 @@ _OFTEN = """
 """.split()
 TOLD = {
     "reference",
+    "hypotheses.by",
     *(f"inputs.{name}" for name in _OFTEN),
     *(f"terms.{name}" for name in _OFTEN),
 }
@@ -89,14 +86,6 @@ _NAME = re.compile(
 """What may stand before a kind: the predictor, the loss, or the examples that it is about."""
 _NEW = f" of a new ({'|'.join(GROUPED)})$"
 """How a risk ends that is that of a new person."""
-_RISKS = {
-    "ECE": "ece_pac_bayes ece_hoeffding ece_second_moment",
-    "MCE": "mce_hoeffding mce_clopper_pearson",
-    "empirical risk": "gibbs_risk_upper weighted_risk_upper correlated_risk_upper",
-    "surrogate risk, rescaled to [0, 1]": "gibbs_catoni",
-    "largest gap between ": "largest_gap",
-}
-"""How the name of the risk begins that these formulas bound; others bound whatever lies in [0, 1]."""
 
 
 def read_claim(
@@ -180,7 +169,8 @@ def check_certificate(
             c.record, redone
         )
     found = judged(subject, checks, *claims)
-    names = [*unasked(made, TOLD), *unknown(made)]
+    names = [*unasked(made, TOLD)]
+    names += {one.name for one in made.hypotheses} - KNOWN
     return found + told_beside(subject, names)
 
 
@@ -193,10 +183,7 @@ def _failure(c: Claim) -> None:
         f"failure_prob is {whole!r} and the budget {c.budget}",
     )
     about("failure_prob", whole, c.paid(*c.budget))
-    payer = "bound"
-    for entry, names in _PAYERS.items():
-        if c.formula in names.split():
-            payer = entry
+    payer = PAID_AS[c.formula]
     if "monte_carlo_mean" in c.inputs:
         payer = "PAC step"
     said = {*BOUGHT} & c.budget.keys()
@@ -266,7 +253,9 @@ def _labels(c: Claim) -> None:
         same(
             "the kind of inputs.bound", kind, (c.prefix, c.formula)
         )
-    begins = _begins(c.head, c.formula)
+    begins = RISKS[c.formula]
+    if c.head == "half_brier":
+        begins = "half the Brier risk"
     people = {*re.findall(_NEW, measures)}
     if measures.startswith("share of people with more than "):
         people = {"person"}
@@ -293,16 +282,6 @@ def _labels(c: Claim) -> None:
         )
     why = f"it is said to bound {measures!r}, and its name says {begins or 'another risk'!r}"
     require(holds and not odd, why)
-
-
-def _begins(head: str, formula: str) -> str:
-    """How the name of the risk begins that a certificate of this name bounds."""
-    if head == "half_brier":
-        return "half the Brier risk"
-    for begins, names in _RISKS.items():
-        if formula in names.split():
-            return begins
-    return ""
 
 
 def _costs(c: Claim) -> None:

@@ -24,6 +24,8 @@ from pacdp.verify.claim import (
 from pacdp.verify.files import text_of
 from pacdp.verify.needs import units
 
+_BY_COUNTS = ("predictions", "self-certified")
+"""Routes whose certificates are of counts, that need not stand among what was measured."""
 SUM = 1 + 2.0**-45
 """Shares of a ledger are decimal fractions, added up."""
 _APART = "differs from the surrogate"
@@ -115,11 +117,19 @@ def _paid_for(report: Fields) -> None:
                 same(what, int(said[-1]), count)
 
 
+def _units(report: Fields) -> None:
+    """What every certificate takes to be independent are the report's records."""
+    for made in report.certificates:
+        for unit in units(made):
+            same(f"the unit of {made.name}", unit, report.unit)
+
+
 def _named_rows(report: Fields) -> None:
     """What hashes of rows show is shown of rows that are named, and each set that was measured on is among them."""
     chain = (dict.get(report, "subject") or {}).get("data")
     if report.rows:
-        named = [one.digest for one in report.rows.values() if one]
+        rows = filter(None, report.rows.values())
+        named = [dict.get(one, "digest") for one in rows]
         require(
             len(named) == len(set(named)),
             "one digest is that of two sets of rows",
@@ -189,11 +199,11 @@ def agrees(report: Fields) -> None:
     whole = exactly(report.failure_prob)
     privacy = report.part("privacy")
     kl = report.part("details")["kl_nats"]
+    ran = dict.get(privacy, "event")
+    require(ran is None or isinstance(ran, Fields), f"{ran!r} ran")
     for made in report.certificates:
         name = made.name
         inputs = made.inputs
-        for unit in units(made):
-            same(f"the unit of {name}", unit, report.unit)
         own = of_rows[_bounds(report, made)[1]]
         require(
             inputs["n"] in (None, *own),
@@ -232,30 +242,22 @@ def _bounds(report: Fields, made: Fields) -> _Key:
     return made["of"], on, loss
 
 
-def bounded(report: Fields) -> None:
-    """Predictor and loss of each certificate are among those that the report measured."""
-    means = _measured_means(report)
-    left = [
-        f"{made.measures} of {made.of}"
-        for made in report.certificates
-        if _bounds(report, made) not in means
-    ]
-    if left:
-        names = "; ".join(dict.fromkeys(left))
-        raise Unchecked(f"nothing was measured of {names}")
-
-
 def held_by_nothing(report: Fields) -> Iterator[str]:
-    """Rows that are not named, and what was measured and no certificate, draw or row repeats."""
-    if report.rows:
-        yield "the digests of rows, but with --data"
-    elif report.choices:
+    """Rows that are not named, what was measured and nothing repeats, and what was bounded and not measured."""
+    if report.choices and not report.rows:
         yield "rows, which are null"
-    bounds = [_bounds(report, made) for made in report.certificates]
-    held = {one for one in bounds if one[2] in _SHARES}
-    for one in report.monte_carlo:
-        held.add(("randomised", "bound", one.loss))
-    for key in _measured_means(report):
+    means = _measured_means(report)
+    held = {
+        ("randomised", "bound", one.loss)
+        for one in report.monte_carlo
+    }
+    for made in report.certificates:
+        bounds = _bounds(report, made)
+        if bounds[2] in _SHARES:
+            held.add(bounds)
+        if bounds not in means and report.route not in _BY_COUNTS:
+            yield f"the measured {made.measures} of {made.of}"
+    for key in means:
         if key not in held:
             of, on, loss = key
             yield f"the measured {loss} of {of} on {on}"
@@ -355,6 +357,7 @@ def mean_of(made: Fields) -> Any:
 SHARED: dict[str, Callable[[Fields], object]] = {
     "measured errors": _measured,
     "settings paid for": _paid_for,
+    "units": _units,
     "rows named": _named_rows,
     "nothing twice": _once,
 }

@@ -376,10 +376,13 @@ def check_spent(f: Folder) -> None:
 
 def check_bracket(spent: Fields) -> None:
     """An epsilon is accounted, by a method that there is, and its estimate lies in its bracket."""
+    low, middle = (
+        number(dict.get(spent, name))
+        for name in ("lower", "estimate")
+    )  # a lower one would promise no more
     require(
-        0 <= number(spent.lower) <= number(spent.estimate)
-        and spent.estimate <= spent.upper == spent.epsilon,
-        f"epsilon is said to be {spent.estimate!r}, from {spent.lower!r} to {spent.upper!r}",
+        0 <= low <= middle <= spent.upper == spent.epsilon,
+        f"epsilon is said to be {middle!r}, from {low!r} to {spent.upper!r}",
     )
     require(
         spent.status == "accounted" and spent.method in _METHODS,

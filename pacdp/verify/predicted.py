@@ -35,7 +35,7 @@ from pacdp.verify.named import (
     pairs,
     ranks,
 )
-from pacdp.verify.needs import require_named, standings, units
+from pacdp.verify.needs import require_named, standings
 
 _GAP = "largest_gap"
 _WIDEST = "largest gap between groups"
@@ -186,8 +186,6 @@ def _check_same(
         said in plain or said.removeprefix("weighted ") in plain,
         f"{what} bounds {made.measures!r}",
     )
-    for one in units(made):
-        same(f"the unit of {what}", one, unit)
     if made.name == "new_examples_betting" and row.family in _GIVEN:
         require_named(
             ["losses within their range"], standings(made)

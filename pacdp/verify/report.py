@@ -53,7 +53,6 @@ from pacdp.verify.measured import (
     SHARED,
     agrees,
     at_price_zero,
-    bounded,
     held_by_nothing,
 )
 from pacdp.verify.needs import (
@@ -86,8 +85,6 @@ _ENDS = {
     "epsilon_replace_one": True,
 }
 """What must be private enough at the delta beside it, and whether it is for replace-one neighbours whatever is said."""
-_BY = "by whom hypotheses are declared"
-"""What no file determines."""
 
 
 def check_path(
@@ -114,8 +111,8 @@ def check_path(
     found = check_certificate(report)
     alone = "no report beside the certificate says what was measured, and of what"
     bare = Statement(file.name, "what it is about", CANNOT, alone)
-    names = [*unasked(report), _BY]
-    return [*found, bare, *told_beside(file.name, names), *beside]
+    left = told_beside(file.name, unasked(report))
+    return [*found, bare, *left, *beside]
 
 
 def check_report(
@@ -139,17 +136,20 @@ def check_report(
     table = r.route == "predictions"
     found = list[Statement]()
     for made in r.certificates:
-        for one in check_certificate(
-            made, r.privacy, redone, not table
-        ):
+        own = check_certificate(made, r.privacy, redone, not table)
+        if table:
             whose = f"{made['measures']} of {made['of']}"
-            whose = whose if table else one.subject
-            found.append(one._replace(subject=whose))
-    found += _where_told(r)
-    if r.route in _OF_ROUTES:
-        found += judged("report", _OF_ROUTES[r.route], r)
-    else:
-        found += judged("report", _OF_RUNS, r)
+            own = [one._replace(subject=whose) for one in own]
+        found += own
+    there = r.part("details").keys()
+    checks = {
+        claim: check
+        for claim, (name, check) in _OF_DETAILS.items()
+        if name in there
+    }
+    checks |= _OF_ROUTES.get(r.route, _OF_RUNS)
+    found += judged("report", checks, r)
+    if r.route not in _OF_ROUTES:
         found += _of_a_run(r)
     found += _told_beside(r)
     for name, other in r.part("details").part("references").items():
@@ -157,17 +157,6 @@ def check_report(
             whose = f"{name}: {one.subject}"
             found.append(one._replace(subject=whose))
     return found
-
-
-def _where_told(report: Fields) -> list[Statement]:
-    """What some reports say beside their certificates: what a price of zero would promise, rounds of a compression."""
-    there = report.part("details").keys()
-    checks = {
-        claim: check
-        for claim, (name, check) in _OF_DETAILS.items()
-        if name in there
-    }
-    return judged("report", checks, report)
 
 
 def _of_a_run(report: Fields) -> list[Statement]:
@@ -201,7 +190,7 @@ def _told_beside(report: Fields) -> list[Statement]:
     names += held_by_nothing(report)
     for made in report.certificates:
         names += {*unasked(made)} & TOLD
-    return told_beside("report", [*names, _BY])
+    return told_beside("report", names)
 
 
 def _the_prior(report: Fields) -> None:
@@ -282,7 +271,6 @@ _RUNS = (
 _OF_RUNS: dict[str, Callable[[Fields], object]] = {
     "certificates agree with it": agrees,
     **SHARED,
-    "what is bounded": bounded,
     "what is said of the prior": _the_prior,
     "hypotheses of the prior": _price_of_the_prior,
 }
