@@ -235,13 +235,9 @@ def _hypotheses(c: Claim) -> None:
     )
 
 
-def _labels(c: Claim) -> None:
-    """Predictor and risk are those that the name says; of one record a person, the risk is a new person's.
-
-    A loss that was given with predictions is called as whoever gave it does.
-    """
+def _predictor(c: Claim) -> None:
+    """It is the one that the name says, and so is the bound that is given by its name."""
     of = c.record.of
-    measures = c.record.measures
     if c.head in _PREDICTORS:
         expected = c.head.replace("_", " ")
         require(
@@ -253,6 +249,14 @@ def _labels(c: Claim) -> None:
         same(
             "the kind of inputs.bound", kind, (c.prefix, c.formula)
         )
+
+
+def _labels(c: Claim) -> None:
+    """The risk is the one that the name says; of one record a person, it is a new person's.
+
+    A loss that was given with predictions is called as whoever gave it does.
+    """
+    measures = c.record.measures
     begins = RISKS[c.formula]
     if c.head == "half_brier":
         begins = "half the Brier risk"
@@ -382,6 +386,7 @@ def _surrogate(c: Claim) -> None:
 _CHECKS: dict[str, Callable[[Claim], None]] = {
     "failure probability": _failure,
     "hypotheses": _hypotheses,
+    "predictor": _predictor,
     "labels": _labels,
     "costs": _costs,
     "terms": _terms,

@@ -50,8 +50,29 @@ def check_told(report: Fields) -> None:
 
 def check_kept(f: Folder) -> None:
     """The picks follow the rule, the run ended where it may, and the certificate counts what was kept there."""
-    picks = f.stored.whole("picks")
     rounds = rounds_of(f.stored)
+    _check_picks(f, rounds)
+    best = f.header.compression.best
+    made = _of_compression(f.certificates)
+    if best is None:
+        require(
+            not made,
+            "the sample ran out before the run's end, which certifies nothing",
+        )
+        return
+    _check_end(f, rounds[best - 1] if best else _BEGINNING)
+    if f.report:
+        _check_reported(f, rounds)
+    for one in made:
+        picks = f.stored.whole("picks")
+        listed = [0, *picks, *f.stored.whole("errors")]
+        why = f"of {one.inputs.n} records, {max(listed)} is none"
+        require(max(listed) < one.inputs.n, why)
+
+
+def _check_picks(f: Folder, rounds: list[Round]) -> None:
+    """Each round picks as many records as the rule says, and no record is picked twice."""
+    picks = f.stored.whole("picks")
     groups = f.run.groups
     begun = [*zip(groups.sizes, groups.starts, strict=True)]
     picked = 0
@@ -73,24 +94,6 @@ def check_kept(f: Folder) -> None:
         and all(picks >= 0),
         f"{picked} different records are to be picked, and other ones are listed",
     )
-    if told := f.report.part("details")["compression"]:
-        ends = max(1, len(f.run.stop.rounds))
-        best = f.header.compression.best
-        said = [Round(*one) for one in told.rounds], told.ends
-        same("rounds in the report", said, (rounds, ends))
-        same("the round reported", told.number, best)
-    best = f.header.compression.best
-    made = _of_compression(f.certificates)
-    if best is None:
-        require(
-            not made,
-            "the sample ran out before the run's end, which certifies nothing",
-        )
-        return
-    end = rounds[best - 1] if best else _BEGINNING
-    _check_end(f, end)
-    for one in made:
-        _check_counted(f, one, end)
 
 
 def _of_compression(certificates: list[Fields]) -> list[Fields]:
@@ -113,21 +116,14 @@ def _check_end(f: Folder, end: Round) -> None:
     same("what is listed", found, (end.errors, end.kept))
 
 
-def _check_counted(f: Folder, made: Fields, end: Round) -> None:
-    """The certificate counts the records kept, at this end's share of the failure probability ("The best of J")."""
-    k = made.inputs.k
-    n = made.inputs.n
-    listed = [
-        0,
-        *f.stored.whole("picks"),
-        *f.stored.whole("errors"),
-    ]
-    require(
-        k == end.kept and not (k and max(listed) >= n),
-        f"the certificate counts {k} of {n} records, and {end.kept} were kept",
-    )
-    share = ball(made.failure_prob) / max(1, len(f.run.stop.rounds))
-    about("the share of the end reported", made.budget.bound, share)
+def _check_reported(f: Folder, rounds: list[Round]) -> None:
+    """The report has these rounds, of which it counts the same one, at its share of all ends ("The best of J")."""
+    told = f.report.details.compression
+    ends = max(1, len(f.run.stop.rounds))
+    said = [Round(*one) for one in told.rounds], told.ends
+    same("rounds in the report", said, (rounds, ends))
+    best = f.header.compression.best
+    same("the round reported", told.number, best)
 
 
 def check_numbers(f: Folder) -> None:

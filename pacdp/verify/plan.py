@@ -8,7 +8,6 @@ from pacdp.verify.arithmetic import ball
 from pacdp.verify.claim import (
     Fields,
     Unchecked,
-    number,
     repeats,
     require,
     same,
@@ -22,7 +21,11 @@ from pacdp.verify.events import (
     steps_of,
 )
 from pacdp.verify.files import Folder
-from pacdp.verify.loss import private, require_private
+from pacdp.verify.loss import (
+    private,
+    require_bracket,
+    require_private,
+)
 
 
 def steps_of_chain(
@@ -351,7 +354,7 @@ def check_spent(f: Folder) -> None:
         return
     spent = result.privacy
     budget = f.run.budget
-    check_bracket(spent)
+    require_bracket(spent)
     same("the result's epsilon", spent.epsilon, spent.upper)
     _check_epsilon(f, made, result.steps, spent.upper, spent.delta)
     if "of_budget" not in spent:
@@ -372,30 +375,6 @@ def check_spent(f: Folder) -> None:
         is not False,
         f"epsilon {own.epsilon!r} of the budget is not what was spent, or more than there is",
     )
-
-
-def check_bracket(spent: Fields) -> None:
-    """An epsilon is accounted, by a method that there is, and its estimate lies in its bracket."""
-    low, middle = (
-        number(dict.get(spent, name))
-        for name in ("lower", "estimate")
-    )  # a lower one would promise no more
-    require(
-        0 <= low <= middle <= spent.upper == spent.epsilon,
-        f"epsilon is said to be {middle!r}, from {low!r} to {spent.upper!r}",
-    )
-    require(
-        spent.status == "accounted" and spent.method in _METHODS,
-        f"by {spent.method!r} nothing is {spent.status!r}",
-    )
-
-
-_METHODS = (
-    "Gaussian mechanism, closed form",
-    "privacy loss distribution, dots connected",
-    "privacy loss distribution, dots connected, two add-remove steps",
-)
-"""By which an epsilon may have been accounted."""
 
 
 def _check_epsilon(

@@ -28,7 +28,6 @@ from pacdp.verify.files import (
 )
 from pacdp.verify.folder import length
 from pacdp.verify.plan import (
-    check_bracket,
     relation,
     require_same,
     steps_by_settings,
@@ -173,7 +172,7 @@ def _spent(f: Folder) -> None:
     spent = f.report.details.spent
     said = spent.delta, spent.adjacency == "replace-one"
     same("delta and neighbours", said, relation(f.settings.run))
-    check_bracket(spent)
+    loss.require_bracket(spent)
 
 
 def _counts(f: Folder) -> None:

@@ -25,8 +25,10 @@ from pacdp.verify.claim import (
     CANNOT,
     DAMAGED,
     DOES_NOT,
+    FOLLOWS,
     Fields,
     Statement,
+    Unchecked,
     fields,
     judged,
     number,
@@ -62,7 +64,6 @@ from pacdp.verify.needs import (
     require_named,
     standings,
 )
-from pacdp.verify.plan import check_bracket
 from pacdp.verify.predicted import OF_PREDICTIONS
 from pacdp.verify.recount import recount
 from pacdp.verify.release import check_release
@@ -115,6 +116,21 @@ def check_path(
     return [*found, bare, *left, *beside]
 
 
+def _format(r: Fields) -> None:
+    """It is of this checker's format, and holds all that every report of it has."""
+    if r["format"] != FORMAT:
+        known = f"{FORMAT} and {CERTIFICATE}"
+        why = other_format(r["format"], known, r["provenance"])
+        raise Unchecked(why)
+    missing = ", ".join(sorted({*_KEYS.split()} - r.keys()))
+    why = f"its format has {missing}, and they are not there"
+    require(not missing, why)
+    require(
+        all(isinstance(one, Mapping) for one in r.certificates),
+        "one of its certificates is no record, with names and values",
+    )
+
+
 def check_report(
     report: Mapping[str, Any], redone: Collection[str] = ()
 ) -> list[Statement]:
@@ -123,16 +139,9 @@ def check_report(
     ``redone`` names the hypotheses whose proofs were done again from the files beside the report.
     """
     r = fields(report)
-    if r["format"] != FORMAT:
-        known = f"{FORMAT} and {CERTIFICATE}"
-        why = other_format(r["format"], known, r["provenance"])
-        return [Statement("report", "format", CANNOT, why)]
-    if missing := set(_KEYS.split()) - r.keys():
-        why = f"its format has {', '.join(sorted(missing))}, and they are not there"
-        return [Statement("report", "format", DOES_NOT, why)]
-    if not all(isinstance(one, Mapping) for one in r.certificates):
-        why = "one of its certificates is no record, with names and values"
-        return [Statement("report", "certificates", DOES_NOT, why)]
+    (form,) = judged("report", {"format": _format}, r)
+    if form.verdict != FOLLOWS:
+        return [form]
     table = r.route == "predictions"
     found = list[Statement]()
     for made in r.certificates:
@@ -141,21 +150,23 @@ def check_report(
             whose = f"{made['measures']} of {made['of']}"
             own = [one._replace(subject=whose) for one in own]
         found += own
-    there = r.part("details").keys()
+    details = r.part("details")
     checks = {
         claim: check
         for claim, (name, check) in _OF_DETAILS.items()
-        if name in there
+        if name in details
     }
     checks |= _OF_ROUTES.get(r.route, _OF_RUNS)
     found += judged("report", checks, r)
     if r.route not in _OF_ROUTES:
         found += _of_a_run(r)
     found += _told_beside(r)
-    for name, other in r.part("details").part("references").items():
-        for one in check_report(other):
-            whose = f"{name}: {one.subject}"
-            found.append(one._replace(subject=whose))
+    for name, other in details.part("references").items():
+        own = check_report(other)
+        found += [
+            one._replace(subject=f"{name}: {one.subject}")
+            for one in own
+        ]
     return found
 
 
@@ -279,7 +290,7 @@ _OF_DETAILS = {
     "rounds": ("compression", check_told),
     "epsilon in its bracket": (
         "spent",
-        lambda r: check_bracket(r.details.spent),
+        lambda r: loss.require_bracket(r.details.spent),
     ),
 }
 _OF_ROUTES = {

@@ -107,7 +107,7 @@ def _sizes(
     if one.route == "compression":
         k = made.inputs.k
         train = dict.get(
-            one, "train"
+            one, "train", 0
         )  # of which no count shows more
         most = max(train, number(dict.get(one, "error")) * n)
         require(most <= k, f"{most} records, and {k} were kept")
