@@ -8,6 +8,7 @@ docs/people.md.
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import fsum, log
 
 import numpy as np
@@ -35,7 +36,7 @@ from bounds.prices import INDEPENDENT
 NEW_PERSON = "risk of a new person"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class PeopleSample:
     """How many examples each of n people gave, and the sum of the losses on them.
 
@@ -82,24 +83,26 @@ class PeopleSample:
         """The number of examples of the person who gave most."""
         return int(self.sizes.max())
 
-    @property
+    @cached_property
     def means(self) -> Array:
         """Each person's mean loss, rounded up; exact for one example, no loss and nothing but losses of 1."""
         means = self.sums / self.sizes
         exact = (self.sizes == 1) | (self.sums == 0.0) | (self.sums == self.sizes)
-        return np.where(exact, means, np.minimum(1.0, np.nextafter(means, 2.0)))
+        found: Array = np.where(exact, means, np.minimum(1.0, np.nextafter(means, 2.0)))
+        found.setflags(write=False)
+        return found
 
-    @property
+    @cached_property
     def person_risk(self) -> float:
         """The mean over people of their mean loss, rounded up: ``risk`` for any formula whose n counts people."""
         return min(1.0, outward(fsum(self.means) / self.n))
 
-    @property
+    @cached_property
     def person_second_moment(self) -> float:
         """The mean over people of their squared mean loss, rounded up."""
         return min(1.0, outward(fsum(self.means**2) / self.n))
 
-    @property
+    @cached_property
     def example_risk(self) -> float:
         """The mean loss over all examples, rounded up: ``risk`` for the bounds of ``bounds.new_example``."""
         return min(1.0, outward(fsum(self.sums) / self.examples))

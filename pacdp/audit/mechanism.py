@@ -6,6 +6,7 @@ a run shows too seldom is sought in others (:mod:`pacdp.audit.other_runs`). Each
 or bounded, or one that chance does not enter. docs/audit.md says which fault each of them finds.
 """
 
+import copy
 import math
 from collections.abc import Callable, Iterator
 
@@ -23,9 +24,13 @@ from pacdp.audit.one_run import of_accountant, of_batches, of_choices, of_grid, 
 from pacdp.audit.other_runs import of_few_units, of_noise_alone, of_resuming, of_sensitivity
 from pacdp.audit.recomputed import evidence_of
 from pacdp.audit.updates import of_weights
+from pacdp.layers.dropout import with_example_dropout
+from pacdp.layers.random import generators
 from pacdp.step.gradients import PerExampleLoss
 from pacdp.step.mechanism import Mechanism
 from pacdp.step.noise import Randomness, SystemRandomness
+from pacdp.step.set_up import global_state
+from pacdp.step.units import Network
 
 _ONE_MORE = 6
 """Steps of the run on one unit more."""
@@ -60,7 +65,7 @@ def audit_mechanism(
     Args:
         algorithm: settings of any private algorithm.
         mechanism: the public numbers of its run; rates, clip norm, divisor and noise are used as they are.
-        module: its network; not changed.
+        module: its network; not changed. Dropout has masks of the same law, which the auditor can draw again.
         dataset: records of the auditor's, as many units as give batches of a few; not the private data.
         loss: per-record losses of (outputs, targets), shape (batch,).
         people: the person's number for each record, where people are the units.
@@ -72,9 +77,11 @@ def audit_mechanism(
         generator: decides where runs are killed, and which canaries are in the data.
 
     Raises:
-        ValueError: what ``train`` refuses, or a number out of range.
+        ValueError: what ``train`` refuses, a number out of range, a network that draws from torch's global
+            generator otherwise than by ``nn.Dropout``, or one that draws at all where people are the units.
     """
     _check.open_probability(failure_prob=failure_prob)
+    module = _with_masks_to_draw_again(algorithm, module, dataset, loss)
     if steps is None:
         dim = sum(p.numel() for p in module.parameters() if p.requires_grad)
         steps = max(20, min(150, _NUMBERS // dim))
@@ -122,6 +129,27 @@ def audit_mechanism(
         return certain("canaries", claim, found.contradicted, seen, share=share)
 
     return MechanismAudit(checks=tuple(checks()), failure_prob=failure_prob)
+
+
+def _with_masks_to_draw_again(
+    algorithm: Algorithm, module: nn.Module, dataset: TensorDataset, loss: PerExampleLoss
+) -> nn.Module:
+    """A copy whose random layers have generators of their own, without which no sum can be computed anew."""
+    device = next(module.parameters()).device
+    found = with_example_dropout(
+        copy.deepcopy(module).train(), generator=torch.Generator().manual_seed(0), device=device
+    )
+    if algorithm.by_person and generators(found):
+        raise ValueError(
+            "what a person contributes is computed anew without the masks of dropout: audit the network without it"
+        )
+    inputs, targets = dataset[:2]
+    if global_state(Network.of(found, loss), (inputs, targets)) is not None:
+        raise ValueError(
+            "the network or its loss draws from torch's global generator, so that its sums cannot be computed anew: "
+            "write dropout as nn.Dropout, or audit the network without it"
+        )
+    return found
 
 
 def made_up(

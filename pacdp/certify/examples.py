@@ -70,8 +70,10 @@ class BoundSet(Counted):
             )
 
     @classmethod
-    def of(cls, inputs: Tensor, labels: Tensor, indices: Split) -> "BoundSet":
-        """The examples at these places of a data set that is at hand as tensors."""
+    def of(cls, inputs: Tensor, labels: Tensor, indices: Split | None = None) -> "BoundSet":
+        """The examples at these places of a data set that is at hand as tensors, or all of them."""
+        if indices is None:
+            return cls(inputs=inputs, labels=labels)
         _require_within(indices, len(inputs), f"{len(inputs)} examples")
         places = torch.tensor(indices.indices)
         return cls(inputs=inputs[places], labels=labels[places], indices=indices)
@@ -162,6 +164,7 @@ def require_labels(labels: Int64[Tensor, " n"], classes: int) -> None:
 
 
 def _require_within(indices: Split, n: int, whose: str) -> None:
+    require_kind("indices", indices, Split)
     if not indices.n or indices.indices[-1] >= n:
         raise ValueError(f"expected some of {whose}, got {indices.n} indices, some beyond them")
 

@@ -95,7 +95,8 @@ def told(report: Values) -> Iterator[str | Table]:
         numbers = [
             f"{k} = {up_digits(value)}" for k, value in record.items() if isinstance(value, float)
         ]
-        notion = ", ".join(numbers) or record.get("notion")
+        on_a_grid = "spacing" in record  # whose numbers say nothing of the loss
+        notion = record["notion"] if on_a_grid else ", ".join(numbers) or record["notion"]
         yield f"privacy: {notion}; {privacy['adjacency']}, {privacy['status']}"
     if spent := details.get("accounted"):
         yield (

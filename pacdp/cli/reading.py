@@ -167,8 +167,10 @@ def cost_names(certificates: Sequence[Certificate]) -> list[str]:
 
 
 def bill(made: Certificate) -> str:
-    """The costs in nats, each rounded up, and their sum."""
+    """The costs in nats, each rounded up, and their sum; the epsilon of a pure promise that they come from."""
+    epsilon = made.inputs.get("epsilon")
+    promise = "" if epsilon is None else f", epsilon {up_digits(float(epsilon), 4)}"
     if not made.costs:
-        return "none in nats"
+        return f"none in nats{promise}"
     parts = " + ".join(f"{cost_name(cost.name)} {up_digits(cost.nats, 4)}" for cost in made.costs)
-    return f"{parts} = {up_digits(made.total_nats, 4)} nats"
+    return f"{parts} = {up_digits(made.total_nats, 4)} nats{promise}"

@@ -54,8 +54,8 @@ def fetch(
             progressbar.reset()
     listed = "; ".join(f"{mirror}: {fault}" for mirror, fault in faults.items())
     raise DataError(
-        f"{target.name} could not be downloaded ({listed}): check the connection, or put the file into "
-        f"$PACDP_DATA/{target.parent.name}/ by hand."
+        f"{target.name} could not be downloaded: check the connection, or put the file into "
+        f"$PACDP_DATA/{target.parent.name}/ by hand ({listed})."
     )
 
 

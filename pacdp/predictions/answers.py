@@ -107,7 +107,7 @@ def joined(parts: list[Answers]) -> Answers:
 
 
 def _part(rows: NDArray[Any], labels: Codes, name: str, first: int) -> Answers:
-    p = rows.astype(np.float64)
+    p = rows.astype(np.float64, order="C")  # whose sums are the same for any layout
     inside = (p >= -TOLERANCE) & (p <= 1.0 + TOLERANCE)
     if not inside.all():
         row, column = (int(place[0]) for place in np.nonzero(~inside))

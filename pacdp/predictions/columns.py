@@ -5,6 +5,7 @@ Nothing is cut, filled in or rounded to fit: what does not fit is refused with t
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,12 @@ class Coded:
         """How many rows."""
         return int(self.codes.size)
 
+    def __getitem__(self, rows: Any) -> "Coded":
+        """The column on some rows, with the names that stand there."""
+        codes = self.codes[rows]
+        there = np.bincount(codes, minlength=len(self.names)) > 0
+        return Coded(tuple(compress(self.names, there)), (there.cumsum() - 1)[codes])
+
     @property
     def kind(self) -> str:
         """What the names are, in words."""
@@ -56,8 +63,8 @@ def coded(name: str, values: Any, *, known: Collection[Name] = ()) -> Coded:
         ValueError: no rows, more than one axis, a gap, numbers that are not whole, or names of several types.
     """
     found = values if isinstance(values, Coded) else _coded(name, values)
-    for place, one in enumerate(found.names):
-        if isinstance(one, str) and one.strip() in _GAPS and one not in known:
+    for place, one in enumerate(map(str, found.names) if found.kind == "text" else ()):
+        if one.strip() in _GAPS and one not in known:
             row = int(np.argmax(found.codes == place))
             raise ValueError(_gap(name, row, one))
     return found

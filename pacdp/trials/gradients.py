@@ -66,7 +66,8 @@ def require_independent_examples(
 
     Raises:
         ValueError: some example's output, loss or gradient moved when another example or its label was changed, when
-            it was removed, or after other batches; or a pass wrote into a parameter, a buffer or an attribute.
+            it was removed, or after other batches; a pass wrote into a parameter, a buffer or an attribute; or the
+            network cannot run on one example alone.
     """
     n = next((len(x) for x in tree_leaves(list(inputs)) if isinstance(x, Tensor)), 0)
     if n < 3:
@@ -106,6 +107,7 @@ def require_independent_examples(
         _compare(first, again, "after other batches")
         trial.reset()
         settled.require()
+        trial.alone(selected(full, torch.arange(1)))
     finally:
         rewind(module, before)
 
@@ -165,6 +167,17 @@ class _Trial:
         self.reset()
         self._drop(False)
         return self.twin(*inputs)
+
+    @torch.no_grad()
+    def alone(self, one: Sequence[Any]) -> None:
+        """Refuse a network that cannot run on one example, as when a Poisson batch holds no other."""
+        try:
+            self.outputs(one)
+        except (ValueError, RuntimeError) as error:
+            raise ValueError(
+                f"the network cannot run on one example alone ({str(error).splitlines()[0]}), as GroupNorm of one "
+                "number a group cannot: use nn.LayerNorm, or fewer groups"
+            ) from error
 
     def whole(
         self, inputs: Sequence[Any], targets: Any, size: int, kind: int, *, reach: float

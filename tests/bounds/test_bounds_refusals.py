@@ -36,6 +36,7 @@ from bounds import (
     control_set_size,
     declared,
     disagreement,
+    ece_hoeffding,
     exchangeable,
     exponential_mechanism_epsilon,
     gibbs_pac_bayes,
@@ -93,6 +94,7 @@ UNPROVED = unproved("chain stationary", "nobody looked")
 TABLE = [
     (catoni, POSTERIOR, {"inverse_temperature": [0.0]}),
     (linear, POSTERIOR, {"lam": [0.5]}),
+    (ece_hoeffding, {"calibration_error": 0.1, **AT}, {"calibration_error": [NAN, -0.1, 1.1]}),
     (thiemann, POSTERIOR, {"lam": [0.0, 2.0]}),
     (declared, {"name": "records independent"}, {"by": [" ", 3]}),
     (catoni_grid, POSTERIOR, {"inverse_temperatures": [(), (1.0, 1.0)]}),
@@ -173,7 +175,7 @@ TABLE = [
         {
             "log_partition_lower_nats": [NAN, -1.4],
             "tau": [0.0],
-            "loss_low": [4.0],
+            "loss_low": [4.0, -INF],
             "log_partition_failure_prob": [-0.1, 0.97],
             "error_loss": [0.5, 4.1],
         },

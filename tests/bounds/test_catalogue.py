@@ -1,18 +1,21 @@
 """The wider catalogue: a simulated failure probability, and formulas at 50 digits."""
 
 from dataclasses import replace
+from fractions import Fraction
 from math import exp, fsum, inf, log, pi
 
 import mpmath as mp
 import numpy as np
 import pytest
-from cells import within_rounding
+from cells import KNOWN, within_rounding
 from kl_by_mpmath import kl_upper
 from mpmath import mpf
 from numpy.random import default_rng
 from scipy.stats import binom
 
 from bounds import (
+    Accounted,
+    ApproxDP,
     Sharp,
     disintegrated,
     disintegrated_renyi,
@@ -23,6 +26,7 @@ from bounds import (
     recursive,
 )
 from bounds.divergence import gaussian_kl, gaussian_log_density_ratio, gaussian_renyi
+from bounds.one_draw import _split
 from bounds.refined import ExcessStep
 
 
@@ -71,6 +75,23 @@ def test_how_a_failure_probability_is_split_does_not_depend_on_what_was_measured
         divergences = [disintegrated_renyi(risk=0.1, renyi_nats=x, **at) for x in (0.0, 3.0, 1e17, inf)]
         for made in (ratios, divergences):
             assert len({tuple(one.budget.items()) for one in made}) == 1
+
+
+def test_one_draw_pays_what_the_formula_says():
+    at = {"risk": 0.1, "n": 500, "failure_prob": 0.05}
+    by_order_two = disintegrated_renyi(renyi_nats=3.0, **at)
+    assert fsum(one.nats for one in by_order_two.costs) == within_rounding(3.0 + log_xi(500) + log(8 / 0.05**3))
+    assert disintegrated(log_density_ratio=3.0, **at).value < by_order_two.value
+
+
+@pytest.mark.parametrize("whole", [0.05, 0.3, 1e-9])
+def test_a_split_is_no_more_than_the_whole_and_leaves_the_price_what_it_needs(whole):
+    for share in (0.5, 0.2, 0.05, 0.01):
+        assert sum(map(Fraction, _split(whole, share))) <= Fraction(whole)
+    delta = 0.8 * whole / 500  # one half of the failure probability is too little for it
+    price = Accounted(privacy=ApproxDP(epsilon=0.01, delta=delta, **KNOWN))
+    made = disintegrated(risk=0.1, log_density_ratio=1.0, n=500, failure_prob=whole, price=price)
+    assert made.terms["draw_prob"] < 0.2 * whole
 
 
 def test_gaussian_costs_of_one_draw():

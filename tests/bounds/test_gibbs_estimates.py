@@ -29,3 +29,6 @@ def test_effective_sample_size_edges():
     assert effective_sample_size([0, 1] * 50) == 100  # antithetic draws are not counted double
     assert effective_sample_size([1.7e308, -1.7e308] * 50) == 100
     assert 1 <= effective_sample_size(np.arange(1001)) < 20
+    for short in ([0.1, 0.2, 0.4], np.ones((2, 4))):
+        with pytest.raises(ValueError, match="draws must be one chain of at least 4"):
+            effective_sample_size(short)

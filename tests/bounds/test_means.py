@@ -55,6 +55,12 @@ def test_betting_formal_guarantee_the_wealth_is_there():
     assert all(low <= high for low, high in pairwise(map(wealth, points)))
 
 
+def test_the_order_of_draws_depends_on_what_they_are():
+    """One that is always the same would hand the bets a sorted sample, shuffled by a rule that they could know."""
+    first, second = (np.argsort(_blind_order(np.sort(default_rng(seed).random(40)), np.ones(40))) for seed in (0, 1))
+    assert (first != second).any()
+
+
 @pytest.mark.parametrize("values", [RNG.random(500), RNG.random(500) < 0.5, np.repeat([0.0, -0.0, 0.25], 40)])
 def test_the_order_of_draws_changes_no_bit_of_a_bound_by_betting(values):
     values = values.astype(float)

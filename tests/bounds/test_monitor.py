@@ -1,6 +1,7 @@
 """The monitor: exact failure probabilities over every stream, 50 digits, and a state that is the same by every way."""
 
 import json
+from fractions import Fraction
 from itertools import pairwise
 from math import fsum, inf, isclose
 
@@ -14,7 +15,7 @@ from hypothesis.strategies import integers, lists
 from mpmath import mpf
 from numpy.random import default_rng
 
-from bounds import Monitor, clopper_pearson_lower, maurer
+from bounds import Monitor, clopper_pearson_lower, maurer, running_mean
 from bounds.running_mean import running_mean_lower, running_mean_upper
 
 STREAM = default_rng(7).beta(0.5, 6, 60)
@@ -133,6 +134,21 @@ def test_limits_cost_little_more_than_those_of_one_n_and_see_small_variances():
     assert steady.upper - steady.mean < 0.2 * (errors.upper - errors.mean)
     by_level = [running_mean_upper(100, 5.0, 4.0, level) for level in (0.5, 0.05, 1e-6, 1e-300)]
     assert by_level == sorted(by_level)
+
+
+def test_a_long_stream_is_played_in_parts_without_a_seam():
+    losses = np.append(np.zeros(2**16), default_rng(0).random(40))
+    made = start(0.03).observe(losses)
+    by_parts = start(0.03).observe(losses[:1000]).observe(losses[1000:])
+    assert isclose(made.evidence, by_parts.evidence, rel_tol=1e-9)
+
+
+def test_the_lower_limit_gives_away_the_rounding_of_the_rest(monkeypatch):
+    seen = []
+    monkeypatch.setattr(running_mean, "running_mean_upper", lambda n, rest, *_: seen.append(rest) or 1.0)
+    for loss_sum in (0.1, 0.3, 1 / 3, 95.7):
+        running_mean_lower(100, loss_sum, 1.0, 0.05)
+        assert Fraction(seen[-1]) + Fraction(loss_sum) >= 100
 
 
 def test_nothing_is_known_before_the_first_loss_and_both_sides_are_alike():

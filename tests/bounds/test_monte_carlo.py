@@ -1,5 +1,6 @@
 """The empirical risk of a randomised predictor from its draws."""
 
+from fractions import Fraction
 from math import log, tanh
 
 import numpy as np
@@ -47,6 +48,10 @@ def test_a_chain_is_optimistic_and_worth_its_effective_draws():
     assert made.value > gibbs_risk_upper(mean=float(np.mean(chain)), draws=4000, failure_prob=0.05).value
     stuck = correlated_risk_upper(chain=[0.2] * 1000, failure_prob=0.05)
     assert stuck.terms["monte_carlo_draws"] == 1.0  # a chain that never moved is one draw
+    thirds = [1 / 3, 2 / 3, 0.1, 0.7, 1 / 3, 0.3]
+    mean = correlated_risk_upper(chain=thirds, failure_prob=0.05).inputs["mean"]
+    assert Fraction(mean) >= sum(map(Fraction, thirds)) / 6
+    assert correlated_risk_upper(chain=[1.0] * 7, failure_prob=0.05).value == 1.0
 
 
 def effective_size_by_sums(chain):

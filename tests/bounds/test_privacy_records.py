@@ -8,7 +8,7 @@ from math import exp, log, log1p, sqrt
 
 import numpy as np
 import pytest
-from cells import KNOWN
+from cells import KNOWN, within_rounding
 from gaussian_cells import gaussian_cells
 
 from bounds import (
@@ -73,6 +73,11 @@ def test_exponential_mechanism_formal_guarantee_at_the_papers_setting():
         <= Fraction(exponential_mechanism_epsilon(beta=0.7, tau=tau, loss_range=four, n=n))
         <= exact * (1 + Fraction(1, 10**14))
     )
+
+
+@pytest.mark.parametrize(("beta", "tau", "epsilon"), [(0.0, 5.0, 0.0), (5.0, 0.0, 0.0), (1.0, 5.0, 1.0)])
+def test_a_mechanism_that_does_not_look_costs_nothing(beta, tau, epsilon):
+    assert exponential_mechanism_epsilon(beta=beta, tau=tau, loss_range=1.0, n=10) == within_rounding(epsilon)
 
 
 def test_exponential_mechanism_is_as_private_as_said_on_a_finite_set():

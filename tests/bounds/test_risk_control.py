@@ -106,7 +106,9 @@ def test_the_mean_size_of_sets_stays_below_the_target():
     assert made.certificate.inputs["labels"] == 5
     lower = max(one for one in thresholds if one < made.threshold)
     for threshold, more in ((made.threshold, False), (lower, True)):
-        assert (betting_upper((scores >= threshold).sum(axis=1) / 5, 0.05) > 0.4) == more
+        sizes = (scores >= threshold).sum(axis=1) / 5
+        assert [one.limit for one in made.tests if one.threshold == threshold] == [betting_upper(sizes, 0.05)]
+        assert (betting_upper(sizes, 0.05) > 0.4) == more
 
 
 def test_one_threshold_for_every_group_is_judged_by_the_worst():

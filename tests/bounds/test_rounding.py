@@ -27,6 +27,7 @@ def test_nothing_and_infinity_stay_what_they_are():
     assert outward(2.0**-960) == 2.0**-960 * (1.0 + 8 * 2.0**-52)
     assert total() == 0.0
     assert total(1e308, 1.7e308) == inf
+    assert all(Fraction(total(0.1, one)) >= Fraction(0.1) + Fraction(one) for one in VALUES)
 
 
 @pytest.mark.parametrize("probability", [LEAST, 1e-300, 0.05, 0.5, 1.0 - 2.0**-53])

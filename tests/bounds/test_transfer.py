@@ -1,6 +1,6 @@
 """The general transfer: printed values, 40-digit arithmetic, order between notions of privacy, refusals."""
 
-from math import log
+from math import log, sqrt
 
 import pytest
 import transfer_by_mpmath as slow
@@ -75,10 +75,13 @@ def test_dp_sgd_on_a_grid_has_its_printed_cost():
 
 
 def test_pure_privacy_takes_the_sharp_transfer():
+    excess = sqrt(8.0 * log(20) / N)
     for adjacency, epsilon in (("replace-one", 0.02), ("add-remove", 0.01)):
         pure = PureDP(epsilon=epsilon, adjacency=adjacency, status="exact mechanism")
         assert cost(pure).nats == Sharp(epsilon=0.02).charge(n=N, failure_prob=0.05).nats
         assert cost(pure).budget == {"transfer": 0.05}
+        assert cost(pure).terms["transfer_alpha"] == pytest.approx(1.0 + excess / 0.02)
+        assert cost(pure).terms["transfer_level"] == pytest.approx((0.02 + excess) * 0.02 / 8.0)
         same = ApproxDP(epsilon=epsilon, delta=0.0, adjacency=adjacency, status="exact mechanism")
         assert cost(same) == cost(pure)
 
@@ -92,4 +95,7 @@ def test_approximate_privacy_tends_to_pure_privacy():
 
 def test_without_privacy_loss_the_price_of_independence_returns():
     assert cost(gaussian(0.0)).nats == pytest.approx(log(20), rel=1e-14)
+    concentrated = [cost(ZeroConcentratedDP(rho=rho, **KNOWN)).nats for rho in (0.0, 0.5, 1.0, 2.0)]
+    assert concentrated[0] == cost(gaussian(0.0)).nats
+    assert concentrated == sorted(set(concentrated))
     assert cost(gaussian(1e-12)).nats == pytest.approx(log(20), rel=1e-3)

@@ -44,6 +44,7 @@ def _bars(axes: Axes, found: Demonstration) -> None:
         edgecolor="white",
         hatch=["", "//"],
     )
+    style.in_percent(axes.yaxis)
     axes.bar_label(bars, [f"at most {names.up(100 * value, 2)}%" for value in values], padding=2)
     axes.hlines(found.measured, [-0.3, 0.7], [0.3, 1.3], color="black", linewidth=2)
     axes.set_xticks(places, ("network", "Entropy-SGLD*"))

@@ -9,9 +9,17 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pacdp.cli.figures import names
+from bounds.numbers import percent
 from pacdp.cli.figures.names import ACCOUNTED, label, plain
-from pacdp.cli.figures.style import OPTIMISTIC, colour, error_axis, figure, save, wrapped
+from pacdp.cli.figures.style import (
+    OPTIMISTIC,
+    colour,
+    error_axis,
+    figure,
+    in_percent,
+    save,
+    wrapped,
+)
 from pacdp.cli.folder import Folder, read_json
 from pacdp.cli.reading import Reading
 from pacdp.cli.serial import Values
@@ -39,15 +47,15 @@ def plot(path: Path) -> list[Path]:
 
 def draw(rows: list[Values], report: Mapping[str, Any]) -> Figure | None:
     """What is known of a run, a panel each: its training and its certificates; None where nothing is."""
-    panels: list[Any] = [(draw_certificates, report)] if report.get("certificates") else []
+    # room for a label of two lines beside every bar
+    tall = max(4.2, 1.4 + 0.45 * len(report.get("certificates", ())))
+    panels: list[Any] = [(draw_certificates, report, tall)] if report.get("certificates") else []
     if rows and ("train_error" in rows[-1] or "kept" in rows[-1]):
-        panels.append((draw_training, thinned(rows, _LONGEST)))
+        panels.append((draw_training, thinned(rows, _LONGEST), 4.2))
     if not panels:
         return None
-    # room for a label of three lines beside every bar
-    height = max(4.2, 1.4 + 0.45 * len(report.get("certificates", ())))
-    drawn, grid = figure(len(panels), 1, width=7.0, height=height)
-    for (axes,), (panel, values) in zip(grid, panels, strict=True):
+    drawn, grid = figure(len(panels), 1, width=8.0, heights=[height for *_, height in panels])
+    for (axes,), (panel, values, _) in zip(grid, panels, strict=True):
         panel(axes, values)
     return drawn
 
@@ -99,12 +107,13 @@ def draw_certificates(axes: Axes, report: Mapping[str, Any]) -> None:
         below = test is not None and made.value < test
         if test is not None:
             axes.plot([test], [height], "|", color="black", markersize=14, markeredgewidth=2)
-        said = names.up(made.value) + " vacuous" * made.vacuous + ", below test error" * below
+        said = f"{percent(made.value)}%" + " vacuous" * made.vacuous + ", below test error" * below
         axes.text(min(made.value, top), height, f" {said}", va="center")
         named = wrapped(f"{label(made.name)} [{found.cited(made)}]", found.about(made))
         labels.append(named + " *" * optimistic)
     axes.set_yticks(range(len(labels)), labels)
     axes.invert_yaxis()
+    in_percent(axes.xaxis)
     kinds = dict.fromkeys(plain(made.measures[:60]) for made in found.certificates)
     starred = "\n* optimistic: rests on a hypothesis that is not proved"
     assumed = any(made.status == "optimistic" for made in found.certificates)

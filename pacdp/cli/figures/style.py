@@ -1,13 +1,16 @@
 """One look for every figure: colours, and the mark of an optimistic number."""
 
 import textwrap
+from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
 
 from pacdp.cli.figures.names import NAMES, plain
 from pacdp.cli.serial import Values
@@ -15,7 +18,7 @@ from pacdp.store.files import replacing
 
 OPTIMISTIC = "optimistic: assumes that SGLD has converged"
 _OTHER = "#bcbd22"
-_LABEL = 42  # characters of a line
+_LABEL = 62  # characters of a line: a name with a dozen numbers of hypotheses
 
 
 def wrapped(*lines: str) -> str:
@@ -29,15 +32,21 @@ def colour(name: str) -> Any:
 
 
 def figure(
-    rows: int, columns: int, *, width: float = 4.2, height: float = 3.2
+    rows: int,
+    columns: int,
+    *,
+    width: float = 4.2,
+    height: float = 3.2,
+    heights: Sequence[float] | None = None,
 ) -> tuple[Figure, list[list[Axes]]]:
-    """A grid of axes, drawn without a display."""
+    """A grid of axes, drawn without a display; all rows of one height, or each of its own."""
+    heights = heights or [height] * rows
     mpl.use("agg")
     mpl.rcParams.update(
         {"font.size": 8, "axes.spines.top": False, "axes.spines.right": False, "legend.fontsize": 7}
     )
-    drawn = Figure(figsize=(width * columns, height * rows), layout="constrained")
-    grid = drawn.subplots(rows, columns, squeeze=False)
+    drawn = Figure(figsize=(width * columns, sum(heights)), layout="constrained")
+    grid = drawn.subplots(rows, columns, squeeze=False, height_ratios=heights)
     return drawn, [list(line) for line in grid]
 
 
@@ -46,6 +55,12 @@ def error_axis(axes: Axes) -> None:
     axes.set_ylim(0.0, 1.04)
     axes.axhline(1.0, color="0.8", linewidth=0.8, zorder=0)
     axes.set_ylabel("error or bound on it")
+    in_percent(axes.yaxis)
+
+
+def in_percent(axis: Axis) -> None:
+    """Write an axis of errors in percent, as sentences do."""
+    axis.set_major_formatter(PercentFormatter(1.0))
 
 
 def save(drawn: Figure, stem: Path) -> list[Path]:

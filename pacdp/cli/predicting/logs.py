@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from bounds._check import json_value
 from pacdp.cli.predicting.scores import Range, is_score, losses_of
 from pacdp.cli.predicting.tables import Table
@@ -20,6 +18,7 @@ from pacdp.cli.serial import Values, record
 from pacdp.cli.terminal import refusing
 from pacdp.data.errors import DataError
 from pacdp.data.unpacking import members
+from pacdp.predictions.columns import coded
 from pacdp.predictions.examples import MODEL
 
 if sys.version_info >= (3, 14):
@@ -99,7 +98,8 @@ def read_logs(path: Path, metric: str | None = None, within: Range | None = None
         "documents were answered more than once: each counts as one record": repeated,
     }
     return Table(
-        rows=len(found), named={name: np.array(named[name], dtype=object) for name in named if name not in left_out},
+        rows=len(found),
+        named={name: coded(name, own, known=own) for name, own in named.items() if name not in left_out},
         numbers=dict(chosen.losses), record="document", range_by=chosen.by,
         remarks=(*(said for said, so in remarks.items() if so), *chosen.remarks),
     )  # fmt: skip

@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from pacdp.cli.predicting.tables import Table
 from pacdp.cli.terminal import refusing
 from pacdp.predictions.certify import examples
+from pacdp.predictions.columns import Coded
 from pacdp.predictions.examples import MODEL, Examples
 
 
@@ -27,14 +29,15 @@ def examples_of(
     first = next(iter(rows.values()))
     own = {name: column[first] for name, column in (table.named | table.numbers).items()}
     known: Sequence[str | int] | None = list(classes) or None
-    if "label" in own and own["label"].dtype.kind in "iu":  # of the labels' type
+    labels = own.get("label")
+    if isinstance(labels, np.ndarray) and labels.dtype.kind in "iu":  # of the labels' type
         if known and all(one.lstrip("-").isdigit() for one in classes):
             known = [int(one) for one in classes]
     predicted, soft = table.named.get("prediction"), table.soft
     losses = {name: one for name, one in table.numbers.items() if name != "weight"}
     with refusing(f"{path} cannot be certified", ValueError):
         found = examples(
-            own.get("label"),
+            labels,
             None if predicted is None else {model: predicted[of] for model, of in rows.items()},
             None if soft is None else {model: soft[of] for model, of in rows.items()},
             losses=(
@@ -56,17 +59,19 @@ def examples_of(
     return replace(found, record=table.record, range_by=table.range_by, remarks=remarks)
 
 
-def _rows_by_model(path: Path, table: Table) -> dict[str, np.ndarray]:
+def _rows_by_model(path: Path, table: Table) -> dict[str, Any]:
     """The rows of each model, so that row k of each is about the same example.
 
     Raises:
         ValueError: as far as the columns tell, it is not.
     """
-    columns = table.named | table.numbers
-    if "model" not in columns:
-        return {MODEL: np.arange(table.rows)}
-    names = columns["model"].astype(str)
-    rows = {str(one): np.flatnonzero(names == one) for one in dict.fromkeys(names.tolist())}
+    if "model" not in table.named:
+        return {MODEL: slice(None)}
+    columns = {name: one.codes if isinstance(one, Coded) else one
+               for name, one in (table.named | table.numbers).items()}  # fmt: skip
+    codes = columns["model"]
+    rows = {str(table.named["model"].names[code]): np.flatnonzero(codes == code)
+            for code in dict.fromkeys(codes.tolist())}  # fmt: skip
     if len(rows) == 1:
         return {one if one.strip() else MODEL: own for one, own in rows.items()}
     if "id" in columns:

@@ -7,26 +7,28 @@ refused.
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from pacdp.cli.terminal import word
 from pacdp.data.arrays import read_npz
 from pacdp.data.unpacking import require_room
-from pacdp.predictions.columns import LEFT_OUT, coded
+from pacdp.predictions.columns import LEFT_OUT, Coded, coded
 
 NAMED = ("label", "prediction", "group", "person", "model", "id")
 """Columns of names; each at most once."""
 NUMBERS = ("weight",)
 _LOSS = re.compile(r"loss(_\w+)?")
 _PROBABILITY = re.compile(r"p(0|[1-9]\d*)")
-_WHOLE = r"^(0|-?[1-9]\d{0,17})$"
+_WHOLE = re.compile(rb"0|-?[1-9]\d*")
 _OTHERWISE = {
     b"\x1f\x8b": "gzip", b"PK\x03\x04": "zip", b"BZh": "bzip2", b"\xfd7zXZ": "xz",
     b"\x28\xb5\x2f\xfd": "Zstd", b"PAR1": "Parquet", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16",
@@ -44,7 +46,8 @@ class Table:
     """The columns of a file, by their names.
 
     Attributes:
-        named: label, prediction, group, person, model, id, as far as they are there.
+        named: label, prediction, group, person, model, id, as far as they are there: texts as :class:`Coded`, and model
+            and id whatever they are, others as arrays.
         numbers: weight and losses.
         soft: probabilities [rows, classes].
         remarks: what was passed over.
@@ -53,7 +56,7 @@ class Table:
     """
 
     rows: int
-    named: dict[str, np.ndarray]
+    named: dict[str, Any]
     numbers: dict[str, np.ndarray]
     soft: np.ndarray | None = None
     remarks: tuple[str, ...] = ()
@@ -74,32 +77,34 @@ def read_table(path: Path, ignore: Sequence[str] = (), *, real: bool = False) ->
             f"{path} must be one of {', '.join(readers)}, .jsonl, .json or .eval: convert it"
         )
     with _reading(path):
-        names, passed, lazy = reader(path, ignore)
+        names, rows = reader(path, ignore)
         if absent := sorted(set(ignore).difference(names)):
             raise ValueError(f"{path} has no column {absent[0]!r} to ignore: correct --ignore")
-        kept = [name for name in names if name not in ignore and (name or not passed)]
-        named, numbers, soft = _sorted(path, kept)
-        if path.suffix.lower() == ".parquet":
-            _require_room(path, lazy, len(kept), named + numbers)
-        frame = lazy.select(kept).collect()
+        kept = [name for name in names if name not in ignore]
+        unnamed = kept[:1] == [""]
+        named, numbers, soft = _sorted(path, kept[unnamed:])
+        wanted = [*numbers, *soft, *({"label", "prediction"} & {*named} if real else ())]
+        frame = rows(kept, wanted)
         if frame.is_empty():
             raise ValueError(f"{path} holds no rows: write a row for each example")
-        numeric = {"label", "prediction"} if real else set[str]()
-        names_of = {
-            name: (_numbers if name in numeric else _names)(path, frame[name]) for name in named
+        columns = {name: _numbers(path, frame[name]) for name in wanted}
+        names_of: dict[str, Any] = {
+            name: columns[name].to_numpy() if name in columns else _names(path, frame[name])
+            for name in named
         }
         for name in {"model", "id"} & {*named}:  # by which rows are paired
-            coded(f"{name} of {path}", names_of[name])
+            names_of[name] = coded(f"{name} of {path}", names_of[name])
         if texts := [name for name in soft if not frame[name].dtype.is_numeric()]:
             raise ValueError(
                 f"{path} must have numbers in column {texts[0]!r}, got {frame[texts[0]].dtype}: convert them"
             )
-        columns = {name: _numbers(path, frame[name]) for name in numbers + soft}
-        table = [columns.pop(name) for name in soft]
         return Table(
-            rows=frame.height, named=names_of, numbers=columns,
-            soft=np.column_stack(table).astype(np.float64) if table else None, remarks=passed,
-        )  # fmt: skip
+            rows=frame.height,
+            named=names_of,
+            numbers={name: columns[name].to_numpy() for name in numbers},
+            soft=frame.select(soft).cast(pl.Float64).to_numpy() if soft else None,
+            remarks=_row_numbers(path, frame[""]) if unnamed else (),
+        )
 
 
 def read_columns(path: Path, known: Sequence[str]) -> dict[str, np.ndarray]:
@@ -109,12 +114,12 @@ def read_columns(path: Path, known: Sequence[str]) -> dict[str, np.ndarray]:
         ValueError: no such file, a column that is not ``known`` or stands twice, a gap, or no rows.
     """
     with _reading(path):
-        names, _, lazy = _csv(path, ())
+        names, rows = _csv(path, ())
         if odd := [name for name in names if name not in known or names.count(name) > 1]:
             raise ValueError(
                 f"{path} has a column {odd[0]!r} that is unknown or stands twice: keep {', '.join(known)}"
             )
-        frame = lazy.collect()
+        frame = rows(names, [name for name in names if name != "group"])
     if frame.is_empty():
         raise ValueError(f"{path} holds no rows: write a row for each example")
     found = dict[str, np.ndarray]()
@@ -123,7 +128,7 @@ def read_columns(path: Path, known: Sequence[str]) -> dict[str, np.ndarray]:
             group = coded(f"group of {path}", _names(path, frame[name]))
             found[name] = np.array([*map(str, group.names)])[group.codes]
             continue
-        found[name] = column = _numbers(path, frame[name])
+        found[name] = column = _numbers(path, frame[name]).to_numpy()
         if most := _WHOLES.get(name):
             if (odd := (column % 1 != 0) | (column < 0) | (column > most)).any():
                 row = int(odd.argmax())
@@ -158,37 +163,53 @@ def _reading(path: Path) -> Iterator[None]:
         os.close(nowhere)
 
 
-_Read = tuple[list[str], tuple[str, ...], pl.LazyFrame]
-"""The names of a file's columns, a remark where the first of them is passed over, and its rows."""
+_Rows = Callable[[list[str], list[str]], pl.DataFrame]
+"""Reads some columns of a file, of which some are to be numbers."""
 
 
-def _csv(path: Path, _ignore: Sequence[str]) -> _Read:
-    names = _header(path)
-    types: dict[str, Any] = {name: pl.Float64 for name in names if _PROBABILITY.fullmatch(name)}
-    lazy = pl.scan_csv(path, infer_schema=False, schema_overrides=types)
-    if not types and path.stat().st_size < 1 << 26 and _written_plainly(path):
-        types |= dict.fromkeys({*NAMED} & {*names}, pl.Int64)
-        with suppress(pl.exceptions.ComputeError):  # some are texts
-            whole = pl.read_csv(path, infer_schema=False, schema_overrides=types)
-            lazy = whole.lazy()
-    if len(names) > 1:  # in a single column an empty line is a gap
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - (1 << 16)))
-            tail = file.read()
-        empty = tail[len(tail.rstrip(b"\r\n")) :].count(b"\n") - 1
-        if empty > 0:
-            lazy = lazy.head(lazy.select(pl.len()).collect().item() - empty)
-    return names, () if names[0] else _row_numbers(path), lazy
+def _csv(path: Path, _ignore: Sequence[str]) -> tuple[list[str], _Rows]:
+    return _header(path), partial(_csv_rows, path)
 
 
-def _written_plainly(path: Path) -> bool:
-    """Whether no field begins with a sign, a space or a zero before a digit: numbers read are then those written."""
-    byte = np.fromfile(path, np.uint8)
-    opens = (byte[:-2] == ord(",")) | (byte[:-2] == ord("\n"))
-    odd = np.isin(byte[1:-1], [*b"+- "])
-    digit = (byte[2:] >= ord("0")) & (byte[2:] <= ord("9"))
-    odd |= (byte[1:-1] == ord("0")) & digit
-    return not (opens & odd).any() and not (byte == ord('"')).any()
+def _csv_rows(path: Path, kept: list[str], numbers: list[str]) -> pl.DataFrame:
+    """Whole numbers where all columns are, written as usual; otherwise texts, and numbers where these must be."""
+    with path.open("rb") as file:
+        header, first = file.readline(), file.readline()
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - (1 << 16)))
+        tail = file.read()
+    end = tail[len(tail.rstrip(b"\r\n")) :]
+    # in a single column an empty line is a gap
+    empty = max(0, end.count(b"\n") - 1) if b"," in header else 0
+
+    def read(**types: Any) -> pl.DataFrame:
+        lazy = pl.scan_csv(path, infer_schema=False, schema_overrides=types)
+        return lazy.select(kept).collect()[: -empty or None]
+
+    if not numbers and all(map(_WHOLE.fullmatch, first.strip().split(b","))):
+        with suppress(pl.exceptions.ComputeError):  # some are texts, or of ten digits
+            whole = read(**dict.fromkeys(kept, pl.Int32))
+            length = size - len(header) - len(end)
+            if header.endswith(b"\r\n"):
+                returns = np.count_nonzero(np.fromfile(path, np.uint8) == ord("\r"))
+                length -= int(returns) - 1 - end.count(b"\r")
+            if length == sum(map(_written, whole)) + whole.height * whole.width - 1:
+                return whole
+    try:
+        return read(**dict.fromkeys(numbers, pl.Float64))
+    except pl.exceptions.ComputeError:
+        texts = read()
+        for name in numbers:
+            _numbers(path, texts[name])  # says which row has none
+        raise
+
+
+def _written(whole: pl.Series) -> int:
+    """How many characters whole numbers take; signs, spaces, quotes and zeros in front would be more."""
+    least, most = str(whole.min()), str(whole.max())
+    longer = [whole >= 10**k for k in range(1, len(most))]
+    longer += [whole <= -(10**k) for k in range(len(least) - 1)]
+    return len(whole) + sum(int(one.sum()) for one in longer)
 
 
 def _header(path: Path) -> list[str]:
@@ -210,15 +231,11 @@ def _header(path: Path) -> list[str]:
     return [name or "" for name in pl.read_csv(head, has_header=False, infer_schema=False).row(0)]
 
 
-def _row_numbers(path: Path) -> tuple[str, ...]:
+def _row_numbers(path: Path, column: pl.Series) -> tuple[str, ...]:
     """The remark on a first column without a name, which data frames write: it must number the rows."""
-    column = (
-        pl.read_csv(path, columns=[0], infer_schema=False)
-        .to_series()
-        .drop_nulls()
-        .cast(pl.Int64, strict=False)
-    )
-    if not any(column.equals(pl.Series(range(start, start + len(column)))) for start in (0, 1)):
+    found = column.drop_nulls().cast(pl.Int64, strict=False)
+    n = len(found)
+    if not any(found.equals(pl.int_range(at, at + n, eager=True)) for at in (0, 1)):
         raise ValueError(
             f"{path} has a first column without a name that does not number the rows: name it, such as id, or "
             "write the table without it (index=False in pandas, row.names=FALSE in R)"
@@ -226,23 +243,23 @@ def _row_numbers(path: Path) -> tuple[str, ...]:
     return ("the first column has no name and numbers the rows: it was passed over",)
 
 
-def _parquet(path: Path, _ignore: Sequence[str]) -> _Read:
+def _parquet(path: Path, _ignore: Sequence[str]) -> tuple[list[str], _Rows]:
     lazy = pl.scan_parquet(path)
-    return lazy.collect_schema().names(), (), lazy
+
+    def rows(kept: list[str], _: list[str]) -> pl.DataFrame:
+        """The columns, unless too much would come out of a packed table."""
+        own, no_limit = lazy.select(kept), "write it as .csv, which has no limit"
+        require_room(path, own.select(pl.len()).collect().item() * len(kept), no_limit)
+        lengths = own.select(pl.selectors.string().str.len_bytes().cast(pl.Int64).sum())
+        # a part at a time
+        rooms = lengths.collect(engine="streaming").iter_rows()
+        require_room(path, sum(map(sum, rooms)), no_limit)
+        return own.collect()
+
+    return lazy.collect_schema().names(), rows
 
 
-def _require_room(path: Path, lazy: pl.LazyFrame, columns: int, texts: list[str]) -> None:
-    """Refuse a packed table of which too much would come out."""
-    no_limit = "write it as .csv, which has no limit"
-    require_room(path, lazy.select(pl.len()).collect().item() * columns, no_limit)
-    lengths = lazy.select(pl.col(texts)).select(
-        pl.selectors.string().str.len_bytes().cast(pl.Int64).sum()
-    )
-    # a part at a time
-    require_room(path, sum(map(sum, lengths.collect(engine="streaming").iter_rows())), no_limit)
-
-
-def _npz(path: Path, ignore: Sequence[str]) -> _Read:
+def _npz(path: Path, ignore: Sequence[str]) -> tuple[list[str], _Rows]:
     arrays = read_npz(path, ignore=ignore)
     table = arrays.pop("probabilities", None)
     names = [*ignore, *arrays]
@@ -258,7 +275,7 @@ def _npz(path: Path, ignore: Sequence[str]) -> _Read:
             f"{path} must hold columns, got {odd[0]!r} of shape {arrays[odd[0]].shape}: flatten it, or call an array "
             "[n, classes] of probabilities 'probabilities'"
         )
-    return names, (), pl.LazyFrame(arrays)
+    return names, lambda kept, _: pl.DataFrame(arrays).select(kept)
 
 
 def _sorted(path: Path, names: list[str]) -> tuple[list[str], list[str], list[str]]:
@@ -282,33 +299,37 @@ def _sorted(path: Path, names: list[str]) -> tuple[list[str], list[str], list[st
     return named, numbers, soft
 
 
-def _names(path: Path, column: pl.Series) -> np.ndarray:
+def _names(path: Path, column: pl.Series) -> NDArray[Any] | Coded:
     """A column of names: whole numbers where all are written as such, else texts or what the file has."""
-    kind = column.dtype
-    if not (kind.is_numeric() or kind == pl.Boolean):
-        column = column.cast(pl.String)
-        if not column.null_count() and column.str.contains(_WHOLE).all():
-            column = column.cast(pl.Int64)
-        elif column.name in ("label", "prediction"):
-            # texts of numbers, one of them with a decimal point; codes such as 00 or 1e2 have none
-            numbers = column.cast(pl.Float64, strict=False).is_finite().fill_null(value=False)
-            decimals = column.str.contains(".", literal=True)
-            if decimals.any() and numbers.all():
-                row = int(decimals.arg_max() or 0)
-                raise ValueError(
-                    f"{path} must have whole numbers or text in column {column.name!r}, got {column[row]} in row "
-                    f"{row}: nothing is truncated here; write class numbers without a decimal point"
-                )
-    return column.to_numpy()
+    if column.dtype.is_numeric() or column.dtype == pl.Boolean:
+        return column.to_numpy()
+    column = column.cast(pl.String)
+    if column.null_count():
+        return column.to_numpy()
+    if _WHOLE.fullmatch(column[0].encode()):
+        whole = column.cast(pl.Int64, strict=False)
+        if not whole.null_count() and _written(whole) == column.str.len_bytes().sum():
+            return whole.to_numpy()
+    names = column.unique().sort()
+    if column.name in ("label", "prediction"):
+        # texts of numbers, one of them with a decimal point; codes such as 00 or 1e2 have none
+        numbers = names.cast(pl.Float64, strict=False).is_finite().fill_null(value=False)
+        if numbers.all() and names.str.contains(".", literal=True).any():
+            row = int(column.str.contains(".", literal=True).arg_max() or 0)
+            raise ValueError(
+                f"{path} must have whole numbers or text in column {column.name!r}, got {column[row]} in row "
+                f"{row}: nothing is truncated here; write class numbers without a decimal point"
+            )
+    codes = column.cast(pl.Enum(names)).to_physical().to_numpy()
+    return Coded(tuple(names), codes.astype(np.int64))
 
 
-def _numbers(path: Path, column: pl.Series) -> np.ndarray:
+def _numbers(path: Path, column: pl.Series) -> pl.Series:
     found = column.cast(pl.Float64, strict=False)
-    odd = found.is_null() | found.is_nan()
-    if odd.any():
-        row = int(odd.arg_max() or 0)
+    if found.null_count() or found.is_nan().any():
+        row = int((found.is_null() | found.is_nan()).arg_max() or 0)
         raise ValueError(
             f"{path} must have numbers in column {column.name!r}, got {column[row]!r} in row {row}: fill it in, for "
             f"{LEFT_OUT}"
         )
-    return (found if column.dtype.is_float() or column.dtype == pl.String else column).to_numpy()
+    return found if column.dtype == pl.String else column

@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis.strategies import floats, integers, sampled_from
 
 from bounds.accounting import Composed, Gaussian, PoissonSampled, privacy_profile, renyi_epsilon
+from bounds.accounting._schedule import schedule
+from bounds.accounting.gaussian import delta_bracket, epsilon_end
 
 NOISES = [1e8, 1e12, 1e15, 1e100, 1e300]
 RATES = [1e-300, 1e-20, 1e-10, 1e-5, 0.01, 0.999, 1.0]
@@ -44,6 +46,18 @@ def test_negligible_steps_change_next_to_nothing(extra, adjacency):
     assert made.lower <= plain.upper
     assert made.upper == pytest.approx(plain.upper, rel=1e-3)
     assert made.lower == pytest.approx(plain.lower, rel=1e-3)
+
+
+def test_noise_whose_squares_add_up_to_no_float_promises_nothing():
+    made = schedule(Composed(events=(Gaussian(noise_multiplier=0.8e-154),) * 2), "add-remove")
+    assert made.precision == inf
+
+
+@pytest.mark.parametrize("mu", [1e-3, 0.1, 0.5, 3.0])
+def test_both_ends_of_a_gaussian_epsilon_are_near_each_other(mu):
+    lower, upper = (epsilon_end(mu, 1e-6, side) for side in (0, 1))
+    assert 0.0 < lower <= upper <= lower * (1.0 + 1e-6)
+    assert delta_bracket(mu, upper)[1] <= 1e-6 <= delta_bracket(mu, lower * (1.0 - 1e-9))[1]
 
 
 def test_noise_too_small_for_a_square():

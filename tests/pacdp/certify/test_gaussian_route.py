@@ -177,6 +177,7 @@ def test_the_calibration_error_of_one_draw_pays_its_ratio_and_under_privacy_half
 def test_a_hybrid_prior_bounds_the_examples_it_met_privately_alone():
     data, q, _ = laws(300, seed=6)
     rest = BoundSet.of(data.inputs, data.labels, split(100, 300))
+    assert BoundSet.of(data.inputs, data.labels).n == 300
     found = assess(q, q, rest, Private(privacy=MU, seen=HeldOut(indices=split(0, 100))))
     made = found.certificate()
     assert (made.name, made.inputs["n"]) == ("randomised_hybrid_pac_bayes", 200)

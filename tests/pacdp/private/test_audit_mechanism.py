@@ -8,6 +8,8 @@ from mechanism_faults import ALONE, FAULTS, SIZES, WEIGHTS, a_patient_cut_in_two
 from numpy.random import default_rng
 from private_toys import SOUND, M, cross_entropy, mlp
 from scipy import stats
+from torch import nn
+from torch.nn import Sequential
 
 from pacdp.algorithms.algorithm import Descent
 from pacdp.audit.mechanism import audit_mechanism, made_up
@@ -24,11 +26,11 @@ PARTS = {"sensitivity": "sens", "resuming": "resume", "few_units": "empty", "noi
 """Parts of the audit, and how the names of their checks begin."""
 
 
-def audited(algorithm, *, randomness=lambda: SeededRandomness(5), steps=20, failure_prob=LEVEL, **more):
+def audited(algorithm, *, randomness=lambda: SeededRandomness(5), steps=20, failure_prob=LEVEL, network=None, **more):
     """The audit of settings, or of a sound mechanism by its name."""
-    settings, numbers, network = SOUND[algorithm] if isinstance(algorithm, str) else (algorithm, M, mlp)
+    settings, numbers, made = SOUND[algorithm] if isinstance(algorithm, str) else (algorithm, M, mlp)
     dataset, people = made_up((4,), classes=3, units=33, people=settings.by_person)
-    return audit_mechanism(settings, network(), dataset, mechanism=numbers, loss=cross_entropy, people=people,
+    return audit_mechanism(settings, network or made(), dataset, mechanism=numbers, loss=cross_entropy, people=people,
                            randomness=randomness, steps=steps, failure_prob=failure_prob, generator=default_rng(1),
                            **more)  # fmt: skip
 
@@ -58,6 +60,25 @@ def test_noise_of_the_system_is_not_refuted():
     two = audited("P3SGD", randomness=SystemRandomness, steps=8, failure_prob=1e-6)
     assert refuted(two) == set()
     assert not {check.name: check for check in two.checks}["choices"].unchecked
+
+
+@parametrize(
+    ("name", "layer", "refused"),
+    [
+        ("DP-SGD", nn.Dropout(0.5), None),
+        ("DP-SGD", nn.Dropout1d(0.5), "no counterpart"),
+        ("DP-SGD", nn.RReLU(), "global generator"),
+        ("P3SGD", nn.Dropout(0.5), "contributes"),
+    ],
+)
+def test_dropout_is_no_noise_that_follows_the_data(name, layer, refused):
+    """Its masks are drawn again where they can be; where not, the audit says so and accuses nobody."""
+    network = Sequential(*mlp()[:2], layer, mlp()[2])
+    if refused is None:
+        assert refuted(audited(name, network=network)) == set()
+    else:
+        with pytest.raises(ValueError, match=refused):
+            audited(name, network=network)
 
 
 @pytest.mark.slow

@@ -54,6 +54,7 @@ MIXING = {
     "its frozen kind": BatchNorm1d(6).eval().requires_grad_(False),
     "without weights": BatchNorm1d(6, affine=False),
     "in single precision": lambda h: h / (len(h) if h.dtype == torch.float32 else 1),
+    "a norm of one number": GroupNorm(6, 6),
     "behind dropout": Sequential(Dropout(0.5), BY_SIZE),
     "behind drawn weights": Sequential(bayesian(Linear(6, 6), generator=seeded()), BY_SIZE),
 }
@@ -83,6 +84,7 @@ def test_networks_and_losses_that_mix_examples_are_refused(name):
     """As training does: made-up inputs and labels that are all 0."""
     mix, loss = CASES[name]
     words = "leaves the batch" if name.startswith("behind") else "examples of a batch are not independent"
+    words = "one example alone" if name == "a norm of one number" else words
     inputs, targets = made_up_batch(torch.zeros(0, 4)), torch.zeros(4, dtype=torch.int64)
     with refusal(words):
         require_independent_examples(mixing(mix), (inputs,), targets=targets, loss=loss)
