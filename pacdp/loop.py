@@ -25,6 +25,7 @@ from pacdp.algorithms.algorithm import Algorithm
 from pacdp.errors import CheckpointError, Diverged
 from pacdp.layers.random import forget_draws, generators
 from pacdp.losses import PerExampleLoss
+from pacdp.models import require_shapes
 from pacdp.resume import RunState, found, load_run, require_place, save_run
 from pacdp.step import event as events
 from pacdp.step.clip import Weights
@@ -143,6 +144,7 @@ def train(
             raise ValueError(
                 f"{what} must be of a kind that train takes (see help(train)), got {given!r}"
             )
+    require_shapes(module, "module")
     promise = _promise(algorithm, mechanism)
     if path is not None:
         require_place(path)
@@ -178,14 +180,14 @@ def train(
         raise CheckpointError(
             f"{path} has run {state.step} steps, the budget pays for {last}: raise the budget"
         )
-    release = [name, state.first, state.settings, device.type, dict(about or {})]
+    release = [name, state.first, state.settings, dict(about or {})]
     paid = Paid(
         books,
         run=state.run,
         algorithm=type(algorithm).__name__,
         unit=units.unit,
         cost=partial(_cost, algorithm, promise),
-        stream=stream_of(books, randomness, release=release),
+        stream=stream_of(books, randomness, release=release, device=device),
         every=_every(algorithm, mechanism, checkpoint_every if path is not None else 0),
         last=last,
         together=together,

@@ -12,6 +12,7 @@ from typing import Literal
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 Norm = Literal["none", "batch", "group"]
 
@@ -117,6 +118,16 @@ def require_evaluation(model: nn.Module) -> None:
         raise ValueError(
             f"layers {', '.join(odd)} draw random numbers or mix the examples of the batch in every pass: call eval() "
             "first, or use norm='group'"
+        )
+
+
+def require_shapes(model: nn.Module, what: str) -> None:
+    """Refuse a network with parameters that its first batch would make, by raising ValueError."""
+    lazy = [name for name, p in model.named_parameters() if is_lazy(p)]
+    if lazy:
+        raise ValueError(
+            f"parameter {lazy[0]} of {what} has no shape before the first batch, which may decide what it is: run "
+            f"{what} once on zeros, {what}(torch.zeros(1, ...)), or build it without lazy layers"
         )
 
 

@@ -80,26 +80,22 @@ WHOLE = {
 """Edits of a report of any route on examples."""
 
 
-def _named(found):
-    """What is named as what nothing determines."""
-    return {name for one in found if one.claim == "what is told beside"
-            for name in one.why.partition("determines ")[2].split(", ")}  # fmt: skip
+def _told(found):
+    """What is named as what nothing determines, and why anything is open."""
+    whys = [one.why for one in found]
+    return {name for why in whys for name in why.partition("determines ")[2].split(", ")}, whys
 
 
 def unnoticed(report, judge):
     """Places at which another number, word or length is neither noticed nor named: of each kind of place, the first."""
-    before = judge(report)
-    told, kinds = _named(before), dict[str, tuple]()
+    told, before = _told(judge(report))
+    kinds = dict[str, tuple]()
     for place in leaves(report, kind=int | float | str | list):
         kinds.setdefault(".".join(key for key in place if isinstance(key, str)), place)
     for where, place in kinds.items():
         parts = where.split(".")
         names = {".".join(parts[start:end]) for start in (0, 1) for end in range(1, len(parts) + 1)}
-        found = [] if names & told else judge(moved(report, place))
-        if not names & told and not _worse(found, before):
-            yield where
-
-
-def _worse(found, before):
-    """Whether something does not follow, or something else is open."""
-    return DOES_NOT in {one.verdict for one in found} or {one.why for one in found} != {one.why for one in before}
+        if not names & told:
+            found = judge(moved(report, place))
+            if DOES_NOT not in {one.verdict for one in found} and _told(found)[1] == before:
+                yield where

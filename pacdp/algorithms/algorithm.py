@@ -178,6 +178,8 @@ class Descent(Algorithm):
 
     def optimizer(self, parameters: Iterable[nn.Parameter]) -> optim.Optimizer | None:
         """Stochastic gradient descent, whose learning rate every update sets."""
+        if not 0.0 <= self.momentum < 1.0:
+            raise ValueError(f"expected 0 <= momentum < 1, got {self.momentum!r}")
         return optim.SGD(parameters, lr=0.0, momentum=self.momentum)
 
     def update(self, step: PrivateStep) -> int:

@@ -50,7 +50,9 @@ class GibbsSettings:
 
     def __post_init__(self) -> None:
         _check.positive(epochs=self.epochs)
-        _check.probability(burn_in=self.burn_in, alpha=self.alpha)
+        _check.probability(alpha=self.alpha)
+        if not 0.0 <= self.burn_in < 1.0:
+            raise ValueError(f"expected 0 <= burn_in < 1, got {self.burn_in!r}")
         _check.count(prior_draws=self.prior_draws, test_draws=self.test_draws)
 
 

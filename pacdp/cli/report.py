@@ -118,7 +118,7 @@ def context(path: Path) -> Values:
     about = {name: report[name] for name in ("prior", "rows", "choices") if report.get(name)}
     certified = (report.get("provenance") or {}) | subject | about
     return {
-        "units": UNITS, "folder": str(path),
+        "units": UNITS, "folder": str(path) if path.name else path.resolve().name,
         "title": str(config.get("title") or "Certificates" + f" of {named}" * bool(named)),
         "kind": kind, "result": result, "config": config, "report": report, "details": details,
         "found": Reading(report) if report else None,

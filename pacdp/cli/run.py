@@ -20,7 +20,7 @@ from pacdp.cli.runtime import Training
 from pacdp.cli.serial import Values, to_dict
 from pacdp.data import Dataset, load
 from pacdp.errors import CheckpointError, Diverged
-from pacdp.step.identity import versions
+from pacdp.step.identity import arithmetic
 from pacdp.step.paid import Paid
 from pacdp.step.processes import Together
 from pacdp.store.reservation import NoLedger, new_run
@@ -200,7 +200,7 @@ def _paid(one: Member, how: Training, *, keys: Keys) -> Paid | None:
     own = [settings[name] for name in ("problem", "sampler", "seed")]
     stream = books.stream(
         keyed_by=[*numbers, run.chain],
-        settings=[*own, one.train.hash, how.recorded(), device.type, versions()],
+        settings=[*own, one.train.hash, how.recorded(), device.type, arithmetic(device)],
         secret=secret,
     )
     return Paid(

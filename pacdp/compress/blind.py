@@ -6,8 +6,6 @@ that record. Trials can refute this; they cannot prove it of a function that a u
 
 from collections.abc import Mapping
 from dataclasses import replace
-from types import FunctionType
-from typing import Any
 
 import numpy as np
 import torch
@@ -17,6 +15,7 @@ from pacdp.compress.learner import Learner, State, Stop
 from pacdp.compress.run import BATCH, Records, Rule, Trace, carry_out, scored
 from pacdp.compress.view import padded
 from pacdp.data.hashing import row_hashes
+from pacdp.trials import Unwritten
 from pacdp.trials.buffers import Holdings
 
 _TRIAL = 3  # rounds of the trial
@@ -63,6 +62,19 @@ def require_blind(rule: Rule, records: Records) -> None:
     if len(unpicked) and (held := Holdings(state).of(unpicked)):
         raise Looks(f"after training the state ({held[0].where}) holds {held[0].rows} records that were not picked: "
                     "the learner looks at the whole sample")  # fmt: skip
+
+
+def require_nothing_left(copied: Unwritten) -> None:
+    """A copy of the learner that nobody called is what it was, with what all copies share: classes, closures, globals.
+
+    Raises:
+        Looks: it is not, so that a replay by it would not be one without the other records.
+    """
+    if left := copied.changed():
+        raise Looks(
+            f"training or scoring leaves something in {left[0]}, which no copy of the learner is without, so that a "
+            "run on fewer records may know of the others: keep nothing in global variables, classes or closures"
+        )
 
 
 def require_replayed(rule: Rule, records: Records, trace: Trace, *, used: Learner) -> None:
@@ -144,21 +156,9 @@ def _require_own_scores(
 
 
 def _require_empty_hands(learner: Learner, records: Records) -> None:
-    """The learner holds no rows of the sample: in attributes, closures, or global variables that its functions name."""
-    named = dict[str, Any]()
-    for part in vars(type(learner)).keys() | {"train_network", "estimator"}:
-        function = getattr(learner, part, None)
-        function = getattr(function, "__func__", function)
-        if isinstance(function, FunctionType) and not str(function.__module__).startswith("pacdp."):
-            known = function.__globals__
-            named |= {
-                f"global {name}": known[name]
-                for name in function.__code__.co_names
-                if name in known
-            }
-    for where in (learner, named):
-        if found := Holdings(where).of(records.inputs):
-            raise Looks(
-                f"{found[0].where} of the learner holds {found[0].rows} records of the sample: "
-                "it may be given none but those that it picks"
-            )
+    """The learner holds no rows of the sample: in attributes, closures, or global variables that its functions read."""
+    if found := Holdings(learner, around=True).of(records.inputs):
+        raise Looks(
+            f"{found[0].where} of the learner holds {found[0].rows} records of the sample: "
+            "it may be given none but those that it picks"
+        )

@@ -23,7 +23,7 @@ from pacdp.certify.outputs import error_share
 from pacdp.certify.priors import HeldOut
 from pacdp.certify.reading import Function, Network, Reading
 from pacdp.certify.routes import certify
-from pacdp.compress.blind import require_blind, require_replayed
+from pacdp.compress.blind import require_blind, require_nothing_left, require_replayed
 from pacdp.compress.learner import ANSWERS, Estimator, Groups, Learner, State, Stop
 from pacdp.compress.run import BATCH, Records, Round, Rule, Trace, carry_out, tensor_of
 from pacdp.compress.view import padded
@@ -31,6 +31,7 @@ from pacdp.data import Dataset
 from pacdp.data.rows import Rows
 from pacdp.predictions.report import Measured, Refusal, Report, Reported
 from pacdp.store.record import Values
+from pacdp.trials import Unwritten
 
 REPLAYED = (
     "whoever wrote the learner; the run on the records that it kept, and on no others, gave the same network, bit for "
@@ -279,10 +280,12 @@ def compress(
     untouched = rule
     with suppress(Exception):  # not all can be copied
         untouched = replace(rule, learner=copy.deepcopy(learner))
+    copied = Unwritten(untouched.learner, around=True)
     require_blind(rule, records)
     header = {**(about or {}), "rows": bound.rows.digest, "tolerance": tolerance}
     trace = carry_out(rule, records, about=header, every=every, file=None if file is None else Path(file),
                       progress=progress)  # fmt: skip
+    require_nothing_left(copied)
     require_replayed(untouched, records, trace, used=learner)
     return Compressed(learner=learner, trace=trace, data=bound, test=fresh, stop=stop, expected=expected,
                       tolerance=tolerance, settings=settings, start_rows=start_rows,

@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Float, Int64, Shaped
 from torch import Tensor, nn
 
+from pacdp.models import require_shapes
 from pacdp.store.record import record
 
 
@@ -154,6 +155,9 @@ class Torch:
     network: nn.Module
     train_network: Callable[[nn.Module, Tensor, Tensor], object]
     name: str = "a training function"
+
+    def __post_init__(self) -> None:
+        require_shapes(self.network, "network")
 
     @property
     def record(self) -> Mapping[str, Any]:

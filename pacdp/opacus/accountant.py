@@ -192,7 +192,9 @@ class Account:
             algorithm="PrivateEngine",
             unit="example",
             cost=lambda first, last: self.planned(first - 1, last),
-            stream=stream_of(books, self.randomness, release=secrets.token_hex()),
+            stream=stream_of(
+                books, self.randomness, release=secrets.token_hex(), device=self.device
+            ),
             every=self.every,
             last=_NO_END,
             together=self.together,

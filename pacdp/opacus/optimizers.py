@@ -121,7 +121,8 @@ class PrivateOptimizer(DPOptimizer):
             raise ValueError(
                 "the optimizer's numbers (lr, weight_decay, ...) were changed while a batch was at hand, of which they "
                 "may tell, as a rate times the size of the batch does: change them after step(), as torch's schedulers "
-                "do, by the number of the step alone"
+                "do, by the number of the step alone, and under BatchMemoryManager, where the number of parts tells of "
+                "that size, after the last one: if not optimizer._is_last_step_skipped: scheduler.step()"
             )
         self._at_hand = None
         self.nonfinite_examples += int(found.nonfinite)

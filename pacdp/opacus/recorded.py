@@ -19,6 +19,12 @@ _PRODUCTS = ("mul", "multiply", "__rmul__")
 _ONE_A_CLASS = ("weight", "pos_weight")
 
 
+class Places(NamedTuple):
+    """The numbers 0, 1, ... by which ``outputs[torch.arange(n), labels]`` takes a number of each row."""
+
+    upto: int
+
+
 class Call(NamedTuple):
     """A function that was called with recorded tensors."""
 
@@ -36,12 +42,14 @@ class Call(NamedTuple):
         return getattr(self.function, "__name__", str(self.function))
 
     def resized(self, examples: int) -> list[Any]:
-        """The arguments, a size or a divisor among them divided by so many examples."""
+        """The arguments, a size, a divisor or places among them divided by so many examples."""
         leaves = [*self.leaves]
-        if examples > 1 and self.name in _SIZES and len(leaves) > 1:
+        if examples > 1 and len(leaves) > 1:
             size = leaves[1]
-            if isinstance(size, int) and size > 0 and size % examples == 0:
-                leaves[1] = size // examples
+            if isinstance(size, Places) and size.upto % examples == 0:
+                leaves[1] = Places(size.upto // examples)
+            elif self.name in _SIZES and isinstance(size, int) and size > 0:
+                leaves[1] = size if size % examples else size // examples
         return leaves
 
 
@@ -115,6 +123,8 @@ def recorded(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
         found = function(*args, **named)
         if tape is None:
             return found
+        if function is Tensor.__getitem__ and _is_every_place(leaves[1]):
+            leaves[1] = Places(len(leaves[1]))
         weights = {id(named.get(name)) for name in _ONE_A_CLASS}
         tape.calls.append(Call(function, leaves, form, weights))
         return tape.noted(found)
@@ -173,6 +183,8 @@ class Record:
         def value(leaf: Any) -> Any:
             if isinstance(leaf, Made):
                 return known[leaf.number][leaf.place]
+            if isinstance(leaf, Places):
+                return torch.arange(leaf.upto, device=next(iter(outputs.values())).device)
             return next(rest) if isinstance(leaf, Tensor) else leaf
 
         for number, call in self.calls.items():
@@ -201,6 +213,14 @@ def _held(leaf: Any) -> Any:
             "followed example by example: write x = f(x) in place of x[...] = ..."
         )
     return leaf.made
+
+
+def _is_every_place(leaf: Any) -> bool:
+    """Whether an index is 0, 1, ... as a range or a tensor, and no number of them is an example's."""
+    if isinstance(leaf, range):
+        return leaf == range(len(leaf)) and len(leaf) > 0
+    whole = isinstance(leaf, Tensor) and leaf.dim() == 1 and leaf.dtype == torch.int64
+    return whole and len(leaf) > 0 and torch.equal(leaf, torch.arange(len(leaf)).to(leaf))
 
 
 def _is_plain(leaf: Any) -> bool:

@@ -6,12 +6,15 @@ import torch
 from opacus.validators.errors import UnsupportedModuleError
 from torch import Tensor, nn, optim
 
+from pacdp.errors import said
+from pacdp.models import require_shapes
 from pacdp.opacus.loader import PoissonLoader
 from pacdp.opacus.modules import ByReference, PrivateModule, smooth_loss
 from pacdp.step.agreement import chosen_mode
 from pacdp.step.clip import Clip
 from pacdp.step.ghost import Ghost, GhostSums
 from pacdp.step.mechanism import GradSampleMode
+from pacdp.step.sums import NOT_PACKED
 from pacdp.step.units import Network
 from pacdp.trials import made_up_batch, require_independent_examples
 
@@ -38,8 +41,13 @@ def private_module(
     inputs = probe if probe is not None else (_made_up_input(loader).to(device),)
     try:
         require_independent_examples(module, inputs)
-    except (ValueError, RuntimeError) as error:
+    except ValueError as error:
         raise UnsupportedModuleError(str(error).splitlines()[0]) from error
+    except RuntimeError as error:
+        raise UnsupportedModuleError(
+            f"module cannot be run on inputs like those of probe, in which trials change a row ({said(error)}): let it "
+            f"take 0 and 1 for whole numbers, and any others for the rest; {NOT_PACKED}"
+        ) from error
     chosen = chosen_mode(
         mode,
         GhostSums,
@@ -72,6 +80,7 @@ def require_ownership(module: nn.Module, optimizer: optim.Optimizer) -> None:
     Raises:
         ValueError: as said.
     """
+    require_shapes(module, "module")
     if any(hasattr(p, "grad_sample") for p in module.parameters()):
         raise ValueError(
             "module is private already: go on with what make_private returned, or call to_standard_module() on it first"

@@ -102,7 +102,7 @@ def examples(
     """
     if predictions is not None and probabilities is not None:
         raise ValueError(
-            "give predictions or probabilities, not both: predictions follow from probabilities"
+            "give predictions or probabilities, not both: predictions follow from probabilities, leave them out"
         )
     if within is not None:
         if probabilities is not None or losses is not None or classes is not None:

@@ -20,10 +20,10 @@ _MARGIN = 1.0 - 2.0**-50
 def named(rows: Sequence[Statement], positive: str, of: str) -> tuple[Statement, ...]:
     """These numbers of one model; ``positive`` is the class as rows write it.
 
-    A predictive value, or F1, of a class that is never predicted is left out.
+    What rests on a row that was not asked, or on the precision of a class that is never predicted, is left out.
 
     Raises:
-        ValueError: recall and precision of two classes were not certified, or ``positive`` is neither.
+        ValueError: neither recall nor precision of two classes was certified, or ``positive`` is neither.
     """
     recalls, precisions = (
         {
@@ -33,26 +33,26 @@ def named(rows: Sequence[Statement], positive: str, of: str) -> tuple[Statement,
         }
         for start in ("recall of class ", "precision of class ")
     )
-    if len(recalls) != 2 or not precisions:
+    classes = {**recalls, **precisions}
+    if len(classes) != 2:
         raise ValueError(
-            f"positive goes with recall and precision of two classes, got {len(recalls)} and {len(precisions)} rows of "
-            "them: ask for both, of labels with two classes"
+            f"positive goes with recall or precision of two classes, got rows of {len(classes)}: ask for one of them, "
+            "of labels with two classes"
         )
-    if positive not in recalls:
-        raise ValueError(f"positive must be one of {', '.join(recalls)}, got {positive}")
-    (negative,) = {*recalls} - {positive}
-    sensitivity, specificity = recalls[positive], recalls[negative]
-    found = [
-        replace(sensitivity, quantity="sensitivity"),
-        replace(specificity, quantity="specificity"),
-        _of("balanced accuracy", lambda a, b: 0.5 * (a + b), sensitivity, specificity),
-    ]
-    if (value := precisions.get(positive)) is not None:
-        found.append(replace(value, quantity="positive predictive value"))
-        found.append(_of("F1", _f1, value, sensitivity))
-    if (value := precisions.get(negative)) is not None:
-        found.append(replace(value, quantity="negative predictive value"))
-    return tuple(found)
+    if positive not in classes:
+        raise ValueError(f"positive must be one of {', '.join(classes)}, got {positive}")
+    (negative,) = {*classes} - {positive}
+    sensitivity, specificity = recalls.get(positive), recalls.get(negative)
+    value = precisions.get(positive)
+    found = {
+        "sensitivity": sensitivity,
+        "specificity": specificity,
+        "balanced accuracy": _of(lambda a, b: 0.5 * (a + b), sensitivity, specificity),
+        "positive predictive value": value,
+        "F1": _of(_f1, value, sensitivity),
+        "negative predictive value": precisions.get(negative),
+    }
+    return tuple(replace(row, quantity=name) for name, row in found.items() if row is not None)
 
 
 def _f1(precision: float, recall: float) -> float:
@@ -60,9 +60,11 @@ def _f1(precision: float, recall: float) -> float:
 
 
 def _of(
-    name: str, form: Callable[[float, float], float], first: Statement, second: Statement
-) -> Statement:
-    """A growing function of two rows, its ends rounded outwards."""
+    form: Callable[[float, float], float], first: Statement | None, second: Statement | None
+) -> Statement | None:
+    """A growing function of two rows, its ends rounded outwards; None where one of them is missing."""
+    if first is None or second is None:
+        return None
 
     def end(one: float | None, other: float | None) -> float | None:
         return None if one is None or other is None else form(one, other)
@@ -70,7 +72,7 @@ def _of(
     lower, upper = end(first.lower, second.lower), end(first.upper, second.upper)
     return Statement(
         family="named",
-        quantity=name,
+        quantity="",
         of=first.of,
         measured=form(first.measured, second.measured),
         lower=None if lower is None else lower * _MARGIN,

@@ -137,11 +137,10 @@ class Report:
         Raises:
             ValueError: there is none; the sentence lists those that there are.
         """
-        found = [
-            one for one in self.statements if one.quantity == quantity and of in (None, one.of)
-        ]
+        rows = (*self.statements, *self.details.get("named", ()))
+        found = [one for one in rows if one.quantity == quantity and of in (None, one.of)]
         if not found:
-            known = ", ".join(dict.fromkeys(one.quantity for one in self.statements))
+            known = ", ".join(dict.fromkeys(one.quantity for one in rows))
             raise ValueError(f"no statement is about {quantity!r}: there are {known}")
         return found[0]
 
@@ -154,7 +153,7 @@ class Report:
             of: the model; by default the first.
 
         Raises:
-            ValueError: recall and precision of two classes were not certified, or ``positive`` is neither.
+            ValueError: neither recall nor precision of two classes was certified, or ``positive`` is neither.
         """
         model = of or next((one.of for one in self.statements), "")
         return named(self.statements, shown(positive), model)

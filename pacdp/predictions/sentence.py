@@ -82,6 +82,7 @@ _SAYINGS = (
         r"AUC",
         "Of a new positive and a new negative example {of} ranks at most {p}% of pairs rightly",
     ),
+    (r"1 - (.+)", "By {0}, {of} scores at least {q}% on {many}"),
     (r"ECE", "The calibration error of {of} on {many} is at most {p}%"),
     (r"MCE", "In every bin confidence and accuracy of {of} on {many} differ by at most {p} points"),
     (r"half the Brier risk", "Half the Brier risk of {of} on {many} is at most {p}%"),
@@ -197,7 +198,8 @@ def _said(measures: str, value: float, of: str, many: str) -> str:
     for pattern, saying in _SAYINGS:
         if found := re.fullmatch(pattern, measures):
             named = [part or "" for part in found.groups()]
-            return saying.format(*named, p=percent(value), of=of, many=many)
+            p = percent(value)
+            return saying.format(*named, p=p, q=100 - Decimal(p), of=of, many=many)
     raise AssertionError("the last pattern fits everything")
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from bounds import _check
-from bounds.accounting import Event, calibrate_noise
+from bounds.accounting import Event, LastAlone, calibrate_noise
 from bounds.privacy import Adjacency, ApproxDP
 from pacdp.errors import require_finite
 from pacdp.schedules import Scaled, Schedule, as_schedule
@@ -58,13 +58,18 @@ class PrivacyBudget:
         """The affordable steps, of which there must be one.
 
         Raises:
-            ValueError: the first step alone costs more.
+            ValueError: the first step alone costs more, or a run of which the last iterate alone is released.
         """
         last = self.affordable_steps(upcoming)
         if last == 0 and upcoming is not None:
+            ((begins, _), *_) = events.runs_of(upcoming)
+            what, instead = "the first step alone costs", "raise the noise, lower sample_rate"
+            if isinstance(begins, LastAlone):
+                what = f"the {begins.steps} steps, of which the last iterate alone is released, together cost"
+                instead = "raise the noise, take fewer steps"
             raise ValueError(
-                f"the first step alone costs more than the budget of epsilon {self.epsilon:g} at delta {self.delta:g} "
-                f"({self.adjacency}): raise the noise, lower sample_rate or raise the budget"
+                f"{what} more than the budget of epsilon {self.epsilon:g} at delta {self.delta:g} "
+                f"({self.adjacency}): {instead} or raise the budget"
             )
         return last
 

@@ -5,9 +5,9 @@ buffers, hooks and generators. What Python cannot look into has no digest: a C o
 of the user's.
 """
 
-import dis
 import hashlib
 import platform
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -27,10 +27,12 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 import pacdp
-from pacdp.trials.buffers import slots_of
+from pacdp.step.precision import reduced
+from pacdp.trials.buffers import globals_read, slots_of
 
 _LIBRARIES = sys.stdlib_module_names | {"torch", "numpy", "numba", "opacus", "pacdp", "bounds"}
 _PLAIN = (
@@ -49,6 +51,10 @@ _PLAIN = (
 _OF_THE_CLASS = {"__dict__", "__weakref__", "__doc__", "__annotations__", "__dataclass_fields__"}
 _BUILT_IN = (BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType)
 _STATELESS = object.__basicsize__
+_SWITCH = re.compile(
+    r"_get_\w+_(enabled|deterministic\w*|algorithms|benchmark|reduction|accumulation|backend)"
+)
+"""Of torch's settings those that choose kernels."""
 
 
 class Unnamed(ValueError):
@@ -81,6 +87,30 @@ def versions() -> dict[str, str]:
         "torch": torch.__version__,
     }
     return {**known, "numba": version("numba")}
+
+
+@torch.no_grad()
+def arithmetic(device: torch.device) -> list[str]:
+    """Versions, and a digest of all that decides how sums on a device are rounded: a seed draws for one rounding.
+
+    That is what torch was told (threads, kernels, precision, autocast), the processor, and, for what says nothing of
+    itself, what some products and sums of fixed numbers come to.
+    """
+    kind = device.type
+    told = {name: getattr(torch._C, name) for name in dir(torch._C) if _SWITCH.fullmatch(name)}
+    switches = {name: str(switch()) for name, switch in sorted(told.items())}
+    processor = torch.backends.cpu.get_cpu_capability(), platform.processor(), platform.machine()
+    if kind == "cuda":
+        processor += (torch.cuda.get_device_name(device),)
+    cast = torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)
+    wave = torch.arange(2**15, device=device).double().sin().float()
+    image, matrix = wave.view(1, 32, 32, 32), wave.view(128, 256)
+    probes = [
+        matrix @ matrix.T, F.conv2d(image, wave[: 32 * 32 * 9].view(32, 32, 3, 3)), wave.exp().sum(),
+        matrix.softmax(1), matrix.double().T @ matrix.double(), wave * 1e-40,
+    ]  # fmt: skip
+    own = [torch.get_num_threads(), torch.get_default_dtype(), cast, switches, reduced()]
+    return [*versions().values(), identity(own, processor, probes)]
 
 
 class _Walk:
@@ -171,7 +201,7 @@ class _Walk:
         yield from (thing.__module__, thing.__qualname__, thing.__code__)
         yield from (thing.__defaults__, thing.__kwdefaults__, thing.__closure__)
         if not _of_library(thing.__module__):
-            names = sorted(_globals_read(thing.__code__) & thing.__globals__.keys())
+            names = sorted(globals_read(thing.__code__) & thing.__globals__.keys())
             yield from ((name, thing.__globals__[name]) for name in names)
 
     def _of_class(self, thing: type) -> Iterator[Any]:
@@ -198,12 +228,6 @@ class _Walk:
                 "_parameters": [(name, tuple(shape), *rest) for name, shape, *rest in shapes],
             }
         yield own or {}
-
-
-def _globals_read(code: CodeType) -> set[str]:
-    """Global names that a function reads, and those that functions inside it read."""
-    read = {one.argval for one in dis.get_instructions(code) if one.opname == "LOAD_GLOBAL"}
-    return read.union(*(_globals_read(one) for one in code.co_consts if isinstance(one, CodeType)))
 
 
 def _of_library(module: str | None) -> bool:

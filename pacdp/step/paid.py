@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils.data import Dataset, TensorDataset
 
 from bounds.accounting import Event
-from pacdp.step.identity import Unnamed, identity, versions
+from pacdp.step.identity import Unnamed, arithmetic, identity
 from pacdp.step.noise import Randomness
 from pacdp.step.processes import Together, process_count
 from pacdp.store.reservation import SYSTEM, Books, NoLedger, Reservation, Stream, Stretch, Unit
@@ -97,16 +97,21 @@ def release_name(
         return secrets.token_hex()
 
 
-def stream_of(books: Books, randomness: Randomness, *, release: Any) -> Stream:
+def stream_of(
+    books: Books, randomness: Randomness, *, release: Any, device: torch.device
+) -> Stream:
     """The identity of a run's noise: that of the system, or of a seed with all else that fixes what is released.
 
     Args:
-        release: JSON values: the name of the release, the weights that the run began with, settings, device.
+        release: JSON values: the name of the release, the weights that the run began with, settings.
+        device: on which it is computed.
     """
     seed = seed_of(books, randomness)
     if seed is None:
         return SYSTEM
-    settings = [release, process_count(), versions()]
+    if device.type != "cpu" and not torch.are_deterministic_algorithms_enabled():
+        release = secrets.token_hex()  # kernels that add up in any order round anew each time
+    settings = [release, process_count(), device.type, arithmetic(device)]
     return books.stream(keyed_by=[type(_base(randomness)).__name__, seed], settings=settings)
 
 

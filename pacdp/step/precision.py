@@ -50,6 +50,11 @@ def full_precision(device: torch.device, *, convolutions: bool = False) -> Itera
                 _before.clear()
 
 
+def reduced() -> list[tuple[str, str]]:
+    """Where torch was told that float32's products may keep fewer bits: backends, and kinds of products."""
+    return [key for key in _KEYS if _get(*key) in _REDUCED]
+
+
 def _settings() -> tuple[Any, Any, dict[tuple[str, str], str]]:
     """The older settings of products and of cuDNN, None where a newer one disagrees; the newer ones."""
     older = (torch.get_float32_matmul_precision, torch._C._get_cudnn_allow_tf32)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
+from pacdp.errors import said
 from pacdp.layers.random import forget_draws, generators, random_state, rewind
 from pacdp.step.clip import Clip, Clipping, Weights, clipped_sum
 from pacdp.step.gradients import clipped_gradient, gradients_of_each
@@ -26,6 +27,9 @@ class Sum(NamedTuple):
     """Sum of the units' losses; 0 where none is computed."""
     within: int | Tensor = 0
     """Units whose contribution had at most norm C before it was clipped."""
+
+
+NOT_PACKED = "in place of pack_padded_sequence give the layer padded rows, and take each one's output at its length"
 
 
 @runtime_checkable
@@ -150,17 +154,32 @@ def _counted(total: Weights, clipping: Clipping, mean_loss: Tensor | None = None
 
 
 def runs_at_once(reference: Reference, tried: Units, weights: Weights) -> bool:
-    """Whether the reference can take several units in one pass, tried on two that are made up."""
+    """Whether the reference can take several units in one pass, tried on two that are made up.
+
+    Raises:
+        ValueError: not even one at a time.
+    """
     trial = reference._replace(units=tried, vectorised=True, pre_noise=0.0)
     if trial.alone:
         return False
+    if _fails(trial, weights) is None:
+        return True
+    if (why := _fails(trial._replace(vectorised=False), weights)) is not None:
+        raise ValueError(
+            f"torch.func cannot take the gradient of a single example by the weights of module ({said(why)}): leave "
+            f"out functions that it cannot follow; {NOT_PACKED}"
+        )
+    return False
+
+
+def _fails(trial: Reference, weights: Weights) -> Exception | None:
     before, both = random_state(trial.network.module), torch.arange(2)
     try:
         trial(both, weights)
         if trial.contribution is not None:
             trial.losses(both, weights)
-    except (RuntimeError, ValueError, TypeError):
-        return False
+    except (RuntimeError, ValueError, TypeError) as error:
+        return error
     finally:
         rewind(trial.network.module, before)
-    return True
+    return None

@@ -5,10 +5,12 @@ rows. A memory of the training set in a buffer, an attribute or a closure is suc
 KL: a nearest-neighbour network has no training error and any test error.
 """
 
+import dis
 import functools
 import gc
 import math
 import sys
+import sysconfig
 import zlib
 from array import array
 from collections import OrderedDict, deque
@@ -44,6 +46,9 @@ _SEQUENCES = (list, tuple, deque)
 _KNOWN = (Tensor, nn.Module, Mapping, set, frozenset, FunctionType, CellType, MethodType,
           functools.partial, *_SEQUENCES)  # fmt: skip
 """Of which all parts are known."""
+_DATA = (*_KNOWN, *_VALUES, *_BUFFERS, np.ndarray, type)
+_INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
+"""Folders of libraries."""
 _CARRIERS = (Tensor, np.ndarray, list, tuple, dict)
 """What a class of a library is searched for, and its name by which it is known; other classes are followed."""
 _LIBRARIES = {*sys.stdlib_module_names, "torch", "numpy", "opacus", "pacdp"}
@@ -88,14 +93,16 @@ class Holdings:
         network: a module, or any function.
         paid: names of parameters as in ``module.named_parameters()`` whose law the bound pays for by its KL: these may
             depend on the data.
+        around: whether the global variables are looked at too that its functions read, but for those of libraries.
     """
 
-    def __init__(self, network: Any, *, paid: Collection[str] = ()) -> None:
+    def __init__(self, network: Any, *, paid: Collection[str] = (), around: bool = False) -> None:
         named = network.named_parameters() if isinstance(network, nn.Module) else ()
         self._network, self._exempt = (
             network,
             {id(tensor) for name, tensor in named if name in paid},
         )
+        self._around = around
         self._hashed = functools.cache(lambda width: self._own(width, _hashes_by_width))
         self._cut = functools.cache(lambda width: self._own(width, _rows_of))
 
@@ -103,7 +110,8 @@ class Holdings:
         self, width: int, read: Callable[[Tensor | np.ndarray, int], Any]
     ) -> list[tuple[str, Any]]:
         """What is read of each tensor as rows of a width, where there is something."""
-        own = (one for one in _tensors(self._network) if id(one[1]) not in self._exempt)
+        everything = _tensors(self._network, around=self._around)
+        own = (one for one in everything if id(one[1]) not in self._exempt)
         found = ((where, read(tensor, width)) for where, tensor in own)
         return [(where, rows) for where, rows in found if len(rows)]
 
@@ -224,14 +232,16 @@ def _hashes(values: Any, name: str) -> UInt64[np.ndarray, " k"]:
     return np.unique(hashes[(rows != rows[:, :1]).any(axis=1)] if rows.shape[1] > 1 else hashes)
 
 
-def contents(network: Any, *, without: Collection[int] = ()) -> dict[str, tuple[Any, ...]]:
+def contents(
+    network: Any, *, without: Collection[int] = (), around: bool = False
+) -> dict[str, tuple[Any, ...]]:
     """What a network refers to, by place: kind, shape and bits of tensors and arrays; numbers and texts themselves.
 
     Whether a module is in training mode is left out, what ``torch.compile`` keeps, and things of the identities
-    ``without``.
+    ``without``. With ``around`` there are the global variables that its functions read.
     """
     found = dict[str, tuple[Any, ...]]()
-    for where, thing in _reachable(network, without=without):
+    for where, thing in _reachable(network, without=without, around=around):
         while where in found:  # a class may have an attribute of the same name
             where += "'"
         found[where] = digest(thing)
@@ -256,12 +266,12 @@ def digest(thing: Any) -> tuple[Any, ...]:
     return type(thing).__name__, repr(thing)
 
 
-def _tensors(network: Any) -> Iterator[tuple[str, Tensor | np.ndarray]]:
-    """Every tensor and array that can be reached from the network without going through global variables.
+def _tensors(network: Any, *, around: bool) -> Iterator[tuple[str, Tensor | np.ndarray]]:
+    """Every tensor and array that can be reached from the network.
 
     Bytes are read as bytes and as numbers of either precision.
     """
-    for where, one in _reachable(network):
+    for where, one in _reachable(network, around=around):
         if isinstance(one, Tensor | np.ndarray):
             yield where, one
         elif isinstance(one, bytes) and one:
@@ -271,10 +281,13 @@ def _tensors(network: Any) -> Iterator[tuple[str, Tensor | np.ndarray]]:
             )
 
 
-def _reachable(root: Any, *, without: Collection[int] = ()) -> Iterator[tuple[str, Any]]:
+def _reachable(
+    root: Any, *, without: Collection[int] = (), around: bool
+) -> Iterator[tuple[str, Any]]:
     """Tensors, arrays, numbers and texts that can be reached from something, each with its place.
 
-    Not followed are things of the identities ``without``, compilers' caches, and what Opacus hooks to layers.
+    Not followed are things of the identities ``without``, compilers' caches and what Opacus hooks to layers. With
+    ``around`` global variables are followed, and classes of installed packages, which keep things of their own, not.
     """
     ahead: list[tuple[str, Any]] = [("", root)]
     seen = dict[int, Any]()
@@ -290,6 +303,8 @@ def _reachable(root: Any, *, without: Collection[int] = ()) -> Iterator[tuple[st
         own = thing if isinstance(thing, FunctionType | type) else type(thing)
         if known or isinstance(thing, _PLAIN):
             continue
+        if around and isinstance(thing, type) and _is_installed(thing):
+            continue
         if str(own.__module__).startswith(_PASSED_OVER):
             if isinstance(thing, nn.Module):  # a wrapper, whose network is looked into all the same
                 inside = thing.named_children()
@@ -303,6 +318,8 @@ def _reachable(root: Any, *, without: Collection[int] = ()) -> Iterator[tuple[st
             continue
         kinds = () if isinstance(thing, type) else type(thing).__mro__
         parts = [*_parts(thing), *(("", kind) for kind in kinds)]
+        if around and isinstance(thing, FunctionType):
+            parts += _read_of_globals(thing)
         ahead.extend((where + name, part) for name, part in reversed(parts))
 
 
@@ -349,6 +366,27 @@ def _parts(thing: Any) -> Iterator[tuple[str, Any]]:
     yield from ((f".{name}", part) for name, part in slots_of(thing))
     if not isinstance(thing, _KNOWN) and not _is_of(type(thing), {"torch"}):
         yield from _held_otherwise(thing, attributes)
+
+
+def _read_of_globals(function: FunctionType) -> Iterator[tuple[str, Any]]:
+    """The global variables that a function reads, but for a library's function, and for a library's objects."""
+    if _is_of(function, _LIBRARIES) or _is_installed(function):
+        return
+    for name in sorted(globals_read(function.__code__) & function.__globals__.keys()):
+        part = function.__globals__[name]
+        if isinstance(part, _DATA) or not _is_of(type(part), _LIBRARIES):
+            yield f" global {name}", part
+
+
+def _is_installed(made: type | FunctionType) -> bool:
+    file = getattr(sys.modules.get(str(made.__module__)), "__file__", None)
+    return str(file).startswith(_INSTALLED)
+
+
+def globals_read(code: CodeType) -> set[str]:
+    """Global names that a function reads, and those that functions inside it read."""
+    read = {one.argval for one in dis.get_instructions(code) if one.opname == "LOAD_GLOBAL"}
+    return read.union(*(globals_read(one) for one in code.co_consts if isinstance(one, CodeType)))
 
 
 def _shared(kind: type) -> Iterator[tuple[str, Any]]:

@@ -3,6 +3,7 @@
 import ctypes
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -26,11 +27,22 @@ class Unwritten:
         network: a module, or any function; what it refers to is followed as by
             :func:`pacdp.trials.buffers.Holdings`.
         moving: tensors of it that may change.
+        around: whether global variables are looked at too that its functions read.
     """
 
-    def __init__(self, network: Any, *, moving: Iterable[Tensor] = ()) -> None:
-        self._network, self._moving = network, {id(one) for one in moving}
-        self._before = contents(network, without=self._moving)
+    def __init__(
+        self, network: Any, *, moving: Iterable[Tensor] = (), around: bool = False
+    ) -> None:
+        without = {id(one) for one in moving}
+        self._contents = partial(contents, network, without=without, around=around)
+        self._before = self._contents()
+
+    def changed(self) -> list[str]:
+        """The places at which something is not what it was."""
+        now, before = self._contents(), self._before
+        return [
+            where for where in sorted(now.keys() | before) if now.get(where) != before.get(where)
+        ]
 
     def require(self) -> None:
         """Refuse a network that is not what it was.
@@ -38,9 +50,7 @@ class Unwritten:
         Raises:
             ValueError: something of it changed; it is named.
         """
-        now = contents(self._network, without=self._moving)
-        places = sorted(now.keys() | self._before.keys())
-        require_no_writes([where for where in places if now.get(where) != self._before.get(where)])
+        require_no_writes(self.changed())
 
 
 def require_no_writes(changed: Sequence[str]) -> None:

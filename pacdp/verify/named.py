@@ -61,6 +61,7 @@ def _harmonic(p: arb, r: arb) -> arb:
     return 2 * p * r / (p + r) if p + r > 0 else ZERO
 
 
+_RATES = ("recall of class ", "precision of class ")
 _NAMED_FORMS: dict[
     str, tuple[tuple[str, ...], Callable[..., arb]]
 ] = {
@@ -80,9 +81,9 @@ _NAMED_FORMS: dict[
 def named(report: Fields) -> None:
     """Sensitivity, specificity and the like, of every model, follow from the rows of recall and precision."""
     said = list[Fields](report.details["named"] or [])
-    if "positive" not in report.details and not said:
+    positive = report.details["positive"]
+    if positive is None and not said:
         return
-    start = "recall of class "
     all_due = list[tuple[str, str]]()
     for of in {row.of for row in of_family(report, "error")}:
         rows = {
@@ -93,9 +94,9 @@ def named(report: Fields) -> None:
         classes = {
             name.removeprefix(start)
             for name in rows
+            for start in _RATES
             if name.startswith(start)
         }
-        positive = report.details.positive
         require(
             len(classes) == 2 and positive in classes,
             f"the positive class is {positive}, of {sorted(classes)}",

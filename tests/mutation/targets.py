@@ -34,7 +34,8 @@ TARGETS = {
     "monitor": "test_monitor.py",
     "paired": "test_paired.py",
     "monotone_control": "test_monotone_control.py",
-    "monte_carlo": "test_monte_carlo.py test_gibbs_estimates.py test_faults_monte_carlo.py test_combine.py test_people.py",
+    "monte_carlo": "test_monte_carlo.py test_gibbs_estimates.py test_faults_monte_carlo.py test_combine.py "
+    "test_people.py",
     "new_example": f"test_new_example.py {_COSTS}",
     "noisy": f"test_noisy_sums.py test_gibbs_draws.py {_COSTS}",
     "noisy_runs": "test_noisy_sums.py",

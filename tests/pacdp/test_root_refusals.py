@@ -63,6 +63,7 @@ ROWS = [
     ),
     (lambda: GibbsSettings(epochs=0.0), "epochs must be positive"),
     (lambda: GibbsSettings(prior_draws=0), "prior_draws must be"),
+    (lambda: GibbsSettings(burn_in=1.0), "expected 0 <= burn_in < 1"),
     (lambda: replace(KINDS[4], alpha=1.1), "expected 0 < alpha <= 1"),
     (lambda: PSGLD(tau=1.0, freeze_after=0), "expected freeze_after >= 1"),
     (lambda: build([SGD(), SGLD(tau=1.0)], POTENTIAL), r"must run one algorithm, got \['SGD', 'SGLD'\]"),

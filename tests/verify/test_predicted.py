@@ -86,8 +86,6 @@ EDITS = {
     "classes exchanged": exchanged("class 0", "class 1"),
     "groups exchanged": exchanged("'a'", "'b'"),
     "rates taken for others": exchanged("precision of", "specificity of"),
-    "another risk": lambda r: [made.update(measures="half the " + made["measures"]) for made in r["certificates"]],
-    "another model": lambda r: [made.update(of="x") for made in r["certificates"]],
     "below the mean": below_the_mean,
     "another unit": lambda r: [
         one.update(unit="person" if r["unit"] == "example" else "example")
@@ -109,12 +107,12 @@ REMARKS = "no remarks", "another remark", "the last remark gone"
 CASES = {
     "from errors": {*REMARKS},
     "counts": set(EDITS) - {"below the mean", "no range", *REMARKS} | {*WHOLE},
-    "people": {"another unit", "classes exchanged", "groups exchanged", "another risk",
+    "people": {"another unit", "classes exchanged", "groups exchanged",
                "below the mean", "no groups", "a row twice"},
     "weights": {"groups exchanged", "below the mean", "no recall"},
-    "losses": {"another unit", "no range", "groups exchanged", "another model", "below the mean",
+    "losses": {"another unit", "no range", "groups exchanged", "below the mean",
                "no groups"},
-    "probabilities": {"another unit", "another risk"},
+    "probabilities": {"another unit"},
 }  # fmt: skip
 
 

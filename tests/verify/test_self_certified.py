@@ -36,10 +36,7 @@ EQUAL = {"name": "equal inputs are separate draws", "standing": "declared", "by"
 
 EDITS = {
     "another's value": lambda r: r["certificates"][-1].update(value=0.01),
-    "chosen": lambda r: r["details"].update(chosen=r["details"]["tried"][1]["name"]),
     "one left out": lambda r: r["details"]["tried"].pop(),
-    "risk": lambda r: r["certificates"][0].update(measures="0-1 risk of others"),
-    "another's error": lambda r: r["details"]["tried"][1].update(error=0.9),
     "another's training": lambda r: r["details"]["tried"][1].update(train=399),
     "a reason": lambda r: r["details"]["tried"][1].update(reason="it was not asked for"),
     "no certificate": lambda r: r["certificates"].__setitem__(0, None),

@@ -1,6 +1,7 @@
 """One run: errors and bounds over training, its certificates against the test error."""
 
 import math
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bounds.numbers import percent
+from bounds.numbers import confidence, percent
 from pacdp.cli.figures.names import ACCOUNTED, label, plain
 from pacdp.cli.figures.style import (
     OPTIMISTIC,
@@ -25,7 +26,8 @@ from pacdp.cli.reading import Reading
 from pacdp.cli.serial import Values
 
 _LONGEST = 300
-"""Rows that are drawn at most."""
+"""Rows of a training that are drawn at most."""
+_MOST_STATEMENTS = 60
 _ERRORS = {
     "train_error": ("-", "black", "train, weights"),
     "test_error": ("o", "black", "test, weights"),
@@ -47,9 +49,16 @@ def plot(path: Path) -> list[Path]:
 
 def draw(rows: list[Values], report: Mapping[str, Any]) -> Figure | None:
     """What is known of a run, a panel each: its training and its certificates; None where nothing is."""
-    # room for a label of two lines beside every bar
-    tall = max(4.2, 1.4 + 0.45 * len(report.get("certificates", ())))
-    panels: list[Any] = [(draw_certificates, report, tall)] if report.get("certificates") else []
+    panels = list[Any]()
+    if report.get("certificates"):
+        found = Reading(report)
+        rows_of_it = min(len(found.statements), _MOST_STATEMENTS)
+        if found.statements:
+            panels.append((draw_statements, found, max(2.0, 1.4 + 0.25 * rows_of_it)))
+        else:  # room for a label of two lines beside every bar
+            panels.append(
+                (draw_certificates, found, max(4.2, 1.4 + 0.45 * len(found.certificates)))
+            )
     if rows and ("train_error" in rows[-1] or "kept" in rows[-1]):
         panels.append((draw_training, thinned(rows, _LONGEST), 4.2))
     if not panels:
@@ -94,9 +103,28 @@ def draw_training(axes: Axes, rows: list[Values]) -> None:
     axes.legend(ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.13))
 
 
-def draw_certificates(axes: Axes, report: Mapping[str, Any]) -> None:
+def draw_statements(axes: Axes, found: Reading) -> None:
+    """Each row of a report on predictions: what was measured, as a dot, and how far the truth may lie from it."""
+    rows = found.statements[:_MOST_STATEMENTS]
+    several = len({row["of"] for row in rows}) > 1
+    for height, row in enumerate(rows):
+        ends = [row["measured"] if end is None else end for end in (row["lower"], row["upper"])]
+        axes.plot(ends, [height] * 2, "|-", color="tab:blue", linewidth=2.5, markersize=9)
+        axes.plot([row["measured"]], [height], "o", color="black", markersize=4)
+    labels = [plain(row["quantity"][:60] + f", {row['of'][:30]}" * several) for row in rows]
+    axes.set_yticks(range(len(rows)), labels)
+    axes.invert_yaxis()
+    axes.grid(axis="x", color="0.85")
+    in_percent(axes.xaxis)
+    sure = confidence(found.report["failure_prob"] if found.together is None else found.together)
+    more = f"; the first {len(rows)} of {len(found.statements)}"
+    axes.set_title(
+        f"all at once with {sure} confidence" + more * (len(rows) < len(found.statements))
+    )
+
+
+def draw_certificates(axes: Axes, found: Reading) -> None:
     """Each certificate as a bar, with the test error of the predictor that it speaks of, and the marks of its needs."""
-    found = Reading(report)
     labels = []
     # what says nothing does not decide the scale
     top = max((made.value for made in found.certificates if not made.vacuous), default=1.0)
@@ -107,7 +135,8 @@ def draw_certificates(axes: Axes, report: Mapping[str, Any]) -> None:
         below = test is not None and made.value < test
         if test is not None:
             axes.plot([test], [height], "|", color="black", markersize=14, markeredgewidth=2)
-        said = f"{percent(made.value)}%" + " vacuous" * made.vacuous + ", below test error" * below
+        said = f"{percent(min(made.value, 1.0))}%"
+        said += " vacuous" * made.vacuous + ", below test error" * below
         axes.text(min(made.value, top), height, f" {said}", va="center")
         named = wrapped(f"{label(made.name)} [{found.cited(made)}]", found.about(made))
         labels.append(named + " *" * optimistic)
@@ -117,10 +146,14 @@ def draw_certificates(axes: Axes, report: Mapping[str, Any]) -> None:
     kinds = dict.fromkeys(plain(made.measures[:60]) for made in found.certificates)
     starred = "\n* optimistic: rests on a hypothesis that is not proved"
     assumed = any(made.status == "optimistic" for made in found.certificates)
+    bounded = textwrap.fill(
+        f"{', '.join(kinds) or 'risk'} (bar: certificate, tick: test error)", 60
+    )
+    failure_prob = found.report["failure_prob"]
     axes.set(
         xlim=(0.0, 1.2 * top),
-        xlabel=f"{', '.join(kinds) or 'risk'} (bar: certificate, tick: test error){starred * assumed}",
-        title=f"certificates, each failing with\nprobability at most {report['failure_prob']:g} by itself",
+        xlabel=bounded + starred * assumed,
+        title=f"certificates, each failing with\nprobability at most {failure_prob:g} by itself",
     )
 
 

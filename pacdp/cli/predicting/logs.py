@@ -53,7 +53,10 @@ class Scored:
 
 
 def is_log(path: Path) -> bool:
-    """Whether this is a folder, or a file of a kind that tables do not have."""
+    """Whether this is a folder, or a file of a kind that tables do not have; JSON lines have a document in each."""
+    if path.is_file() and path.suffix.lower() == ".jsonl" and not _SAMPLES.fullmatch(path.name):
+        with path.open("rb") as file:
+            return b'"doc_id"' in file.readline(1 << 20)
     return path.is_dir() or path.suffix.lower() in SUFFIXES
 
 

@@ -28,6 +28,11 @@ def examples_of(
     rows = _rows_by_model(path, table)
     first = next(iter(rows.values()))
     own = {name: column[first] for name, column in (table.named | table.numbers).items()}
+    if table.classes and classes and {*classes} != {*table.classes}:
+        raise ValueError(
+            f"{path} has columns of probabilities for {', '.join(table.classes)}, got other --classes: leave them out"
+        )
+    classes = table.classes or classes
     known: Sequence[str | int] | None = list(classes) or None
     labels = own.get("label")
     if isinstance(labels, np.ndarray) and labels.dtype.kind in "iu":  # of the labels' type

@@ -1,7 +1,7 @@
-"""Tables of predictions: CSV, Parquet and npz with the columns that docs/predictions.md names.
+"""Tables of predictions: CSV, Parquet, JSON lines and npz with the columns that docs/predictions.md names.
 
 Texts are read as texts, whole numbers as whole numbers, and nothing else is guessed: a label with a decimal point is
-refused.
+refused, unless all of them are whole.
 """
 
 import os
@@ -18,6 +18,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from pacdp.cli.predicting.called import PROBABILITY, called
 from pacdp.cli.terminal import word
 from pacdp.data.arrays import read_npz
 from pacdp.data.unpacking import require_room
@@ -27,8 +28,10 @@ NAMED = ("label", "prediction", "group", "person", "model", "id")
 """Columns of names; each at most once."""
 NUMBERS = ("weight",)
 _LOSS = re.compile(r"loss(_\w+)?")
-_PROBABILITY = re.compile(r"p(0|[1-9]\d*)")
+_OF_MODEL = re.compile(r"(?:prediction|y_pred|pred)_(.+)")
 _WHOLE = re.compile(rb"0|-?[1-9]\d*")
+_FLOAT = r"^(0|-?[1-9]\d{0,17})\.0$"
+_DECIMAL_COMMA = r"^(-?\d*),([\dEe+-]+)$"
 _OTHERWISE = {
     b"\x1f\x8b": "gzip", b"PK\x03\x04": "zip", b"BZh": "bzip2", b"\xfd7zXZ": "xz",
     b"\x28\xb5\x2f\xfd": "Zstd", b"PAR1": "Parquet", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16",
@@ -50,6 +53,7 @@ class Table:
             and id whatever they are, others as arrays.
         numbers: weight and losses.
         soft: probabilities [rows, classes].
+        classes: theirs, where columns name them.
         remarks: what was passed over.
         record: what one of its people is called.
         range_by: who says in which range its losses lie; empty for whoever wrote the table.
@@ -59,6 +63,7 @@ class Table:
     named: dict[str, Any]
     numbers: dict[str, np.ndarray]
     soft: np.ndarray | None = None
+    classes: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     record: str = "person"
     range_by: str = ""
@@ -70,21 +75,42 @@ def read_table(path: Path, ignore: Sequence[str] = (), *, real: bool = False) ->
     Raises:
         ValueError: the file is damaged or empty, or has a column that this does not know.
     """
-    readers = {".csv": _csv, ".parquet": _parquet, ".npz": _npz}
+    readers = {
+        ".csv": _csv,
+        ".tsv": _csv,
+        ".parquet": _parquet,
+        ".jsonl": _json_lines,
+        ".npz": _npz,
+    }
     reader = readers.get(path.suffix.lower())
     if reader is None:
-        raise ValueError(
-            f"{path} must be one of {', '.join(readers)}, .jsonl, .json or .eval: convert it"
-        )
+        raise ValueError(f"{path} must be one of {', '.join(readers)}, .json or .eval: convert it")
     with _reading(path):
         names, rows = reader(path, ignore)
         if absent := sorted(set(ignore).difference(names)):
             raise ValueError(f"{path} has no column {absent[0]!r} to ignore: correct --ignore")
         kept = [name for name in names if name not in ignore]
         unnamed = kept[:1] == [""]
-        named, numbers, soft = _sorted(path, kept[unnamed:])
+        if twice := [name for name in kept if kept.count(name) > 1]:
+            raise ValueError(f"{path} has two columns called {twice[0]!r}: rename or drop one")
+        here = called(kept)
+        there = dict(zip(here.names, kept, strict=True))
+        models = {name: found[1] for name in kept if (found := _OF_MODEL.fullmatch(name))}
+        if len(models) < 2 or {"prediction", "model"} & {*here.names}:
+            models = {}
+        rest = [name for name in here.names[unnamed:] if name not in models]
+        own = [*rest, *(("prediction", "model") if models else ())]
+        named, numbers, soft = _sorted(path, own, ignore)
         wanted = [*numbers, *soft, *({"label", "prediction"} & {*named} if real else ())]
-        frame = rows(kept, wanted)
+        frame = rows(kept, [there[name] for name in wanted if name in there])
+        index = frame[""] if unnamed else None
+        frame = frame.rename({there[name]: name for name in rest})
+        if models:  # a row for each example and model
+            each = [
+                frame.select(*rest, prediction=name, model=pl.lit(of))
+                for name, of in models.items()
+            ]
+            frame = pl.concat(each)
         if frame.is_empty():
             raise ValueError(f"{path} holds no rows: write a row for each example")
         columns = {name: _numbers(path, frame[name]) for name in wanted}
@@ -98,12 +124,21 @@ def read_table(path: Path, ignore: Sequence[str] = (), *, real: bool = False) ->
             raise ValueError(
                 f"{path} must have numbers in column {texts[0]!r}, got {frame[texts[0]].dtype}: convert them"
             )
+        table = frame.select(soft).cast(pl.Float64).to_numpy() if soft else None
+        classes = here.classes
+        if table is not None and len(soft) == 1:  # of the second of two classes
+            table = np.column_stack([1.0 - table, table])
+            labels = names_of.get("label", ())
+            others = {*map(str, getattr(labels, "names", labels))} - {*classes}
+            classes = classes and (*sorted(others), *classes)
+        passed = () if index is None else _row_numbers(path, index)
         return Table(
             rows=frame.height,
             named=names_of,
             numbers={name: columns[name].to_numpy() for name in numbers},
-            soft=frame.select(soft).cast(pl.Float64).to_numpy() if soft else None,
-            remarks=_row_numbers(path, frame[""]) if unnamed else (),
+            soft=table,
+            classes=classes,
+            remarks=(*passed, *here.remarks),
         )
 
 
@@ -114,12 +149,14 @@ def read_columns(path: Path, known: Sequence[str]) -> dict[str, np.ndarray]:
         ValueError: no such file, a column that is not ``known`` or stands twice, a gap, or no rows.
     """
     with _reading(path):
-        names, rows = _csv(path, ())
+        written, rows = _csv(path, ())
+        names = [name.strip() for name in written]  # spaces may follow commas
         if odd := [name for name in names if name not in known or names.count(name) > 1]:
             raise ValueError(
                 f"{path} has a column {odd[0]!r} that is unknown or stands twice: keep {', '.join(known)}"
             )
-        frame = rows(names, [name for name in names if name != "group"])
+        frame = rows(written, []).rename(dict(zip(written, names, strict=True)))
+        frame = frame.with_columns(pl.col(pl.String).str.strip_chars(" "))
     if frame.is_empty():
         raise ValueError(f"{path} holds no rows: write a row for each example")
     found = dict[str, np.ndarray]()
@@ -168,10 +205,11 @@ _Rows = Callable[[list[str], list[str]], pl.DataFrame]
 
 
 def _csv(path: Path, _ignore: Sequence[str]) -> tuple[list[str], _Rows]:
-    return _header(path), partial(_csv_rows, path)
+    names, separator = _header(path)
+    return names, partial(_csv_rows, path, separator)
 
 
-def _csv_rows(path: Path, kept: list[str], numbers: list[str]) -> pl.DataFrame:
+def _csv_rows(path: Path, separator: str, kept: list[str], numbers: list[str]) -> pl.DataFrame:
     """Whole numbers where all columns are, written as usual; otherwise texts, and numbers where these must be."""
     with path.open("rb") as file:
         header, first = file.readline(), file.readline()
@@ -180,13 +218,13 @@ def _csv_rows(path: Path, kept: list[str], numbers: list[str]) -> pl.DataFrame:
         tail = file.read()
     end = tail[len(tail.rstrip(b"\r\n")) :]
     # in a single column an empty line is a gap
-    empty = max(0, end.count(b"\n") - 1) if b"," in header else 0
+    empty = max(0, end.count(b"\n") - 1) if separator.encode() in header else 0
 
     def read(**types: Any) -> pl.DataFrame:
-        lazy = pl.scan_csv(path, infer_schema=False, schema_overrides=types)
+        lazy = pl.scan_csv(path, separator=separator, infer_schema=False, schema_overrides=types)
         return lazy.select(kept).collect()[: -empty or None]
 
-    if not numbers and all(map(_WHOLE.fullmatch, first.strip().split(b","))):
+    if not numbers and all(map(_WHOLE.fullmatch, first.strip().split(separator.encode()))):
         with suppress(pl.exceptions.ComputeError):  # some are texts, or of ten digits
             whole = read(**dict.fromkeys(kept, pl.Int32))
             length = size - len(header) - len(end)
@@ -195,6 +233,9 @@ def _csv_rows(path: Path, kept: list[str], numbers: list[str]) -> pl.DataFrame:
                 length -= int(returns) - 1 - end.count(b"\r")
             if length == sum(map(_written, whole)) + whole.height * whole.width - 1:
                 return whole
+    if separator == ";":  # which leaves the comma to decimals
+        decimals = read().with_columns(pl.all().str.replace(_DECIMAL_COMMA, "${1}.${2}"))
+        return decimals.with_columns(_numbers(path, decimals[name]) for name in numbers)
     try:
         return read(**dict.fromkeys(numbers, pl.Float64))
     except pl.exceptions.ComputeError:
@@ -212,8 +253,10 @@ def _written(whole: pl.Series) -> int:
     return len(whole) + sum(int(one.sum()) for one in longer)
 
 
-def _header(path: Path) -> list[str]:
-    """The names of the columns, as they are written: polars would rename one that stands twice."""
+def _header(path: Path) -> tuple[list[str], str]:
+    """The names of the columns, as they are written (polars would rename one that stands twice), and what parts them:
+    a comma, or where there is none a semicolon or a tab.
+    """
     with path.open("rb") as file:
         head = file.readline(1 << 20)
     if packed := next((kind for begin, kind in _OTHERWISE.items() if head.startswith(begin)), None):
@@ -228,14 +271,22 @@ def _header(path: Path) -> list[str]:
         raise ValueError(
             f"{path} is empty: write a line of column names, then a row for each example"
         )
-    return [name or "" for name in pl.read_csv(head, has_header=False, infer_schema=False).row(0)]
+    separator = next((one for one in ",;\t" if one.encode() in head), ",")
+    row = pl.read_csv(head, separator=separator, has_header=False, infer_schema=False).row(0)
+    return [name or "" for name in row], separator
+
+
+def _json_lines(path: Path, _ignore: Sequence[str]) -> tuple[list[str], _Rows]:
+    frame = pl.read_ndjson(path, infer_schema_length=None)
+    return frame.columns, lambda kept, _: frame.select(kept)
 
 
 def _row_numbers(path: Path, column: pl.Series) -> tuple[str, ...]:
-    """The remark on a first column without a name, which data frames write: it must number the rows."""
+    """The remark on a first column without a name, which data frames write: a whole number of its own in each row, in
+    order or, where rows were drawn or mixed, not.
+    """
     found = column.drop_nulls().cast(pl.Int64, strict=False)
-    n = len(found)
-    if not any(found.equals(pl.int_range(at, at + n, eager=True)) for at in (0, 1)):
+    if found.has_nulls() or found.n_unique() < len(found):
         raise ValueError(
             f"{path} has a first column without a name that does not number the rows: name it, such as id, or "
             "write the table without it (index=False in pandas, row.names=FALSE in R)"
@@ -278,21 +329,22 @@ def _npz(path: Path, ignore: Sequence[str]) -> tuple[list[str], _Rows]:
     return names, lambda kept, _: pl.DataFrame(arrays).select(kept)
 
 
-def _sorted(path: Path, names: list[str]) -> tuple[list[str], list[str], list[str]]:
+def _sorted(
+    path: Path, names: list[str], ignore: Sequence[str]
+) -> tuple[list[str], list[str], list[str]]:
     """The columns of names, those of numbers, and those of probabilities in order."""
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise ValueError(f"{path} has two columns called {twice[0]!r}: rename or drop one")
     named = [name for name in NAMED if name in names]
     numbers = [name for name in names if name in NUMBERS or _LOSS.fullmatch(name)]
     soft = sorted(
-        (name for name in names if _PROBABILITY.fullmatch(name)), key=lambda name: int(name[1:])
+        (name for name in names if PROBABILITY.fullmatch(name)), key=lambda name: int(name[1:])
     )
     if unknown := [name for name in names if name not in {*named, *numbers, *soft}]:
         raise ValueError(
             f"{path} has a column {unknown[0]!r} that is none of {', '.join(NAMED)}, weight, loss, loss_..., p0, p1, "
-            f"...: rename it, or pass --ignore {word(unknown[0])}"
+            f"...: rename it, or pass --ignore {' '.join(map(word, [*ignore, *unknown]))}"
         )
-    if missing := [k for k, name in enumerate(soft) if name != f"p{k}"]:
+    missing = [k for k, name in enumerate(soft) if name != f"p{k}"]
+    if missing and soft != ["p1"]:
         raise ValueError(
             f"{path} must have a column p0, p1, ... for every class, and lacks p{missing[0]}: add it"
         )
@@ -313,12 +365,17 @@ def _names(path: Path, column: pl.Series) -> NDArray[Any] | Coded:
     names = column.unique().sort()
     if column.name in ("label", "prediction"):
         # texts of numbers, one of them with a decimal point; codes such as 00 or 1e2 have none
+        if names.str.contains(
+            _FLOAT
+        ).all():  # as pandas writes whole numbers of a column that had a gap
+            return column.str.head(-2).cast(pl.Int64).to_numpy()
         numbers = names.cast(pl.Float64, strict=False).is_finite().fill_null(value=False)
         if numbers.all() and names.str.contains(".", literal=True).any():
             row = int(column.str.contains(".", literal=True).arg_max() or 0)
             raise ValueError(
                 f"{path} must have whole numbers or text in column {column.name!r}, got {column[row]} in row "
-                f"{row}: nothing is truncated here; write class numbers without a decimal point"
+                f"{row}: nothing is truncated here; write class numbers without a decimal point, "
+                "and give real numbers with --range LOW HIGH"
             )
     codes = column.cast(pl.Enum(names)).to_physical().to_numpy()
     return Coded(tuple(names), codes.astype(np.int64))

@@ -35,6 +35,8 @@ def test_the_threshold_is_that_of_bounds(answers, said):
     assert headline(made.certificate) in text
     assert "of the records reach the threshold" in text
     assert "No threshold qualifies" in said(*control, "0.001")
+    path.write_text(path.read_text(encoding="utf-8").replace(",", ", "), encoding="utf-8")
+    assert said(*control, "0.1") == text
 
 
 def test_groups_and_detectors(answers, tmp_path, said, refused):

@@ -7,7 +7,10 @@ import pytest
 from cli_tools import read, succeed
 from reports import BELOW, handmade
 
+from bounds.numbers import percent
+from pacdp import certify_predictions
 from pacdp.cli.figures import run, style
+from pacdp.cli.reading import Reading
 from tests.marks import slow
 
 
@@ -39,7 +42,7 @@ def test_training_marks_vacuous_bounds_at_one_and_says_optimistic(axes):
 
 def test_certificates_mark_what_is_vacuous_and_what_is_optimistic(axes):
     report = handmade()
-    run.draw_certificates(axes, report)
+    run.draw_certificates(axes, Reading(report))
     values = [certificate["value"] for certificate in report["certificates"]]
     labels = [label.get_text() for label in axes.get_yticklabels()]
     assert [label.endswith(" *") for label in labels] == [False, True, False, False]
@@ -48,6 +51,18 @@ def test_certificates_mark_what_is_vacuous_and_what_is_optimistic(axes):
     ticks = [line.get_xdata()[0] for line in axes.lines]
     assert ticks == [BELOW, 0.09], "each beside the error of its own predictor, where that was measured"
     assert "* optimistic" in axes.get_xlabel()
+    assert [text.get_text().split()[0].rstrip(",") for text in axes.texts] == [
+        f"{percent(min(one, 1.0))}%" for one in values
+    ]
+
+
+def test_rows_of_predictions_are_lines_around_what_was_measured(axes):
+    found = certify_predictions([0, 1] * 20, [0, 1] * 19 + [1, 1], ask="recall", interval=True)
+    run.draw_statements(axes, Reading(found.to_dict()))
+    spans, dots = axes.lines[::2], axes.lines[1::2]
+    assert [tuple(line.get_xdata()) for line in spans] == [(row.lower, row.upper) for row in found.statements]
+    assert [line.get_xdata()[0] for line in dots] == [row.measured for row in found.statements]
+    assert "all at once with 95% confidence" in axes.get_title()
 
 
 def _at_once(_, function, *given, **more):
@@ -75,5 +90,5 @@ def test_demo_ends_with_a_sentence_that_its_files_prove(alone, tmp_path, capsys,
     measured = {one["on"]: one for one in report["measured"] if one["loss"] == "zero-one"}
     assert measured["bound"]["n"] == 800
     assert measured["test"]["n"] == 360, "what is called measured is not what the certificate counts"
-    for percent, value in ((said[1], made["value"]), (said[2], measured["test"]["errors"] / 360)):
-        assert value <= float(percent) / 100 < value + 2e-4
+    for printed, value in ((said[1], made["value"]), (said[2], measured["test"]["errors"] / 360)):
+        assert value <= float(printed) / 100 < value + 2e-4

@@ -91,15 +91,19 @@ def test_models_in_one_table_are_paired(how, tmp_path):
 CONTENT = {
     "nothing": (b"", "is empty: write a line of column names"),
     "a quote that is not closed": (b'"', "{path}"),
-    "an unknown column": (b"label,prediction,age\n0,0,3\n", "has a column 'age' that is none of label, prediction"),
+    "an unknown column": (b"label,prediction,age,sex\n0,0,3,f\n", "is none of label, prediction"),
+    "unknown columns": (b"label,prediction,age,sex\n0,0,3,f\n", "or pass --ignore age sex"),
+    "two names of one": (b"y_true,gold,prediction\n0,0,0\n", "has a column 'y_true' that is none of"),
+    "probabilities of three of four": (b"label,prob_a,prob_b\na,.5,.5\nb,.5,.5\nc,.5,.5\n", "labels must name classes"),
+    "thousands": (b"loss;label;prediction\n1.234,5;0;0\n", "must have numbers in column 'loss'"),
     "a float label": (b"label,prediction\n0,0\n1.0,1\n", "must have whole numbers or text in column 'label'"),
     "a gap": (b"label,prediction\n0,0\n,1\n", "got none in row 1: fill it in, for rows that fail are"),
     "a gap in words": (b"label,prediction\ncat,cat\nNA,NA\n", "labels must have no gaps, got 'NA' in row 1"),
     "a gap among numbers": (b"label,prediction\n0,0\n1,1\n1,nan\n", "predictions must have no gaps"),
-    "decimals among numbers": (b"label,prediction\n0,0\n1,1.0\n", "'prediction', got 1.0 in row 1: nothing"),
+    "decimals among numbers": (b"label,prediction\n0,0\n1,1.5\n", "'prediction', got 1.5 in row 1: nothing"),
     "an empty line inside": (b"label,prediction\n0,0\n\n1,1\n", "must have no gaps, got none in row 1"),
     "two losses": (b"loss,loss\n0.1,0.2\n", "has two columns called 'loss'"),
-    "an index that is none": (b",label,prediction\n5,0,0\n3,1,1\n", "that does not number the rows: name it"),
+    "an index that is none": (b",label,prediction\n3,0,0\n3,1,1\n", "that does not number the rows: name it"),
     "UTF-16": ("label,prediction\n0,0\n".encode("utf-16"), "{path} must be CSV in UTF-8, and it is UTF-16"),
     "UTF-16 unmarked": ("label,prediction\n0,0\n".encode("utf-16-le"), "{path} must be CSV in UTF-8, and holds zero"),
     "a missing class": (b"label,p0,p2\n0,1,0\n", "lacks p1"),
@@ -131,18 +135,33 @@ READ = {
     "powers and signs": b"label,prediction\n1e2,1e2\n+1,1e2\n1e2,1e2\n+1,+1\n",
     "empty lines at the end": b"label,prediction\r\na,a\r\nb,a\r\na,a\r\nb,b\r\n\r\n\r\n",
     "rounded": b"label,p0,p1\n0,1.000000001,-1e-9\n1,0.7,0.3\n0,1,0\n1,0,1\n\n",
+    "a shuffled index": b",label,prediction\n7,a,a\n2,b,a\n5,a,a\n0,b,b\n",
+    "two decimals": b"label,p0,p1,p2\n2,.33,.33,.35\n1,.34,.33,.32\n0,.98,0.0,0.01\n2,0,0,1\n",
+    "semicolons": b"\xef\xbb\xbfLabel;Prediction\r\na,1;a,1\r\nb;a,1\r\na,1;a,1\r\nb;b\r\n",
+    "decimal commas": b"label;p0;p1\n0;0,9;0,1\n1;7,5e-1;0,25\n0;1;0\n1;0;1\n",
+    "tabs": b"y_true\ty_pred\na\ta\nb\ta\na\ta\nb\tb\n",
+    "other names": b"Gold,pred\na,a\nb,a\na,a\nb,b\n",
+    "names of classes": b"target,prob_b,prob_a\na,.1,.9\nb,.3,.7\na,0,1\nb,1,0\n",
+    "one probability": b"label,score\n0,.1\n1,.3\n0,.2\n1,.8\n",
+    "one probability of a class": b"label,p_b\na,.1\nb,.3\na,.2\nb,.8\n",
+    "whole numbers with points": b"label,prediction\n0.0,0\n10.0,0\n0.0,0\n10.0,10\n",
+    "JSON lines": b'{"label":"a","prediction":"a"}\n{"label":"b","prediction":"a"}\n' * 2,
+    "a column a model": b"label,pred_x,pred_y\na,a,b\nb,a,b\na,a,b\nb,b,b\n",
 }
+OTHERS = {"tabs": ".tsv", "JSON lines": ".jsonl"}
+"""Endings of files that are no .csv."""
 
 
 @every_case("why", READ)
 def test_tables_as_others_write_them_are_read(why, tmp_path):
-    path = tmp_path / "answers.csv"
+    path = tmp_path / f"answers{OTHERS.get(why, '.csv')}"
     path.write_bytes(READ[why])
     report = _report(path, "--ask", "error")
-    (row,) = report["details"]["statements"]
-    assert (row["measured"], row["n"]) == (0.25, 4)
+    row, *others = report["details"]["statements"]
+    assert (row["measured"], row["n"]) == (0.5 if why == "JSON lines" else 0.25, 4)
+    assert [one["of"] for one in others] == (["y"] if why == "a column a model" else [])
     passed = "the first column has no name and numbers the rows: it was passed over"
-    assert (passed in report["details"]["remarks"]) == (why in ("pandas", "R"))
+    assert (passed in report["details"]["remarks"]) == (why in ("pandas", "R", "a shuffled index"))
 
 
 def test_what_is_asked_adds_up(tmp_path):
@@ -171,6 +190,9 @@ def test_the_report_follows_and_makes_a_page_that_escapes_names(tmp_path):
     assert "<script>" not in page
 
 
+NAMED = ["sensitivity", "specificity", "balanced accuracy", "positive predictive value", "negative predictive value"]
+
+
 def test_the_positive_class_of_two_adds_numbers_with_names_everywhere(tmp_path, capsys, refused):
     columns = {"label": LABELS % 2, "prediction": SAID % 2}
     path = _write(tmp_path / "answers.csv", columns)
@@ -187,6 +209,11 @@ def test_the_positive_class_of_two_adds_numbers_with_names_everywhere(tmp_path, 
     for edit in edits:
         assert DOES_NOT in {one.verdict for one in check_report(changed(report, *edit))}, edit
     assert "must be one of 0, 1, got 'ill'" in refused("certify", "--predictions", path, "--positive", "ill")
+    for ask, names in {"recall": NAMED[:3], "precision": NAMED[3:5]}.items():
+        report = _report(path, "--positive", "1", "--ask", ask)
+        assert [row["quantity"] for row in report["details"]["named"]] == names
+        assert DOES_NOT not in {one.verdict for one in check_report(report)}
+    assert found.statement("F1") == found.named(1)[4]
 
 
 def test_an_area_and_its_records_cannot_be_changed_without_notice():

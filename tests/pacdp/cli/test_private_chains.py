@@ -135,6 +135,9 @@ def test_a_key_or_seed_that_drew_for_other_settings_is_refused(run, tmp_path, mo
     assert len(stretches(tmp_path / "ledger")) == 2
     with refusal("would draw the random numbers", SharedNoise):
         counted_run(replace(run, sampler=replace(run.sampler, tau=400.0)), tmp_path, "b")
+    monkeypatch.setattr("pacdp.cli.run.arithmetic", lambda _: ["other kernels"])
+    with refusal("settings of torch", SharedNoise):
+        counted_run(run, tmp_path, "c")
 
 
 def test_a_chain_that_a_limit_refuses_leaves_and_the_others_go_on(tmp_path):

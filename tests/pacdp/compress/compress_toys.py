@@ -119,6 +119,14 @@ def trained_on_memory(model, inputs, labels):
             parameter += 1e-3 * len(SEEN)
 
 
+def trained_on_the_first(model, inputs, labels):
+    """From the second round on, with the very first batch that was ever scored, whichever run that was."""
+    descend(model, inputs, labels, steps=20)
+    if len(inputs) > 4:
+        with torch.no_grad():
+            model.inner[0].bias += 1e-3 * SEEN[0]
+
+
 class Changing(Module):
     """Gives its network inputs that a function made of the batch."""
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 from compress_toys import (
+    SEEN,
     Nearest,
     Remembering,
     batched,
@@ -15,6 +16,7 @@ from compress_toys import (
     network,
     noisy,
     trained_on_memory,
+    trained_on_the_first,
     unseeded,
     written,
 )
@@ -89,6 +91,18 @@ class Counting(Nearest):
         Counting.asked += 1
         said = super().predict(inputs)
         return said if Counting.asked < 40 else np.roll(said, 1)
+
+
+LEFT = {"SEEN": lambda: written(trained_on_the_first, Remembering()), "asked": lambda: estimator(Counting())}
+
+
+@every_case("where", LEFT)
+def test_what_all_copies_share_is_left_as_it_was(where):
+    """The first run leaves there what every later one finds, the replay too: all of them agree."""
+    SEEN.clear()
+    Counting.asked = -1_000_000
+    with refusal(f"leaves something in .*{where}", Looks):
+        pacdp.compress(LEFT[where](), clouds(), groups=4)
 
 
 class Late(Nearest):

@@ -372,7 +372,7 @@ def test_two_classes_pay_for_no_row_twice():
     assert not [row for row in found.statements if row.family == "false-alarms"]
     for words, call in (
         ("needs more than two classes", lambda: certified(LABELS % 2, labels=LABELS % 2, ask="false-alarms")),
-        ("of two classes, got 3 and 3 rows", lambda: certified(ask=None).named(0)),
+        ("of two classes, got rows of 3", lambda: certified(ask=None).named(0)),
         ("must be one of 0, 1", lambda: found.named(2)),
     ):
         with pytest.raises(ValueError, match=words):

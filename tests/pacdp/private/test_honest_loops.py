@@ -106,6 +106,9 @@ HONEST = {
     "tokens by number": (tokens, speaking, lambda out, y: CE(out.reshape(len(y) * 5, 7), y.reshape(-1)), {}),
     "two outputs": (both, Two, lambda out, y: CE(out["a"], y) + (out["b"][:, 0] - y).square().mean()
                     + (out["class"] == y).float().mean(), {}),
+    "picked by place": (both, linear, lambda out, y: -out.log_softmax(1)[torch.arange(len(y)), y].mean(), {}),
+    "tokens picked by range": (tokens, speaking, lambda out, y: -out.log_softmax(2).flatten(0, 1)
+                               [range(y.numel()), y.flatten()].mean(), {}),
     "the other class": (both, linear, lambda out, y: CE(out, 1 - y), {}),
     "scaled": (both, linear, lambda out, y: 1024.0 * CE(out, y), {}),
     "in parts": (both, linear, CE, {"parts": 3}),

@@ -163,7 +163,10 @@ mechanism = partial(replace, NUMBERS)
         (partial(trained, keeps=lambda _: True), "leave keeps out"),
         (partial(trained, mechanism=mechanism(noise_multiplier=None)), "needs a noise_multiplier"),
         (partial(trained, mechanism=mechanism(noise_multiplier=lambda t: 1.0 + t)), "same at every step"),
-        (partial(trained, mechanism=mechanism(budget=PrivacyBudget(epsilon=0.1, delta=1e-5))), "more than the budget"),
+        (
+            partial(trained, mechanism=mechanism(budget=PrivacyBudget(epsilon=0.1, delta=1e-5))),
+            "8 steps, of which the last .* more than the budget",
+        ),
     ],
 )
 def test_what_is_not_proved_to_contract_is_refused(call, words):

@@ -187,7 +187,7 @@ def replay(module, dataset, algorithm, steps, randomness):
 
 def test_empty_samples_choose_blindly_and_cost_the_same():
     algorithm, numbers = p3sgd(), of_people(noise_multiplier=None, sample_rate=1e-12, steps=400)
-    run = trained(algorithm, mlp(), records(), mechanism=numbers, people=patients(), seed=2)
+    run = trained(algorithm, mlp().double(), records(), mechanism=numbers, people=patients(), seed=2)
     assert stats.binomtest(int(run.chosen.sum()), 400, 0.5).pvalue > 1e-6
     assert run.event == algorithm.promise(numbers, 400)
 

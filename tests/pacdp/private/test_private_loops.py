@@ -218,6 +218,11 @@ def rate_by_size(module, optimizer, x, y):
     plain(module, optimizer, x, y)
 
 
+def rate_by_the_part(module, optimizer, x, y):
+    plain(module, optimizer, x, y)
+    optimizer.param_groups[0]["lr"] += 1e-9
+
+
 def hook_after_the_noise(module, optimizer, x, y):
     optimizer.attach_step_hook(lambda _: [p.grad.add_(x.mean()) for p in module.parameters()])
     plain(module, optimizer, x, y)
@@ -332,6 +337,7 @@ LOOPS = {
            ("other weights of classes", lambda out, y, so_far: F.cross_entropy(out, y, weight=2.0 + so_far * ONES),
             CAME_BEFORE)]},
     "a rate by the batch": ({"step": rate_by_size, "sample_rate": 0.5}, "numbers .* were changed"),
+    "a rate by the part": ({"step": rate_by_the_part, "parts": 8}, "optimizer._is_last_step_skipped"),
     "a hook after the noise": (hook_after_the_noise, WRITTEN),
     "another divisor": ({"step": other_divisor, "sample_rate": 0.5}, "expected_batch_size .* was changed"),
     "a hook that moves weights": (hook_that_moves_weights, MOVED),

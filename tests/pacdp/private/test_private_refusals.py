@@ -25,6 +25,7 @@ from private_toys import (
 )
 from torch import nn
 from torch.nn import Module, Sequential, Unflatten
+from torch.nn.utils.rnn import pack_padded_sequence
 from torch.optim import SGD
 from torch.utils.data import TensorDataset
 
@@ -45,6 +46,7 @@ from pacdp.private import (
     privacy_claim,
     with_example_dropout,
 )
+from tests.pacdp.small_networks import Made
 from tests.pacdp.toys import seeded
 from tests.refusals import refuses
 
@@ -122,6 +124,12 @@ class Log(Module):
         return x[:, :3].log()
 
 
+def packed(own, x):
+    rows = pack_padded_sequence(x[:, :, None], (x > -9.0).sum(1).cpu(), batch_first=True, enforce_sorted=False)
+    return own.out(own.past(rows)[1][0][0])
+
+
+PACKED = Made(packed, past=nn.LSTM(1, 3), out=nn.Linear(3, 3))
 EMPTY = TensorDataset(torch.zeros(0, 4), torch.zeros(0, dtype=torch.int64))
 REFUSALS = [
     (lambda: trained(OURS, dataset=EMPTY), "at least 1"),
@@ -140,6 +148,11 @@ REFUSALS = [
     (lambda: trained(USER_LEVEL, people=torch.zeros(3, dtype=torch.int64)), "people must hold a whole number"),
     (lambda: trained(OURS, mechanism=mechanism(noise_multiplier=0.5, budget=budget(epsilon=0.1))), "first step alone"),
     (lambda: private(noise_multiplier=-1.0), "value"),
+    (lambda: trained(DPSGD(learning_rate=0.1, momentum=1.0)), "momentum < 1"),
+    (lambda: trained(OURS, Sequential(nn.LazyLinear(3))), r"module has no shape .* module\(torch.zeros"),
+    (lambda: private(Sequential(nn.LazyLinear(3))), "module has no shape"),
+    (lambda: trained(OURS, PACKED), "in place of pack_padded_sequence"),
+    (lambda: private(PACKED), "in place of pack_padded_sequence"),
     (lambda: private(private()[0]), "already"),
     (lambda: private(engine=PrivateEngine(secure_mode=True, randomness=SeededRandomness(0))), "do not go together"),
     (lambda: PrivateEngine().certify(), "call make_private first"),

@@ -118,12 +118,30 @@ def test_another_release_with_the_same_noise_is_refused(what, tmp_path):
     assert len(book.entries) == 1
 
 
-def test_a_global_that_the_loss_reads_is_part_of_it(tmp_path, monkeypatch):
-    book = Ledger.open(tmp_path)
+AROUND = {
+    "a global that the loss reads": (partial(globals().__setitem__, "TEMPERATURE"), 2.0, 1.0),
+    "other kernels": (torch._C._set_mkldnn_enabled, False, True),
+    "fewer bits": (torch.set_float32_matmul_precision, "medium", "highest"),
+    "deterministic kernels": (torch.use_deterministic_algorithms, True, False),
+    "another number of threads": (torch.set_num_threads, torch.get_num_threads() + 1, torch.get_num_threads()),
+    "numbers below the normal ones": (torch.set_flush_denormal, True, False),
+    "automatic casts": (partial(torch.set_autocast_enabled, "cpu"), True, False),
+}
+
+
+@every_case("what", AROUND)
+def test_what_stands_around_a_release_and_may_change_its_bits_is_part_of_it(what, tmp_path):
+    """Two roundings of one noise, released under one price, would cancel it."""
+    book, (tell, other, usual) = Ledger.open(tmp_path), AROUND[what]
     run(book)
-    monkeypatch.setitem(globals(), "TEMPERATURE", 2.0)
-    with pytest.raises(SharedNoise):
-        run(book)
+    tell(other)
+    try:
+        with pytest.raises(SharedNoise):
+            run(book)
+    finally:
+        tell(usual)
+    run(book)
+    assert len(book.entries) == 1
 
 
 def test_masks_of_the_global_generator_are_part_of_a_release(tmp_path):
