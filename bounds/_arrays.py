@@ -47,8 +47,10 @@ def names(name: str, values: Any) -> NDArray[Any]:
 
 
 def as_given(values: Any) -> NDArray[Any]:
-    """``values`` as an array of their own type; of objects, where they are none."""
+    """``values`` as an array of their own type; of objects, where they are none, or some are masked."""
+    if np.ma.is_masked(values):
+        return np.asarray(None)
     try:
         return np.asarray(values)
-    except (TypeError, ValueError, OverflowError):
+    except (TypeError, ValueError, OverflowError, RuntimeError):
         return np.asarray(None)

@@ -57,7 +57,10 @@ class FailureBudget:
         positive(**weights)
         budget, parts = cls(total), {name: Fraction(float(weight)) for name, weight in weights.items()}
         for name, part in parts.items():
-            budget = budget.spend(name, float(Fraction(budget.total) * part / sum(parts.values())))
+            share = float(Fraction(budget.total) * part / sum(parts.values()))
+            if not share:
+                raise ValueError(f"total must be large enough for {len(parts)} shares of it, got {total!r}; pass more.")
+            budget = budget.spend(name, share)
         return budget
 
     @property

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bounds import _check
-from bounds._arrays import Array, rates
+from bounds._arrays import Array, as_given, rates
 from bounds._check import count, json_record, nonnegative, open_probability, probability, reals, whole
 from bounds._elementwise import jit
 from bounds._wealth import first_alarm, p_value, played
@@ -215,7 +215,7 @@ class Monitor:
 
     def _joined(self, values: Array, positions: Any) -> dict[int, float]:
         """The losses that wait with the new ones among them."""
-        places = np.asarray(positions)
+        places = as_given(positions)
         if places.shape != values.shape or places.dtype.kind not in "iu":
             raise ValueError(f"positions must be one whole number for each of the {values.size} losses, from 0.")
         found = dict(self.waiting)

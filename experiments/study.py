@@ -74,7 +74,9 @@ class Study:
 
     def draw(self, table: pl.DataFrame, out: Path) -> list[Path]:
         """Write the figures into a folder, as PNG and PDF; returns where."""
-        return [path for name, figure in self.figures.items() for path in style.save(figure(table), out / name)]
+        return [
+            path for name, figure in self.figures.items() for path in style.save(figure(table), out / name, keep=False)
+        ]
 
     def judged(self, table: pl.DataFrame) -> list[Judged]:
         """What is said of each of its sentences."""

@@ -1,5 +1,6 @@
 """What every metric takes: predictive probabilities and labels, refused in one sentence or brought to one form."""
 
+from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
@@ -16,13 +17,25 @@ class TopLabel(NamedTuple):
     correct: Bool[np.ndarray, " n"]
 
 
+def require_array(name: str, given: object, kinds: str, what: str) -> None:
+    """Check that an argument is a NumPy array whose numbers are of one of these kinds, as ``dtype.kind`` names them.
+
+    Raises:
+        ValueError: it is something else, which would count wrongly or fail deep inside.
+    """
+    if not isinstance(given, np.ndarray) or given.dtype.kind not in kinds:
+        kind = getattr(given, "dtype", type(given).__name__)
+        raise ValueError(f"expected {name} as a NumPy array of {what}, got {kind}: convert it")
+
+
 def require_probabilities(probabilities: Float[np.ndarray, "n classes"]) -> None:
     """Check what predictive probabilities are.
 
     Raises:
-        ValueError: no example, fewer than two classes, an entry that is negative or not finite, or a row whose sum is
-            not 1 within 1e-4.
+        ValueError: no array of numbers, no example, fewer than two classes, an entry that is negative or not finite,
+            or a row whose sum is not 1 within 1e-4.
     """
+    require_array("probabilities", probabilities, "fiu", "numbers")
     if probabilities.ndim != 2 or probabilities.shape[0] < 1 or probabilities.shape[1] < 2:
         raise ValueError(
             f"expected probabilities [n >= 1, classes >= 2], got shape {probabilities.shape}"
@@ -45,9 +58,11 @@ def require_predictions(
     """Check what every metric assumes of its arguments; m must equal n.
 
     Raises:
-        ValueError: see :func:`require_probabilities`; another number of labels, or a label outside 0 .. classes - 1.
+        ValueError: see :func:`require_probabilities`; labels that are no whole numbers, another number of them, or a
+            label outside 0 .. classes - 1.
     """
     require_probabilities(probabilities)
+    require_array("labels", labels, "iu", "whole numbers")
     n, classes = probabilities.shape
     if labels.shape != (n,):
         raise ValueError(
@@ -75,7 +90,7 @@ def top_label(
 
 def require_bins(bins: int) -> None:
     """Raises:
-    ValueError: bins < 1.
+    ValueError: bins is no whole number, or below 1.
     """
-    if bins < 1:
-        raise ValueError(f"expected bins >= 1, got {bins}")
+    if not isinstance(bins, Integral) or bins < 1:
+        raise ValueError(f"expected bins >= 1, a whole number, got {bins}")

@@ -8,7 +8,7 @@ import numpy as np
 import scipy  # its parts, which take long to import, where they are used
 from jaxtyping import Bool, Float, Int
 
-from pacdp.calibration.inputs import require_predictions, top_label
+from pacdp.calibration.inputs import require_array, require_predictions, top_label
 
 
 def accuracy(probabilities: Float[np.ndarray, "n classes"], labels: Int[np.ndarray, " m"]) -> float:
@@ -40,8 +40,11 @@ def auc(scores: Float[np.ndarray, " n"], positive: Bool[np.ndarray, " m"]) -> fl
     Rank statistic of Mann and Whitney 1947. In [0, 1]; 1/2 for scores that know nothing.
 
     Raises:
-        ValueError: scores that are not finite, another number of outcomes, or one of the two kinds has no example.
+        ValueError: scores that are not finite, another number of outcomes, outcomes that are no truth values, or one of
+            the two kinds has no example.
     """
+    require_array("scores", scores, "fiu", "numbers")
+    require_array("positive", positive, "b", "truth values")
     if scores.ndim != 1 or positive.shape != scores.shape or not np.isfinite(scores).all():
         raise ValueError(
             f"expected finite scores [n] and n outcomes, got {scores.shape} and {positive.shape}"

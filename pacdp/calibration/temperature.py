@@ -11,6 +11,8 @@ import numpy as np
 import scipy  # its parts, which take long to import, where they are used
 from jaxtyping import Float, Int
 
+from pacdp.calibration.inputs import require_array
+
 _RANGE = (1e-3, 1e3)
 
 
@@ -40,7 +42,9 @@ def scaled(
     if not (0.0 < temperature < math.inf):
         raise ValueError(f"expected a finite temperature > 0, got {temperature}")
     _require_logits(logits)
-    return scipy.special.softmax(logits.astype(np.float64) / temperature, axis=1)
+    below = logits.astype(np.float64) - logits.max(axis=1, keepdims=True)
+    with np.errstate(over="ignore"):  # far below the largest, at a small temperature, is never
+        return scipy.special.softmax(below / temperature, axis=1)
 
 
 def fit_temperature(
@@ -64,6 +68,7 @@ def fit_temperature(
             would go to 0), or the labels' logits are no larger than the others on average (T would go to infinity).
     """
     _require_logits(logits)
+    require_array("labels", labels, "iu", "whole numbers")
     if labels.shape != (len(logits),) or labels.min() < 0 or labels.max() >= logits.shape[1]:
         raise ValueError(
             f"expected {len(logits)} labels in 0 .. {logits.shape[1] - 1}, one a row, got {labels.shape}"
@@ -101,6 +106,7 @@ def _nll(margins: np.ndarray) -> float:
 
 
 def _require_logits(logits: np.ndarray) -> None:
+    require_array("logits", logits, "fiu", "numbers")
     if (
         logits.ndim != 2
         or logits.shape[0] < 1

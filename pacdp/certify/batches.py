@@ -7,14 +7,14 @@ more than a batch is held: its pages are handed back to the system as soon as th
 import functools
 import math
 import mmap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sized
 from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Int64, UInt64
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset, WeightedRandomSampler
 
 from pacdp.certify.examples import BoundSet
 from pacdp.data import Dataset as Images
@@ -30,7 +30,7 @@ BATCH, _OF_SMALL_INPUTS, _SMALL = 500, 1000, 4096
 _LABELS = ("labels", "label")
 _PEOPLE = ("people", "person")
 FORMS = (
-    "(inputs, labels) or (inputs, labels, people) as tensors or arrays, a pacdp.BoundSet, a Dataset of such pairs, or "
+    "(inputs, labels) or (inputs, labels, people) as tensors or arrays, a BoundSet, a Dataset of such pairs, or "
     "a DataLoader whose batches are such tuples or dictionaries with the key 'labels'"
 )
 
@@ -96,7 +96,7 @@ class Hashed:
 
     def __init__(self) -> None:
         self.inputs, self.pairs, self.owners = (list[np.ndarray]() for _ in range(3))
-        self.mark, self._first = 0, dict[str, np.uint64]()
+        self.mark, self._widths, self._first = 0, set[int](), dict[str, np.uint64]()
 
     def add(self, batch: Batch) -> None:
         """Take a batch in.
@@ -113,6 +113,7 @@ class Hashed:
                 f"some batches have inputs by other keywords than {sorted(batch.inputs)}: give all the same"
             )
         self.mark = batch.mark
+        self._widths.add(sum(math.prod(one.shape[1:]) for one in batch.inputs.values()))
         self.inputs.append(batch.hashes())
         self.pairs.append(pair_hashes(self.inputs[-1], row_hashes(batch.labels, name="labels")))
         if batch.people is not None:
@@ -147,9 +148,55 @@ class Hashed:
     def rows(self) -> Rows:
         """All of them."""
         owners = None if self.people is None else row_hashes(self.people, name="people")
+        width = next(iter(self._widths)) if len(self._widths) == 1 else 0
         return Rows.sorted(
-            np.concatenate(self.pairs), np.concatenate(self.inputs), owners, self.mark
+            np.concatenate(self.pairs), np.concatenate(self.inputs), owners, self.mark, width=width
         )
+
+
+def require_each_once(data: Any) -> None:
+    """Refuse loaders and data sets that give examples several times, or some more often than others.
+
+    With random transforms the copies would differ, and no hash would tell them. What a sampler or a data set of
+    somebody else's does is not seen.
+
+    Raises:
+        ValueError: they do.
+    """
+    sampler = getattr(data, "sampler", None) if isinstance(data, DataLoader) else None
+    held = data.dataset if isinstance(data, DataLoader) else data
+    drawn = isinstance(sampler, WeightedRandomSampler) or getattr(sampler, "replacement", False)
+    if (
+        not drawn
+        and isinstance(held, Dataset)
+        and isinstance(sampler, Sized)
+        and isinstance(held, Sized)
+    ):
+        drawn = len(sampler) > len(held)
+    if drawn:
+        raise ValueError(
+            f"the loader draws its examples by a {type(sampler).__name__}, several times or some more often than "
+            "others, and n counts each of them once: leave its sampler out"
+        )
+    places = list(_places(held)) if isinstance(held, Subset | ConcatDataset) else []
+    if len(set(places)) < len(places):
+        raise ValueError(
+            f"the data set gives {len(places) - len(set(places))} of its {len(places)} examples again, and n counts "
+            "each of them once: give every example once"
+        )
+
+
+def _places(held: Any) -> Iterator[tuple[int, Any]]:
+    """Which examples of which data set stand in one made of others."""
+    if isinstance(held, Subset):
+        whole = isinstance(held.dataset, Subset | ConcatDataset)
+        own = list(_places(held.dataset)) if whole else None
+        yield from ((id(held.dataset), k) if own is None else own[k] for k in held.indices)
+    elif isinstance(held, ConcatDataset):
+        for one in held.datasets:
+            yield from _places(one)
+    else:
+        yield from ((id(held), place) for place in range(len(held)))
 
 
 def batches_of(data: Any, *, batch_size: int | None = None) -> Iterator[Batch]:
@@ -163,10 +210,15 @@ def batches_of(data: Any, *, batch_size: int | None = None) -> Iterator[Batch]:
     if isinstance(data, BoundSet):
         data = (data.inputs, data.labels, *(() if data.people is None else (data.people,)))
     if _is_tuple(data) and all(isinstance(one, Tensor | np.ndarray) for one in data):
+        data = [_tensor(one, "data") if isinstance(one, Tensor) else one for one in data]
         small = math.prod(data[0].shape[1:]) <= _SMALL
-        yield from _parts(list(data), batch_size or (_OF_SMALL_INPUTS if small else BATCH))
+        yield from _parts(data, batch_size or (_OF_SMALL_INPUTS if small else BATCH))
         return
     if isinstance(data, Dataset) and not isinstance(data, torch.utils.data.IterableDataset):
+        if not isinstance(data, Sized):
+            raise ValueError(
+                f"the data set {type(data).__name__} has no length: give it __len__, or pass a loader of it"
+            )
         data = DataLoader(data, batch_size=batch_size or BATCH)
     plain = isinstance(data, str | bytes | Mapping | Tensor | np.ndarray)
     if plain or not hasattr(data, "__iter__"):
@@ -185,6 +237,7 @@ def bound_set(data: Any) -> BoundSet:
     """
     if isinstance(data, BoundSet | Images):
         return data if isinstance(data, BoundSet) else BoundSet.part(data)
+    require_each_once(data)
     found = list(batches_of(data))
     if not found:
         raise ValueError("there are no examples: give at least one")
@@ -220,8 +273,9 @@ def _batch(given: Any, what: str) -> Batch:
     named: Any = inputs if isinstance(inputs, Mapping) else {"": inputs}
     held = {str(name): _tensor(one, f"{name or 'inputs'} in {what}") for name, one in named.items()}
     found = _tensor(labels, f"labels in {what}")
-    sizes = [len(one) for one in held.values() if one.ndim]
-    if not found.ndim or not sizes or set(sizes) != {len(found)}:
+    sizes = [len(one) if one.ndim else 1 for one in held.values()]
+    alone = not found.ndim or not all(one.ndim for one in held.values())
+    if alone or not sizes or set(sizes) != {len(found)}:
         raise ValueError(
             f"expected one label for each of n inputs in {what}, got {sizes} inputs and labels of shape "
             f"{list(found.shape)}: give every part an axis of examples"
@@ -238,10 +292,19 @@ def _batch(given: Any, what: str) -> Batch:
 
 def _tensor(value: Any, what: str) -> Tensor:
     require_no_mask(value, what)
+    if isinstance(value, np.ndarray) and (
+        not value.flags.writeable or min(value.strides, default=0) < 0
+    ):
+        value = value.copy()  # torch takes no steps backwards, and would write where nobody may
     try:
-        return torch.as_tensor(value).detach()
+        found = torch.as_tensor(value).detach()
     except (TypeError, ValueError, RuntimeError) as error:
         raise ValueError(f"{what} are no tensor: {error}") from error
+    if found.layout != torch.strided or found.is_nested or found.device.type == "meta":
+        raise ValueError(
+            f"{what} must be a dense tensor that holds values, got {found.layout} on {found.device}: make it one"
+        )
+    return found
 
 
 def _parts(columns: list[Any], batch_size: int) -> Iterator[Batch]:

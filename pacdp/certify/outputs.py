@@ -55,6 +55,10 @@ class ClippedError:
 
     def __call__(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """The losses [m] of outputs [m, ...] against targets of the same shape, up to a last axis of one."""
+        if outputs.is_complex() or targets.is_complex():
+            raise ValueError(
+                "outputs and targets must be real numbers, got complex ones: clip their distance yourself"
+            )
         flat, wanted = (one.reshape(len(one), -1).double() for one in (outputs, targets))
         if flat.shape != wanted.shape:
             raise ValueError(
@@ -188,11 +192,13 @@ def losses_of(loss: LossOf | ClippedError, outputs: Any, labels: Tensor) -> Tens
         )
     if found.dtype == torch.bool:  # errors, which are counted
         return found.detach().clone().cpu()
+    if found.is_complex():
+        raise ValueError("the loss must be real numbers, got complex ones: return their size")
     values = found.detach().to(
         torch.float64, copy=True
     )  # a function may write each batch into one tensor
     if not bool(((values >= 0.0) & (values <= 1.0)).all()):
         raise ValueError(
-            "the loss must lie in [0, 1], got a value outside (or a NaN): clip it there, as pacdp.ClippedError does"
+            "the loss must lie in [0, 1], got a value outside (or a NaN): clip it there, as ClippedError does"
         )
     return values.cpu()

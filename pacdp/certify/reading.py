@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 import bounds
-from pacdp.certify.batches import Batch, Hashed, batches_of
+from pacdp.certify.batches import Batch, Hashed, batches_of, require_each_once
 from pacdp.certify.examples import BoundSet, Device, require_counts, require_kinds
 from pacdp.certify.outputs import (
     ClippedError,
@@ -38,7 +38,7 @@ from pacdp.errors import said
 from pacdp.layers.plain import call_with, repeats_itself
 from pacdp.predictions.answers import Answers, joined
 from pacdp.predictions.columns import require_own_name
-from pacdp.predictions.examples import Examples
+from pacdp.predictions.examples import Examples, require_plain_names
 from pacdp.predictions.report import Measured
 from pacdp.predictions.soft import sample_of
 from pacdp.stochastic.risk import at_or_above
@@ -154,7 +154,8 @@ class Network:
             raise ValueError(
                 f"expected Network.network to be a function of inputs, got {type(self.network).__name__}"
             )
-        require_kinds(self, of=str)
+        require_kinds(self, of=str, scores=bool)
+        require_plain_names([self.of])
         require_counts(self, *(() if self.batch_size is None else ("batch_size",)))
 
 
@@ -193,6 +194,7 @@ class Reading:
             DataError: the network holds examples.
         """
         data = BoundSet.part(data) if isinstance(data, Dataset) else data
+        require_each_once(data)
         hashed, holdings = Hashed(), Holdings(self.law.network) if held else None
         told, answers, passed = list[tuple[Tensor, Tensor]](), list[Answers](), 0
         named, classes = list[np.ndarray](), 0
@@ -258,7 +260,7 @@ class Reading:
             ValueError: as for :meth:`seen`.
         """
         network, shape = self.law.network, torch.Size()
-        forms, tried, settled = None, set[int](), None
+        forms, tried, settled = None, set[int](), list[Unwritten]()
         module = network.module if isinstance(network, AtWeights) else network
         repeats = self.loss is None and repeats_itself(module)
         least = 0.0 if self.loss is None else 1.0  # the size below which rounding is relative to it
@@ -270,9 +272,9 @@ class Reading:
             given = (
                 [one.shape[1:] for one in batch.inputs.values()] if len(batch.inputs) == 1 else []
             )
-            if settled is None:  # made-up numbers first
+            if not settled:  # made-up numbers first
                 shape = self._judged(_tried(batch.at(slice(1)), 1).at([-1])).shape[1:]
-                settled = Unwritten(network)
+                settled = [Unwritten(network), Unwritten(self.loss, name="loss")]
             if given != forms:
                 forms, tried = given, set[int]()
             sizes = {MOST} if repeats else {MOST, batch.n}
@@ -284,8 +286,8 @@ class Reading:
                 require_alone(_real(found), rows_of(batch), least=least)
             tried |= {MOST, batch.n}
             yield batch, found.cpu()
-        if settled is not None:
-            settled.require()
+        for one in settled:
+            one.require()
 
     @torch.no_grad()
     def _judged(self, batch: Batch, shape: torch.Size | None = None) -> Tensor:

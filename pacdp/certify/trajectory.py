@@ -27,11 +27,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 import bounds
+from bounds import _check
 from bounds.accounting import Composed, Event, Gaussian
 from bounds.hypotheses import Hypothesis, declared, proved
 from pacdp.algorithms import SGHMC, SGLD, Chain, EntropySGD, build
 from pacdp.certify.evidence import Settings, evidence_of
-from pacdp.certify.examples import BoundSet
+from pacdp.certify.examples import BoundSet, require_kind
 from pacdp.certify.networks import released_certificate
 from pacdp.certify.outputs import answers_of, error_share
 from pacdp.certify.priors import NOISE_OF_THE_RUN, NoisySum, Source
@@ -222,6 +223,12 @@ def train_certified(
         ValueError: batch statistics, settings whose steps are no sums with noise, or as for :class:`Objective`.
         Diverged: a weight is not finite.
     """
+    kinds = {"model": (model, nn.Module), "data": (data, Dataset), "settings": (settings, SGLD | SGHMC | EntropySGD),
+             "steps": (steps, int), "loss": (loss, Loss | None), "seed": (seed, int)}  # fmt: skip
+    for name, (given, kind) in kinds.items():
+        require_kind(name, given, kind)
+    _check.count(steps=steps)
+    _check.open_probability(failure_prob=failure_prob)
     named = [name for name, _ in model.named_parameters()]
     Holdings(model, paid=named).require_none(data.inputs)
     whole: Values = {"batch_size": data.n, "keep_norms": True, "every_record": True}

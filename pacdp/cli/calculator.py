@@ -3,7 +3,7 @@
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 from rich.table import Table
@@ -47,6 +47,7 @@ _NOTIONS: dict[tuple[str, ...], Callable[..., bounds.PrivacyClaim]] = {
     ("rho",): bounds.ZeroConcentratedDP,
 }
 """What a promise of privacy is called, by the numbers that it is given by."""
+_PRIVACY = ("epsilon", "delta", "mu", "rho")
 
 
 Answer = tuple[Any, Sequence[str | Table]]
@@ -77,8 +78,12 @@ def arguments(given: Bound) -> Values:
     """
     known = {name: value for name, value in asdict(given).items() if value is not None}
     adjacency = known.pop("adjacency")
-    told = tuple(name for name in ("epsilon", "delta", "mu", "rho") if name in known)
+    told = tuple(name for name in _PRIVACY if name in known)
     if not told:
+        if adjacency != "replace-one":
+            raise ValueError(
+                "--adjacency is that of --epsilon, --mu or --rho: give one of them, or leave it out"
+            )
         return known
     if told not in _NOTIONS:
         raise ValueError(
@@ -111,8 +116,13 @@ def compute(given: Bound) -> bounds.Certificate:
 
 
 def single(given: Bound) -> Answer:
-    """One bound as a sentence, with its costs, terms, hypotheses and source."""
+    """One bound as a sentence, with its costs, terms, hypotheses and source.
+
+    Raises:
+        ValueError: see :func:`compute`; or something was given that the bound does not use.
+    """
     made = compute(given)
+    _require_used(given, *CELLS[given.name])
     paid = [(cost_name(cost.name), cost.nats, cost.per_example) for cost in made.costs]
     if paid:
         paid.append(("in all", made.total_nats, made.total_per_example))
@@ -130,6 +140,7 @@ def single(given: Bound) -> Answer:
 def compare(given: Bound) -> Answer:
     """Every bound that what is given suffices for, smallest first; what the others lack, or why they refuse."""
     known = arguments(given)
+    _require_used(given, *(made for cell in CELLS.values() for made in cell))
     tried = {name: _tried(name, known) for name in CELLS}
     others = {name: made for name, made in tried.items() if isinstance(made, str)}
     certificates = sorted((made for made in tried.values() if not isinstance(made, str)), key=float)
@@ -157,6 +168,7 @@ def plan(given: Bound) -> Answer:
     """What each route would promise at which split, what that assumes, and which one to take."""
     if given.n is None or given.expected_error is None:
         raise ValueError("plan needs --n and --expected-error: give them")
+    _require_used(given, plan_routes)
     made = _made(
         plan_routes, {name: value for name, value in asdict(given).items() if value is not None}
     )
@@ -178,6 +190,20 @@ def plan(given: Bound) -> Answer:
     assumed = (f"assumed: {said}" for said in made.assumed)
     shown = table(title, names, rows, numbers=names[2:])
     return made.to_dict(), [shown, *assumed, *made.refused, made.recommendation()]
+
+
+def _require_used(given: Bound, *made: Callable[..., Any]) -> None:
+    """Refuse an option that none of these functions takes: an answer that leaves it out would say too much."""
+    used = {"name", "json"}.union(*map(_parameters, made))
+    if {"privacy", "epsilon"} & used:
+        used |= {"adjacency", *_PRIVACY}
+    others = [
+        f"--{one.name.replace('_', '-')}"
+        for one in fields(given)
+        if one.name not in used and getattr(given, one.name) != one.default
+    ]
+    if others:
+        raise ValueError(f"{given.name} does not use {', '.join(others)}: leave that out")
 
 
 def _tried(name: str, known: Known) -> bounds.Certificate | str:

@@ -21,7 +21,7 @@ from pacdp.cli.folder import PRIVATE, Folder, as_written, installed, read_json
 from pacdp.cli.reading import FORMAT, Reading
 from pacdp.cli.serial import Values
 from pacdp.predictions.sentence import headline, records
-from pacdp.store.files import keep_beside, replacing, written
+from pacdp.store.files import write_keeping
 
 RUNS = ("chain", "private", "compression")
 RESULTS = ("pacdp-result/1", "pacdp-private-result/1")
@@ -54,11 +54,7 @@ def write_report(path: Path, out: Path | None = None) -> Path:
             f"{out} is a folder: give --out the name of a file, such as {out / 'report.html'}"
         )
     out.parent.mkdir(parents=True, exist_ok=True)
-    content = page.encode("utf-8", errors="replace")
-    if written(out.parent) is None and out.exists() and out.read_bytes() != content:
-        keep_beside(out)
-    with replacing(out) as file:
-        file.write(content)
+    write_keeping(out, page.encode("utf-8", errors="replace"))
     return out
 
 

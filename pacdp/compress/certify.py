@@ -17,7 +17,7 @@ from bounds import _check
 from bounds.hypotheses import declared
 from pacdp.certify.batches import bound_set
 from pacdp.certify.evidence import Evidence, Settings, evidence_of, rows_of, standing, summaries
-from pacdp.certify.examples import BoundSet, require_kind
+from pacdp.certify.examples import BoundSet, require_kind, require_labels
 from pacdp.certify.networks import Surrogate, fresh_certificates
 from pacdp.certify.outputs import error_share
 from pacdp.certify.priors import HeldOut
@@ -251,13 +251,15 @@ def compress(
         CheckpointError: the file is another run's.
     """
     bound, fresh = bound_set(data), None if test is None else bound_set(test)
+    answers = hasattr(learner, "fit") and any(hasattr(learner, says) for says in ANSWERS)
+    if isinstance(learner, type) or not (answers or isinstance(learner, Learner)):
+        raise ValueError(
+            f"learner must be one of pacdp.compress or have fit and predict, got {learner!r:.80}; wrap a training "
+            "function in pacdp.compress.Torch"
+        )
+    classes = data.classes if isinstance(data, Dataset) else max(2, int(bound.labels.max()) + 1)
+    require_labels(bound.labels, classes)
     if not isinstance(learner, Learner):
-        if not hasattr(learner, "fit") or not any(hasattr(learner, says) for says in ANSWERS):
-            raise ValueError(
-                f"learner must be one of pacdp.compress or have fit and predict, got {type(learner).__name__}; wrap a "
-                "training function in pacdp.compress.Torch"
-            )
-        classes = data.classes if isinstance(data, Dataset) else int(bound.labels.max()) + 1
         learner = Estimator(estimator=learner, classes=classes)
     groups = groups if isinstance(groups, Groups) else Groups(sizes=(groups,))
     kinds = {"tolerance": (tolerance, float | int), "seed": (seed, int),
@@ -270,6 +272,10 @@ def compress(
     if not 0.0 <= tolerance < 1.0:
         raise ValueError(
             f"tolerance must lie in [0, 1), got {tolerance!r}; 0 lets no example of a person be in error"
+        )
+    if tolerance > 0.0 and bound.people is None:
+        raise ValueError(
+            "tolerance is a share of a person's examples, and the data name no people: leave it out"
         )
     if (start is None) != (start_rows is None):
         raise ValueError("start and start_rows go together: a head start says which rows it saw")

@@ -227,6 +227,10 @@ class Estimator:
         made = copy.deepcopy(self.estimator)
         with seeded(seed, round):
             made.fit(inputs.flatten(1).numpy(), labels.numpy())
+        if not hasattr(made, "classes_"):
+            raise ValueError(
+                f"learner must be a classifier, which has classes_ once fitted, got {type(made).__name__}"
+            )
         return made
 
     def outputs(self, state: State, viewed: Tensor) -> Tensor:

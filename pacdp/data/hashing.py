@@ -12,6 +12,7 @@ as float64, int64 or uint64. The shape of a row does not enter: [28, 28] and [78
 """
 
 import hashlib
+import math
 from numbers import Real
 from typing import Any
 
@@ -61,11 +62,12 @@ def require_no_mask(values: Any, name: str) -> None:
 
 
 def table_hashes(values: Any, *, name: str = "values") -> UInt64[np.ndarray, " n"]:
-    """The hash of each row of a table as estimators take it; rows of numbers have those of `row_hashes`.
+    """The hash of each row of a table as estimators take it, whatever form the same table comes in.
+
+    Numbers agree to the 24 bits of single precision, whole ones exactly; texts without case and outer spaces.
 
     Args:
-        values: an array, tensor, data frame, sparse matrix or list, [n] or [n, ...]; a cell that is no number is hashed
-            as its text.
+        values: an array, tensor, data frame, sparse matrix or list, [n] or [n, ...].
         name: what the values are, for the error's sentence.
 
     Raises:
@@ -74,7 +76,9 @@ def table_hashes(values: Any, *, name: str = "values") -> UInt64[np.ndarray, " n
     require_no_mask(values, name)
     if hasattr(values, "tocsr"):
         rows, step = values.tocsr(), max(1, _CHUNK // max(1, values.shape[1]))
-        parts = [row_hashes(rows[at : at + step].toarray()) for at in range(0, rows.shape[0], step)]
+        parts = [
+            table_hashes(rows[at : at + step].toarray()) for at in range(0, rows.shape[0], step)
+        ]
         return np.concatenate(parts)
     array = values.to_numpy() if hasattr(values, "to_numpy") else array_of(values, name)
     if (
@@ -84,12 +88,28 @@ def table_hashes(values: Any, *, name: str = "values") -> UInt64[np.ndarray, " n
     ):
         array = np.array(array.tolist())  # numbers are numbers, whatever holds them
     if array.dtype.kind in "biufc":
-        return row_hashes(array, name=name)
-    cells, places = np.unique([str(cell) for cell in array.ravel().tolist()], return_inverse=True)
+        return row_hashes(_in_single(array) if array.dtype.kind == "f" else array, name=name)
+    texts = [_text_of(cell) for cell in array.ravel().tolist()]
+    cells, places = np.unique(texts, return_inverse=True)
     digests = [hashlib.blake2b(cell.encode(), digest_size=8).digest() for cell in cells.tolist()]
     return row_hashes(
         np.frombuffer(b"".join(digests), dtype="<i8")[places].reshape(array.shape), name=name
     )
+
+
+def _in_single(numbers: Any) -> Any:
+    """Numbers to the bits of single precision; whole ones as they are."""
+    with np.errstate(over="ignore"):
+        return np.where(numbers == np.rint(numbers), numbers, np.float64(np.float32(numbers)))
+
+
+def _text_of(cell: Any) -> str:
+    """A cell of a table with texts in it, the same for all forms of the same value."""
+    number: Any = cell if isinstance(cell, Real) else math.nan
+    if abs(number) < 2**53:
+        return str(float(_in_single(float(number))))
+    text = " ".join(str(cell).split()).casefold()
+    return "" if text in ("nan", "none", "<na>", "nat") else text
 
 
 def array_of(values: Any, name: str) -> Shaped[np.ndarray, "..."]:

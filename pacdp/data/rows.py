@@ -8,6 +8,7 @@ whatever a private run publishes (`pacdp.data.hashing` has the hash and what it 
 """
 
 import hashlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -31,12 +32,14 @@ class Rows:
         inputs: of the input alone.
         owners: of each example's person, or None where nobody is known.
         key_mark: says of which inputs they are where examples have several by keyword; 0 of one input.
+        width: how many numbers an input has; 0 where that is not known, as of rows that were kept in a file.
     """
 
     examples: UInt64[np.ndarray, " n"]
     inputs: UInt64[np.ndarray, " n"]
     owners: UInt64[np.ndarray, " n"] | None = None
     key_mark: int = 0
+    width: int = 0
 
     def __post_init__(self) -> None:
         """Check that the hashes belong together; raises DataError naming the field."""
@@ -77,12 +80,14 @@ class Rows:
                     f"people must be a whole number for each example, got {people.dtype} {people.shape}."
                 )
             owners = _each(people.astype(np.int64), "people", len(hashed))
-        return cls.sorted(examples, hashed, owners)
+        width = math.prod(np.shape(inputs)[1:])
+        return cls.sorted(examples, hashed, owners, width=width)
 
     @classmethod
     def sorted(
-        cls, examples: np.ndarray, inputs: np.ndarray, owners: np.ndarray | None, mark: int = 0
-    ) -> "Rows":
+        cls, examples: np.ndarray, inputs: np.ndarray, owners: np.ndarray | None, mark: int = 0, *,
+        width: int = 0
+    ) -> "Rows":  # fmt: skip
         """The rows of hashes in any order; raises DataError as the constructor does."""
         order = _order(examples, inputs, owners)
         return cls(
@@ -90,6 +95,7 @@ class Rows:
             inputs=inputs[order],
             owners=None if owners is None else owners[order],
             key_mark=mark,
+            width=width,
         )
 
     @property
@@ -181,7 +187,7 @@ class Rows:
         mark = found.pop("key_mark")
         if mark.shape != (1,):
             raise DataError(f"key_mark of Rows must hold one number, got shape {mark.shape}.")
-        return cls(key_mark=int(mark[0]), **found)
+        return cls(key_mark=int(mark[0]), width=0, **found)
 
     def _arrays(self) -> dict[str, UInt64[np.ndarray, " n"]]:
         named = {"examples": self.examples, "inputs": self.inputs}
@@ -195,6 +201,11 @@ class Rows:
         if self.key_mark != other.key_mark:
             raise DataError(
                 "the two Rows are of inputs by other keywords, and cannot be compared; make both alike."
+            )
+        if self.width and other.width and self.width != other.width:
+            raise DataError(
+                f"the two Rows are of inputs of {self.width} and of {other.width} numbers, of which none can be equal: "
+                "give both in the form that the network reads, or leave the ones it saw to be declared."
             )
 
 

@@ -27,10 +27,10 @@ from bounds.hypotheses import declared
 from pacdp.certify.evidence import equal_inputs
 from pacdp.certify.outputs import ClippedError
 from pacdp.data import DataError
-from pacdp.data.hashing import table_hashes
+from pacdp.data.hashing import require_no_mask, table_hashes
 from pacdp.data.row_checks import FEW
 from pacdp.predictions import Report, certify_predictions
-from pacdp.predictions.columns import coded
+from pacdp.predictions.columns import coded, require_one_order
 from pacdp.store.record import Values
 from pacdp.trials import own_answers
 
@@ -61,6 +61,7 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None"
             )
+        require_no_mask(y, "y")
         X, y = indexable(X, y)
         validate_data(self, X, skip_check_array=True)
         return X, column_or_1d(
@@ -79,6 +80,7 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
         Raises:
             ValueError: things that do not fit each other, one class alone, or fewer than two examples to divide.
         """
+        require_one_order(X=X, y=y, groups=groups)
         X, y = self._checked(X, y)
         self._require(y)
         if not isinstance(self.certified_share, Real) or not 0.0 < self.certified_share < 1.0:
@@ -104,15 +106,20 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
             )
         seen = table_hashes(_safe_indexing(X, fitted), name="X")
         aside = _safe_indexing(X, kept), _safe_indexing(y, kept)
+        said = np.asarray(made.predict(_copy(aside[0])))
         # all at once: a fit that fails leaves what was there
         self._people, people = (None, None) if whose is None else (whose[fitted], whose[kept])
-        self._kept, self._seen = (*aside, people), seen
+        self._kept, self._seen, self._said = (*aside, people), seen, said
         self.estimator_, self.n_fitted_, self.n_kept_ = made, len(fitted), len(kept)
         return self
 
     @property
     def _chosen(self) -> Any:
         """The estimator as it was given, or the default."""
+        if isinstance(self.estimator, type):
+            raise ValueError(
+                f"estimator must be an object, got the class {self.estimator.__name__}: call it"
+            )
         return self._default() if self.estimator is None else self.estimator
 
     def _require(self, y: Any) -> None:
@@ -153,7 +160,9 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
             DataError: too many inputs that it was fitted on too, see ``_KEPT`` and ``FEW``.
             ValueError: answers depend on the examples beside them.
         """
+        require_one_order(X=X, y=y, groups=groups)
         X_new, targets, people = self._new(X, y, groups)
+        require_no_mask(targets, "y")
         most, by = _KEPT, "set aside by place before fit"
         if X is not None:
             most, by = FEW, "fit saw none of these inputs, by row hashes"
@@ -164,12 +173,29 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
             _num_samples(X_new),
             scale=self._scale,
         )
+        self._require_as_fitted(said if X is None else self.predict(_copy(self._kept[0])))
         table = self._table(said, np.asarray(targets), moved)
         found = certify_predictions(**table, people=people, **how)
         brought = f"the caller, for what the estimator brings along and gets besides; {by}"
         unseen = declared("predictor saw none of these rows", brought)
         remarks = (*found.remarks, *(f"{one.name}: {one.by}" for one in shared))
         return replace(found.each(lambda one: one.resting_on(unseen, *shared)), remarks=remarks)
+
+    def _require_as_fitted(self, said: Any) -> None:
+        """Refuse an estimator that answers other than when ``fit`` ended, for the examples kept back.
+
+        Raises:
+            ValueError: more than an answer or two in a hundred are others.
+        """
+        now, before = np.asarray(said), self._said
+        same = now == before
+        if now.shape == before.shape and now.dtype.kind == before.dtype.kind == "f":
+            same = np.isclose(now, before, 1e-6, 1e-6 * self._scale, equal_nan=True)
+        if np.size(same) < len(before) or np.sum(~np.asarray(same)) > max(1, len(before) // 50):
+            raise ValueError(
+                "estimator_ answers other than when fit ended: what it was fitted on since may be the examples that "
+                "are counted, so fit anew"
+            )
 
     def predict(self, X: Any) -> Any:
         """What the fitted estimator answers, [n] or [n, outputs]."""
@@ -183,6 +209,18 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
         tags.input_tags = own.input_tags
         tags.target_tags.multi_output = False
         return tags
+
+
+def _copy(X: Any) -> Any:
+    """All rows once more, since an estimator may write into what it is asked about."""
+    return _safe_indexing(X, np.arange(_num_samples(X)))
+
+
+def _whole(names: Any) -> np.ndarray:
+    """Names of classes; of floats that are whole numbers, as scikit-learn takes them, these numbers."""
+    found = np.asarray(names)
+    whole = found.dtype.kind == "f" and bool((found == np.rint(found)).all())
+    return found.astype(np.int64) if whole else found
 
 
 class CertifiedClassifier(ClassifierMixin, _Certified):
@@ -230,9 +268,10 @@ class CertifiedClassifier(ClassifierMixin, _Certified):
             )
 
     def _table(self, said: np.ndarray, targets: np.ndarray, moved: np.ndarray) -> Values:
+        said, targets, classes = map(_whole, (said, targets, self.classes_))
         text = targets.dtype == object
         names = coded("y", targets).names if text else np.unique(targets).tolist()
-        known = list(dict.fromkeys([*self.classes_.tolist(), *names]))
+        known = list(dict.fromkeys([*classes.tolist(), *names]))
         if moved.any():
             other = np.where(targets == known[0], known[-1], known[0])
             said = np.where(moved, other, said)

@@ -8,6 +8,7 @@ from typing import Any
 
 import bounds
 from bounds import _check
+from pacdp.predictions import columns
 from pacdp.predictions.bounding import (
     Found,
     Part,
@@ -78,6 +79,10 @@ def certify_predictions(
         ValueError: something is missing or does not fit; the sentence names the argument and what to do.
     """
     _check.open_probability(failure_prob=failure_prob)
+    if not isinstance(interval, bool):
+        raise ValueError(f"interval must be True or False, got {interval!r}")
+    columns.require_one_order(labels=labels, predictions=predictions, probabilities=probabilities, losses=losses,
+                              groups=groups, people=people, weights=weights, ids=ids)  # fmt: skip
     given = examples(labels, predictions, probabilities, losses=losses, classes=classes, within=within, groups=groups,
                      people=people, weights=weights, ids=ids)  # fmt: skip
     return certified(

@@ -3,7 +3,7 @@
 Nothing is cut, filled in or rounded to fit: what does not fit is refused with the place where it stands.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from typing import Any
@@ -67,6 +67,10 @@ def coded(name: str, values: Any, *, known: Collection[Name] = ()) -> Coded:
         if one.strip() in _GAPS and one not in known:
             row = int(np.argmax(found.codes == place))
             raise ValueError(_gap(name, row, one))
+        if isinstance(one, str) and one.endswith("\0"):
+            raise ValueError(
+                f"{name} must not end in a NUL character, which arrays cut off, got {one!r}: leave it out"
+            )
     return found
 
 
@@ -192,6 +196,43 @@ def _numbers(
             f"{name} must lie in {interval}, got {float(found[row])!r} in row {row}: {mend}"
         )
     return found, array.dtype.kind
+
+
+def require_one_order(**columns: Any) -> None:
+    """Refuse columns of data frames that name the same rows in another order, since all are taken by place.
+
+    Raises:
+        ValueError: two columns do; the sentence names both.
+    """
+    known = dict[str, Any]()
+    for name, values in columns.items():
+        for column in values.values() if isinstance(values, Mapping) else (values,):
+            index: Any = getattr(column, "index", None)
+            if not hasattr(index, "equals"):  # of data frames
+                continue
+            for other, before in known.items():
+                if not index.equals(before) and sorted(map(str, index)) == sorted(map(str, before)):
+                    raise ValueError(
+                        f"{other} and {name} name the same rows in another order, and columns are taken by place: sort "
+                        f"both alike, or pass {name}.to_numpy() where the places are right"
+                    )
+            known[name] = index
+
+
+def require_class_order(name: str, table: Any, classes: Sequence[Name]) -> None:
+    """Refuse a data frame whose columns are called as the classes are and stand in another order.
+
+    Raises:
+        ValueError: as said.
+    """
+    called, wanted = (
+        [str(one) for one in names] for names in (getattr(table, "columns", ()), classes)
+    )
+    if called != wanted and sorted(called) == sorted(wanted):
+        raise ValueError(
+            f"{name} must have its columns in the order of the classes, {', '.join(wanted[:9])}, got "
+            f"{', '.join(called[:9])}: columns are taken by place, so pass them in that order"
+        )
 
 
 def require_rows(n: int, **columns: int | None) -> None:

@@ -4,6 +4,7 @@ import math
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -158,10 +159,8 @@ def judged(
             require_rows(named.n, **{argument: column.n})
             answers[model] = Answers(predicted=columns.placed(argument, column, names, where))
         return Examples(n=named.n, models=answers, labels=places, classes=names)
-    tables = [
-        (model, argument, table_of(table, argument))
-        for model, argument, table in _models("probabilities", probabilities)
-    ]
+    given = _models("probabilities", probabilities)
+    tables = [(model, argument, table_of(table, argument)) for model, argument, table in given]
     names, places = of_columns(named, max(table.shape[1] for _, _, table in tables), known)
     for _, argument, table in tables:
         require_rows(named.n, **{argument: len(table)})
@@ -170,6 +169,8 @@ def judged(
                 f"{argument} must have a column for each of the {len(names)} classes, got {table.shape[1]}: pass the "
                 "columns in the order of classes"
             )
+    for _, argument, table in given:
+        columns.require_class_order(argument, table, names)
     answers = {model: from_probabilities(table, places, name=argument)
                for model, argument, table in tables}  # fmt: skip
     return Examples(n=named.n, models=answers, labels=places, classes=names)
@@ -204,7 +205,7 @@ def of_losses(losses: Any, found: Examples | None) -> Examples:
         ValueError: something does not fit; the sentence says what.
     """
     own = _loss_columns(losses, None if found is None else tuple(found.models))
-    _require_plain_names(own)
+    require_plain_names([*own, *(name for named in own.values() for name in named)])
     columns_of = [
         (f"losses of {model}", one) for model, named in own.items() for one in named.values()
     ]
@@ -225,10 +226,16 @@ def real_numbers(labels: Any, predictions: Any, within: Sequence[float | int]) -
     Raises:
         ValueError: a label outside, or something that is no number; the sentence says which argument.
     """
-    low, high = map(float, within)
-    if not -math.inf < low < high < math.inf:
+    ends: list[Any] = list(within) if isinstance(within, Iterable) else [within]
+    if len(ends) != 2 or not all(isinstance(one, Real) for one in ends):
         raise ValueError(f"within must be two numbers, the smaller first, got {within!r}")
-    truth, width = columns.reals("labels", labels), high - low
+    low, high = map(float, ends)
+    width = high - low
+    if not 1e-150 <= width <= 1e150:  # so that its square is a number too
+        raise ValueError(
+            f"within must be two numbers, the smaller first, from 1e-150 to 1e150 apart, got {within!r}"
+        )
+    truth = columns.reals("labels", labels)
     if (out := np.flatnonzero((truth < low) | (truth > high))).size:
         raise ValueError(
             f"labels must lie in {low:g} to {high:g}, got {truth[out[0]]:g} in row {int(out[0])}: within is what is "
@@ -283,8 +290,13 @@ def _loss_columns(losses: Any, models: tuple[str, ...] | None) -> dict[str, dict
             for model, own in by_model.items()}  # fmt: skip
 
 
-def _require_plain_names(names: Iterable[str]) -> None:
-    """Refuse names of models that a difference of two could not be read by."""
+def require_plain_names(names: Iterable[str]) -> None:
+    """Refuse names of models and losses that no sentence can hold, or a difference of two could not be read by."""
+    names = list(names)
+    if unread := [name for name in names if not (name.strip() and name.isprintable())]:
+        raise ValueError(
+            f"{unread[0]!r} is no name for a sentence: write it in one line, with a letter or more"
+        )
     if strange := [name for name in names if " against " in name]:
         raise ValueError(
             f"{strange[0]!r} is no name of a model here, since differences are called 'one against other': write it "
@@ -300,7 +312,7 @@ def _models(argument: str, given: Any) -> list[tuple[str, str, Any]]:
         raise ValueError(
             f"{argument} of several models must be given by their names, got {list(given)!r}: name each"
         )
-    _require_plain_names(given)
+    require_plain_names(given)
     return [
         (name, argument if name == MODEL else f"{argument} of {name}", said)
         for name, said in given.items()

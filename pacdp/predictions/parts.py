@@ -7,7 +7,7 @@ are independent draws of the law given the condition, so that bounds on one mean
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -42,7 +42,9 @@ def asked(
     can = _possible(examples)
     if ask is None:
         return tuple(one for one in FAMILIES if one not in _BY_NAME and can[one] is None), ()
-    words = [ask] if isinstance(ask, str) else list(ask)
+    words: list[Any] = (
+        list(ask) if isinstance(ask, Iterable) and not isinstance(ask, str) else [ask]
+    )
     if not words:
         raise ValueError(
             'ask must name what to certify, got nothing: leave it out for all, or pass ["error"]'

@@ -17,6 +17,7 @@ from pacdp.certify.evidence import FIXED, equal_inputs
 from pacdp.certify.examples import Device, require_kind
 from pacdp.certify.routes import require_draws
 from pacdp.errors import Diverged
+from pacdp.predictions.examples import require_plain_names
 from pacdp.predictions.report import Refusal, Report, Reported
 from pacdp.selfcert.examples import Given, given, split
 from pacdp.selfcert.plan import (
@@ -126,12 +127,12 @@ def self_certify(
         ValueError: something does not fit, training did not end with numbers, or no route came to a certificate.
         DataError: over half of the inputs on one side of the split stand on the other side too.
     """
-    models = _models(model, train)
+    require_kind("settings", settings, FitSettings | None)
+    models = _models(model, train, settings)
     share = 0.5 if train_share is None else train_share
     _check.open_probability(failure_prob=failure_prob, train_share=share)
     require_kind("seed", seed, int)
     require_draws(seed, device)
-    require_kind("settings", settings, FitSettings | None)
     examples = given(data, people=people)
     n = examples.units
     jobs, refused = _jobs(models, examples, routes)
@@ -228,7 +229,7 @@ def _tried(task: Task, job: str, route: str, *, failure_prob: float, alone: bool
     return replace(one, name=job, route=route, certificate=one.certificate.resting_on(_FIXED))
 
 
-def _models(model: Any, train: Train | None) -> Values:
+def _models(model: Any, train: Train | None, settings: FitSettings | None) -> Values:
     """Models by name, each of a kind that can be trained."""
     if isinstance(model, Mapping):
         named = {str(name): one for name, one in model.items()}
@@ -238,14 +239,22 @@ def _models(model: Any, train: Train | None) -> Values:
                  for place, (kind, one) in enumerate(zip(kinds, model, strict=True))}  # fmt: skip
     else:
         named = {"your model": model}
+    if not named:
+        raise ValueError("model must be at least one, got none: name what to train")
+    require_plain_names(named)
     modules = [one for one in named.values() if isinstance(one, nn.Module)]
     for one in named.values():
         if isinstance(one, type) or not (isinstance(one, nn.Module) or is_estimator(one)):
             raise ValueError(
                 f"model must be an object, a torch module or have fit and predict, got {one!r:.80}"
             )
-    if train is None and not all(any(True for _ in one.parameters()) for one in modules):
+    if train is None and not all(any(p.requires_grad for p in one.parameters()) for one in modules):
         raise ValueError("model must have parameters to train, got a module without any")
+    if settings is not None and (train is not None or not modules):
+        raise ValueError(
+            "settings are of the default training of torch modules, which nothing here needs, and would be ignored: "
+            "leave them out"
+        )
     if train is not None and not callable(train):
         raise ValueError(
             f"train must be a function of (module, inputs, labels), got {type(train).__name__}"

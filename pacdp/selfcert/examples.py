@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from jaxtyping import Int64, UInt64
 
+from pacdp.certify.batches import require_each_once
 from pacdp.data import DataError, Dataset
 from pacdp.data.hashing import table_hashes
 from pacdp.predictions import columns
@@ -53,6 +54,7 @@ def given(data: Any, *, people: Any = None) -> Given:
         people = data.people if people is None else people
         data = (data.inputs, data.labels)
     inputs, answers = _pair(data)
+    columns.require_one_order(inputs=inputs, labels=answers, people=people)
     inputs = inputs.tocsr() if hasattr(inputs, "tocsr") else inputs  # of which rows can be taken
     named = columns.coded("labels", _array(answers))
     try:
@@ -125,6 +127,7 @@ def _pair(data: Any) -> tuple[Any, Any]:
     """Inputs and labels, as they are or collected from a torch Dataset of pairs."""
     if isinstance(data, tuple | list) and len(data) == 2:
         return data[0], data[1]
+    require_each_once(data)
     try:
         if hasattr(data, "dtype") or hasattr(data, "columns"):
             raise TypeError("inputs alone")

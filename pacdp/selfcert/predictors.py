@@ -56,6 +56,8 @@ def tensor(inputs: Any) -> Tensor:
     if isinstance(inputs, Tensor):
         return inputs.float() if inputs.dtype == torch.float64 else inputs
     try:
+        if np.iscomplexobj(inputs):
+            raise TypeError("they are complex")
         return torch.tensor(np.asarray(inputs), dtype=torch.float32)
     except (TypeError, ValueError) as error:
         raise ValueError(

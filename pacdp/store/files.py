@@ -86,6 +86,16 @@ def _tell_without_flock(folder: Path) -> None:
         )
 
 
+def require_folder(path: Path) -> None:
+    """Check that the folder of a file that is to be written is there.
+
+    Raises:
+        FileNotFoundError: it is not; the folder is named, and not the file that would be there for a moment.
+    """
+    if not path.parent.exists():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path.parent))
+
+
 @contextmanager
 def replacing(path: Path | str) -> Iterator[BinaryIO]:
     """A file to be written in the place of ``path``, which holds what it held until the block ends without an error.
@@ -97,6 +107,7 @@ def replacing(path: Path | str) -> Iterator[BinaryIO]:
         OSError: the disk is full, or the folder cannot be written; ``path`` is as it was.
     """
     path = Path(path)
+    require_folder(path)
     known = written(path.parent)
     if known is not None and path.name not in known and os.path.lexists(path):
         raise ValueError(f"{path} was not written by pacdp: move it away, or choose another place")
@@ -163,6 +174,19 @@ def keep_beside(path: Path) -> Path:
         _enter_new(kept, written(path.parent))
         return kept
     raise AssertionError("there is always another number")
+
+
+def write_keeping(path: Path, content: bytes) -> None:
+    """Write a file; another that stands there, in a folder without a list, is kept as :func:`keep_beside` says.
+
+    Raises:
+        ValueError: see :func:`replacing` and :func:`keep_beside`.
+        OSError: it cannot be written; ``path`` is as it was.
+    """
+    if written(path.parent) is None and path.exists() and path.read_bytes() != content:
+        keep_beside(path)
+    with replacing(path) as file:
+        file.write(content)
 
 
 def remove_partial(path: Path) -> None:

@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int64, Shaped
 from torch import Tensor
 
+from pacdp.data.hashing import require_no_mask
 from pacdp.losses import Loss
 from pacdp.trials.made_up import MOST, batches, made_up_labels, pool
 
@@ -92,14 +93,20 @@ def own_answers(
     twin = predictor
     with suppress(Exception):  # not all can be copied
         twin = copy.deepcopy(predictor)
-    said = np.asarray(answers(predictor, np.arange(n)))
+
+    def asked(one: Any, places: np.ndarray) -> np.ndarray:
+        found = answers(one, places)
+        require_no_mask(found, "answers of the estimator")
+        return np.asarray(found)
+
+    said = asked(predictor, np.arange(n))
     order = np.random.default_rng(0).permutation(n)
     moved = np.zeros(n, dtype=np.bool_)
     if said.shape[:1] != (n,):
         return said, moved  # who counts says what is wrong
     for parts in (np.array_split(order, min(2, n)), order[:MOST, None]):
         places = np.concatenate(parts)
-        found = np.concatenate([np.asarray(answers(twin, part)) for part in parts])
+        found = np.concatenate([asked(twin, part) for part in parts])
         own, same = said[places], found == said[places]
         if said.dtype.kind == "f":
             same = np.isclose(found, own, _OF_ANSWERS, _OF_ANSWERS * scale, equal_nan=True)

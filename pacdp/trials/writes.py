@@ -28,14 +28,20 @@ class Unwritten:
             :func:`pacdp.trials.buffers.Holdings`.
         moving: tensors of it that may change.
         around: whether global variables are looked at too that its functions read.
+        name: what it is called, in sentences.
     """
 
     def __init__(
-        self, network: Any, *, moving: Iterable[Tensor] = (), around: bool = False
+        self,
+        network: Any,
+        *,
+        moving: Iterable[Tensor] = (),
+        around: bool = False,
+        name: str = "network",
     ) -> None:
         without = {id(one) for one in moving}
         self._contents = partial(contents, network, without=without, around=around)
-        self._before = self._contents()
+        self._before, self._name = self._contents(), name
 
     def changed(self) -> list[str]:
         """The places at which something is not what it was."""
@@ -50,15 +56,15 @@ class Unwritten:
         Raises:
             ValueError: something of it changed; it is named.
         """
-        require_no_writes(self.changed())
+        require_no_writes(self.changed(), self._name)
 
 
-def require_no_writes(changed: Sequence[str]) -> None:
-    """Refuse a network that changed what is named here, by raising ValueError."""
+def require_no_writes(changed: Sequence[str], name: str = "network") -> None:
+    """Refuse a network, or what is called so, that changed what is named here, by raising ValueError."""
     if changed:
         more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
         raise ValueError(
-            f"the network changes {', '.join(changed[:3])}{more} in a forward pass, so that its outputs depend on "
+            f"the {name} changes {', '.join(changed[:3])}{more} in a forward pass, so that its outputs depend on "
             "what it saw before: call eval() on it first, let no layer work in place on its inputs or weights "
             "(nn.Embedding without max_norm), and keep nothing of a batch"
         )

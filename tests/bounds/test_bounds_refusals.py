@@ -89,6 +89,7 @@ LOSS_GRID = {
     **KNOWN,
 }
 COST = Cost(name="kl", nats=1.0, per_example=0.1)
+HIDDEN = np.ma.masked_array([0, 1], mask=[False, True])
 UNPROVED = unproved("chain stationary", "nobody looked")
 
 TABLE = [
@@ -156,13 +157,17 @@ TABLE = [
         {"losses": [0.1]},
         {"losses": [[1.5]], "positions": [[-1]]},
     ),
-    (exchangeable, {"old": [1.0], "new": [1.0]}, {"old": [[], [NAN]], "seed": [-1]}),
+    (exchangeable, {"old": [1.0], "new": [1.0]}, {"old": [[], [NAN], HIDDEN], "seed": [-1]}),
     (
         PeopleSample,
         {"sizes": np.array([1, 2]), "sums": np.zeros(2)},
         {"sizes": [np.array([], dtype=int), np.array([0, 2])], "sums": [np.zeros(1), np.array([0.0, 2.1])]},
     ),
-    (people_sample, {"losses": [0.1, 0.2], "people": [0, 1]}, {"losses": [[0.1, 1.2], [0.1]], "people": [[0.0, 1.0]]}),
+    (
+        people_sample,
+        {"losses": [0.1, 0.2], "people": [0, 1]},
+        {"losses": [[0.1, 1.2], [0.1], HIDDEN], "people": [[0.0, 1.0], HIDDEN]},
+    ),
     (thinned, {"people": [1, 1], "seed": 0}, {"most_examples": [0]}),
     (
         new_example_pac_bayes,

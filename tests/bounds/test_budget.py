@@ -56,3 +56,8 @@ def test_a_ledger_is_plain_in_json():
     budget = FailureBudget(0.05).spend("Monte Carlo", 0.01).spend("PAC step", 0.03)
     record = json.loads(json.dumps(budget.to_dict()))
     assert FailureBudget(record["total"], tuple(map(tuple, record["entries"]))) == budget
+
+
+def test_a_total_that_rounds_to_nothing_when_it_is_divided_is_refused():
+    with pytest.raises(ValueError, match="total must be large enough for 2 shares"):
+        FailureBudget.split(5e-324, a=1.0, b=1.0)

@@ -23,7 +23,7 @@ class Bound:
     risk: float | None = None
     """Empirical risk in [0, 1]."""
     kl_nats: float | None = None
-    """KL divergence of posterior from prior, in nats; to plan, by default in proportion to the bound's records."""
+    """KL divergence of posterior from prior, in nats."""
     n: int | None = None
     """Independent records: examples, or people where the risk is a mean over people."""
     n_bound: int | None = None

@@ -19,7 +19,7 @@ class Foreign:
     """Called without arguments, returns the network."""
     data: str | None = None
     """Called without arguments, returns the examples that the bound rests on: (inputs, labels) or (inputs, labels,
-    people), a pacdp.BoundSet, a Dataset, or a DataLoader, which is read once. With people, the number of each example's
+    people), a BoundSet, a Dataset, or a DataLoader, which is read once. With people, the number of each example's
     person, people are counted."""
     test: str | None = None
     """Likewise, examples that neither weights nor prior saw."""

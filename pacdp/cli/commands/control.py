@@ -1,12 +1,16 @@
 """The commands that choose thresholds and watch a deployed predictor, and so start without torch: control, monitor."""
 
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
 from pacdp.cli.serial import Values, record
 from pacdp.cli.terminal import answer, refusing
+
+if TYPE_CHECKING:
+    import bounds
 
 _CHOICES = ("promised", "promise_failure_prob", "failure_prob", "false_alarm_prob")
 _USUAL: Values = {"failure_prob": 0.05, "false_alarm_prob": 0.01}
@@ -29,10 +33,11 @@ class Control:
     """What the risk is to stay below, from 0 to 1."""
     failure_prob: float = 0.05
     """Probability that the risk at the chosen threshold is above the target."""
-    thresholds: tuple[float, ...] = _GRID
-    """Thresholds of confidence, fixed before the file was seen; scores need none."""
+    thresholds: tuple[float, ...] | None = None
+    """Thresholds of confidence, fixed before the file was seen; by default 0, 0.05, ..., 0.95. Scores take none."""
     starts: int | None = None
-    """How many thresholds the tests start from: 1 is a fixed sequence from the highest down; by default every one."""
+    """How many thresholds of confidence the tests start from: 1 is a fixed sequence from the highest down; by default
+    every one."""
     groups: Literal["together", "apart"] | None = None
     """One threshold that does for every group, or one for each."""
     json: bool = False
@@ -58,8 +63,13 @@ class Control:
         match sorted(_ARGUMENTS.get(name, name) for name in columns):
             case ["confidence", "losses"]:
                 control = bounds.control_selective_risk
-                settings |= {"thresholds": self.thresholds, "starts": self.starts}
+                thresholds = _GRID if self.thresholds is None else self.thresholds
+                settings |= {"thresholds": thresholds, "starts": self.starts}
             case ["positives", "scores"]:
+                if self.thresholds is not None or self.starts is not None:
+                    raise ValueError(
+                        f"{self.file} holds scores, which are the thresholds: leave out --thresholds and --starts"
+                    )
                 control = bounds.control_false_negatives
             case _:
                 raise ValueError(
@@ -107,6 +117,21 @@ class Watch:
 
     def __call__(self) -> None:
         """Bring the watch up to date with the losses and print its limits and any alarm."""
+        from pacdp.store.files import Held, locked, require_folder
+
+        state = self.state.resolve()  # of a link, what it leads to
+        require_folder(state)
+        try:
+            lock = locked(state.with_name(f".{state.name}.lock"), timeout=30.0)
+            with lock if self.losses else nullcontext():
+                monitor = self._observed(state)
+        except Held as ending:
+            raise ValueError(f"another process is at work on {self.state}: {ending}") from ending
+        limits = {"lower": monitor.lower, "upper": monitor.upper, "p_value": monitor.p_value}
+        answer({**monitor.to_dict(), **limits}, [str(monitor)], as_json=self.json)
+
+    def _observed(self, state: Path) -> "bounds.Monitor":
+        """Read or begin the state, let it observe the losses, and keep what is new."""
         import bounds
         from pacdp.cli.predicting.tables import read_columns
         from pacdp.store.files import replacing
@@ -114,12 +139,13 @@ class Watch:
         chosen: Values = {
             name: getattr(self, name) for name in _CHOICES if getattr(self, name) is not None
         }
-        if self.state.exists():
+        begun = state.exists()
+        if begun:
+            with refusing(f"{self.state} is no state of pacdp monitor"):
+                monitor = bounds.Monitor.from_json(state.read_text(encoding="utf-8"))
             if chosen:
                 flags = ", ".join(f"--{name.replace('_', '-')}" for name in chosen)
                 raise ValueError(f"{self.state} has begun: leave out {flags}, or give another file")
-            with refusing(f"{self.state} is no state of pacdp monitor"):
-                monitor = bounds.Monitor.from_json(self.state.read_text(encoding="utf-8"))
         elif self.promised is None:
             raise ValueError(
                 f"{self.state} is not there: give --promised to begin, what the risk is to stay below"
@@ -135,7 +161,7 @@ class Watch:
             positions = columns.pop("position", None)
             (values,) = columns.values()
             monitor = monitor.observe(values, positions=positions)
-        with replacing(self.state) as file:
-            file.write(monitor.to_json().encode())
-        limits = {"lower": monitor.lower, "upper": monitor.upper, "p_value": monitor.p_value}
-        answer({**monitor.to_dict(), **limits}, [str(monitor)], as_json=self.json)
+        if self.losses is not None or not begun:
+            with replacing(state) as file:
+                file.write(monitor.to_json().encode())
+        return monitor

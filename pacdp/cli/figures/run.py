@@ -38,7 +38,7 @@ _KEPT = {"picked": "picked", "errors": "in error, not picked", "kept": "kept: bo
 
 
 def plot(path: Path) -> list[Path]:
-    """Draw the figure of the run in a folder into that folder."""
+    """Draw the figure of the run in a folder into that folder; another that stands there is kept as a page is."""
     folder = Folder(path)
     report = read_json(folder.certificates) if folder.certificates.is_file() else {}
     drawn = draw(folder.rows(), report)

@@ -14,7 +14,7 @@ from matplotlib.ticker import PercentFormatter
 
 from pacdp.cli.figures.names import NAMES, plain
 from pacdp.cli.serial import Values
-from pacdp.store.files import replacing
+from pacdp.store.files import replacing, write_keeping
 
 OPTIMISTIC = "optimistic: assumes that SGLD has converged"
 _OTHER = "#bcbd22"
@@ -63,13 +63,20 @@ def in_percent(axis: Axis) -> None:
     axis.set_major_formatter(PercentFormatter(1.0))
 
 
-def save(drawn: Figure, stem: Path) -> list[Path]:
-    """Write PNG and PDF beside each other; the PDF carries no date, so that equal figures are equal files."""
+def save(drawn: Figure, stem: Path, *, keep: bool = True) -> list[Path]:
+    """Write PNG and PDF beside each other; the PDF carries no date, so that equal figures are equal files.
+
+    Args:
+        keep: whether other files that stand there are kept, see :func:`pacdp.store.files.write_keeping`.
+    """
     paths = [stem.with_suffix(".png"), stem.with_suffix(".pdf")]
     options: list[Values] = [{"dpi": 150}, {"metadata": {"CreationDate": None}}]
     for path, how in zip(paths, options, strict=True):
         whole = BytesIO()  # the writer of PDF hides an error of the disk behind one of its own
         drawn.savefig(whole, format=path.suffix[1:], **how)
+        if keep:
+            write_keeping(path, whole.getvalue())
+            continue
         with replacing(path) as file:
             file.write(whole.getbuffer())
     return paths

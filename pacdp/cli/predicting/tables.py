@@ -40,6 +40,8 @@ _OTHERWISE = {
 """What a file holds that begins so, whatever its name says."""
 _WHOLES = {"error": 1, "positive": 1, "position": 2**53 - 1}
 """Columns of whole numbers, and the largest of them."""
+_TRUTH = {"True": "1", "TRUE": "1", "true": "1", "False": "0", "FALSE": "0", "false": "0"}
+"""How Python, R and polars write truth values."""
 DAMAGED = (pl.exceptions.PolarsError, pl.exceptions.PanicException, UnicodeDecodeError)
 """Polars panics at some damaged files of Parquet."""
 
@@ -145,6 +147,8 @@ def read_table(path: Path, ignore: Sequence[str] = (), *, real: bool = False) ->
 def read_columns(path: Path, known: Sequence[str]) -> dict[str, np.ndarray]:
     """The columns of a CSV file: whole numbers for error, positive and position, text for group, numbers otherwise.
 
+    Truth values are 1 and 0 in error and positive.
+
     Raises:
         ValueError: no such file, a column that is not ``known`` or stands twice, a gap, or no rows.
     """
@@ -159,13 +163,17 @@ def read_columns(path: Path, known: Sequence[str]) -> dict[str, np.ndarray]:
         frame = frame.with_columns(pl.col(pl.String).str.strip_chars(" "))
     if frame.is_empty():
         raise ValueError(f"{path} holds no rows: write a row for each example")
+    truths = {name for name, most in _WHOLES.items() if most == 1}
     found = dict[str, np.ndarray]()
     for name in names:
         if name == "group":
             group = coded(f"group of {path}", _names(path, frame[name]))
             found[name] = np.array([*map(str, group.names)])[group.codes]
             continue
-        found[name] = column = _numbers(path, frame[name]).to_numpy()
+        column = frame[name]
+        if name in truths and column.dtype == pl.String:
+            column = column.replace(_TRUTH)
+        found[name] = column = _numbers(path, column).to_numpy()
         if most := _WHOLES.get(name):
             if (odd := (column % 1 != 0) | (column < 0) | (column > most)).any():
                 row = int(odd.argmax())

@@ -4,6 +4,7 @@ import re
 from functools import partial
 
 import numpy as np
+import pytest
 
 from pacdp import calibration as c
 from tests.marks import near
@@ -24,7 +25,12 @@ MEASURES = [c.ace, c.nll_nats, c.macro_auc, c.summary]
 REFUSED = [
     *((partial(c.ece, probabilities, labels), said) for probabilities, labels, said in PREDICTIONS),
     *((partial(measure, GOOD - 1.0, LABELS), "not logits") for measure in MEASURES),
-    (partial(c.ece, GOOD, LABELS, bins=0), "bins >= 1"),
+    *((partial(measure, GOOD, LABELS > 0), "labels as a NumPy array of whole") for measure in (c.ece, *MEASURES)),
+    (partial(c.ece, GOOD, LABELS - 0.5), "labels as a NumPy array of whole numbers, got float64"),
+    (partial(c.brier, GOOD.tolist(), LABELS), "probabilities as a NumPy array of numbers, got list"),
+    *((partial(c.ece, GOOD, LABELS, bins=bins), "bins >= 1") for bins in (0, 2.5)),
+    (partial(c.auc, np.arange(4.0), LABELS), "positive as a NumPy array of truth values, got int64"),
+    (partial(fit, LOGITS, np.arange(3.0)), "labels as a NumPy array of whole numbers"),
     (partial(c.auc, np.arange(2.0), np.array([True, True])), "positive and negative examples for an AUC, got 2 and 0"),
     (partial(c.macro_auc, np.full((2, 3), 1 / 3), np.array([0, 2])), "each of 3 classes"),
     (partial(c.accuracy_bands, np.array([2]), np.array([1]), failure_prob=0.0), "0 < failure_prob"),
@@ -35,7 +41,13 @@ REFUSED = [
 ]  # fmt: skip
 
 
-test_what_has_no_value_is_refused_in_one_sentence = refuses([(call, re.escape(words)) for call, words in REFUSED])
+test_what_has_no_value_is_refused_in_one_sentence = pytest.mark.wrong_types(
+    refuses([(call, re.escape(words)) for call, words in REFUSED])
+)
+
+
+def test_logits_over_a_tiny_temperature_are_the_largest_one():
+    assert c.scaled(np.array([[1e30, 0.0]]), temperature=1e-300).tolist() == [[1.0, 0.0]]
 
 
 def test_rows_off_by_rounding_are_taken():

@@ -16,7 +16,7 @@ from pacdp.algorithms import PSGLD, SGLD, build
 from pacdp.certify import DataFree, Finite, NoPrivacy, Surrogate
 from pacdp.certify.gibbs import GibbsSettings
 from pacdp.certify.priors import NoisySum
-from pacdp.certify.trajectory import noisy_sums_event, realised_price
+from pacdp.certify.trajectory import noisy_sums_event, realised_price, train_certified
 from pacdp.losses import bounded_cross_entropy
 from pacdp.objective import Objective
 from pacdp.posterior import LocalGibbs, Point
@@ -67,6 +67,11 @@ def remembering():
     return chain(data=train)
 
 
+def paid(data=DIGITS, **how):
+    settings = SGLD(tau=10.0, step_size=0.1, base_std=1.0)
+    return train_certified(network(), data, **{"settings": settings, "steps": 1, **how})
+
+
 def kept(*layers, **how):
     """An objective that keeps the norms of the gradients of all records."""
     model = Sequential(Flatten(), Linear(16, 3), *layers)
@@ -86,6 +91,8 @@ EXAMPLES = {
 }  # fmt: skip
 NETWORKS = {
     "no function": (lambda: Network(network=None), "to be a function of inputs"),
+    "a name of two lines": (lambda: Network(network=abs, of="a\nAt most 0%"), "no name for a sentence"),
+    "scores by a word": (lambda: Network(network=abs, scores="no"), "Network.scores to be of type bool"),
     "classes by batch": (
         lambda: judged(lambda x: x.new_zeros(len(x), 2 + len(x) % 2)), "outputs an example in every batch"),
     "scores that are logits": (lambda: judged(lambda x: x, scores=True), r"must lie in \[0, 1\]"),
@@ -144,6 +151,10 @@ CHAINS = {
         lambda: kept(BatchNorm1d(3), every_record=True), "so that no example has a loss of its own"),
     "a schedule of a caller": (
         lambda: build(replace(KEEP, decay=lambda step: 0.5), kept()), "may have looked at training errors"),
+    "no step": (lambda: paid(steps=0), "steps must be a whole number of at least 1"),
+    "half a step": (lambda: paid(steps=1.5), "expected steps to be"),
+    "a kind of settings": (lambda: paid(settings=SGLD), "expected settings to be"),
+    "no data set": (lambda: paid((DATA.inputs, DATA.labels)), "expected data to be"),
     "no sums": (lambda: noisy_sums_event(PSGLD(tau=10.0), 3), "not sums over the records plus Gaussian noise"),
     "a norm too few": (
         lambda: realised_price(KEEP, NORMS[:2], steps=3, n=20),

@@ -129,7 +129,7 @@ def test_it_holds_as_often_as_it_says_and_not_without_the_price(whole):
     [
         ({"prior": None}, "needs prior"),
         ({"data": (ROWS, LABELS + 1)}, "expected labels from 0 to 2"),
-        ({"data": (ROWS[:, :2], LABELS)}, "rows of 3 numbers"),
+        ({"data": (ROWS[:, :2], LABELS)}, "rows of 3 numbers|inputs of [23] and of [23] numbers"),
     ],
 )
 def test_refusals(told, words):

@@ -9,8 +9,18 @@ import pytest
 import torch
 from numpy import array_equal
 from torch import Tensor
+from torch.nested import nested_tensor
 from torch.nn import BatchNorm1d, Dropout, Linear, Module, Sequential, Tanh
-from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
+from torch.utils.data import (
+    ConcatDataset,
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    RandomSampler,
+    Subset,
+    TensorDataset,
+    WeightedRandomSampler,
+)
 
 import bounds
 from pacdp import Network, Private, certify, certify_predictions
@@ -43,6 +53,25 @@ class Pairs(Dataset):
         return INPUTS[k], LABELS[k]
 
 
+class Jitter(Pairs):
+    """Examples that are moved a little at every look, so that no two rows of a copy are equal."""
+
+    def __getitem__(self, k):
+        return INPUTS[k] + 0.01 * torch.randn(6), LABELS[k]
+
+
+class Endless(Dataset):
+    def __getitem__(self, k):
+        return INPUTS[k % 300], LABELS[k % 300]
+
+
+JITTER = Jitter()
+
+
+def drawn(sampler):
+    return DataLoader(JITTER, batch_size=50, sampler=sampler)
+
+
 class Stream(IterableDataset):
     def __iter__(self):
         return iter(zip(INPUTS, LABELS, strict=True))
@@ -65,6 +94,7 @@ FORMS = {
     "a shuffling loader": DataLoader(Pairs(), batch_size=37, shuffle=True, generator=seeded(1)),
     "an iterable data set": DataLoader(Stream(), batch_size=64),
     "a list of batches with empty ones": [part(0, 0), ALL, part(0, 0)],
+    "arrays backwards": (INPUTS.numpy()[::-1], LABELS.numpy()[::-1]),
     "labels with a further axis": (INPUTS, LABELS[:, None]),
     "a bound set": BoundSet(inputs=INPUTS, labels=LABELS),
     "people": [(*part(k, k + 50), PEOPLE[k : k + 50]) for k in range(0, 300, 50)],
@@ -202,6 +232,14 @@ def test_what_can_be_no_data_is_no_evidence(saw):
         certify(NET, ALL, seen=saw)
 
 
+def test_rows_of_another_width_prove_nothing_of_what_was_seen_and_whatever_was_drawn_may_have_been():
+    with refusal("inputs of 7 and of 6 numbers", DataError):
+        certify(NET, ALL, seen=(torch.cat([INPUTS, LABELS[:, None]], dim=1) + 1.0, LABELS))
+    fitted = DataLoader(TensorDataset(INPUTS + 1.0, LABELS), sampler=WeightedRandomSampler([1.0] * 300, 600))
+    (made, *_) = certify(NET, ALL, seen=fitted).certificates
+    assert made.hypothesis("predictor saw none of these rows").standing == "proved"
+
+
 REFUSED = {
     "a network in train mode": (Sequential(Linear(6, 3), Dropout()), ALL, "train mode"),
     "no logits": (lambda x: {"scores": NET(x)}, ALL, "returned dict with scores"),
@@ -211,11 +249,37 @@ REFUSED = {
     "gaps": (NET, (np.ma.masked_greater(INPUTS.numpy(), 1), LABELS), "inputs in data are a masked array"),
     "people in some batches": (NET, [part(0, 50), (*part(50, 300), PEOPLE[50:])], "all or none"),
     "no network": ({"weight": INPUTS}, ALL, "expected law to be"),
+    "draws with replacement": (NET, drawn(RandomSampler(Pairs(), replacement=True)), "by a RandomSampler"),
+    "more draws than examples": (NET, drawn(RandomSampler(Pairs(), num_samples=900)), "by a RandomSampler"),
+    "draws by weight": (NET, drawn(WeightedRandomSampler([1.0, 0.1] * 150, 99, replacement=False)), "more often"),
+    "a part twice": (NET, Subset(Jitter(), [*range(300), 7]), "gives 1 of its 301 examples again"),
+    "a data set twice": (NET, DataLoader(ConcatDataset([Subset(JITTER, range(9)), JITTER])), "gives 9 of its 309"),
+    "no length": (NET, Endless(), "Endless has no length"),
+    "sparse numbers": (NET, (INPUTS.to_sparse(), LABELS), "must be a dense tensor"),
+    "rows of other lengths": (NET, (nested_tensor([*INPUTS], layout=torch.jagged), LABELS), "be a dense tensor"),
+    "no numbers": (NET, (INPUTS.to("meta"), LABELS), "must be a dense tensor"),
+    "one number for all": (lambda x, k: NET(x), [{"x": INPUTS, "k": 3, "labels": LABELS}], "an axis of examples"),
 }  # fmt: skip
+
+
+class Worst:
+    """Errors, which it adds up as it goes."""
+
+    worst = torch.tensor(0.0)
+
+    def __call__(self, outputs, labels):
+        errors = outputs.argmax(dim=1) != labels
+        self.worst = self.worst + errors.sum()
+        return errors
+
+
 LOSSES = {
     "a mean": (lambda z, y: z.sum(dim=1).sigmoid().mean(), "one number for each"),
     "beyond one, at the end": (lambda z, y: 1.0 + (y == 2) * (len(y) == 50) * z[:, 0].abs(), r"in \[0, 1\]"),
     "an error of its own": (lambda z, y: z["logits"], "the loss failed"),
+    "one that keeps the errors": (Worst(), "the loss changes worst"),
+    "sizes that are no real numbers": (lambda z, y: (z.argmax(1) != y) * 1j, "got complex ones"),
+    "targets that are no real numbers": (lambda z, y: ClippedError(at=1.0)(z[:, 0], y + 5j), "got complex ones"),
     "one that looks at the others": (lambda z, y: (z[:, 0] > z[:, 0].mean()).double(), "depends on the other"),
 }
 OF_LOSSES = [(NET, [part(0, 125), part(125, 250), part(250, 300)], said, loss) for loss, said in LOSSES.values()]

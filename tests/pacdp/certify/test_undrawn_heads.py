@@ -71,7 +71,7 @@ def test_it_holds_as_often_as_it_says_and_not_without_its_parts(whole):
         ({"prior": None}, "need prior"),
         ({"data": (ROWS, LABELS, torch.arange(N) // 2)}, "without people"),
         ({"data": (ROWS, LABELS + 1)}, "expected labels from 0 to 2"),
-        ({"data": (ROWS[:, :2], LABELS)}, "rows of 4 numbers"),
+        ({"data": (ROWS[:, :2], LABELS)}, "rows of 4 numbers|inputs of . and of . numbers"),
     ],
 )
 def test_refusals(told, words):

@@ -8,6 +8,7 @@ import pytest
 import bounds
 from pacdp.cli import calculator
 from pacdp.cli.commands.bounds import Bound
+from tests.marks import every_case
 
 
 def test_a_printed_bound_is_rounded_up(said):
@@ -46,3 +47,18 @@ def test_add_remove_epsilon_counts_twice_for_replace_one_bounds():
     known = calculator.arguments(Bound(name="", epsilon=0.01, adjacency="add-remove"))
     privacy = known["privacy"]
     assert (known["epsilon"], privacy.epsilon, privacy.adjacency) == (0.02, 0.02, "replace-one")
+
+
+@every_case(
+    ("question", "said"),
+    [
+        ("maurer --epsilon 1", "maurer does not use --epsilon"),
+        ("maurer --lam 1 --n-bound 30", "maurer does not use --n-bound, --lam"),
+        ("maurer --adjacency add-remove", "--adjacency is that of --epsilon, --mu or --rho"),
+        ("compare --target 0.1", "compare does not use --target"),
+        ("plan --expected-error 0.1", "plan does not use --risk, --kl-nats"),
+    ],
+)
+def test_an_option_that_an_answer_would_leave_out_is_refused(question, said, refused):
+    """Weights that are private in the records have no bound of an independent prior."""
+    assert said in refused("bound", *question.split(), "--risk", 0.02, "--kl-nats", 3, "--n", 600)

@@ -3,7 +3,7 @@
 import numpy as np
 import polars as pl
 import pytest
-from cli_tools import succeed
+from cli_tools import start, succeed
 from numpy.random import default_rng
 
 import bounds
@@ -37,6 +37,8 @@ def test_the_threshold_is_that_of_bounds(answers, said):
     assert "No threshold qualifies" in said(*control, "0.001")
     path.write_text(path.read_text(encoding="utf-8").replace(",", ", "), encoding="utf-8")
     assert said(*control, "0.1") == text
+    truths = table(path.with_name("truths.csv"), confidence=confidence, error=error > 0)
+    assert said("control", truths, "--target", "0.1", "--json")["all"] == made.to_dict()
 
 
 def test_groups_and_detectors(answers, tmp_path, said, refused):
@@ -48,6 +50,8 @@ def test_groups_and_detectors(answers, tmp_path, said, refused):
     assert said(*control, "--groups", "together", "--json")["all"] == found.to_dict()
     assert list(said(*control, "--groups", "apart", "--json")) == ["a", "b"]
     assert "give --groups together or apart exactly where" in refused(*control)
+    for unused in ("--thresholds", "--starts"):
+        assert "holds scores, which are the thresholds" in refused(*control, "--groups", "apart", unused, 1)
 
 
 def test_a_monitor_goes_on_from_its_file(tmp_path, said, refused):
@@ -68,7 +72,21 @@ def test_a_monitor_goes_on_from_its_file(tmp_path, said, refused):
     assert state.read_bytes() == before
     assert "has begun: leave out --promised" in refused(*monitor, "--promised", "0.1")
     assert "give --promised to begin" in refused("monitor", tmp_path / "new.json")
-    assert "is no state of pacdp monitor" in refused("monitor", first)
+    assert "is no state of pacdp monitor" in refused("monitor", first, "--promised", "0.1")
+    assert f"pacdp: {tmp_path / 'no'}: no such file" in refused(
+        "monitor", tmp_path / "no" / "w.json", "--promised", 0.1
+    )
+
+
+def test_no_loss_of_two_processes_is_forgotten_and_a_link_stays_one(tmp_path):
+    losses, state, link = table(tmp_path / "1.csv", error=[0, 1]), tmp_path / "watch.json", tmp_path / "link.json"
+    succeed("monitor", state, "--losses", losses, "--promised", "0.1")
+    link.symlink_to(state)
+    for one in [start("monitor", link, "--losses", losses) for _ in range(4)]:
+        one.communicate(timeout=60)
+        assert one.returncode == 0
+    assert link.is_symlink()
+    assert bounds.Monitor.from_json(state.read_text(encoding="utf-8")).n == 10
 
 
 @every_case(
@@ -77,6 +95,7 @@ def test_a_monitor_goes_on_from_its_file(tmp_path, said, refused):
         ("", "is empty"),
         ("confidence,error\n0.1\n", "must have numbers in column 'error', got None in row 0"),
         ("confidence,error\n0.1,0.5\n", "must have whole numbers from 0 to 1 in column 'error', got 0.5 in row 0"),
+        ("confidence,error\n0.1,True\n0.1,maybe\n", "must have numbers in column 'error', got 'maybe' in row 1"),
         ("confidence,loss\n0.1,1.5\n", "losses must lie in [0, 1]"),
         ("confidence,score\n0.1,1\n", "must have the columns confidence and error or loss"),
     ],

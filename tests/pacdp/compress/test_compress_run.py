@@ -8,6 +8,7 @@ import pytest
 import torch
 from compress_toys import LEARNERS, clouds, estimator
 from numpy.random import default_rng
+from sklearn.linear_model import LinearRegression
 from torch import equal
 
 import bounds
@@ -116,6 +117,11 @@ REFUSED = {
     "an end that is neither": (lambda: Stop(no_errors_left="no", rounds=(1,)), "expected no_errors_left as True or"),
     "a sample that ran out": (
         lambda: pacdp.compress(LEARNERS["kernel"], clouds(n=9), groups=10).kept, "the sample ran out"),
+    "a tolerance of nobody": (lambda: pacdp.compress(estimator(), DATA, tolerance=0.1), "the data name no people"),
+    "a kind of estimator": (lambda: pacdp.compress(type(estimator()), DATA), "have fit and predict, got <class"),
+    "regression": (lambda: pacdp.compress(LinearRegression(), DATA), "learner must be a classifier"),
+    "labels below 0": (
+        lambda: pacdp.compress(estimator(), (DATA.inputs, DATA.labels - 1)), "expected labels from 0"),
     "pixels below 0": (lambda: View(pixels=-1), "pixels must be"),
 }  # fmt: skip
 

@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import bounds
 from pacdp import CertifiedClassifier, CertifiedRegressor, self_certify
 from pacdp.data import DataError
-from tests.marks import near, parametrize, refusal
+from tests.marks import every_case, near, parametrize, refusal
 
 
 @pytest.mark.every_case
@@ -58,13 +58,27 @@ def coins(n=200, *, seed=7):
 NEAREST, SAW = KNeighborsClassifier(1), "have an input that training saw too"
 
 
-@parametrize("form", [np.asarray, sparse.csr_matrix, lambda x: x.astype(str).astype(object)])
-def test_what_the_estimator_was_fitted_on_is_not_counted(form):
-    x, y = coins()
+def cells(x, number=float):
+    """A table of numbers and texts."""
+    mixed = np.array([[f"Row {k}", *map(number, row)] for k, row in enumerate(x * 64)], dtype=object)
+    return mixed[:, ::-1]
+
+
+FORMS = {
+    "an array": (np.asarray, lambda x: x.astype(np.float32)),
+    "sparse": (sparse.csr_matrix, lambda x: sparse.csr_matrix(x.astype(np.float32))),
+    "texts": (lambda x: x.astype(str).astype(object), lambda x: np.char.add(x.astype(str), " ").astype(object)),
+    "cells": (lambda x: cells(x, int), lambda x: cells(np.trunc(x * 64) / 64, np.float32)),
+}
+
+
+@every_case("kind", FORMS)
+def test_what_the_estimator_was_fitted_on_is_not_counted(kind):
+    (x, y), (form, again) = coins(), FORMS[kind]
     model = CertifiedClassifier(DummyClassifier(), certified_share=0.6, random_state=0).fit(form(x), y)
-    for labels in (y, 1 - y):
+    for rows, labels in ((form(x), y), (form(x), 1 - y), (again(x), y)):
         with refusal(SAW, DataError):
-            model.certify(form(x), labels)
+            model.certify(rows, labels)
     whole = CertifiedClassifier(DummyClassifier(), random_state=0).fit(np.rint(9e3 * x).astype(int), y)
     with pytest.raises(DataError, match=SAW):
         whole.certify(np.rint(9e3 * x).astype(int).astype(object), y)
@@ -135,6 +149,26 @@ def test_a_fit_that_was_broken_off_leaves_the_one_before_and_columns_are_cut_wit
     assert "set aside by place" in before.certificates[0].hypothesis("predictor saw none of these rows").by
 
 
+def test_an_estimator_that_learnt_more_since_fit_is_refused_and_hidden_labels_are():
+    x, y = coins()
+    model = CertifiedClassifier(NEAREST, random_state=0).fit(x, y)
+    model.estimator_.fit(x, y)  # those kept back among them
+    new, others = coins(seed=8)
+    for more in ((), (new, others)):
+        with pytest.raises(ValueError, match="answers other than when fit ended"):
+            model.certify(*more)
+    masked = np.ma.masked_array(y, y == 1)
+    for call in (lambda: model.fit(x, masked), lambda: model.fit(x, y).certify(new, masked)):
+        with refusal("y are a masked array", DataError):
+            call()
+
+
+def test_classes_may_be_whole_floats():
+    x, y = coins()
+    whole, floats = (CertifiedClassifier(NEAREST, random_state=0).fit(x, one).certify() for one in (y, y.astype(float)))
+    assert whole == floats
+
+
 def test_nobody_is_on_both_sides_and_people_are_counted():
     rng = default_rng(0)
     people = np.repeat(np.arange(80), 5)
@@ -178,6 +212,7 @@ def test_regression_is_certified_by_a_clipped_error():
         (lambda: CertifiedClassifier(certified_share=1.0), "certified_share must lie"),
         (lambda: CertifiedClassifier(certified_share="0.3"), "certified_share must lie"),
         (lambda: CertifiedClassifier(Ridge()), "must be a classifier"),
+        (lambda: CertifiedClassifier(Ridge), "must be an object, got the class Ridge"),
         (lambda: CertifiedRegressor(clip=0.0), "positive number"),
         (lambda: CertifiedRegressor(clip=10**400), "positive number"),
         (lambda: CertifiedRegressor(kind="cubic"), "'absolute' or 'squared'"),

@@ -23,6 +23,20 @@ def soft(**how):
     return {"labels": Y, "probabilities": SOFT, **how}
 
 
+class Index(list):
+    equals = list.__eq__
+
+
+class Frame:
+    """Columns as data frames have them."""
+
+    def __init__(self, values, index=(0, 1, 2, 3), *, columns=()):
+        self.values, self.index, self.columns = np.asarray(values), Index(index), columns
+
+    def __array__(self, dtype=None, copy=None):
+        return self.values
+
+
 WRONG = {
     "lengths": (said(predictions=P[:3]),
         "predictions must have one row for each of the 4 examples, got 3"),
@@ -57,6 +71,16 @@ WRONG = {
         "ask names 'brier', which needs probabilities"),
     "asked for bins of people": (soft(people=Y, ask=["bins"]),
         "which needs examples, not people"),
+    "asked by a number": (said(ask=5), "ask must be among error"),
+    "interval by a word": (said(interval="no"), "interval must be True or False, got 'no'"),
+    "one end": ({"labels": [0.5], "predictions": [0.5], "within": 1}, "within must be two numbers"),
+    "ends too close": ({"labels": [0.0], "predictions": [0.0], "within": (0, 1e-170)}, "from 1e-150 to 1e150 apart"),
+    "a text cut off": (said(labels=["a", "a\0", "b", "c"], predictions=["a"] * 4), "labels must not end in a NUL"),
+    "a name of two lines": ({"losses": {"a\nAt most 0%": [0.5]}}, "no name for a sentence"),
+    "another order of rows": (said(labels=Frame(Y), people=Frame(P, [3, 0, 1, 2])),
+        "labels and people name the same rows in another order"),
+    "another order of classes": (soft(probabilities=Frame(SOFT, columns=[2, 1, 0])),
+        "probabilities must have its columns in the order of the classes, 0, 1, 2, got 2, 1, 0"),
     "failure_prob": (said(failure_prob=1.0), "failure_prob must lie strictly between 0 and 1"),
 }  # fmt: skip
 
@@ -108,6 +132,11 @@ def test_a_class_that_is_called_like_a_gap_is_one_where_the_caller_names_it():
     names = ["NA", "EU"] * 10
     found = certify_predictions(names, names, classes=["EU", "NA"])
     assert found.statement("recall of class 'NA'").n == 10
+
+
+def test_columns_of_data_frames_go_by_place_where_no_row_has_two():
+    of_parts = certify_predictions(Frame(Y, [7, 3, 5, 9]), Frame(P), ask="error")
+    assert of_parts == certify_predictions(Y, P, ask="error")
 
 
 def test_one_long_text_does_not_widen_every_other():

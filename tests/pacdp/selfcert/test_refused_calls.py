@@ -5,8 +5,10 @@ import pytest
 from numpy.random import default_rng
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from torch.nn import Flatten, Linear, Sequential
+from torch.utils.data import Dataset, Subset
 
 from pacdp import self_certify
+from pacdp.backprop import FitSettings
 from pacdp.selfcert.plan import plan_routes
 from tests.refusals import refuses
 
@@ -22,6 +24,23 @@ class Median(LogisticRegression):
 
     def predict(self, x):
         return (x[:, 0] > np.median(x[:, 0])).astype(int)
+
+
+class Moves(Dataset):
+    """Examples that are moved a little at every look."""
+
+    def __len__(self):
+        return 40
+
+    def __getitem__(self, k):
+        return X[k] + 0.01 * default_rng().normal(size=3), Y[k]
+
+
+class Hides(LogisticRegression):
+    """Answers of which some are masked."""
+
+    def predict(self, x):
+        return np.ma.masked_array(super().predict(x), mask=x[:, 0] > 0)
 
 
 def of_module(module):
@@ -49,6 +68,13 @@ REFUSED = {
     ),
     "training of one's own": (lambda: certified(train=print), "train is for torch modules"),
     "expected_error": (lambda: certified(expected_error=2.0), "expected_error must lie"),
+    "settings of no training": (lambda: certified(settings=FitSettings()), "settings are of the default training"),
+    "weights that stand still": (lambda: of_module(Linear(4, 2).requires_grad_(False)), "must have parameters"),
+    "complex numbers": (lambda: certified(Linear(3, 2), (X + 1j, Y)), "inputs must be numbers for a network"),
+    "copies that move": (lambda: certified(data=Subset(Moves(), [*range(40)] * 2)), "40 of its 80 examples again"),
+    "an empty list": (lambda: certified([]), "model must be at least one"),
+    "a name of two lines": (lambda: certified({"a\nb": MODEL}), "no name for a sentence"),
+    "hidden answers": (lambda: certified(Hides(), routes="held-out count"), "answers of the estimator are a masked"),
     "no model": (lambda: certified(object()), "torch module or have fit"),
     "regression": (lambda: certified(LinearRegression()), "predictions must be whole numbers or text"),
     "one logit": (lambda: of_module(Sequential(Linear(4, 1))), "one logit for each class"),
