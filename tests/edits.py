@@ -4,11 +4,10 @@ import copy
 import json
 
 from pacdp.verify.certificate import check_certificate
-from pacdp.verify.claim import CANNOT, FOLLOWS
+from pacdp.verify.claim import CANNOT, DOES_NOT, FOLLOWS
 
 UNSEEN = {
-    "proofs of hypotheses", "what is told beside", "what is bounded", "completeness", "the rest of result.json",
-    "mechanism", "surrogate", "other files", "the data",
+    "proofs of hypotheses", "what is told beside", "completeness", "mechanism", "surrogate", "other files", "the data",
 }  # fmt: skip
 """Statements that no honest folder can show in full."""
 
@@ -24,25 +23,28 @@ def odd(found):
             and not (one.verdict == CANNOT and ("betting" in one.subject or "not in the file" in one.why))]  # fmt: skip
 
 
-def leaves(value, free=(), at=()):
-    """Where the numbers are, but for fractions of 0 and those under the names in ``free``."""
-    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else None
-    if parts is None:
-        if isinstance(value, int | float) and not isinstance(value, bool) and (value or isinstance(value, int)):
-            yield at
-        return
-    for key, part in parts:
+def leaves(value, free=(), at=(), kind=int | float):
+    """Where the numbers are, or what is of this kind, but for fractions of 0 and those under the names in ``free``."""
+    if isinstance(value, kind) and not isinstance(value, bool) and (value or isinstance(value, int)):
+        yield at
+    for key, part in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
         if key not in free:
-            yield from leaves(part, free, (*at, key))
+            yield from leaves(part, free, (*at, key), kind)
 
 
 def moved(values, place, factor=0.0):
-    """A copy in which one number is other by the factor, a whole number by one at least; 0 takes 1.1 or 0.9."""
+    """A copy in which one number is other by the factor, a whole number by one at least; 0 takes 1.1 or 0.9.
+
+    A word is longer by a letter, and a list lacks its last part.
+    """
     changed = copy.deepcopy(values)
     holder = changed
     for key in place[:-1]:
         holder = holder[key]
     old = holder[place[-1]]
+    if isinstance(old, str | list):
+        holder[place[-1]] = f"{old}x" if isinstance(old, str) else old[:-1]
+        return changed
     factor = factor or (1.1 if isinstance(old, int) else 0.9)
     new = old * factor
     if isinstance(old, int):
@@ -76,3 +78,24 @@ WHOLE = {
     "less than no errors": lambda r: r["measured"][-1].update(errors=-1, mean=-1 / r["n"]),
 }
 """Edits of a report of any route on examples."""
+
+
+def _told(found):
+    """What is named as what nothing determines, and why anything is open."""
+    whys = [one.why for one in found]
+    return {name for why in whys for name in why.partition("determines ")[2].split(", ")}, whys
+
+
+def unnoticed(report, judge):
+    """Places at which another number, word or length is neither noticed nor named: of each kind of place, the first."""
+    told, before = _told(judge(report))
+    kinds = dict[str, tuple]()
+    for place in leaves(report, kind=int | float | str | list):
+        kinds.setdefault(".".join(key for key in place if isinstance(key, str)), place)
+    for where, place in kinds.items():
+        parts = where.split(".")
+        names = {".".join(parts[start:end]) for start in (0, 1) for end in range(1, len(parts) + 1)}
+        if not names & told:
+            found = judge(moved(report, place))
+            if DOES_NOT not in {one.verdict for one in found} and _told(found)[1] == before:
+                yield where

@@ -28,6 +28,7 @@ from pacdp.verify.claim import (
     require,
     same,
     told_beside,
+    unasked,
 )
 from pacdp.verify.files import other_format
 from pacdp.verify.formulas import (
@@ -35,11 +36,14 @@ from pacdp.verify.formulas import (
     FORMULAS,
     KINDS,
     NEEDED,
+    PAID_AS,
     PRICED,
+    RISKS,
     counts,
 )
 from pacdp.verify.formulas.prices import OWN_INPUT, check_price
 from pacdp.verify.needs import (
+    KNOWN,
     RECORDS,
     STANDINGS,
     UNPROVED,
@@ -50,18 +54,23 @@ from pacdp.verify.needs import (
     require_proofs,
     standings,
     units,
-    unknown,
 )
 
 FORMAT = "pacdp-certificate/2"
 LOST = "routes that came to nothing"
 _OTHERS = "other certificates compared"
 """Entries of a budget beside those of the certificate itself."""
-_TOLD = """
+_OFTEN = """
     n empirical_risk empirical_gap effective_people second_moment examples most_examples privacy_event privacy_digest
     privacy_infinity_mass privacy_lowest privacy_spacing privacy_zero_mass
-"""
-"""What repeats others, is not needed by every formula, or is the accountant's own and made anew from what ran."""
+""".split()
+TOLD = {
+    "reference",
+    "hypotheses.by",
+    *(f"inputs.{name}" for name in _OFTEN),
+    *(f"terms.{name}" for name in _OFTEN),
+}
+"""What is not needed by every formula, or is the accountant's own and made anew from what ran; a report names it."""
 
 _AMOUNTS = """
     kl_nats renyi_nats epsilon privacy_epsilon privacy_mu privacy_rho privacy_delta
@@ -77,14 +86,6 @@ _NAME = re.compile(
 """What may stand before a kind: the predictor, the loss, or the examples that it is about."""
 _NEW = f" of a new ({'|'.join(GROUPED)})$"
 """How a risk ends that is that of a new person."""
-_RISKS = {
-    "ECE": "ece_pac_bayes ece_hoeffding ece_second_moment",
-    "MCE": "mce_hoeffding mce_clopper_pearson",
-    "empirical risk": "gibbs_risk_upper weighted_risk_upper correlated_risk_upper",
-    "surrogate risk, rescaled to [0, 1]": "gibbs_catoni",
-    "largest gap between ": "largest_gap",
-}
-"""How the name of the risk begins that these formulas bound; others bound whatever lies in [0, 1]."""
 
 
 def read_claim(
@@ -148,10 +149,10 @@ def check_certificate(
         losses_known: whether no loss of it was given with predictions, and called as anybody likes.
     """
     subject = f"{record.get('name')} of {record.get('of')}"
-    if record.get("format") != FORMAT:
-        why = other_format(record.get("format"), FORMAT)
-        return [Statement(subject, "format", CANNOT, why)]
     made = fields(record)
+    if made["format"] != FORMAT:
+        why = other_format(made["format"], FORMAT)
+        return [Statement(subject, "format", CANNOT, why)]
     claims = list[Claim]()
     unread = judged(
         subject,
@@ -168,19 +169,9 @@ def check_certificate(
             c.record, redone
         )
     found = judged(subject, checks, *claims)
-    return found + told_beside(subject, _told(made))
-
-
-def _told(made: Fields) -> list[str]:
-    """What a certificate holds that no check asked for, beside what is only told."""
-    inputs = made.inputs
-    terms = made.terms.unasked(_TOLD, *inputs)
-    return [
-        *made.unasked("format reference"),
-        *unknown(made),
-        *(f"inputs.{one}" for one in inputs.unasked(_TOLD)),
-        *(f"terms.{one}" for one in terms),
-    ]
+    names = [*unasked(made, TOLD)]
+    names += {one.name for one in made.hypotheses} - KNOWN
+    return found + told_beside(subject, names)
 
 
 def _failure(c: Claim) -> None:
@@ -192,6 +183,19 @@ def _failure(c: Claim) -> None:
         f"failure_prob is {whole!r} and the budget {c.budget}",
     )
     about("failure_prob", whole, c.paid(*c.budget))
+    payer = PAID_AS[c.formula]
+    if "monte_carlo_mean" in c.inputs:
+        payer = "PAC step"
+    said = {*BOUGHT} & c.budget.keys()
+    if c.prefix == "private_":
+        said -= {
+            "transfer",
+            "privacy tail",
+            "unbounded privacy loss",
+        }
+    require(
+        said <= {payer}, f"{said} pay for it, and not {payer!r}"
+    )
     bought = list[str](BOUGHT)
     if c.formula.startswith("disintegrated"):
         bought.append("draw")
@@ -231,20 +235,31 @@ def _hypotheses(c: Claim) -> None:
     )
 
 
-def _labels(c: Claim) -> None:
-    """Predictor and risk are those that the name says; of one record a person, the risk is a new person's.
-
-    A loss that was given with predictions is called as whoever gave it does.
-    """
+def _predictor(c: Claim) -> None:
+    """It is the one that the name says, and so is the bound that is given by its name."""
     of = c.record.of
-    measures = c.record.measures
     if c.head in _PREDICTORS:
         expected = c.head.replace("_", " ")
         require(
             f"{of} of ".startswith(f"{expected} of "),
             f"it is said to be about {of!r}, and its name says {expected!r}",
         )
-    begins = _begins(c.head, c.formula)
+    if bound := c.inputs["bound"]:
+        kind = _named(bound, c)[1:]
+        same(
+            "the kind of inputs.bound", kind, (c.prefix, c.formula)
+        )
+
+
+def _labels(c: Claim) -> None:
+    """The risk is the one that the name says; of one record a person, it is a new person's.
+
+    A loss that was given with predictions is called as whoever gave it does.
+    """
+    measures = c.record.measures
+    begins = RISKS[c.formula]
+    if c.head == "half_brier":
+        begins = "half the Brier risk"
     people = {*re.findall(_NEW, measures)}
     if measures.startswith("share of people with more than "):
         people = {"person"}
@@ -271,16 +286,6 @@ def _labels(c: Claim) -> None:
         )
     why = f"it is said to bound {measures!r}, and its name says {begins or 'another risk'!r}"
     require(holds and not odd, why)
-
-
-def _begins(head: str, formula: str) -> str:
-    """How the name of the risk begins that a certificate of this name bounds."""
-    if head == "half_brier":
-        return "half the Brier risk"
-    for begins, names in _RISKS.items():
-        if formula in names.split():
-            return begins
-    return ""
 
 
 def _costs(c: Claim) -> None:
@@ -311,12 +316,12 @@ def _terms(c: Claim) -> None:
     """Those that repeat an input; the others belong to a formula or a price."""
     inputs = c.inputs
     terms = c.terms
-    for name, value in terms.items():
+    for name in terms:
         said = dict.get(inputs, name)
         if name == "empirical_risk":
             said = inputs["risk"]
         if said is not None:
-            same(f"terms.{name}", number(value), number(said))
+            same(f"terms.{name}", number(terms[name]), number(said))
     if "empirical_risk" in terms and "k" in inputs:
         c.terms_are(empirical_risk=c.k / c.n)
     if "draw_prob" in terms:
@@ -381,6 +386,7 @@ def _surrogate(c: Claim) -> None:
 _CHECKS: dict[str, Callable[[Claim], None]] = {
     "failure probability": _failure,
     "hypotheses": _hypotheses,
+    "predictor": _predictor,
     "labels": _labels,
     "costs": _costs,
     "terms": _terms,

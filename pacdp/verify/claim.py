@@ -6,7 +6,13 @@ files do not tell. ``judged`` makes a ``Statement`` of it.
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+)
 from itertools import count, takewhile
 from math import inf, isnan
 from typing import Any, NamedTuple
@@ -90,10 +96,33 @@ class Fields(dict[str, Any]):
         """The object under this name; an empty one where there is none."""
         return self[name] or Fields()
 
-    def unasked(self, told: str = "", *more: str) -> list[str]:
-        """The names of entries that no check asked for, but for those that are only told."""
-        known = self.asked.union(told.split(), more)
-        return [name for name in self if name not in known]
+
+def unasked(
+    said: Any, told: Collection[str] = (), at: str = ""
+) -> Iterator[str]:
+    """Every place in a record where something stands that no check asked for, but for those that are only told."""
+    if isinstance(said, list):
+        for one in said:
+            yield from unasked(one, told, at)
+    elif isinstance(said, Fields):
+        for name, part in said.items():
+            where = f"{at}.{name}" if at else name
+            if where in told or part in (None, "", [], {}):
+                continue
+            if name in said.asked:
+                yield from unasked(part, told, where)
+            else:
+                yield where
+
+
+def ask_all(said: Any) -> None:
+    """Take all of a value for asked, since it is held against another one as a whole."""
+    parts = said if isinstance(said, list | tuple) else []
+    if isinstance(said, Fields):
+        said.asked.update(said)
+        parts = said.values()
+    for part in parts:
+        ask_all(part)
 
 
 def parsed(text: str | bytes) -> Any:
@@ -139,11 +168,14 @@ def judged(
     return found
 
 
-def told_beside(subject: str, names: list[str]) -> list[Statement]:
+def told_beside(
+    subject: str, names: Iterable[str]
+) -> list[Statement]:
     """A statement that names what no check asked for; none where there are no names."""
-    if not names:
+    found = ", ".join(dict.fromkeys(names))
+    if not found:
         return []
-    why = f"nothing in the file determines {', '.join(names)}"
+    why = f"nothing in the file determines {found}"
     return [Statement(subject, "what is told beside", CANNOT, why)]
 
 
@@ -166,6 +198,7 @@ def same(what: str, said: Any, expected: Any) -> None:
         said == expected,
         f"{what} is {said!r}, and it is {expected!r}",
     )
+    ask_all((said, expected))
 
 
 def repeats(what: str, said: Fields, **expected: Any) -> None:

@@ -24,6 +24,9 @@ class Round(NamedTuple):
     kept: int
 
 
+_BEGINNING = Round(0, 0, 0, 0)
+
+
 def rounds_of(stored: Stored) -> list[Round]:
     """The rounds that a checkpoint lists."""
     return [
@@ -32,10 +35,44 @@ def rounds_of(stored: Stored) -> list[Round]:
     ]
 
 
+def check_told(report: Fields) -> None:
+    """What a report on a compression says of its rounds is of one of them, and of what its certificate counts."""
+    said = report.details.compression
+    rounds = [Round(*one) for one in dict.get(said, "rounds", ())]
+    end = rounds[said.number - 1] if said.number else _BEGINNING
+    told = said.number, said.picked, said.errors, said.kept
+    same("the round that is reported", told, end)
+    for made in _of_compression(report.certificates):
+        same("what was kept", said.kept, made.inputs.k)
+        share = ball(made.failure_prob) / said.ends
+        about("the share of its end", made.budget.bound, share)
+
+
 def check_kept(f: Folder) -> None:
     """The picks follow the rule, the run ended where it may, and the certificate counts what was kept there."""
-    picks = f.stored.whole("picks")
     rounds = rounds_of(f.stored)
+    _check_picks(f, rounds)
+    best = f.header.compression.best
+    made = _of_compression(f.certificates)
+    if best is None:
+        require(
+            not made,
+            "the sample ran out before the run's end, which certifies nothing",
+        )
+        return
+    _check_end(f, rounds[best - 1] if best else _BEGINNING)
+    if f.report:
+        _check_reported(f, rounds)
+    for one in made:
+        picks = f.stored.whole("picks")
+        listed = [0, *picks, *f.stored.whole("errors")]
+        why = f"of {one.inputs.n} records, {max(listed)} is none"
+        require(max(listed) < one.inputs.n, why)
+
+
+def _check_picks(f: Folder, rounds: list[Round]) -> None:
+    """Each round picks as many records as the rule says, and no record is picked twice."""
+    picks = f.stored.whole("picks")
     groups = f.run.groups
     begun = [*zip(groups.sizes, groups.starts, strict=True)]
     picked = 0
@@ -57,25 +94,11 @@ def check_kept(f: Folder) -> None:
         and all(picks >= 0),
         f"{picked} different records are to be picked, and other ones are listed",
     )
-    best = f.header.compression.best
-    made = _of_compression(f)
-    if best is None:
-        require(
-            not made,
-            "the sample ran out before the run's end, which certifies nothing",
-        )
-        return
-    end = rounds[best - 1] if best else Round(0, 0, 0, 0)
-    _check_end(f, end)
-    for one in made:
-        _check_counted(f, one, end)
 
 
-def _of_compression(f: Folder) -> list[Fields]:
+def _of_compression(certificates: list[Fields]) -> list[Fields]:
     return [
-        made
-        for made in f.certificates
-        if made.name == "compression"
+        made for made in certificates if made.name == "compression"
     ]
 
 
@@ -93,21 +116,14 @@ def _check_end(f: Folder, end: Round) -> None:
     same("what is listed", found, (end.errors, end.kept))
 
 
-def _check_counted(f: Folder, made: Fields, end: Round) -> None:
-    """The certificate counts the records kept, at this end's share of the failure probability ("The best of J")."""
-    k = made.inputs.k
-    n = made.inputs.n
-    listed = [
-        0,
-        *f.stored.whole("picks"),
-        *f.stored.whole("errors"),
-    ]
-    require(
-        k == end.kept and not (k and max(listed) >= n),
-        f"the certificate counts {k} of {n} records, and {end.kept} were kept",
-    )
-    share = ball(made.failure_prob) / max(1, len(f.run.stop.rounds))
-    about("the share of the end reported", made.budget.bound, share)
+def _check_reported(f: Folder, rounds: list[Round]) -> None:
+    """The report has these rounds, of which it counts the same one, at its share of all ends ("The best of J")."""
+    told = f.report.details.compression
+    ends = max(1, len(f.run.stop.rounds))
+    said = [Round(*one) for one in told.rounds], told.ends
+    same("rounds in the report", said, (rounds, ends))
+    best = f.header.compression.best
+    same("the round reported", told.number, best)
 
 
 def check_numbers(f: Folder) -> None:
@@ -136,5 +152,6 @@ def check_numbers(f: Folder) -> None:
         raise Unchecked(
             "its value is at another failure probability than the report; the rest agrees"
         )
-    values = [made.value for made in _of_compression(f)] or [1.0]
+    found = _of_compression(f.certificates)
+    values = [made.value for made in found] or [1.0]
     same("its value", f.result.value, values[0])

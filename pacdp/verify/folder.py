@@ -24,6 +24,7 @@ from pacdp.verify.claim import (
     repeats,
     require,
     same,
+    unasked,
 )
 from pacdp.verify.compressed import check_kept, check_numbers
 from pacdp.verify.events import Step, made_in, steps_of
@@ -82,7 +83,7 @@ def _checks(f: Folder) -> dict[str, Callable[[Folder], None]]:
         "report": (_report, report),
         "hypotheses": (_hypotheses, report and header["sampler"]),
         "norms": (check_norms, header and paying),
-        "the rest of result.json": (_rest, result),
+        "what is told beside": (_rest, True),
         "other files": (_others, header and _unread(f)),
     }
     return {
@@ -97,6 +98,10 @@ def _content(f: Folder) -> None:
     if "content_hash" not in f.header:
         raise Unchecked("it has no hash of its content")
     same("its hash", f.header.content_hash, content_hash(f.stored))
+    weights = {f"model.{name}" for name in f.header.parameters}
+    others = weights ^ f.stored.tensors.keys()
+    odd = [name for name in others if name[:6] == "model."]
+    same("weights of other names than the header's", odd, [])
 
 
 def _run(f: Folder) -> None:
@@ -173,7 +178,7 @@ def _result(f: Folder) -> None:
         "metrics": last.pop("hash", None),
         "checkpoint": header["content_hash"],
     }
-    rests_on = {**dict.fromkeys(here), **said.rests_on}
+    rests_on = {name: said.rests_on[name] for name in here}
     same("what it rests on", rests_on, here)
     final = dict(said.get("final", last) or {})
     final.pop("hash", None)
@@ -192,13 +197,17 @@ def _result(f: Folder) -> None:
 
 
 def _rest(f: Folder) -> None:
-    """Name what is written in result.json and determined by nothing in the folder."""
-    spent = f.result.part("privacy").unasked()
-    told = f.result.unasked("seconds private")
-    told += [f"privacy.{name}" for name in spent]
-    if "final" in f.result and f.rows:
-        row = f.rows[-1].unasked("epochs hash seconds")
-        told += [f"final.{name}" for name in row]
+    """Name what the files say that nothing in the folder determines."""
+    parts = {
+        "header": (f.header, ("header.run", "header.about.run")),
+        "result": (f.result, ("result.final",)),
+        "metrics": (f.rows[-1:], ("metrics.hash",)),
+    }
+    told = [
+        name
+        for at, (part, known) in parts.items()
+        for name in unasked(part, known, at)
+    ]
     if told:
         raise Unchecked(
             f"nothing in the folder determines {', '.join(told)}"

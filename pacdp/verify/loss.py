@@ -26,7 +26,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy import ndarray
 
-from pacdp.verify.claim import Unchecked, Wrong
+from pacdp.verify.claim import (
+    Fields,
+    Unchecked,
+    Wrong,
+    number,
+    require,
+)
 from pacdp.verify.events import Step
 from pacdp.verify.loss_of_a_step import Atoms, atoms, spread
 
@@ -36,6 +42,12 @@ SECONDS = 10.0
 _RESOLUTIONS = (0.04, 0.013, 0.004)
 _EPSILONS = np.geomspace(1e-4, 100.0, 14_000).tolist()
 _MOST_POINTS = 1 << 22
+_METHODS = (
+    "Gaussian mechanism, closed form",
+    "privacy loss distribution, dots connected",
+    "privacy loss distribution, dots connected, two add-remove steps",
+)
+"""By which an epsilon may have been accounted."""
 _Parts = list[tuple[Atoms, int]]
 """Steps on the grid, and how often each ran."""
 
@@ -134,6 +146,22 @@ def require_private(
         raise Unchecked(
             f"{what} is between what this checker shows and what it refutes"
         )
+
+
+def require_bracket(spent: Fields) -> None:
+    """An epsilon is accounted, by a method that there is, and its estimate lies in its bracket."""
+    low, middle = (
+        number(dict.get(spent, name))
+        for name in ("lower", "estimate")
+    )  # a lower one would promise no more
+    require(
+        0 <= low <= middle <= spent.upper == spent.epsilon,
+        f"epsilon is said to be {middle!r}, from {low!r} to {spent.upper!r}",
+    )
+    require(
+        spent.status == "accounted" and spent.method in _METHODS,
+        f"by {spent.method!r} nothing is {spent.status!r}",
+    )
 
 
 def epsilon_upper(

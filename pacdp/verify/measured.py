@@ -22,7 +22,10 @@ from pacdp.verify.claim import (
     without_unit,
 )
 from pacdp.verify.files import text_of
+from pacdp.verify.needs import units
 
+_BY_COUNTS = ("predictions", "self-certified")
+"""Routes whose certificates are of counts, that need not stand among what was measured."""
 SUM = 1 + 2.0**-45
 """Shares of a ledger are decimal fractions, added up."""
 _APART = "differs from the surrogate"
@@ -32,6 +35,8 @@ _MEASURED = {
     "ECE": "ece",
 }
 """The measured loss by the risk that is its mean."""
+_RANGES = {"zero-one": (0, 1), "brier": (0, 2)}
+"""Between which values a loss lies."""
 _SHARES = ("zero-one", _APART)
 """Measured losses that are shares of the records."""
 _PAID = re.compile(
@@ -53,6 +58,7 @@ def require_due(said: Collection[str], due: Iterable[str]) -> None:
     due = list(due)
     for one in due:
         require(one in said, f"there is no remark that {one}")
+    require(len({*said}) == len(said), "a remark stands twice")
     told = [one for one in said if one not in due]
     if told:
         raise Unchecked(
@@ -60,12 +66,13 @@ def require_due(said: Collection[str], due: Iterable[str]) -> None:
         )
 
 
-def at_price_zero(certificates: list[Fields], said: Fields) -> None:
+def at_price_zero(report: Fields) -> None:
     """The first of this name keeps its error, n, failure probability and ln ξ(n), and pays for nothing else."""
+    said = report.details.at_price_zero
     named = (said.name, said.of, said.measures)
     c, *_ = (
         Claim(one)
-        for one in certificates
+        for one in report.certificates
         if (one.name, one.of, one.measures) == named
     )
     confidence = -c.failure_prob.log()
@@ -80,6 +87,7 @@ def at_price_zero(certificates: list[Fields], said: Fields) -> None:
 
 def shares_of(ledger: Fields) -> dict[str, arb]:
     """What a ledger has for each entry, none negative, none twice, together no more than its total."""
+    same("its format", ledger.format, "pacdp-failure-budget/1")
     entries = ledger.entries
     shares = {name: exactly(amount) for name, amount in entries}
     whole = exactly(ledger.total) * SUM
@@ -109,11 +117,19 @@ def _paid_for(report: Fields) -> None:
                 same(what, int(said[-1]), count)
 
 
+def _units(report: Fields) -> None:
+    """What every certificate takes to be independent are the report's records."""
+    for made in report.certificates:
+        for unit in units(made):
+            same(f"the unit of {made.name}", unit, report.unit)
+
+
 def _named_rows(report: Fields) -> None:
     """What hashes of rows show is shown of rows that are named, and each set that was measured on is among them."""
     chain = (dict.get(report, "subject") or {}).get("data")
     if report.rows:
-        named = [one.digest for one in report.rows.values() if one]
+        rows = filter(None, report.rows.values())
+        named = [dict.get(one, "digest") for one in rows]
         require(
             len(named) == len(set(named)),
             "one digest is that of two sets of rows",
@@ -134,7 +150,9 @@ def _once(report: Fields) -> None:
     parts = {**report, **report.details}
     for name, words in _KNOWN_BY.items():
         texts = [
-            text_of({key: one[key] for key in words.split() or one})
+            text_of(
+                {k: dict.get(one, k) for k in words.split() or one}
+            )
             for one in parts.get(name) or ()
         ]
         twice = [one for one in texts if texts.count(one) > 1]
@@ -148,16 +166,27 @@ def sizes(report: Fields) -> dict[str, set[int | None]]:
     if report.unit == "example":
         same("the number of examples", report.examples, people)
         people = None
+    for role, said in rows.items():
+        why = (
+            f"the rows of {role} have {said and said.people} people"
+        )
+        require(
+            not said or (said.people is None) == (people is None),
+            why,
+        )
     if bound := rows["bound"]:
         said = bound.n, bound.people
         same("the number of rows", said, (report.examples, people))
     found: dict[str, set[int | None]] = {
-        "bound": {report.n, report.examples},
+        "bound": {report.n, dict.get(report, "examples")},
         "test": {one.n for one in report.measured},
     }
     for role, said in rows.items():
         if said:
-            found[role] = {said.n, said.people or said.n}
+            found[role] = {
+                dict.get(said, "n"),
+                said.people or said.n,
+            }
     for one in report.measured:
         why = f"{one.of} was measured on {one.n} records"
         require(one.n in found.get(one.on, ()), why)
@@ -170,6 +199,8 @@ def agrees(report: Fields) -> None:
     whole = exactly(report.failure_prob)
     privacy = report.part("privacy")
     kl = report.part("details")["kl_nats"]
+    ran = dict.get(privacy, "event")
+    require(ran is None or isinstance(ran, Fields), f"{ran!r} ran")
     for made in report.certificates:
         name = made.name
         inputs = made.inputs
@@ -180,8 +211,10 @@ def agrees(report: Fields) -> None:
         )
         about(f"failure_prob of {name}", made.failure_prob, whole)
         if "privacy_notion" in inputs:
-            for entry, said in privacy.part("record").items():
-                repeats(name, inputs, **{f"privacy_{entry}": said})
+            for entry in privacy.part("record"):
+                said = dict.get(inputs, f"privacy_{entry}")
+                what = f"{entry} of the privacy of {name}"
+                same(what, said, privacy.record[entry])
         if made.of == "randomised" and kl is not None:
             repeats(name, inputs, kl_nats=kl)
         event = parsed(inputs.get("privacy_event", "null"))
@@ -209,30 +242,22 @@ def _bounds(report: Fields, made: Fields) -> _Key:
     return made["of"], on, loss
 
 
-def bounded(report: Fields) -> None:
-    """Predictor and loss of each certificate are among those that the report measured."""
-    means = _measured_means(report)
-    left = [
-        f"{made.measures} of {made.of}"
-        for made in report.certificates
-        if _bounds(report, made) not in means
-    ]
-    if left:
-        names = "; ".join(dict.fromkeys(left))
-        raise Unchecked(f"nothing was measured of {names}")
-
-
 def held_by_nothing(report: Fields) -> Iterator[str]:
-    """Rows that are not named, and what was measured and no certificate, draw or row repeats."""
-    if report.rows:
-        yield "the digests of rows, but with --data"
-    elif report.choices:
+    """Rows that are not named, what was measured and nothing repeats, and what was bounded and not measured."""
+    if report.choices and not report.rows:
         yield "rows, which are null"
-    bounds = [_bounds(report, made) for made in report.certificates]
-    held = {one for one in bounds if one[2] in _SHARES}
-    for one in report.monte_carlo:
-        held.add(("randomised", "bound", one.loss))
-    for key in _measured_means(report):
+    means = _measured_means(report)
+    held = {
+        ("randomised", "bound", one.loss)
+        for one in report.monte_carlo
+    }
+    for made in report.certificates:
+        bounds = _bounds(report, made)
+        if bounds[2] in _SHARES:
+            held.add(bounds)
+        if bounds not in means and report.route not in _BY_COUNTS:
+            yield f"the measured {made.measures} of {made.of}"
+    for key in means:
         if key not in held:
             of, on, loss = key
             yield f"the measured {loss} of {of} on {on}"
@@ -270,6 +295,9 @@ def _check_draws(one: Fields, said: Fields) -> None:
         1 <= one.terms <= draws,
         f"{one.terms} independent terms are said to be in {one.passes} passes",
     )
+    if one.loss in _RANGES:
+        ends = one.low, one.high
+        same(f"the range of {what}", ends, _RANGES[one.loss])
 
 
 def _check_mean(one: Fields, unit: str) -> None:
@@ -278,7 +306,7 @@ def _check_mean(one: Fields, unit: str) -> None:
     what = f"the mean of {one.of}"
     most = 1 if one.loss in _SHARES else mean
     require(0 <= mean <= most, f"{what} is {mean!r}")
-    if one.errors is not None and unit == "example":
+    if unit == "example" and one.errors is not None:
         require(
             type(one.errors) is int and 0 <= one.errors <= one.n,
             f"{one.errors!r} of {one.n} are said to be in error",
@@ -329,6 +357,7 @@ def mean_of(made: Fields) -> Any:
 SHARED: dict[str, Callable[[Fields], object]] = {
     "measured errors": _measured,
     "settings paid for": _paid_for,
+    "units": _units,
     "rows named": _named_rows,
     "nothing twice": _once,
 }

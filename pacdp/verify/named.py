@@ -26,10 +26,12 @@ def of_family(report: Fields, family: str) -> list[Fields]:
 
 def ranks(report: Fields) -> None:
     """A model's ranks count the models that the ends of differences tell apart from it."""
-    if not (board := report.details["leaderboard"]):
+    board = list[Fields](report.details["leaderboard"] or [])
+    rows = of_family(report, "leaderboard")
+    if not board and not rows:
         return
     below = set[tuple[str, str]]()
-    for row in of_family(report, "leaderboard"):
+    for row in rows:
         one, other = row.of.rsplit(" against ", 1)
         if row.upper < 0:
             below.add((one, other))
@@ -52,13 +54,14 @@ def ranks(report: Fields) -> None:
         same(what, one.measured, errors[of])
         same(what, one.best, best)
         same(what, one.worst, worst)
-        same(what, {*one.tied}, tied)
+        same(what, sorted(one.tied), sorted(tied))
 
 
 def _harmonic(p: arb, r: arb) -> arb:
     return 2 * p * r / (p + r) if p + r > 0 else ZERO
 
 
+_RATES = ("recall of class ", "precision of class ")
 _NAMED_FORMS: dict[
     str, tuple[tuple[str, ...], Callable[..., arb]]
 ] = {
@@ -77,9 +80,11 @@ _NAMED_FORMS: dict[
 
 def named(report: Fields) -> None:
     """Sensitivity, specificity and the like, of every model, follow from the rows of recall and precision."""
-    if not (said := report.details["named"]):
+    said = list[Fields](report.details["named"] or [])
+    positive = report.details["positive"]
+    if positive is None and not said:
         return
-    starts = ("recall of class ", "precision of class ")
+    all_due = list[tuple[str, str]]()
     for of in {row.of for row in of_family(report, "error")}:
         rows = {
             row.quantity: row
@@ -89,10 +94,9 @@ def named(report: Fields) -> None:
         classes = {
             name.removeprefix(start)
             for name in rows
-            for start in starts
+            for start in _RATES
             if name.startswith(start)
         }
-        positive = report.details.positive
         require(
             len(classes) == 2 and positive in classes,
             f"the positive class is {positive}, of {sorted(classes)}",
@@ -108,10 +112,12 @@ def named(report: Fields) -> None:
             for name, (parts, form) in _NAMED_FORMS.items()
             if all(own[part] for part in parts)
         }
-        there = {row.quantity: row for row in said if row.of == of}
-        same(f"the named rows of {of}", {*there}, {*due})
-        for name, (form, parts) in due.items():
-            _follows(there[name], form, parts)
+        all_due += [(of, name) for name in due]
+        for row in said:
+            if row.of == of and row.quantity in due:
+                _follows(row, *due[row.quantity])
+    there = sorted((row.of, row.quantity) for row in said)
+    same("the named rows", there, sorted(all_due))
 
 
 def _follows(
@@ -119,6 +125,12 @@ def _follows(
 ) -> None:
     """Each end of a named row, and what was measured, is this function of its parts, rounded outwards."""
     same(f"n of {row.quantity}", row.n, min(one.n for one in parts))
+    rest = {"family": "named", "range": [0.0, 1.0], "term": ""}
+    rest |= dict.fromkeys(("upper_by", "lower_by"))
+    if len(parts) == 1:
+        rest = {name: parts[0][name] for name in rest}
+    what = f"what stands beside {row.quantity} of {row.of}"
+    same(what, {name: row[name] for name in rest}, rest)
     for end in ("measured", "lower", "upper"):
         values = [getattr(one, end) for one in parts]
         what = f"{end} of {row.quantity} of {row.of}"

@@ -144,15 +144,10 @@ _OF_THE_INPUTS = {
 """What may be added to any certificate, about how its numbers were made."""
 
 
-def unknown(record: Fields) -> list[str]:
-    """The hypotheses of a certificate that are in no table here."""
-    tables = [*OF_FORMULA.values(), *OF_PRICE.values()]
-    known = _OF_THE_INPUTS.union(*tables)
-    return [
-        one.name
-        for one in record.hypotheses
-        if one.name not in known
-    ]
+KNOWN = _OF_THE_INPUTS.union(
+    *OF_FORMULA.values(), *OF_PRICE.values()
+)
+"""All hypotheses that are in a table here."""
 
 
 def units(record: Fields) -> set[str]:
@@ -166,9 +161,15 @@ def standings(record: Fields) -> dict[str, str]:
     """How each hypothesis of a certificate stands, by its name; each says by whom, and for which unit."""
     found = dict[str, str]()
     for one in record.hypotheses:
-        said = type(one.by) is type(one.unit) is str and one.by
+        by = dict.get(one, "by")  # no file shows that they did
+        said = type(by) is str and by
         why = f"nothing is said of who vouches for {one.name!r}, or it stands there twice"
         require(said and one.name not in found, why)
+        whose = bool(one.unit) == (one.name == RECORDS)
+        require(
+            whose and type(one.unit) is str,
+            f"{one.name!r} is said of each {one.unit!r}",
+        )
         found[one.name] = one.standing
     return found
 

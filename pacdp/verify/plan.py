@@ -21,7 +21,11 @@ from pacdp.verify.events import (
     steps_of,
 )
 from pacdp.verify.files import Folder
-from pacdp.verify.loss import private, require_private
+from pacdp.verify.loss import (
+    private,
+    require_bracket,
+    require_private,
+)
 
 
 def steps_of_chain(
@@ -311,8 +315,8 @@ def check_mechanism(f: Folder) -> None:
     run = f.run
     seeded = run.reproducible
     source = "SeededRandomness" if seeded else "SystemRandomness"
-    budget = dict(header.settings.mechanism.budget)
-    budget.pop("kind", None)
+    own = header.settings.mechanism.budget
+    budget = {name: own[name] for name in run.budget}
     said = budget, header.adjacency, header.randomness
     what = "budget, neighbours and source of noise in the header"
     same(what, said, (run.budget, "add-remove", source))
@@ -350,6 +354,7 @@ def check_spent(f: Folder) -> None:
         return
     spent = result.privacy
     budget = f.run.budget
+    require_bracket(spent)
     same("the result's epsilon", spent.epsilon, spent.upper)
     _check_epsilon(f, made, result.steps, spent.upper, spent.delta)
     if "of_budget" not in spent:

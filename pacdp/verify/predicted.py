@@ -35,7 +35,7 @@ from pacdp.verify.named import (
     pairs,
     ranks,
 )
-from pacdp.verify.needs import require_named, standings, units
+from pacdp.verify.needs import require_named, standings
 
 _GAP = "largest_gap"
 _WIDEST = "largest gap between groups"
@@ -95,6 +95,9 @@ def _paid(report: Fields) -> None:
         family = payers.setdefault(place, row.family)
         same(f"what pays for {row.quantity}", row.family, family)
     made = report.certificates
+    for place, family in payers.items():
+        if made[place].name == _GAP:
+            same("what pays for gaps", family, "groups")
     same(
         "the certificates behind rows",
         {*payers},
@@ -167,6 +170,12 @@ def _check_same(
     n = made.inputs.get("n", row.n)
     if row.term:
         n = _of_bin(row, made, "counts")
+        low, high = (
+            f"{float(_of_bin(row, made, name)):.2f}"
+            for name in ("lows", "highs")
+        )
+        said = f"calibration gap at confidence {low} to {high}"
+        same("the name of a bin", row.quantity, said)
     what = f"the certificate of {row.quantity}"
     same(f"what {what} is about", (made.of, n), (row.of, row.n))
     # an error has two names
@@ -177,8 +186,6 @@ def _check_same(
         said in plain or said.removeprefix("weighted ") in plain,
         f"{what} bounds {made.measures!r}",
     )
-    for one in units(made):
-        same(f"the unit of {what}", one, unit)
     if made.name == "new_examples_betting" and row.family in _GIVEN:
         require_named(
             ["losses within their range"], standings(made)
@@ -220,9 +227,10 @@ def _measures(row: Fields) -> tuple[str, str]:
 def _counts(report: Fields) -> None:
     """Rows count the records that there are, plain errors are among what was measured, parts add up to the whole."""
     most = max(row.n for row in report.details.statements)
+    examples = dict.get(report, "examples")
     require(
-        most <= report.n <= report.examples,
-        f"a row counts {most} records, of {report.n} and {report.examples} examples",
+        most <= report.n <= examples,
+        f"a row counts {most} records, of {report.n} and {examples} examples",
     )
     measured = {
         (one.of, one.on, one.loss) for one in report.measured

@@ -15,7 +15,6 @@ from pacdp.verify.claim import (
     Unchecked,
     fields,
     judged,
-    number,
     require,
     same,
 )
@@ -62,12 +61,6 @@ _WITHOUT_NOISE = (
     "monte_carlo",
 )
 """What a report may not have here, since it was counted without noise."""
-_METHODS = (
-    "Gaussian mechanism, closed form",
-    "privacy loss distribution, dots connected",
-    "privacy loss distribution, dots connected, two add-remove steps",
-)
-"""By which an epsilon may have been accounted."""
 _REPEATED = {
     "errors": "released_errors",
     "n": "released_n",
@@ -179,15 +172,7 @@ def _spent(f: Folder) -> None:
     spent = f.report.details.spent
     said = spent.delta, spent.adjacency == "replace-one"
     same("delta and neighbours", said, relation(f.settings.run))
-    require(
-        0 <= number(spent.lower) <= number(spent.estimate)
-        and spent.estimate <= spent.upper == spent.epsilon,
-        f"epsilon is said to be {spent.estimate!r}, from {spent.lower!r} to {spent.upper!r}",
-    )
-    require(
-        spent.status == "accounted" and spent.method in _METHODS,
-        f"by {spent.method!r} nothing is {spent.status!r}",
-    )
+    loss.require_bracket(spent)
 
 
 def _counts(f: Folder) -> None:

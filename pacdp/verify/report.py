@@ -20,13 +20,15 @@ from typing import Any
 
 from pacdp.verify import loss
 from pacdp.verify.certificate import FORMAT as CERTIFICATE
-from pacdp.verify.certificate import check_certificate
+from pacdp.verify.certificate import TOLD, check_certificate
 from pacdp.verify.claim import (
     CANNOT,
     DAMAGED,
     DOES_NOT,
+    FOLLOWS,
     Fields,
     Statement,
+    Unchecked,
     fields,
     judged,
     number,
@@ -34,7 +36,9 @@ from pacdp.verify.claim import (
     require,
     same,
     told_beside,
+    unasked,
 )
+from pacdp.verify.compressed import check_told
 from pacdp.verify.events import steps_of
 from pacdp.verify.files import (
     WEIGHTS,
@@ -51,10 +55,10 @@ from pacdp.verify.measured import (
     SHARED,
     agrees,
     at_price_zero,
-    bounded,
     held_by_nothing,
 )
 from pacdp.verify.needs import (
+    BY_SUMS,
     COVERED,
     PRIOR,
     require_named,
@@ -82,8 +86,6 @@ _ENDS = {
     "epsilon_replace_one": True,
 }
 """What must be private enough at the delta beside it, and whether it is for replace-one neighbours whatever is said."""
-_ELSEWHERE = "accounted counts charged_steps stopping_times"
-"""Details that a run's folder, or an epsilon, is held against."""
 
 
 def check_path(
@@ -107,9 +109,26 @@ def check_path(
         beside += recount(report, stored, data, model)
     if report["format"] != CERTIFICATE:
         return [*check_report(report, redone), *beside]
+    found = check_certificate(report)
     alone = "no report beside the certificate says what was measured, and of what"
     bare = Statement(file.name, "what it is about", CANNOT, alone)
-    return [*check_certificate(report), bare, *beside]
+    left = told_beside(file.name, unasked(report))
+    return [*found, bare, *left, *beside]
+
+
+def _format(r: Fields) -> None:
+    """It is of this checker's format, and holds all that every report of it has."""
+    if r["format"] != FORMAT:
+        known = f"{FORMAT} and {CERTIFICATE}"
+        why = other_format(r["format"], known, r["provenance"])
+        raise Unchecked(why)
+    missing = ", ".join(sorted({*_KEYS.split()} - r.keys()))
+    why = f"its format has {missing}, and they are not there"
+    require(not missing, why)
+    require(
+        all(isinstance(one, Mapping) for one in r.certificates),
+        "one of its certificates is no record, with names and values",
+    )
 
 
 def check_report(
@@ -120,45 +139,35 @@ def check_report(
     ``redone`` names the hypotheses whose proofs were done again from the files beside the report.
     """
     r = fields(report)
-    if r["format"] != FORMAT:
-        known = f"{FORMAT} and {CERTIFICATE}"
-        why = other_format(r["format"], known, r["provenance"])
-        return [Statement("report", "format", CANNOT, why)]
-    if missing := set(_KEYS.split()) - r.keys():
-        why = f"its format has {', '.join(sorted(missing))}, and they are not there"
-        return [Statement("report", "format", DOES_NOT, why)]
-    if not all(isinstance(one, Mapping) for one in r.certificates):
-        why = "one of its certificates is no record, with names and values"
-        return [Statement("report", "certificates", DOES_NOT, why)]
+    (form,) = judged("report", {"format": _format}, r)
+    if form.verdict != FOLLOWS:
+        return [form]
     table = r.route == "predictions"
     found = list[Statement]()
     for made in r.certificates:
-        for one in check_certificate(
-            made, r.privacy, redone, not table
-        ):
+        own = check_certificate(made, r.privacy, redone, not table)
+        if table:
             whose = f"{made['measures']} of {made['of']}"
-            whose = whose if table else one.subject
-            found.append(one._replace(subject=whose))
-    found += _at_no_price(r)
-    if r.route in _OF_ROUTES:
-        found += judged("report", _OF_ROUTES[r.route], r)
-        found += _told_beside(r)
-    else:
-        found += judged("report", _OF_RUNS, r)
+            own = [one._replace(subject=whose) for one in own]
+        found += own
+    details = r.part("details")
+    checks = {
+        claim: check
+        for claim, (name, check) in _OF_DETAILS.items()
+        if name in details
+    }
+    checks |= _OF_ROUTES.get(r.route, _OF_RUNS)
+    found += judged("report", checks, r)
+    if r.route not in _OF_ROUTES:
         found += _of_a_run(r)
-    for name, other in r.part("details").part("references").items():
-        for one in check_report(other):
-            whose = f"{name}: {one.subject}"
-            found.append(one._replace(subject=whose))
+    found += _told_beside(r)
+    for name, other in details.part("references").items():
+        own = check_report(other)
+        found += [
+            one._replace(subject=f"{name}: {one.subject}")
+            for one in own
+        ]
     return found
-
-
-def _at_no_price(report: Fields) -> list[Statement]:
-    """What a report says that its route would promise at a price of zero, where it does."""
-    said = report.part("details")["at_price_zero"]
-    claim = {"value at a price of zero": at_price_zero}
-    given = (report.certificates, said)
-    return judged("report", claim, *given) if said else []
 
 
 def _of_a_run(report: Fields) -> list[Statement]:
@@ -172,13 +181,11 @@ def _of_a_run(report: Fields) -> list[Statement]:
             report.examples,
         )
         found += judged("report", of_a_chain, *given)
-    spent = {
-        **report.part("details").part("spent"),
-        "event": report.part("privacy")["event"],
-    }
-    for claim in _epsilons([report, spent]):
-        found += judged("report", {"epsilon": _epsilon}, claim)
-    found += _told_beside(report, _ELSEWHERE)
+    epsilons = [*_epsilons(report)]
+    if spent := report.part("details")["spent"]:
+        epsilons.append((spent, report.privacy["event"]))
+    for given in epsilons:
+        found += judged("report", {"epsilon": _epsilon}, *given)
     why = "nothing in the file says whether a certificate was taken out of it"
     return [
         *found,
@@ -186,41 +193,36 @@ def _of_a_run(report: Fields) -> list[Statement]:
     ]
 
 
-def _told_beside(
-    report: Fields, elsewhere: str = ""
-) -> list[Statement]:
-    """What a report says that nothing in it determines, but for what is judged elsewhere."""
-    parts = {
-        "": (report, "provenance"),
-        "choices.": (dict.get(report, "choices"), "count"),
-        "details.": (report["details"], f"references {elsewhere}"),
-    }
+def _told_beside(report: Fields) -> list[Statement]:
+    """What a report says that nothing in it, or beside it, determines; certificates name their own."""
     names = [
-        where + name
-        for where, (part, told) in parts.items()
-        for name in (part or Fields()).unasked(told)
-        if part[name]
+        *unasked(report, ("certificates", "details.references"))
     ]
-    return told_beside("report", [*names, *held_by_nothing(report)])
+    names += held_by_nothing(report)
+    for made in report.certificates:
+        names += {*unasked(made)} & TOLD
+    return told_beside("report", names)
 
 
-def _of_the_prior(report: Fields) -> None:
-    """Certificates at a price of privacy have a private prior, and say so where its maker saw some rows freely."""
+def _the_prior(report: Fields) -> None:
+    """What is said of it is what its source asks for, and its choice is paid within the divergence."""
     prior = report.part("prior")
     source = prior["source"]
     require(
         report.route in _RUNS,
         f"{report.route!r} is no way to a certificate",
     )
-    chosen = number(dict.get(prior, "choice_nats") or 0.0)
-    if prior["unit"] is not None:
-        same("the prior's unit", prior.unit, report.unit)
-    costs = (
-        one for made in report.certificates for one in made.costs
+    require(
+        {*_OF_SOURCES[source].split()} <= prior.keys(),
+        f"of a prior that is {source} it says {[*prior]}",
     )
+    if "unit" in prior:
+        same("the prior's unit", prior.unit, report.unit)
+    chosen = number(dict.get(prior, "choice_nats") or 0.0)
     kl = (
         number(one.nats)
-        for one in costs
+        for made in report.certificates
+        for one in made.costs
         if one.name in ("kl", "draw")
     )
     require(
@@ -228,22 +230,43 @@ def _of_the_prior(report: Fields) -> None:
         "choosing the prior is paid within the divergence",
     )
     if source == "Private":
-        for name in ("adjacency", "status"):
+        privacy = report.privacy
+        record = privacy.record
+        for name in ("notion", "adjacency", "status"):
             said = prior.privacy[name]
-            same(f"the prior's {name}", said, report.privacy[name])
+            same(f"the prior's {name}", said, record[name])
+        for name in ("adjacency", "status"):
+            same(f"the prior's {name}", privacy[name], record[name])
+
+
+def _price_of_the_prior(report: Fields) -> None:
+    """Certificates are at the price of a prior from its source, and say so where its maker saw some rows freely."""
+    prior = report.part("prior")
+    source = prior["source"]
+    fixed = source in ("DataFree", "HeldOut")
+    private = source in ("Private", "NoisySum")
     for made in report.certificates:
         standing = standings(made)
         if "privacy_notion" in made.inputs:
             same("the prior's source", source, "Private")
-        if COVERED in standing:
-            require(
-                source not in ("DataFree", "HeldOut"),
-                f"{made.name} pays for a private prior, and it is {source}",
-            )
-            if source == "Private" and "n" in prior:
-                require_named([PRIOR], standing)
+        if source == "Private" and COVERED in standing:
+            require_named([PRIOR] if "n" in prior else [], standing)
+        paid = {COVERED, BY_SUMS[0]} & standing.keys()
+        own = PRIOR in standing and "n" not in prior
+        require(
+            not (fixed and paid) and not (private and own),
+            f"{made.name} is at another price than for a prior that is {source}",
+        )
 
 
+_OF_SOURCES = {
+    None: "",
+    "DataFree": "source choice_nats description",
+    "HeldOut": "source choice_nats n hash",
+    "Private": "source choice_nats privacy unit",
+    "NoisySum": "source choice_nats unit",
+}
+"""What is said of a prior, by where it is from."""
 _RUNS = (
     "gaussian",
     "gibbs",
@@ -259,8 +282,16 @@ _RUNS = (
 _OF_RUNS: dict[str, Callable[[Fields], object]] = {
     "certificates agree with it": agrees,
     **SHARED,
-    "what is bounded": bounded,
-    "hypotheses of the prior": _of_the_prior,
+    "what is said of the prior": _the_prior,
+    "hypotheses of the prior": _price_of_the_prior,
+}
+_OF_DETAILS = {
+    "value at a price of zero": ("at_price_zero", at_price_zero),
+    "rounds": ("compression", check_told),
+    "epsilon in its bracket": (
+        "spent",
+        lambda r: loss.require_bracket(r.details.spent),
+    ),
 }
 _OF_ROUTES = {
     "predictions": OF_PREDICTIONS,
@@ -269,13 +300,13 @@ _OF_ROUTES = {
 """What is asked of a report on a run or a network, and of those of other routes."""
 
 
-def _epsilons(value: Any) -> Iterator[Fields]:
+def _epsilons(value: Any) -> Iterator[tuple[Fields, Fields]]:
     """Everything in a report that has an event and an epsilon beside it; nested reports are asked themselves."""
     parts = value if isinstance(value, list) else []
-    if isinstance(value, Mapping):
-        ends = _ENDS.keys() & value.keys()
-        if ends and isinstance(value.get("event"), Mapping):
-            yield fields(value)
+    if isinstance(value, Fields):
+        event = isinstance(dict.get(value, "event"), Fields)
+        if _ENDS.keys() & value.keys() and event:
+            yield value, value.event
         parts = [
             part
             for name, part in value.items()
@@ -285,9 +316,9 @@ def _epsilons(value: Any) -> Iterator[Fields]:
         yield from _epsilons(part)
 
 
-def _epsilon(claim: Fields) -> None:
+def _epsilon(claim: Fields, event: Fields) -> None:
     """The event is (ε, δ)-private in both directions for each ε that stands beside it."""
-    steps = len(steps_of(claim.event))
+    steps = len(steps_of(event))
     repeats("it", claim, mechanisms=steps)
     for name in _ENDS.keys() & claim.keys():
         said = number(claim[name])
@@ -295,9 +326,9 @@ def _epsilon(claim: Fields) -> None:
         replaced = (
             _ENDS[name] or claim["adjacency"] == "replace-one"
         )
-        ran = steps_of(claim.event)
+        ran = steps_of(event)
         if not loss.chosen_on_samples(ran):
-            ran = steps_of(claim.event, replaced)
+            ran = steps_of(event, replaced)
         if said < inf:
             what = f"{name} = {said!r} at delta = {delta!r}"
             loss.require_private(what, ran, said, delta, replaced)

@@ -20,7 +20,7 @@ from pacdp.verify.measured import (
     require_due,
     shares_of,
 )
-from pacdp.verify.needs import require_no_better, units
+from pacdp.verify.needs import require_no_better
 
 
 def _tried(report: Fields) -> list[tuple[Fields, Fields | None]]:
@@ -80,9 +80,10 @@ def _ledger(report: Fields) -> None:
 
 
 def _counts(report: Fields) -> None:
-    """Each route has the sizes and units of its certificate, or the reason of its refusal."""
+    """Each route has the sizes of its certificate, or the reason of its refusal."""
     reasons = {
-        one.name: one.reason for one in report.not_applicable
+        dict.get(one, "name"): dict.get(one, "reason")
+        for one in report.not_applicable
     }
     for one, made in _tried(report):
         name = one.name
@@ -93,8 +94,6 @@ def _counts(report: Fields) -> None:
         if made:
             due = *_sizes(report, one, made), ""
             same(f"n of {name}", made.inputs.n, one.bound)
-            for unit in units(made):
-                same(f"the unit of {name}", unit, report.unit)
         else:
             same(f"the error of {name}", one.error, None)
         same(f"what {name} came to", said, due)
@@ -107,9 +106,12 @@ def _sizes(
     n = report.n
     if one.route == "compression":
         k = made.inputs.k
-        most = max(one.train, number(one.error) * n)
+        train = dict.get(
+            one, "train", 0
+        )  # of which no count shows more
+        most = max(train, number(dict.get(one, "error")) * n)
         require(most <= k, f"{most} records, and {k} were kept")
-        return one.train, n
+        return train, n
     about(f"the error of {one.name}", one.error, mean_of(made))
     train = report.details.train
     if one.route == "noisy gradients":

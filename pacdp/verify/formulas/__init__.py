@@ -51,56 +51,68 @@ COSTS: dict[str, Formula] = {
 """What each cost is, in nats; the price of the prior, "confidence" or "transfer", is in ``prices``."""
 
 _BOUNDS = """
-bound                        recomputed by            needs       costs
-maurer                       inverse_kl               prior       price kl log_xi
-langford_seeger              inverse_kl               prior       price kl log_two_sqrt_n
-mcallester                   mcallester               prior       price kl log_xi
-quadratic                    quadratic                prior       price kl log_xi
-tolstikhin_seldin            tolstikhin_seldin        prior       price kl log_xi
-thiemann                     thiemann                 prior       price kl log_xi
-catoni                       catoni                   prior       price kl
-catoni_grid                  catoni_grid              prior       price kl grid
-linear                       linear                   prior       price kl
-unexpected_bernstein         unexpected_bernstein     prior       price kl grid
-split_kl                     split_kl                 prior       price kl log_xi levels
-recursive                    recursive                prior       price kl log_xi
-disintegrated                inverse_kl               drawn       price log_density_ratio log_xi
-disintegrated_renyi          inverse_kl               drawn       price renyi log_xi
-gibbs_pac_bayes              gibbs_pac_bayes          prior       price log_xi
-gibbs_catoni                 gibbs_catoni             prior       price free_energy
-kl_chernoff                  inverse_kl               new_rows    price
-chernoff                     quadratic                new_rows    price
-hoeffding                    mcallester               new_rows    price
-dp_hoeffding_2018            dp_hoeffding_2018        private
-dp_chernoff_2018             dp_chernoff_2018         private
-ece_pac_bayes                ece_pac_bayes            prior       price kl grid
-ece_hoeffding                ece_hoeffding            new_rows    price
-ece_second_moment            ece_pac_bayes            new_rows    price grid
-mce_hoeffding                mce_hoeffding            new_rows
-mce_clopper_pearson          mce_clopper_pearson      new_rows
-compression                  compression              learner
-clopper_pearson              clopper_pearson          new_rows
-one_of_finitely_many         one_of_finitely_many     new_rows
-disagreement                 disagreement             surrogate
-betting                      betting                  new_rows
-weighted_betting             betting                  new_rows
-paired                       paired                   new_rows
-auc                          auc                      new_rows
-largest_gap                  largest_gap              new_rows
-new_example_pac_bayes        new_example_pac_bayes    prior       price kl log_xi
-new_example_kl               new_example_kl           new_rows    price
-new_example_betting          betting                  new_rows    price
-new_person_kl                inverse_kl               new_rows    price
-new_person_hoeffding         mcallester               new_rows    price
-new_person_second_moment     new_person_second_moment new_rows    price grid
-new_person_bernstein         betting                  new_rows    price union
-new_person_betting           betting                  new_rows    price
-new_person_clopper_pearson   new_person_clopper_pearson new_rows
-gibbs_risk_upper             sampled                  draws
-weighted_risk_upper          sampled                  draws
-correlated_risk_upper        sampled                  chain
+bound                      recomputed by              needs      paid    risk       costs
+maurer                     inverse_kl                 prior      bound   -          price kl log_xi
+langford_seeger            inverse_kl                 prior      bound   -          price kl log_two_sqrt_n
+mcallester                 mcallester                 prior      bound   -          price kl log_xi
+quadratic                  quadratic                  prior      bound   -          price kl log_xi
+tolstikhin_seldin          tolstikhin_seldin          prior      bound   -          price kl log_xi
+thiemann                   thiemann                   prior      bound   -          price kl log_xi
+catoni                     catoni                     prior      bound   -          price kl
+catoni_grid                catoni_grid                prior      bound   -          price kl grid
+linear                     linear                     prior      bound   -          price kl
+unexpected_bernstein       unexpected_bernstein       prior      bound   -          price kl grid
+split_kl                   split_kl                   prior      bound   -          price kl log_xi levels
+recursive                  recursive                  prior      bound   -          price kl log_xi
+disintegrated              inverse_kl                 drawn      bound   -          price log_density_ratio log_xi
+disintegrated_renyi        inverse_kl                 drawn      bound   -          price renyi log_xi
+gibbs_pac_bayes            gibbs_pac_bayes            prior      bound   -          price log_xi
+gibbs_catoni               gibbs_catoni               prior      bound   surrogate  price free_energy
+kl_chernoff                inverse_kl                 new_rows   bound   -          price
+chernoff                   quadratic                  new_rows   bound   -          price
+hoeffding                  mcallester                 new_rows   bound   -          price
+dp_hoeffding_2018          dp_hoeffding_2018          private    bound   -
+dp_chernoff_2018           dp_chernoff_2018           private    bound   -
+ece_pac_bayes              ece_pac_bayes              prior      bound   ECE        price kl grid
+ece_hoeffding              ece_hoeffding              new_rows   bound   ECE        price
+ece_second_moment          ece_pac_bayes              new_rows   bound   ECE        price grid
+mce_hoeffding              mce_hoeffding              new_rows   bound   MCE
+mce_clopper_pearson        mce_clopper_pearson        new_rows   bound   MCE
+compression                compression                learner    bound   -
+clopper_pearson            clopper_pearson            new_rows   test    -
+one_of_finitely_many       one_of_finitely_many       new_rows   all     -
+disagreement               disagreement               surrogate  test    -
+betting                    betting                    new_rows   test    -
+weighted_betting           betting                    new_rows   test    -
+paired                     paired                     new_rows   test    -
+auc                        auc                        new_rows   test    -
+largest_gap                largest_gap                new_rows   groups  gap
+new_example_pac_bayes      new_example_pac_bayes      prior      bound   -          price kl log_xi
+new_example_kl             new_example_kl             new_rows   bound   -          price
+new_example_betting        betting                    new_rows   bound   -          price
+new_person_kl              inverse_kl                 new_rows   bound   -          price
+new_person_hoeffding       mcallester                 new_rows   bound   -          price
+new_person_second_moment   new_person_second_moment   new_rows   bound   -          price grid
+new_person_bernstein       betting                    new_rows   bound   -          price union
+new_person_betting         betting                    new_rows   bound   -          price
+new_person_clopper_pearson new_person_clopper_pearson new_rows   bound   -
+gibbs_risk_upper           sampled                    draws      -       empirical
+weighted_risk_upper        sampled                    draws      -       empirical
+correlated_risk_upper      sampled                    chain      -       empirical
 """
-"""Every bound, without the prefix of a price; "price" is among the costs of those that are at a price."""
+"""Every bound, without the prefix of a price; "price" is among the costs of those that are at a price.
+
+It is paid by an entry of the budget, and its risk is how the name of what it bounds begins, in the words below; - is
+any risk in [0, 1].
+"""
+_WORDS = {
+    "-": "",
+    "test": "test set",
+    "all": "union over networks",
+    "empirical": "empirical risk",
+    "surrogate": "surrogate risk, rescaled to [0, 1]",
+    "gap": "largest gap between ",
+}
 _FUNCTIONS = {
     **vars(risk),
     **vars(counts),
@@ -110,12 +122,17 @@ _FUNCTIONS = {
 }
 FORMULAS = dict[str, Formula]()
 NEEDED = dict[str, str]()
+PAID_AS = dict[str, str]()
+RISKS = dict[str, str]()
 PRICED = dict[str, list[str]]()
-"""Value, kind of hypotheses (in ``needs``) and own costs of bounds, by name; those of no price have none in nats."""
+"""What the table says of a bound by its name, its costs but for the price; those of no price have none in nats."""
 for line in _BOUNDS.strip().splitlines()[1:]:
-    name, function, needs, *costs = line.split()
+    name, function, needs, *words = line.split()
+    paid, begins, *costs = (_WORDS.get(one, one) for one in words)
     FORMULAS[name] = _FUNCTIONS[function]
     NEEDED[name] = needs
+    PAID_AS[name] = paid
+    RISKS[name] = begins
     if "price" in costs:
         PRICED[name] = [*costs[1:]]
 _ALIASES = {

@@ -80,7 +80,7 @@ def test_a_smaller_k_does_not_follow(folder):
     report = read(folder / "certificates.json")
     report["certificates"][0]["inputs"]["k"] -= 5
     write(folder / "certificates.json", report)
-    assert {("kept records", DOES_NOT), ("value", DOES_NOT)} <= judged(folder)
+    assert {("rounds", DOES_NOT), ("value", DOES_NOT)} <= judged(folder)
 
 
 def _rerun(folder, monkeypatch, **changes):
