@@ -1,4 +1,7 @@
-"""Prices of noisy sums, made from what ran and from what it kept: an event, and squared norms step by step."""
+"""Prices of noisy sums, made from what ran and from what it kept: an event, and squared norms step by step.
+
+The prices themselves, from which a bound takes its nats, are in ``bounds.noisy``.
+"""
 
 from collections.abc import Sequence
 from math import sqrt, ulp

@@ -1,5 +1,7 @@
 """Checkpoints of private runs, on one process or several: all that is needed to go on bit for bit, and what it cost.
 
+Those of chains are :mod:`pacdp.certify.chain_files`, and :mod:`pacdp.cli.run` takes them up.
+
 The file is that of :mod:`pacdp.store.checkpoint`. Its header carries ``kind`` "private-run/1", the step, the event
 (what ran, for the accountant), the adjacency, the public numbers and, for the trainers, their settings; tensors carry
 weights, optimizer state, snapshots and generator states. No code runs on load. Of several processes the first writes,

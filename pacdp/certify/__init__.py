@@ -1,4 +1,8 @@
-"""Certificates: a network or a law over networks and examples in, a :class:`Report` out. There is no other door."""
+"""Certificates: a network or a law over networks and examples in, a :class:`Report` out. There is no other door.
+
+What is proved of hypotheses is decided in ``evidence`` (rows, settings), ``trajectory`` (noisy sums), ``heads`` (Gibbs
+laws) and ``trained`` (promises of privacy); whatever nobody decides is unproved, by the table ``bounds.needs``.
+"""
 
 from pacdp.certify.evidence import Settings as Settings
 from pacdp.certify.examples import BoundSet as BoundSet

@@ -1,4 +1,9 @@
-"""Some runs as one batch of chains in this process, each with its own folder."""
+"""Some runs as one batch of chains in this process, each with its own folder.
+
+A fresh run writes config.json, provenance.json and its first checkpoint. At each mark it adds a row to metrics.jsonl and
+then replaces the checkpoint; between marks it replaces the checkpoint alone, and result.json comes last. A run that
+was killed goes on from its checkpoint (:mod:`pacdp.cli.run`), and rows beyond that are dropped.
+"""
 
 import time
 from collections.abc import Sequence

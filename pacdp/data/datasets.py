@@ -1,4 +1,8 @@
-"""Datasets by name, as arrays whose shapes and labels have been checked: the table of readers."""
+"""Datasets by name, as arrays whose shapes and labels have been checked: the table of readers.
+
+A new data set is a module beside this one, whose reader is a line of the table and whose files enter the registry;
+``pacdp/cli/recipes.json`` gives it recipes.
+"""
 
 import os
 from collections.abc import Callable, Mapping

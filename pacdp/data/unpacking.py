@@ -10,6 +10,11 @@ from pacdp.data.errors import DataError
 _MOST_EXPANSION, _ALWAYS_ALLOWED = 64, 64 * 2**20
 
 
+def room(path: Path) -> int:
+    """How many bytes may come out of a file: 64 times its size, or 64 MiB."""
+    return max(_ALWAYS_ALLOWED, _MOST_EXPANSION * path.stat().st_size)
+
+
 def require_room(path: Path, unpacked: int, advice: str) -> None:
     """Refuse a file that holds more than 64 times its size, and more than 64 MiB.
 
@@ -20,7 +25,7 @@ def require_room(path: Path, unpacked: int, advice: str) -> None:
     Raises:
         DataError: it holds more.
     """
-    allowed = max(_ALWAYS_ALLOWED, _MOST_EXPANSION * path.stat().st_size)
+    allowed = room(path)
     if unpacked > allowed:
         raise DataError(
             f"{path} would unpack to {unpacked} bytes, more than the {allowed} of its size: {advice}"

@@ -53,11 +53,15 @@ class Scored:
 
 
 def is_log(path: Path) -> bool:
-    """Whether this is a folder, or a file of a kind that tables do not have; JSON lines have a document in each."""
-    if path.is_file() and path.suffix.lower() == ".jsonl" and not _SAMPLES.fullmatch(path.name):
-        with path.open("rb") as file:
-            return b'"doc_id"' in file.readline(1 << 20)
-    return path.is_dir() or path.suffix.lower() in SUFFIXES
+    """Whether this is a folder, or a file of a kind that tables do not have: a document in a line, or one object."""
+    if path.is_dir() or _SAMPLES.fullmatch(path.name):
+        return True
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES or suffix == ".eval":
+        return suffix == ".eval"
+    with path.open("rb") as file:
+        start = file.readline(1 << 20)
+    return b'"doc_id"' in start if suffix == ".jsonl" else start.lstrip().startswith(b"{")
 
 
 def read_logs(path: Path, metric: str | None = None, within: Range | None = None) -> Table:
@@ -210,7 +214,7 @@ def _inspect(path: Path, *, manifests: bool) -> Iterator[Scored]:
             return
         samples = header.get("samples") or []
     if "eval" not in header:
-        raise ValueError(f"{path} is no log of inspect_ai: it has no entry 'eval'")
+        raise ValueError(f"{path} is no log of inspect_ai: it has no entry 'eval'; write a table as records")
     if header.get("status", "success") != "success" or not samples:
         raise ValueError(
             f"{path} is a log of an evaluation that did not finish, or holds no samples: finish it"

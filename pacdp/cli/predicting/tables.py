@@ -1,12 +1,16 @@
-"""Tables of predictions: CSV, Parquet, JSON lines and npz with the columns that docs/predictions.md names.
+"""Tables of predictions: CSV, JSON, Parquet and npz with the columns that docs/predictions.md names.
 
 Texts are read as texts, whole numbers as whole numbers, and nothing else is guessed: a label with a decimal point is
 refused, unless all of them are whole.
 """
 
+import codecs
+import gzip
+import io
 import os
 import re
 import sys
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -21,7 +25,7 @@ from numpy.typing import NDArray
 from pacdp.cli.predicting.called import PROBABILITY, called
 from pacdp.cli.terminal import word
 from pacdp.data.arrays import read_npz
-from pacdp.data.unpacking import require_room
+from pacdp.data.unpacking import require_room, room
 from pacdp.predictions.columns import LEFT_OUT, Coded, coded
 
 NAMED = ("label", "prediction", "group", "person", "model", "id")
@@ -32,17 +36,16 @@ _OF_MODEL = re.compile(r"(?:prediction|y_pred|pred)_(.+)")
 _WHOLE = re.compile(rb"0|-?[1-9]\d*")
 _FLOAT = r"^(0|-?[1-9]\d{0,17})\.0$"
 _DECIMAL_COMMA = r"^(-?\d*),([\dEe+-]+)$"
-_OTHERWISE = {
-    b"\x1f\x8b": "gzip", b"PK\x03\x04": "zip", b"BZh": "bzip2", b"\xfd7zXZ": "xz",
-    b"\x28\xb5\x2f\xfd": "Zstd", b"PAR1": "Parquet", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16",
-    **{b"x" + bytes([level]): "zlib" for level in b"\x01\x5e\x9c\xda"},
-}  # fmt: skip
-"""What a file holds that begins so, whatever its name says."""
+_GZIP, _UTF_16 = b"\x1f\x8b", (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_PACKED = (_GZIP, b"\x28\xb5\x2f\xfd", b"x\x01", b"x^", b"x\x9c", b"x\xda")
+"""How gzip, Zstd and zlib begin, which polars would unpack to any size."""
+_AS_TEXT = "save it as CSV in UTF-8 (in Excel: CSV UTF-8)"
 _WHOLES = {"error": 1, "positive": 1, "position": 2**53 - 1}
 """Columns of whole numbers, and the largest of them."""
 _TRUTH = {"True": "1", "TRUE": "1", "true": "1", "False": "0", "FALSE": "0", "false": "0"}
 """How Python, R and polars write truth values."""
-DAMAGED = (pl.exceptions.PolarsError, pl.exceptions.PanicException, UnicodeDecodeError)
+DAMAGED = (pl.exceptions.PolarsError, pl.exceptions.PanicException, UnicodeError,
+           EOFError, gzip.BadGzipFile, zlib.error)  # fmt: skip
 """Polars panics at some damaged files of Parquet."""
 
 
@@ -77,18 +80,12 @@ def read_table(path: Path, ignore: Sequence[str] = (), *, real: bool = False) ->
     Raises:
         ValueError: the file is damaged or empty, or has a column that this does not know.
     """
-    readers = {
-        ".csv": _csv,
-        ".tsv": _csv,
-        ".parquet": _parquet,
-        ".jsonl": _json_lines,
-        ".npz": _npz,
-    }
-    reader = readers.get(path.suffix.lower())
+    readers = {".csv": _csv, ".tsv": _csv, ".jsonl": _json, ".json": _json, ".parquet": _parquet, ".npz": _npz}
+    reader = readers.get(_suffix(path))
     if reader is None:
-        raise ValueError(f"{path} must be one of {', '.join(readers)}, .json or .eval: convert it")
+        raise ValueError(f"{path} must be one of {', '.join(readers)} or .eval: {_AS_TEXT}")
     with _reading(path):
-        names, rows = reader(path, ignore)
+        names, rows, decided = reader(path, ignore)
         if absent := sorted(set(ignore).difference(names)):
             raise ValueError(f"{path} has no column {absent[0]!r} to ignore: correct --ignore")
         kept = [name for name in names if name not in ignore]
@@ -140,7 +137,7 @@ def read_table(path: Path, ignore: Sequence[str] = (), *, real: bool = False) ->
             numbers={name: columns[name].to_numpy() for name in numbers},
             soft=table,
             classes=classes,
-            remarks=(*passed, *here.remarks),
+            remarks=(*decided, *passed, *here.remarks),
         )
 
 
@@ -153,7 +150,7 @@ def read_columns(path: Path, known: Sequence[str]) -> dict[str, np.ndarray]:
         ValueError: no such file, a column that is not ``known`` or stands twice, a gap, or no rows.
     """
     with _reading(path):
-        written, rows = _csv(path, ())
+        written, rows, _ = _csv(path, ())
         names = [name.strip() for name in written]  # spaces may follow commas
         if odd := [name for name in names if name not in known or names.count(name) > 1]:
             raise ValueError(
@@ -199,9 +196,10 @@ def _reading(path: Path) -> Iterator[None]:
     except DAMAGED as error:
         panic = isinstance(error, pl.exceptions.PanicException)
         said = "it is damaged" if panic else " ".join(str(error).split("\n")[0].split())[:200]
-        raise ValueError(
-            f"{path} cannot be read as {path.suffix[1:]} ({said}): write it anew"
-        ) from error
+        again = "write it anew"
+        if re.search("utf-?8", said, re.IGNORECASE):  # cp1252 of Windows, .xlsx called .csv
+            said, again = "it is no text in UTF-8", _AS_TEXT
+        raise ValueError(f"{path} cannot be read as {_suffix(path)[1:]} ({said}): {again}") from error
     finally:
         os.dup2(kept, 2)
         os.close(kept)
@@ -210,35 +208,69 @@ def _reading(path: Path) -> Iterator[None]:
 
 _Rows = Callable[[list[str], list[str]], pl.DataFrame]
 """Reads some columns of a file, of which some are to be numbers."""
+_Read = tuple[list[str], _Rows, Sequence[str]]
+"""The names of the columns, their reader, and remarks on what was decided for whoever wrote the file."""
 
 
-def _csv(path: Path, _ignore: Sequence[str]) -> tuple[list[str], _Rows]:
-    names, separator = _header(path)
-    return names, partial(_csv_rows, path, separator)
+def _suffix(path: Path) -> str:
+    """What the name says of the content, packed by gzip or not."""
+    name = path.name.lower().removesuffix(".gz")
+    return Path(name).suffix
 
 
-def _csv_rows(path: Path, separator: str, kept: list[str], numbers: list[str]) -> pl.DataFrame:
+def _text(path: Path) -> tuple[bytes, Sequence[str]]:
+    """What a file of text holds, in UTF-8, and remarks on what its first bytes decided."""
+    content, remarks = path.read_bytes(), list[str]()
+    if content.startswith(_GZIP):
+        with gzip.open(path) as file:
+            content = file.read(room(path) + 1)
+        require_room(path, len(content), "unpack it")
+        remarks.append("the file begins as gzip does: it was unpacked")
+    if content.startswith(_UTF_16):
+        content = content.decode("utf-16").encode()
+        remarks.append("the file begins with the mark of UTF-16: it was read so")
+    content = content.removeprefix(codecs.BOM_UTF8)
+    if content.startswith(_PACKED) or b"\x00" in content[: 1 << 20]:
+        raise UnicodeError("no UTF-8")
+    if not content.strip():
+        raise ValueError(f"{path} is empty: write a line of column names, then a row for each example")
+    return content, remarks
+
+
+def _json(path: Path, _ignore: Sequence[str]) -> _Read:
+    """Records in lines, or in a list."""
+    content, remarks = _text(path)
+    read = pl.read_ndjson if _suffix(path) == ".jsonl" else pl.read_json
+    frame = read(content, infer_schema_length=None)
+    return frame.columns, lambda kept, _: frame.select(kept), remarks
+
+
+def _csv(path: Path, _ignore: Sequence[str]) -> _Read:
+    content, remarks = _text(path)
+    names, separator = _header(content)
+    return names, partial(_csv_rows, path, content, separator), remarks
+
+
+def _csv_rows(
+    path: Path, content: bytes, separator: str, kept: list[str], numbers: list[str]
+) -> pl.DataFrame:
     """Whole numbers where all columns are, written as usual; otherwise texts, and numbers where these must be."""
-    with path.open("rb") as file:
-        header, first = file.readline(), file.readline()
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - (1 << 16)))
-        tail = file.read()
-    end = tail[len(tail.rstrip(b"\r\n")) :]
+    file = io.BytesIO(content)
+    header, first = file.readline(), file.readline()
+    end = content[len(content.rstrip(b"\r\n")) :]
     # in a single column an empty line is a gap
     empty = max(0, end.count(b"\n") - 1) if separator.encode() in header else 0
 
     def read(**types: Any) -> pl.DataFrame:
-        lazy = pl.scan_csv(path, separator=separator, infer_schema=False, schema_overrides=types)
+        lazy = pl.scan_csv(content, separator=separator, infer_schema=False, schema_overrides=types)
         return lazy.select(kept).collect()[: -empty or None]
 
     if not numbers and all(map(_WHOLE.fullmatch, first.strip().split(separator.encode()))):
         with suppress(pl.exceptions.ComputeError):  # some are texts, or of ten digits
             whole = read(**dict.fromkeys(kept, pl.Int32))
-            length = size - len(header) - len(end)
+            length = len(content) - len(header) - len(end)
             if header.endswith(b"\r\n"):
-                returns = np.count_nonzero(np.fromfile(path, np.uint8) == ord("\r"))
-                length -= int(returns) - 1 - end.count(b"\r")
+                length -= content.count(b"\r") - 1 - end.count(b"\r")
             if length == sum(map(_written, whole)) + whole.height * whole.width - 1:
                 return whole
     if separator == ";":  # which leaves the comma to decimals
@@ -261,32 +293,14 @@ def _written(whole: pl.Series) -> int:
     return len(whole) + sum(int(one.sum()) for one in longer)
 
 
-def _header(path: Path) -> tuple[list[str], str]:
+def _header(content: bytes) -> tuple[list[str], str]:
     """The names of the columns, as they are written (polars would rename one that stands twice), and what parts them:
     a comma, or where there is none a semicolon or a tab.
     """
-    with path.open("rb") as file:
-        head = file.readline(1 << 20)
-    if packed := next((kind for begin, kind in _OTHERWISE.items() if head.startswith(begin)), None):
-        raise ValueError(
-            f"{path} must be CSV in UTF-8, and it is {packed}: unpack or convert it, or name it so"
-        )
-    if b"\x00" in head:
-        raise ValueError(
-            f"{path} must be CSV in UTF-8, and holds zero bytes, as UTF-16 has: convert it"
-        )
-    if not head.strip():
-        raise ValueError(
-            f"{path} is empty: write a line of column names, then a row for each example"
-        )
+    head = io.BytesIO(content).readline(1 << 20)
     separator = next((one for one in ",;\t" if one.encode() in head), ",")
     row = pl.read_csv(head, separator=separator, has_header=False, infer_schema=False).row(0)
     return [name or "" for name in row], separator
-
-
-def _json_lines(path: Path, _ignore: Sequence[str]) -> tuple[list[str], _Rows]:
-    frame = pl.read_ndjson(path, infer_schema_length=None)
-    return frame.columns, lambda kept, _: frame.select(kept)
 
 
 def _row_numbers(path: Path, column: pl.Series) -> tuple[str, ...]:
@@ -302,7 +316,7 @@ def _row_numbers(path: Path, column: pl.Series) -> tuple[str, ...]:
     return ("the first column has no name and numbers the rows: it was passed over",)
 
 
-def _parquet(path: Path, _ignore: Sequence[str]) -> tuple[list[str], _Rows]:
+def _parquet(path: Path, _ignore: Sequence[str]) -> _Read:
     lazy = pl.scan_parquet(path)
 
     def rows(kept: list[str], _: list[str]) -> pl.DataFrame:
@@ -315,10 +329,10 @@ def _parquet(path: Path, _ignore: Sequence[str]) -> tuple[list[str], _Rows]:
         require_room(path, sum(map(sum, rooms)), no_limit)
         return own.collect()
 
-    return lazy.collect_schema().names(), rows
+    return lazy.collect_schema().names(), rows, ()
 
 
-def _npz(path: Path, ignore: Sequence[str]) -> tuple[list[str], _Rows]:
+def _npz(path: Path, ignore: Sequence[str]) -> _Read:
     arrays = read_npz(path, ignore=ignore)
     table = arrays.pop("probabilities", None)
     names = [*ignore, *arrays]
@@ -334,7 +348,7 @@ def _npz(path: Path, ignore: Sequence[str]) -> tuple[list[str], _Rows]:
             f"{path} must hold columns, got {odd[0]!r} of shape {arrays[odd[0]].shape}: flatten it, or call an array "
             "[n, classes] of probabilities 'probabilities'"
         )
-    return names, lambda kept, _: pl.DataFrame(arrays).select(kept)
+    return names, lambda kept, _: pl.DataFrame(arrays).select(kept), ()
 
 
 def _sorted(

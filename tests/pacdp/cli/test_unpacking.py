@@ -58,7 +58,7 @@ FILES = {
         "a.eval holds 'samples/1.json' twice"),
     "an array under two names": ("a.npz", read_npz, lambda: packed(("label.npy", array(1)), ("label", array(2))),
         "a.npz holds 'label' twice"),
-    "gzip": ("a.csv", read_table, lambda: gzip.compress(CSV), "a.csv must be CSV in UTF-8, and it is gzip"),
+    "gzip": ("a.csv", read_table, lambda: gzip.compress(CSV), "a.csv would unpack to"),
     "a constant table": ("a.parquet", read_table,
         lambda: parquet(**dict.fromkeys(("label", "prediction"), pl.zeros(2**26, pl.Int8, eager=True))),
         "a.parquet would unpack to"),
