@@ -193,7 +193,8 @@ def test_the_report_follows_and_makes_a_page_that_escapes_names(tmp_path):
     columns = {"label": names[LABELS], "prediction": names[SAID], "group": GROUPS}
     report = _report(_write(tmp_path / "answers.csv", columns), "--interval")
     data, told = (one for one in check_report(report) if one.verdict != "follows")
-    assert (data.claim, told.why) == ("the data", "nothing in the file determines subject")
+    told_of = "nothing in the file determines subject, provenance, reference, hypotheses.by"
+    assert (data.claim, told.why) == ("the data", told_of)
     assert pacdp("verify", tmp_path) == 3
     succeed("report", tmp_path)
     page = (tmp_path / "report.html").read_text()
