@@ -19,8 +19,8 @@ class CertifyPredictions:
     """
 
     predictions: Path
-    """CSV, Parquet, JSON lines or npz with the columns label, and prediction or p0, p1, ... (probabilities), and if
-    there are any group, person, weight, model, id, loss, loss_...; or a log of lm-evaluation-harness or inspect_ai, or
+    """CSV, JSON, Parquet or npz with the columns label, and prediction or p0, p1, ... (probabilities), and if there are
+    any group, person, weight, model, id, loss, loss_...; or a log of lm-evaluation-harness or inspect_ai, or
     a folder of such logs."""
     out: Path | None = None
     """Where to write the report; by default certificates.json beside the file. An earlier report that differs is kept
