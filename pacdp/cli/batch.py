@@ -1,7 +1,7 @@
 """Some runs as one batch of chains in this process, each with its own folder.
 
-A fresh run writes config.json, provenance.json and its first checkpoint. At each mark it adds a row to metrics.jsonl and
-then replaces the checkpoint; between marks it replaces the checkpoint alone, and result.json comes last. A run that
+A fresh run writes provenance.json, config.json and its first checkpoint. At each mark it adds a row to metrics.jsonl
+and then replaces the checkpoint; between marks it replaces the checkpoint alone, and result.json comes last. A run that
 was killed goes on from its checkpoint (:mod:`pacdp.cli.run`), and rows beyond that are dropped.
 """
 

@@ -214,7 +214,9 @@ def _inspect(path: Path, *, manifests: bool) -> Iterator[Scored]:
             return
         samples = header.get("samples") or []
     if "eval" not in header:
-        raise ValueError(f"{path} is no log of inspect_ai: it has no entry 'eval'; write a table as records")
+        raise ValueError(
+            f"{path} is no log of inspect_ai: it has no entry 'eval'; write a table as records"
+        )
     if header.get("status", "success") != "success" or not samples:
         raise ValueError(
             f"{path} is a log of an evaluation that did not finish, or holds no samples: finish it"

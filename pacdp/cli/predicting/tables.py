@@ -80,7 +80,14 @@ def read_table(path: Path, ignore: Sequence[str] = (), *, real: bool = False) ->
     Raises:
         ValueError: the file is damaged or empty, or has a column that this does not know.
     """
-    readers = {".csv": _csv, ".tsv": _csv, ".jsonl": _json, ".json": _json, ".parquet": _parquet, ".npz": _npz}
+    readers = {
+        ".csv": _csv,
+        ".tsv": _csv,
+        ".jsonl": _json,
+        ".json": _json,
+        ".parquet": _parquet,
+        ".npz": _npz,
+    }
     reader = readers.get(_suffix(path))
     if reader is None:
         raise ValueError(f"{path} must be one of {', '.join(readers)} or .eval: {_AS_TEXT}")
@@ -199,7 +206,9 @@ def _reading(path: Path) -> Iterator[None]:
         again = "write it anew"
         if re.search("utf-?8", said, re.IGNORECASE):  # cp1252 of Windows, .xlsx called .csv
             said, again = "it is no text in UTF-8", _AS_TEXT
-        raise ValueError(f"{path} cannot be read as {_suffix(path)[1:]} ({said}): {again}") from error
+        raise ValueError(
+            f"{path} cannot be read as {_suffix(path)[1:]} ({said}): {again}"
+        ) from error
     finally:
         os.dup2(kept, 2)
         os.close(kept)
@@ -233,7 +242,9 @@ def _text(path: Path) -> tuple[bytes, Sequence[str]]:
     if content.startswith(_PACKED) or b"\x00" in content[: 1 << 20]:
         raise UnicodeError("no UTF-8")
     if not content.strip():
-        raise ValueError(f"{path} is empty: write a line of column names, then a row for each example")
+        raise ValueError(
+            f"{path} is empty: write a line of column names, then a row for each example"
+        )
     return content, remarks
 
 
@@ -246,9 +257,14 @@ def _json(path: Path, _ignore: Sequence[str]) -> _Read:
 
 
 def _csv(path: Path, _ignore: Sequence[str]) -> _Read:
+    """Columns by their names as they are written (polars would rename one that stands twice), and what parts them: a
+    comma, or where there is none a semicolon or a tab.
+    """
     content, remarks = _text(path)
-    names, separator = _header(content)
-    return names, partial(_csv_rows, path, content, separator), remarks
+    head = io.BytesIO(content).readline(1 << 20)
+    separator = next((one for one in ",;\t" if one.encode() in head), ",")
+    row = pl.read_csv(head, separator=separator, has_header=False, infer_schema=False).row(0)
+    return [name or "" for name in row], partial(_csv_rows, path, content, separator), remarks
 
 
 def _csv_rows(
@@ -291,16 +307,6 @@ def _written(whole: pl.Series) -> int:
     longer = [whole >= 10**k for k in range(1, len(most))]
     longer += [whole <= -(10**k) for k in range(len(least) - 1)]
     return len(whole) + sum(int(one.sum()) for one in longer)
-
-
-def _header(content: bytes) -> tuple[list[str], str]:
-    """The names of the columns, as they are written (polars would rename one that stands twice), and what parts them:
-    a comma, or where there is none a semicolon or a tab.
-    """
-    head = io.BytesIO(content).readline(1 << 20)
-    separator = next((one for one in ",;\t" if one.encode() in head), ",")
-    row = pl.read_csv(head, separator=separator, has_header=False, infer_schema=False).row(0)
-    return [name or "" for name in row], separator
 
 
 def _row_numbers(path: Path, column: pl.Series) -> tuple[str, ...]:
