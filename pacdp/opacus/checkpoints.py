@@ -127,7 +127,8 @@ class Files:
         Raises:
             CheckpointError: no such file, another kind of file, another network, another noise schedule than the one
                 that the history records, or an engine that has a history of its own, which loading would forget.
-            ValueError: further arguments of Opacus's; steps that another ledger counts than this engine's, or that one counts where it has none.
+            ValueError: further arguments of Opacus's; steps that another ledger counts than this engine's, or that one
+                counts where it has none.
         """
         _require_none(of_opacus)
         self._require_own(optimizer)

@@ -206,6 +206,6 @@ class PrivateOptimizer(DPOptimizer):
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Refused, to copies and to pickle alike."""
         raise TypeError(
-            "a private optimizer is neither copied nor pickled, since no account would have the steps of the copy: copy the "
-            "module, or write a checkpoint with PrivateEngine.save_checkpoint"
+            "a private optimizer is neither copied nor pickled, since no account would have the steps of the copy: "
+            "copy the module, or write a checkpoint with PrivateEngine.save_checkpoint"
         )

@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
+from torch.nn.functional import hardshrink
 
 from pacdp.errors import require_finite
 from pacdp.step.precision import full_precision
@@ -112,7 +113,7 @@ def without_subnormals(values: Tensor) -> Tensor:
     A factor of that kind, or a scaled slope that large inputs multiply, could bring a gradient out of its ball; zeros
     only make it shorter.
     """
-    return values.masked_fill(values.abs() < torch.finfo(values.dtype).tiny, 0.0)
+    return hardshrink(values, lambd=torch.finfo(values.dtype).tiny)
 
 
 def row_squares(rows: Tensor) -> Float[Tensor, " batch"]:
