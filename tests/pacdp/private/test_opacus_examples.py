@@ -120,7 +120,7 @@ def ran(script, dataset):
     found = {"dataset": dataset}
     with pytest.warns(UserWarning, match="number of examples is public") as told:
         exec(script, found)
-    assert {one.filename for one in told if "is public" in str(one.message)} == {"<string>"}, "where the loop is"
+    assert not any("pacdp/opacus" in one.filename for one in told if "is public" in str(one.message))
     return found
 
 
