@@ -25,7 +25,7 @@ from pacdp.algorithms.algorithm import Algorithm
 from pacdp.errors import CheckpointError, Diverged
 from pacdp.layers.random import forget_draws, generators
 from pacdp.losses import PerExampleLoss
-from pacdp.models import require_shapes
+from pacdp.models import require_clippable
 from pacdp.resume import RunState, found, load_run, require_place, save_run
 from pacdp.step import event as events
 from pacdp.step.clip import Weights
@@ -144,7 +144,7 @@ def train(
             raise ValueError(
                 f"{what} must be of a kind that train takes (see help(train)), got {given!r}"
             )
-    require_shapes(module, "module")
+    require_clippable(module)
     promise = _promise(algorithm, mechanism)
     if path is not None:
         require_place(path)

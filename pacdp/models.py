@@ -131,6 +131,29 @@ def require_shapes(model: nn.Module, what: str) -> None:
         )
 
 
+def require_clippable(module: nn.Module) -> None:
+    """Refuse a network of which no gradient of single examples can be taken, or that would be told of none.
+
+    Raises:
+        ValueError: parameters without a shape, hooks of parameters, or weights that a hook computes.
+    """
+    require_shapes(module, "module")
+    for name, p in module.named_parameters():
+        if p._backward_hooks or getattr(p, "_post_accumulate_grad_hooks", None):
+            raise ValueError(
+                f"parameter {name} of module has a hook for its gradient, which would never be called, since "
+                "examples' gradients are clipped without being shown: take it off, and put what it does into the "
+                "network"
+            )
+    for name, layer in module.named_modules():
+        made = [k for k, x in vars(layer).items() if isinstance(x, torch.Tensor) and not x.is_leaf]
+        if made:
+            raise ValueError(
+                f"{made[0]} of layer {name or 'module'} is computed from other weights by a hook, as "
+                "torch.nn.utils.weight_norm does: take torch.nn.utils.parametrizations.weight_norm"
+            )
+
+
 def _draws(layer: nn.Module) -> bool:
     if isinstance(layer, nn.modules.dropout._DropoutNd):
         return layer.p > 0

@@ -180,6 +180,7 @@ class Descent(Algorithm):
         """Stochastic gradient descent, whose learning rate every update sets."""
         if not 0.0 <= self.momentum < 1.0:
             raise ValueError(f"expected 0 <= momentum < 1, got {self.momentum!r}")
+        law_of(self.prior, self.prior_std)
         return optim.SGD(parameters, lr=0.0, momentum=self.momentum)
 
     def update(self, step: PrivateStep) -> int:

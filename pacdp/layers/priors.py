@@ -69,8 +69,12 @@ def law_of(prior: Law | Prior, std: float) -> Prior | None:
     """The prior of that name and scale, or the one that is given itself; None for a flat one.
 
     Raises:
-        ValueError: no law has that name.
+        ValueError: no law has that name, or a scale that would be ignored.
     """
+    if prior not in ("normal", "laplace") and std != 1.0:
+        raise ValueError(
+            f"prior_std is the scale of prior 'normal' or 'laplace', and would be ignored with {prior!r}: leave it out"
+        )
     match prior:
         case "none":
             return None

@@ -22,8 +22,9 @@ from pacdp.step.accountant import epsilon
 from pacdp.step.budget import planned, planned_epochs
 from pacdp.step.noise import Randomness
 from pacdp.step.paid import Paid, stream_of
-from pacdp.step.processes import Together
-from pacdp.store.reservation import Books, new_run
+from pacdp.step.processes import Together, process_rank
+from pacdp.store.ledger import Ledger
+from pacdp.store.reservation import Books, NoLedger, new_run
 
 NAME = "pld"
 _NO_END = 2**62
@@ -38,8 +39,10 @@ class EventAccountant(IAccountant):
 
     def __init__(self) -> None:
         self._history = events.History()
-        self.books: Books | None = None
+        self.books: Ledger | None = None
         """The ledger that counts steps too, where there is one by the time of a step."""
+        self.receipt: Mapping[str, Any] | None = None
+        """Which entry of it counts the last steps."""
         self.public_size = False
         """Whether a sample rate told the number of examples."""
 
@@ -56,6 +59,28 @@ class EventAccountant(IAccountant):
     @event.setter
     def event(self, event: Event | None) -> None:
         self._history = events.History(event)
+
+    def begin(self, event: Event | None, receipt: Mapping[str, Any] | None = None) -> None:
+        """Go on from what was recorded elsewhere, which enters a ledger that has not counted it.
+
+        Raises:
+            ValueError: its steps were counted in another ledger, or there is none here.
+        """
+        self.require(receipt)
+        self.event, self.receipt = event, receipt
+        if receipt is None:
+            self.enter()
+
+    def require(self, receipt: Mapping[str, Any] | None) -> None:
+        """Refuse, by raising ValueError, steps that were counted in another ledger than this accountant's."""
+        if receipt is not None:
+            (self.books or NoLedger()).require(receipt)
+
+    def enter(self) -> None:
+        """Enter all that ran into the ledger."""
+        if self.books is not None and self.event is not None and process_rank() == 0:
+            label = "steps before the engine's ledger"
+            self.books.correct(event=self.event, unit="example", label=label)
 
     @property
     def history(self) -> list[tuple[float, float, int]]:
@@ -108,15 +133,15 @@ class EventAccountant(IAccountant):
         state = OrderedDict() if destination is None else destination
         state["event"] = None if self.event is None else event_to_dict(self.event)
         state["adjacency"] = self.adjacency
-        state["mechanism"] = self.mechanism()
+        state["receipt"], state["mechanism"] = self.receipt, self.mechanism()
         return state
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Take over what another accountant of this kind recorded.
 
         Raises:
-            ValueError: the state of another mechanism, an event that none can have, or recorded steps that loading
-                would forget.
+            ValueError: the state of another mechanism, an event that none can have, recorded steps that loading
+                would forget, or steps that another ledger counts.
         """
         if (
             not state_dict
@@ -133,7 +158,8 @@ class EventAccountant(IAccountant):
                 f"this accountant has recorded {len(self)} steps, which loading would forget: load into a new one"
             )
         record = state_dict["event"]
-        self.event = None if record is None else event_from_dict(record)
+        event = None if record is None else event_from_dict(record)
+        self.begin(event, state_dict.get("receipt"))
         self.public_size |= state_dict["adjacency"] != events.ADJACENCY
 
 
@@ -169,6 +195,7 @@ class Account:
         if books is not None:
             self.paid = self.paid or self._paid(books)
             self.paid.before(step + 1)
+            self.accountant.receipt = self.paid.receipt
         if not self.once:
             self.accountant.step(noise_multiplier=noise_multiplier, sample_rate=self.sample_rate)
         elif begins:

@@ -163,6 +163,10 @@ def require_kinds(module: object, optimizer: object) -> None:
         raise ValueError(
             "LBFGS looks at a batch several times in one step, for which one price is paid: take another optimizer"
         )
+    if isinstance(optimizer, optim.SparseAdam):
+        raise ValueError(
+            "SparseAdam takes sparse gradients, and noise is dense: take torch.optim.Adam"
+        )
 
 
 def require_sound(arguments: dict[str, Any]) -> None:

@@ -1,5 +1,6 @@
 """What loops of one's own write: checkpoints (:mod:`pacdp.resume`), a ledger, and what may be published."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -18,7 +19,6 @@ from pacdp.opacus.optimizers import PrivateOptimizer
 from pacdp.resume import RunState, export, load_run, save_run
 from pacdp.step import event as events
 from pacdp.step.noise import Randomness, SystemRandomness
-from pacdp.step.processes import process_rank
 from pacdp.store.ledger import Ledger
 
 
@@ -48,18 +48,16 @@ class Files:
     def ledger(self, folder: Path | str) -> Ledger:
         """Count every step in the ledger of this folder before its noise is drawn, pass by pass, and return it.
 
-        Steps that this engine has recorded before are entered at once: call it before them, and before
-        :meth:`load_checkpoint`, whose steps a ledger has.
+        Steps that this engine has recorded before are entered at once, and those of a checkpoint when it is loaded, if
+        no ledger counted them.
 
         Raises:
             ValueError: the engine counts in a ledger already; the ledger is damaged or cannot be written.
         """
         if self.accountant.books is not None:
             raise ValueError("this engine counts its steps in a ledger already: open no second one")
-        book = Ledger.open(folder)
-        if self.event is not None and process_rank() == 0:
-            book.correct(event=self.event, unit="example", label="steps before the engine's ledger")
-        self.accountant.books = book
+        self.accountant.books = book = Ledger.open(folder)
+        self.accountant.enter()
         return book
 
     def export(self, folder: Path | str) -> Path:
@@ -95,26 +93,44 @@ class Files:
         return path
 
     def save_checkpoint(
-        self, *, path: Path | str, module: nn.Module, optimizer: PrivateOptimizer
+        self,
+        *,
+        path: Path | str,
+        module: nn.Module,
+        optimizer: PrivateOptimizer,
+        **of_opacus: Any,
     ) -> None:
         """Write weights, optimizer, event and generator states as safetensors; see :mod:`pacdp.resume`.
 
         Of several processes the first writes; all must call this.
+
+        Raises:
+            ValueError: further arguments of Opacus's.
         """
+        _require_none(of_opacus)
         self._require_own(optimizer)
         state = self._state(module, optimizer, self.accountant.adjacency)
         state.step, state.history = optimizer.logical_step, events.History(self.event)
+        state.receipt = self.accountant.receipt
         save_run(path, state, together=optimizer.account.together)
 
     def load_checkpoint(
-        self, *, path: Path | str, module: nn.Module, optimizer: PrivateOptimizer
+        self,
+        *,
+        path: Path | str,
+        module: nn.Module,
+        optimizer: PrivateOptimizer,
+        **of_opacus: Any,
     ) -> None:
         """Read it back into ``module``, ``optimizer`` and this engine. No code runs on load.
 
         Raises:
             CheckpointError: no such file, another kind of file, another network, another noise schedule than the one
                 that the history records, or an engine that has a history of its own, which loading would forget.
+            ValueError: further arguments of Opacus's; steps that another ledger counts than this engine's, or that one
+                counts where it has none.
         """
+        _require_none(of_opacus)
         self._require_own(optimizer)
         if self.event is not None:
             raise CheckpointError(
@@ -125,6 +141,7 @@ class Files:
 
         def check(read: RunState) -> None:
             _require_schedule(path, account, read)
+            self.accountant.require(read.receipt)
 
         load_run(path, state, together=account.together, check=check)
         optimizer.logical_step = state.step
@@ -133,7 +150,7 @@ class Files:
         optimizer.guard.set_up = set_up(network(module))
         optimizer.guard.keep()
         optimizer.forget_state()
-        self.accountant.event = state.history.event
+        self.accountant.begin(state.history.event, state.receipt)
         self.accountant.public_size |= state.adjacency != events.ADJACENCY
 
     def _require_own(self, optimizer: PrivateOptimizer) -> None:
@@ -160,6 +177,15 @@ class Files:
             settings={"batches of an epoch": sampler.batches} if once else {},
             generators={"epoch": sampler} if once else {},
             adjacency=adjacency,
+        )
+
+
+def _require_none(of_opacus: Mapping[str, Any]) -> None:
+    """Refuse what Opacus would write into a pickled file, or read from it, by raising ValueError."""
+    if any(given is not None for given in of_opacus.values()):
+        raise ValueError(
+            f"{', '.join(of_opacus)} cannot be kept in a checkpoint, which holds tensors and numbers and no pickled "
+            "objects: write yours beside it, and give make_private noise_multiplier= a function of the step"
         )
 
 

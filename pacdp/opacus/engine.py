@@ -38,6 +38,7 @@ from pacdp.opacus.arguments import (
     PUBLIC_SIZE,
     SAMPLING,
     Drawn,
+    Sampling,
     mode_of,
     require_accountant,
     require_kinds,
@@ -197,9 +198,7 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
                 "batches='own' declares Poisson samples, and an epoch is known by the loader's passes alone: leave it "
                 "out with sampling='once-an-epoch'"
             )
-        if drawn.public_size:
-            self.accountant.public_size = True
-            warnings.warn(f"{PUBLIC_SIZE} (once an epoch: steps=)", stacklevel=2)
+        self._tell_size(drawn)
         module, several = unwrapped(module)
         require_ownership(module, optimizer)
         device, together = next(module.parameters()).device, Together(several=several)
@@ -274,7 +273,7 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
             raise ValueError("noise_multiplier is what is found for target_epsilon: leave it out")
         _check.count(epochs=epochs)
         drawn = sampling_of(*map(others.get, SAMPLING), drawn=self.sampling)
-        self.accountant.public_size |= drawn.public_size
+        self._tell_size(drawn)
         name = "batches" if self.sampling == "once-an-epoch" else "sample_rate"
         noise = calibrated(
             1.0,
@@ -285,6 +284,12 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
             adjacency=self.accountant.adjacency,
         )
         return self.make_private(noise_multiplier=noise, **others)
+
+    def _tell_size(self, drawn: Sampling) -> None:
+        """Note that the number of examples is public, and warn whoever called the public method, once an engine."""
+        if drawn.public_size and not self.accountant.public_size:
+            self.accountant.public_size = True
+            warnings.warn(f"{PUBLIC_SIZE} (once an epoch: steps=)", stacklevel=3)
 
     def certify(
         self, data: Any = None, *, failure_prob: float = 0.05, settings: Settings | None = None

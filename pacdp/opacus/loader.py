@@ -243,7 +243,7 @@ class _Collate:
             raise ValueError(
                 "the collate function gives an example another row beside other examples than alone, as padding to the "
                 "longest, standardising, averaging or random draws do: pad to one fixed length, and transform, in the "
-                "dataset"
+                "dataset, as torch.nn.functional.pad(tokens, (0, 128 - len(tokens))) does"
             )
         return batch
 

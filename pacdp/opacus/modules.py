@@ -47,6 +47,11 @@ class PrivateModule(AbstractGradSampleModule):
             return self._module(*inputs, **named)
         if self.guard is None:
             return self.remembered(*inputs, **named)
+        if self.guard.clipped != self.clipped_sum:
+            raise ValueError(
+                "a copy of the private module does not train, since the optimizer has the sums of the original: train "
+                "that, and take the copy for its outputs, under eval() or torch.no_grad()"
+            )
         return self.guard.forward(self.remembered, inputs, named)
 
     def remembered(self, *inputs: Any, **named: Any) -> Any:

@@ -81,6 +81,14 @@ class PrivateOptimizer(DPOptimizer):
             self._state = self._versions()
         return found
 
+    @property
+    def _step_supports_amp_scaling(self) -> bool:
+        """What ``GradScaler`` asks before it steps."""
+        raise ValueError(
+            "GradScaler finds no gradient to scale back, since none is there before the step: leave it out and call "
+            "loss.backward() and step(); under torch.autocast(dtype=torch.bfloat16) losses need no scale"
+        )
+
     def pre_step(self, closure: Callable[[], float] | None = None) -> bool:
         """Add what was handed over; after the last part of a batch, release its sum as the gradient."""
         found = self.guard.take()
@@ -195,8 +203,9 @@ class PrivateOptimizer(DPOptimizer):
         self.guard.forget()
         self.original_optimizer.zero_grad(set_to_none)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Refused, to copies and to pickle alike."""
         raise TypeError(
-            "a private optimizer is not copied, since no account would have the steps of the copy: copy the module, or "
-            "write a checkpoint with PrivateEngine.save_checkpoint"
+            "a private optimizer is neither copied nor pickled, since no account would have the steps of the copy: "
+            "copy the module, or write a checkpoint with PrivateEngine.save_checkpoint"
         )

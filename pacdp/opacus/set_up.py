@@ -7,7 +7,7 @@ from opacus.validators.errors import UnsupportedModuleError
 from torch import Tensor, nn, optim
 
 from pacdp.errors import said
-from pacdp.models import require_shapes
+from pacdp.models import require_clippable
 from pacdp.opacus.loader import PoissonLoader
 from pacdp.opacus.modules import ByReference, PrivateModule, smooth_loss
 from pacdp.step.agreement import chosen_mode
@@ -80,7 +80,7 @@ def require_ownership(module: nn.Module, optimizer: optim.Optimizer) -> None:
     Raises:
         ValueError: as said.
     """
-    require_shapes(module, "module")
+    require_clippable(module)
     if any(hasattr(p, "grad_sample") for p in module.parameters()):
         raise ValueError(
             "module is private already: go on with what make_private returned, or call to_standard_module() on it first"
@@ -93,16 +93,6 @@ def require_ownership(module: nn.Module, optimizer: optim.Optimizer) -> None:
         raise ValueError(
             "Module parameters are different than optimizer Parameters, some of which module does not have: build "
             "optimizer from module.parameters(), after whatever replaces layers of it"
-        )
-    hooked = [
-        name
-        for name, p in module.named_parameters()
-        if p._backward_hooks or getattr(p, "_post_accumulate_grad_hooks", None)
-    ]
-    if hooked:
-        raise ValueError(
-            f"parameter {hooked[0]} of module has a hook for its gradient, which would never be called, since "
-            "examples' gradients are clipped without being shown: take it off, and put what it does into the network"
         )
     free = [name for name, p in module.named_parameters() if p.requires_grad and id(p) not in held]
     if free:

@@ -11,12 +11,14 @@ from typing import Literal, NamedTuple
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
+from torch.nn.functional import hardshrink
 
 from pacdp.errors import require_finite
 from pacdp.step.precision import full_precision
 
 _BLOCK = 128
-_SMALLEST, _LARGEST = 1e-12, 1e30
+SMALLEST, LARGEST = 1e-12, 1e30
+"""The clip norms that are taken."""
 STABILITY = 0.01
 """γ of automatic clipping, the value of Bu et al. (2023)."""
 ClippingRule = Literal["flat", "automatic"]
@@ -41,9 +43,9 @@ def require_clip_norm(**clip_norm: float) -> None:
     """
     require_finite(**clip_norm)
     ((name, value),) = clip_norm.items()
-    if not _SMALLEST <= value <= _LARGEST:
+    if not SMALLEST <= value <= LARGEST:
         raise ValueError(
-            f"expected {_SMALLEST:g} <= {name} <= {_LARGEST:g}, so that no sum overflows and no norm comes out too "
+            f"expected {SMALLEST:g} <= {name} <= {LARGEST:g}, so that no sum overflows and no norm comes out too "
             f"small, got {value!r}"
         )
 
@@ -111,7 +113,7 @@ def without_subnormals(values: Tensor) -> Tensor:
     A factor of that kind, or a scaled slope that large inputs multiply, could bring a gradient out of its ball; zeros
     only make it shorter.
     """
-    return values.masked_fill(values.abs() < torch.finfo(values.dtype).tiny, 0.0)
+    return hardshrink(values, lambd=torch.finfo(values.dtype).tiny)
 
 
 def row_squares(rows: Tensor) -> Float[Tensor, " batch"]:

@@ -9,12 +9,12 @@ from bounds import _check
 from pacdp.errors import require_finite, require_fraction
 from pacdp.schedules import Schedule
 from pacdp.step.budget import PrivacyBudget
-from pacdp.step.clip import Clip, ClippingRule, require_clip_norm
+from pacdp.step.clip import LARGEST, SMALLEST, Clip, ClippingRule, require_clip_norm
 
 GradSampleMode = Literal["reference", "ghost"]
 MODES: tuple[GradSampleMode, ...] = ("reference", "ghost")
 _FURTHEST = 1e6
-"""An adaptive clip norm stays within this factor of the first one, whatever the noise."""
+"""An adaptive clip norm stays within this factor of the first one, and among those that are taken."""
 _UP = 1.0 + 2.0**-40
 """Covers the rounding of a multiplier beside a count's."""
 
@@ -46,7 +46,8 @@ class QuantileClipping:
         """C_(t+1) of C_t, b̃_t and C_0."""
         steps = math.log(clip_norm / first) - self.rate * (fraction - self.quantile)
         furthest = math.log(_FURTHEST)
-        return first * math.exp(min(max(steps, -furthest), furthest))
+        moved = first * math.exp(min(max(steps, -furthest), furthest))
+        return min(max(moved, SMALLEST), LARGEST)
 
     def noise_beside(self, noise_multiplier: float) -> float:
         """σ_Δ = (σ⁻² - (2σ_b)⁻²)^(-1/2), rounded up: sum and count together cost what σ costs alone.

@@ -113,7 +113,12 @@ class Units:
             raise ValueError(
                 f"people must be a tensor, got a {type(people).__name__}: pass torch.as_tensor(people)"
             )
-        if people.dim() != 1 or len(people) != n or people.is_floating_point():
+        if (
+            people.dim() != 1
+            or len(people) != n
+            or people.is_floating_point()
+            or people.is_complex()
+        ):
             raise ValueError(
                 f"people must hold a whole number for each of the {n} records, got shape {tuple(people.shape)} of "
                 f"{people.dtype}"

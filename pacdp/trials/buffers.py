@@ -317,7 +317,7 @@ def _reachable(
             yield where.removeprefix("."), numbers
             continue
         kinds = () if isinstance(thing, type) else type(thing).__mro__
-        parts = [*_parts(thing), *(("", kind) for kind in kinds)]
+        parts = [*_parts(thing), *(("", kind) for kind in kinds if id(kind) not in seen)]
         if around and isinstance(thing, FunctionType):
             parts += _read_of_globals(thing)
         ahead.extend((where + name, part) for name, part in reversed(parts))
@@ -333,10 +333,13 @@ def _as_numbers(thing: Any) -> np.ndarray | None:
 
 def _parts(thing: Any) -> Iterator[tuple[str, Any]]:
     """What a thing consists of, each part with its place in it."""
-    attributes = dict(getattr(thing, "__dict__", {}))
     if isinstance(thing, type):
         yield from _shared(thing)
         return
+    if type(thing) in (list, tuple, set, frozenset):
+        yield from ((f"[{k}]", part) for k, part in enumerate(thing))
+        return
+    attributes = dict(getattr(thing, "__dict__", {}))
     if isinstance(thing, nn.Module):
         attributes = {**thing._parameters, **thing._buffers, **thing._modules, **attributes}
         for name in _OF_NO_ACCOUNT:
@@ -346,7 +349,8 @@ def _parts(thing: Any) -> Iterator[tuple[str, Any]]:
             if isinstance(key, tuple) and any(isinstance(one, nn.Module) for one in key):
                 continue  # a method's cache, which copies of the network fill as well
             yield f"[{key!r}]" if isinstance(key, str | int) else f"[...{k}]", part
-            yield f" key {k}", None if isinstance(key, _VALUES) else key
+            if not isinstance(key, str | int):
+                yield f" key {k}", key
     elif isinstance(thing, list | tuple | set | frozenset | deque):
         yield from ((f"[{k}]", part) for k, part in enumerate(thing))
     elif isinstance(thing, FunctionType):

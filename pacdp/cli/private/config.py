@@ -87,10 +87,15 @@ class PrivateConfig:
         )
         require_fraction(sample_rate=sampling.sample_rate)
         nonnegative(noise_multiplier=sampling.noise_multiplier, public_size=sampling.public_size)
-        if (self.sampling.count_noise != 0.0) != (self.sampling.clipping == "quantile"):
+        plain, follows = Sampling(), sampling.clipping == "quantile"
+        told = any(
+            getattr(sampling, name) != getattr(plain, name)
+            for name in ("count_noise", "quantile", "quantile_rate")
+        )
+        if told != follows or (sampling.count_noise != 0.0) != follows:
             raise ValueError(
-                "give sampling.count_noise, which is part of the privacy spent, with sampling.clipping quantile and "
-                "with no other"
+                "give sampling.count_noise, which is part of the privacy spent, with sampling.clipping quantile, and "
+                "none of count_noise, quantile and quantile_rate with another"
             )
         if self.method.FIXES_NOISE and self.sampling.noise_multiplier:
             raise ValueError(

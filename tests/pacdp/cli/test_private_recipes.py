@@ -52,11 +52,15 @@ def test_noise_is_secret_unless_asked_for_otherwise(tmp_path):
 
 def test_configurations_that_make_no_sense_are_refused_in_a_sentence():
     config = private_recipe("dp-sgld-mnist", scale="smoke")
-    people = private_recipe("p3sgd-malaria", scale="smoke")
-    with refusal("noise_multiplier at 0"):
-        replace(config, sampling=replace(config.sampling, noise_multiplier=1.0))
+    for name, value, words in (
+        ("noise_multiplier", 1.0, "at 0"),
+        ("quantile", 0.3, "none of"),
+        ("clipping", "quantile", "give"),
+    ):
+        with refusal(words):
+            replace(config, sampling=replace(config.sampling, **{name: value}))
     with refusal("add-remove"):
-        replace(people, budget=Budget(adjacency="replace-one"))
+        replace(private_recipe("p3sgd-malaria", scale="smoke"), budget=Budget(adjacency="replace-one"))
 
 
 @pytest.mark.parametrize("lost", [np.nan, np.inf, -np.inf])

@@ -1,6 +1,7 @@
 """Loops of one's own that mix no examples release the sum of what each of them gives, and every step is counted."""
 
 import copy
+import pickle
 import warnings
 from functools import partial
 
@@ -187,9 +188,11 @@ def test_a_step_is_counted_whatever_hooks_are_attached():
 
 def test_a_copy_of_the_optimizer_is_refused_and_harms_nothing():
     module, optimizer, loader, engine = made(linear(), both, steps=2)
-    with refusal("not copied", TypeError):
-        copy.deepcopy(optimizer)
-    copy.deepcopy(module)
+    for copied in (copy.deepcopy, pickle.dumps):
+        with refusal("neither copied nor pickled", TypeError):
+            copied(optimizer)
+    with refusal("a copy of the private module does not train"):
+        copy.deepcopy(module)(X)
     for x, y in loader:
         plain(module, optimizer, x, y)
     assert steps_of(engine.event) == 2

@@ -1,5 +1,6 @@
 """Two scripts as Opacus's tutorials have them, written anew and run with another import line; other doors."""
 
+from contextlib import nullcontext
 from math import isfinite
 
 import pytest
@@ -10,7 +11,7 @@ from torch.utils.data import TensorDataset
 
 from pacdp.private import PrivateEngine, joined, planned, steps_of
 from pacdp.store.checkpoint import load_checkpoint
-from pacdp.store.ledger import Limit, Overdrawn
+from pacdp.store.ledger import Ledger, Limit, Overdrawn
 from tests.marks import parametrize, refusal
 
 IMAGES = """
@@ -117,8 +118,9 @@ def ran(script, dataset):
         "from opacus import PrivacyEngine", "from pacdp.private import PrivateEngine as PrivacyEngine"
     )
     found = {"dataset": dataset}
-    with pytest.warns(UserWarning, match="number of examples is public"):
+    with pytest.warns(UserWarning, match="number of examples is public") as told:
         exec(script, found)
+    assert not any("pacdp/opacus" in one.filename for one in told if "is public" in str(one.message))
     return found
 
 
@@ -145,11 +147,24 @@ def test_the_names_example_runs_and_keeps_to_its_target():
 def test_a_loop_is_certified_published_and_counted_before_its_noise(tmp_path):
     *loop, engine = private(engine=PrivateEngine(), steps=2, batches="loader", noise_multiplier=4.0)
     sweep(*loop)
+    engine.save_checkpoint(path=tmp_path / "uncounted", module=loop[0], optimizer=loop[1])
+    module, optimizer, _, _, later = private(engine=PrivateEngine(), steps=2, noise_multiplier=4.0)
+    counted = later.ledger(tmp_path / "later")
+    later.load_checkpoint(path=tmp_path / "uncounted", module=module, optimizer=optimizer)
+    assert [one.stretch.event for one in counted.entries] == [engine.event], "a ledger misses no step of a checkpoint"
     book = engine.ledger(tmp_path / "ledger")
     with refusal("already"):
         engine.ledger(tmp_path / "other")
     sweep(*loop)
     assert joined(*(one.stretch.event for one in book.entries)) == engine.event
+    engine.save_checkpoint(path=tmp_path / "run", module=loop[0], optimizer=loop[1])
+    for folder, words in ((None, "counted in a ledger"), ("other", "another ledger"), ("ledger", None)):
+        module, optimizer, _, _, again = private(engine=PrivateEngine(), steps=2, noise_multiplier=4.0)
+        if folder is not None:
+            again.ledger(tmp_path / folder)
+        with refusal(words) if words else nullcontext():
+            again.load_checkpoint(path=tmp_path / "run", module=module, optimizer=optimizer)
+    assert len(book.entries) == len(Ledger.load(tmp_path / "ledger").entries), "what is counted is not counted again"
     spent = engine.get_epsilon(1e-5)
     book.set_limit(Limit(epsilon=1.001 * spent, delta=1e-5, adjacency="add-remove", unit="example"))
     with refusal("beyond its limit", Overdrawn):

@@ -1,6 +1,7 @@
 """What private training, its accountants and its audits refuse, each in one sentence."""
 
 import math
+import warnings
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
@@ -27,7 +28,7 @@ from private_toys import (
 from torch import nn
 from torch.nn import DataParallel, Module, Sequential, Unflatten
 from torch.nn.utils.rnn import pack_padded_sequence
-from torch.optim import LBFGS, SGD
+from torch.optim import LBFGS, SGD, SparseAdam
 from torch.utils.data import DataLoader, RandomSampler, SubsetRandomSampler, TensorDataset, WeightedRandomSampler
 
 from pacdp.audit.canaries import audit_training, error_rates
@@ -142,6 +143,17 @@ class Untold(nn.Linear):
         return SimpleNamespace(logits=super().forward(x))
 
 
+def scaled():
+    scaler = torch.amp.GradScaler("cpu")
+    scaler.scale(torch.ones(1))
+    scaler.step(private()[1])
+
+
+def normed():
+    with warnings.catch_warnings(action="ignore"):
+        return nn.utils.weight_norm(nn.Linear(4, 3))
+
+
 def hooked():
     module = mlp()
     next(module.parameters()).register_hook(lambda slope: slope)
@@ -189,7 +201,13 @@ REFUSALS = [
     *((partial(of_loader, drawn), f"has a {type(drawn).__name__}, which batches") for drawn in SAMPLERS),
     (lambda: private(optimizer="sgd"), "must be a torch.optim.Optimizer, got a str"),
     (lambda: private(optimizer=LBFGS(mlp().parameters())), "LBFGS looks at a batch several times"),
-    (lambda: private(hooked()), "hook for its gradient, which would never be called"),
+    *((lambda run=run, made=made: run(made()), words) for run in (private, partial(trained, OURS))
+      for made, words in ((hooked, "hook for its gradient, which would never"), (normed, "take torch.nn.utils.param"))),
+    (lambda: private(optimizer=SparseAdam(mlp().parameters())), "take torch.optim.Adam"),
+    (scaled, "GradScaler finds no gradient"),
+    (lambda: private()[-1].save_checkpoint(path="x", module=None, optimizer=None, checkpoint_dict={}), "no pickled"),
+    (lambda: trained(USER_LEVEL, people=torch.zeros(40, dtype=torch.complex64)), "people must hold a whole number"),
+    (lambda: trained(DPSGD(prior_std=0.5)), "prior_std is the scale of prior 'normal'"),
     (lambda: private(DataParallel(mlp())), "gradient of a single example cannot be taken"),
     (lambda: private(Untold()), "gives a SimpleNamespace, in which no tensor is found"),
     (lambda: PrivateEngine().get_epsilon("1e-5"), "delta"),

@@ -144,6 +144,7 @@ def test_noise_for_a_budget_pays_for_the_count_too():
 def test_noise_carries_the_norm_nowhere():
     wild = QuantileClipping(count_noise=1e9, rate=1e9)
     assert trained(SGD, mechanism=following(wild)).clip_norm in (near(0.5e6), near(0.5e-6))
+    assert (wild.moved(1e30, -1e9, first=1e30), wild.moved(1e-12, 1e9, first=1e-12)) == (1e30, 1e-12)
 
 
 def test_what_is_tied_to_one_norm_refuses():
