@@ -10,7 +10,7 @@ import mmap
 from collections.abc import Iterator, Mapping, Sequence, Sized
 from itertools import chain, count
 from operator import index
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -20,10 +20,8 @@ from torch.utils.data import (
     ConcatDataset,
     DataLoader,
     Dataset,
-    IterableDataset,
     Subset,
     WeightedRandomSampler,
-    default_collate,
 )
 
 from pacdp.certify.examples import BoundSet
@@ -215,24 +213,21 @@ def require_steady(data: Any, name: str) -> None:
     Raises:
         ValueError: it does.
     """
-    held = data.dataset if isinstance(data, DataLoader) else data
-    if isinstance(held, IterableDataset) or not (
-        isinstance(held, Dataset) and isinstance(held, Sized)
-    ):
+    if not isinstance(data, DataLoader | Dataset):
         return
-    whole = isinstance(data, DataLoader) and data.batch_sampler is None
-    collate = data.collate_fn if isinstance(data, DataLoader) else default_collate
-    places = np.linspace(0, len(held) - 1, min(len(held), _TWICE)).astype(np.int64).tolist()
+    loader = data if isinstance(data, DataLoader) else DataLoader(data, batch_size=1)
+    held, collate = cast(Any, loader.dataset), loader.collate_fn
 
     def read() -> Iterator[np.ndarray]:
+        places = np.linspace(0, len(held) - 1, min(len(held), _TWICE)).astype(np.int64).tolist()
         given = [held[place] for place in places]
-        for one in map(collate, given) if whole else [collate(given)]:
-            yield _batch(one, name).hashes()
+        batches = [given] if loader.batch_sampler is not None else given
+        yield from (_batch(collate(one), name).hashes() for one in batches)
 
     try:
         with kept_draws():
             first, again = list(read()), list(read())
-    except Exception:  # it is said where all of the data are read
+    except Exception:  # it is said where all of the data are read, and a stream has no places
         return
     if not all(map(np.array_equal, first, again)):
         raise ValueError(

@@ -119,8 +119,8 @@ def equal_inputs(
         recurs[np.setdiff1d(np.arange(n), np.unique(bound, return_index=True)[1])] = True
     if not (shared := int(recurs.sum())):
         return ()
-    where = "training, or an earlier one, has too" if among else "training saw too"
-    said = f"{shared:,} of the {n:,} examples that are counted have an input that {where}"
+    said = f"{shared:,} of the {n:,} examples that are counted have an input that training saw too"
+    said += ", or that an earlier one has" if among else ""
     mend = f"where they are copies, say with {whose}= whose each example is"
     if shared > most * n:
         raise DataError(

@@ -141,7 +141,9 @@ def self_certify(
     require_kind("seed", seed, int)
     require_draws(seed, device)
     if torch.device(device).type != "cpu" and not _modules(models):
-        raise ValueError("device is where torch modules are trained, and the model is none: leave it out")
+        raise ValueError(
+            "device is where torch modules are trained, and the model is none: leave it out"
+        )
     examples = given(data, people=people)
     n = examples.units
     jobs, refused = _jobs(models, examples, routes)

@@ -128,7 +128,9 @@ def _pair(data: Any) -> tuple[Any, Any]:
     if isinstance(data, tuple | list) and len(data) == 2:
         return data[0], data[1]
     if isinstance(data, tuple | list) and len(data) == 3 and hasattr(data[1], "__len__"):
-        raise ValueError("data must be a pair (inputs, labels), got three: give whose they are as people=")
+        raise ValueError(
+            "data must be a pair (inputs, labels), got three: give whose they are as people="
+        )
     require_each_once(data)
     try:
         if hasattr(data, "dtype") or hasattr(data, "columns"):
