@@ -3,12 +3,13 @@
 import itertools
 import mmap
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from numpy import array_equal
-from torch import Tensor
+from torch import Tensor, equal
 from torch.nested import nested_tensor
 from torch.nn import BatchNorm1d, Dropout, Linear, Module, Sequential, Tanh
 from torch.utils.data import (
@@ -27,6 +28,7 @@ from pacdp import HeldOut, Network, Private, Settings, certify, certify_predicti
 from pacdp.certify import BoundSet, ClippedError, Finite, Surrogate
 from pacdp.data import DataError, Rows
 from pacdp.data import Dataset as Images
+from pacdp.store.record import Values
 from tests.marks import every_case, near, parametrize, refusal
 from tests.pacdp.toys import seeded
 from tests.schema import validate
@@ -66,6 +68,7 @@ class Endless(Dataset):
 
 
 JITTER = Jitter()
+TWICE: Any = torch.tensor([*range(300), 7])
 
 
 def drawn(sampler):
@@ -232,25 +235,31 @@ def test_what_can_be_no_data_is_no_evidence(saw):
         certify(NET, ALL, seen=saw)
 
 
-def test_rows_of_another_width_or_drawn_anew_prove_nothing_of_what_was_seen_and_whatever_was_drawn_may_have_been():
-    others = INPUTS + 1.0, LABELS
-    state = torch.get_rng_state()
-    for data, how in (
-        (ALL, {"seen": JITTER}),
-        (JITTER, {"seen": others}),
-        (drawn(RandomSampler(JITTER)), {"test": others}),
-        (ALL, {"test": JITTER}),
-        (JITTER, {"settings": Settings.chosen_on(others)}),
-        (JITTER, {"surrogate": Surrogate(network=NET, certificate=certify(NET, ALL).certificates[0], saw={"a": ALL})}),
-    ):
-        with refusal("must be the same rows at every reading"):
-            certify(NET, data, **how, failure_prob=0.2)
+OTHERS = INPUTS + 1.0, LABELS
+SURROGATE = Surrogate(network=NET, certificate=certify(NET, ALL).certificates[0], saw={"a": ALL})
+WITH: dict[str, tuple[Any, Values]] = {
+    "seen": (ALL, {"seen": JITTER}),
+    "data beside seen": (JITTER, {"seen": OTHERS}),
+    "a loader beside a test set": (drawn(RandomSampler(JITTER)), {"test": OTHERS}),
+    "test": (ALL, {"test": JITTER}),
+    "data beside settings": (JITTER, {"settings": Settings.chosen_on(OTHERS)}),
+    "data of a surrogate": (JITTER, {"surrogate": SURROGATE, "failure_prob": 0.2}),
+    "data of a list": (JITTER, {"law": Finite(networks=[NET]), "prior": HeldOut(rows=Rows.of(*OTHERS))}),
+}
+
+
+@every_case("data", WITH)
+def test_rows_that_are_drawn_anew_prove_nothing(data):
+    (given, how), state = WITH[data], torch.get_rng_state()
     with refusal("must be the same rows at every reading"):
-        certify(Finite(networks=[NET]), JITTER, prior=HeldOut(rows=Rows.of(*others)))
-    assert torch.equal(state, torch.get_rng_state())
+        certify(**{"law": NET, "data": given, **how})
+    assert equal(state, torch.get_rng_state())
+
+
+def test_rows_of_another_width_prove_nothing_of_what_was_seen_and_whatever_was_drawn_may_have_been():
     with refusal("inputs of 7 and of 6 numbers", DataError):
         certify(NET, ALL, seen=(torch.cat([INPUTS, LABELS[:, None]], dim=1) + 1.0, LABELS))
-    fitted = DataLoader(TensorDataset(*others), sampler=WeightedRandomSampler([1.0] * 300, 600))
+    fitted = DataLoader(TensorDataset(*OTHERS), sampler=WeightedRandomSampler([1.0] * 300, 600))
     (made, *_) = certify(NET, ALL, seen=fitted).certificates
     assert made.hypothesis("predictor saw none of these rows").standing == "proved"
 
@@ -268,7 +277,7 @@ REFUSED = {
     "more draws than examples": (NET, drawn(RandomSampler(Pairs(), num_samples=900)), "by a RandomSampler"),
     "draws by weight": (NET, drawn(WeightedRandomSampler([1.0, 0.1] * 150, 99, replacement=False)), "more often"),
     "a list with one twice": (NET, drawn([*range(9), 7]), "gives 1 of its 10 examples again"),
-    "a part twice": (NET, Subset(JITTER, torch.tensor([*range(300), 7])), "gives 1 of its 301 examples again"),
+    "a part twice": (NET, Subset(JITTER, TWICE), "gives 1 of its 301 examples again"),
     "a data set twice": (NET, DataLoader(ConcatDataset([Subset(JITTER, range(9)), JITTER])), "gives 9 of its 309"),
     "what cannot be read": (NET, Subset(JITTER, [*range(7), 300]), "batch 0 of the data cannot be read: IndexError"),
     "sparse logits": (lambda x: NET(x).to_sparse(), ALL, "a dense tensor of logits"),
