@@ -143,7 +143,7 @@ class Holdings:
                 continue
             wanted = [_standardised(piece) for piece in pieces]
             for where, held in self._cut(width):
-                most = max(_count_alike(*rows, own) for rows in held for own in wanted)
+                most = max(_count_alike(rows, few, own) for rows, few in held for own in wanted)
                 if most >= max(2, math.ceil(0.1 * len(tried))):
                     yield Held(where, most)
 
