@@ -1,6 +1,8 @@
 """What can go wrong in a run, as types whose message is the sentence to show."""
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from numbers import Real
 
 
@@ -52,3 +54,18 @@ def said(error: Exception) -> str:
     """The first line of what an error says, after its kind."""
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+@contextmanager
+def naming(function: str) -> Iterator[None]:
+    """What a stranger's function raises comes with its name; what is a sentence already passes as it is.
+
+    Raises:
+        ValueError: the function raised something else.
+    """
+    try:
+        yield
+    except (ValueError, Diverged):
+        raise
+    except Exception as error:
+        raise ValueError(f"{function} failed with {said(error)}") from error

@@ -214,6 +214,11 @@ def bounded_cross_entropy(*, classes: int, max_loss: float = 4.0) -> Loss:
 
     def function(logits: Tensor, labels: Tensor) -> Tensor:
         if classes == 2:
+            if logits.ndim > 1 and logits.shape[1] > 2:
+                raise ValueError(
+                    f"the loss is of two classes, and the network gives {logits.shape[1]} logits an example: give it "
+                    "one or two, or a loss of as many classes"
+                )
             probability = torch.sigmoid(margins(logits, labels))
         else:
             probability = torch.softmax(logits, dim=1).gather(1, labels[:, None])[:, 0]

@@ -7,26 +7,38 @@ more than a batch is held: its pages are handed back to the system as soon as th
 import functools
 import math
 import mmap
-from collections.abc import Iterator, Mapping, Sized
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence, Sized
+from itertools import chain, count
+from operator import index
+from typing import Any, cast
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Int64, UInt64
 from torch import Tensor
-from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset, WeightedRandomSampler
+from torch.utils.data import (
+    ConcatDataset,
+    DataLoader,
+    Dataset,
+    Subset,
+    WeightedRandomSampler,
+)
 
 from pacdp.certify.examples import BoundSet
 from pacdp.data import Dataset as Images
 from pacdp.data.hashing import pair_hashes, require_no_mask, row_hashes
 from pacdp.data.rows import Rows
+from pacdp.errors import said
 from pacdp.store.record import record
+from pacdp.trials import kept_draws
 from pacdp.trials.buffers import Holdings
 
 Inputs = dict[str, Tensor]
 """What the network is called with, by keyword; one tensor that is given by itself has the keyword ""."""
 BATCH, _OF_SMALL_INPUTS, _SMALL = 500, 1000, 4096
 """Examples at a time, where neither a loader nor the caller says how many; more of inputs of at most 4,096 numbers."""
+_TWICE = 32
+"""Examples of a data set that are read twice."""
 _LABELS = ("labels", "label")
 _PEOPLE = ("people", "person")
 FORMS = (
@@ -178,7 +190,9 @@ def require_each_once(data: Any) -> None:
             f"the loader draws its examples by a {type(sampler).__name__}, several times or some more often than "
             "others, and n counts each of them once: leave its sampler out"
         )
-    places = list(_places(held)) if isinstance(held, Subset | ConcatDataset) else []
+    places: list[Any] = list(_places(held)) if isinstance(held, Subset | ConcatDataset) else []
+    if (listed := _listed(data)) is not None:
+        places = [places[k] for k in listed] if places else listed
     if len(set(places)) < len(places):
         raise ValueError(
             f"the data set gives {len(places) - len(set(places))} of its {len(places)} examples again, and n counts "
@@ -186,12 +200,60 @@ def require_each_once(data: Any) -> None:
         )
 
 
+def require_steady(data: Any, name: str) -> None:
+    """Refuse a data set that gives other rows at every reading, as one with random transforms does.
+
+    A hash is then of one reading and not of an example, and shows nothing of what others saw. Some examples are read
+    twice; what can be read once alone is taken as it comes.
+
+    Args:
+        data: anything that can be data.
+        name: of the argument, for the error's sentence.
+
+    Raises:
+        ValueError: it does.
+    """
+    if not isinstance(data, DataLoader | Dataset):
+        return
+    loader = data if isinstance(data, DataLoader) else DataLoader(data, batch_size=1)
+    held, collate = cast(Any, loader.dataset), loader.collate_fn
+
+    def read() -> Iterator[np.ndarray]:
+        places = np.linspace(0, len(held) - 1, min(len(held), _TWICE)).astype(np.int64).tolist()
+        given = [held[place] for place in places]
+        batches = [given] if loader.batch_sampler is not None else given
+        yield from (_batch(collate(one), name).hashes() for one in batches)
+
+    try:
+        with kept_draws():
+            first, again = list(read()), list(read())
+    except Exception:  # it is said where all of the data are read, and a stream has no places
+        return
+    if not all(map(np.array_equal, first, again)):
+        raise ValueError(
+            f"{name} must be the same rows at every reading, where they are compared with others, and its "
+            f"{type(held).__name__} draws them anew: leave its random transforms out"
+        )
+
+
+def _listed(data: Any) -> list[int] | None:
+    """Which places of its data set a loader reads, where its sampler lists them."""
+    if not isinstance(data, DataLoader):
+        return None
+    batches, listed = data.batch_sampler, getattr(data.sampler, "indices", data.sampler)
+    if isinstance(batches, list | tuple):
+        listed = list(chain.from_iterable(batches))
+    known = isinstance(listed, Sequence | np.ndarray | Tensor)
+    return list(map(index, listed)) if known else None
+
+
 def _places(held: Any) -> Iterator[tuple[int, Any]]:
     """Which examples of which data set stand in one made of others."""
     if isinstance(held, Subset):
         whole = isinstance(held.dataset, Subset | ConcatDataset)
         own = list(_places(held.dataset)) if whole else None
-        yield from ((id(held.dataset), k) if own is None else own[k] for k in held.indices)
+        for k in map(index, held.indices):  # tensors are equal to themselves alone
+            yield (id(held.dataset), k) if own is None else own[k]
     elif isinstance(held, ConcatDataset):
         for one in held.datasets:
             yield from _places(one)
@@ -223,7 +285,14 @@ def batches_of(data: Any, *, batch_size: int | None = None) -> Iterator[Batch]:
     plain = isinstance(data, str | bytes | Mapping | Tensor | np.ndarray)
     if plain or not hasattr(data, "__iter__"):
         raise ValueError(f"expected data as {FORMS}, got {type(data).__name__}")
-    for number, given in enumerate(data):
+    parts = iter(data)
+    for number in count():
+        try:
+            given = next(parts)
+        except StopIteration:
+            return
+        except Exception as error:  # a stranger's data set may raise anything
+            raise ValueError(f"batch {number} of the data cannot be read: {said(error)}") from error
         made = _batch(given, f"batch {number} of the data")
         size = batch_size or made.n or 1
         yield from (made.at(slice(start, start + size)) for start in range(0, made.n, size))

@@ -13,7 +13,7 @@ from jaxtyping import UInt64
 import bounds
 from bounds.hypotheses import Hypothesis, declared, proved, unproved
 from bounds.needs import NOBODY
-from pacdp.certify.batches import Hashed, batches_of
+from pacdp.certify.batches import Hashed, batches_of, require_steady
 from pacdp.certify.examples import BoundSet, require_kinds
 from pacdp.certify.priors import DataFree, HeldOut, NoisySum, Prior, Private, Source
 from pacdp.certify.reading import Seen
@@ -49,6 +49,7 @@ def rows_of(data: Any, name: str) -> Rows:
         return data.rows
     if isinstance(data, str | os.PathLike):
         return _rows_of_run(data, name)
+    require_steady(data, name)
     hashed = Hashed()
     try:
         for one in batches_of(data):
@@ -96,6 +97,7 @@ def equal_inputs(
     *,
     whose: str = "people",
     most: float = 0.5,
+    among: bool = False,
 ) -> tuple[Hypothesis, ...]:
     """What a count on examples that were set aside by place takes for true of those whose inputs training saw too.
 
@@ -107,14 +109,18 @@ def equal_inputs(
         bound: of the examples that are counted.
         whose: the argument that says whose each example is.
         most: the largest share that is counted at all.
+        among: whether an input that an earlier example has counts like one that training saw.
 
     Raises:
         DataError: a larger share of the examples that are counted.
     """
-    shared, n = int(np.isin(bound, seen).sum()), len(bound)
-    if not shared:
+    n, recurs = len(bound), np.isin(bound, seen)
+    if among:
+        recurs[np.setdiff1d(np.arange(n), np.unique(bound, return_index=True)[1])] = True
+    if not (shared := int(recurs.sum())):
         return ()
     said = f"{shared:,} of the {n:,} examples that are counted have an input that training saw too"
+    said += ", or that an earlier one has" if among else ""
     mend = f"where they are copies, say with {whose}= whose each example is"
     if shared > most * n:
         raise DataError(
@@ -184,6 +190,19 @@ def evidence_of(
     said = "the caller; row hashes show that the bound's examples are not among them"
     own = (*_everywhere(test), declared(NEW_TO_IT, said))
     return Evidence(bound=found, test=own, fixed=settings.standing(data, test))
+
+
+def require_comparable(source: Source | None, settings: "Settings", data: Any, test: Any) -> None:
+    """Refuse data of which hashes say nothing, where those that a prior, settings or a test set saw are compared.
+
+    Raises:
+        ValueError: as for :func:`pacdp.certify.batches.require_steady`.
+    """
+    seen = None if source is None else source.seen
+    rows = [getattr(one, "rows", None) for one in (source, seen)]
+    if any(one is not None for one in (*rows, settings.elsewhere, test)):
+        require_steady(data, "data")
+        require_steady(test, "test")
 
 
 def summaries(bound: Known, test: Known | None = None, prior: Rows | None = None) -> Values:

@@ -17,7 +17,7 @@ from torch import Tensor
 import bounds
 from bounds.hypotheses import declared, proved
 from bounds.prices import Accounted, Price
-from pacdp.certify.batches import bound_set
+from pacdp.certify.batches import bound_set, require_steady
 from pacdp.certify.evidence import Settings, rows_of, summaries
 from pacdp.certify.examples import BoundSet, Device, Unit
 from pacdp.certify.outputs import answers_of, classes_of, error_share
@@ -247,6 +247,7 @@ def disagreement(
         )
     if isinstance(data, Tensor):
         data = BoundSet(inputs=data, labels=torch.zeros(len(data), dtype=torch.int64))
+    require_steady(data, "data")
     found = bound_set(data)
     if found.people is not None:
         raise ValueError(

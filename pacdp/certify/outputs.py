@@ -139,11 +139,12 @@ def logits_of(outputs: Any) -> Tensor:
         found = outputs[0]
     elif is_dataclass(outputs):
         named = [one.name for one in fields(outputs)]
-    if isinstance(found, Tensor) and found.is_floating_point():
+    if isinstance(found, Tensor) and found.is_floating_point() and found.layout == torch.strided:
         return found.detach().clone()  # a network may write each batch into one tensor
     has = "" if named is None else f" with {', '.join(named) or 'nothing'}"
     raise ValueError(
-        f"the network returned {type(outputs).__name__}{has}: let it return a tensor of logits, or name them 'logits'"
+        f"the network returned {type(outputs).__name__}{has}: let it return a dense tensor of logits, or name them "
+        "'logits'"
     )
 
 

@@ -11,7 +11,13 @@ import bounds
 from bounds import _check
 from pacdp.certify import chain, finite, gaussian, heads, networks
 from pacdp.certify.batches import bound_set
-from pacdp.certify.evidence import Settings, evidence_of, source_of, summaries
+from pacdp.certify.evidence import (
+    Settings,
+    evidence_of,
+    require_comparable,
+    source_of,
+    summaries,
+)
 from pacdp.certify.examples import BoundSet, Device, require_kind
 from pacdp.certify.finite import Finite
 from pacdp.certify.gaussian import MonteCarlo
@@ -147,12 +153,9 @@ def certify(
         raise ValueError(
             "release goes with a Network that a private mechanism released, and without a test set"
         )
-    read = BoundSet.behind if of_chain else bound_set
-    bound, fresh, source = (
-        read(data),
-        None if test is None else read(test),
-        _source(prior, of_chain),
-    )
+    read, source = BoundSet.behind if of_chain else bound_set, _source(prior, of_chain)
+    require_comparable(source, settings, data, test)
+    bound, fresh = read(data), None if test is None else read(test)
     asked = Question(
         law=law, data=bound, test=fresh, given=(data, test), prior=prior, source=source, network=network,
         failure_prob=failure_prob, monte_carlo=monte_carlo or _SAMPLED, gibbs=gibbs, seed=seed, device=device,
@@ -201,6 +204,7 @@ def _of_a_network(
             law, data, surrogate, settings, seen=known, failure_prob=failure_prob, device=device
         )
     source = source_of(seen)
+    require_comparable(source, settings, data, test)
     sets = Reading(law=law, loss=loss, device=device).judged(data, test, held=True)
     bound, fresh = sets["bound"], sets.get("test")
     evidence = evidence_of(source, bound, fresh, settings)

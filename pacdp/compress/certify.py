@@ -16,7 +16,15 @@ import bounds
 from bounds import _check
 from bounds.hypotheses import declared
 from pacdp.certify.batches import bound_set
-from pacdp.certify.evidence import Evidence, Settings, evidence_of, rows_of, standing, summaries
+from pacdp.certify.evidence import (
+    Evidence,
+    Settings,
+    evidence_of,
+    require_comparable,
+    rows_of,
+    standing,
+    summaries,
+)
 from pacdp.certify.examples import BoundSet, require_kind, require_labels
 from pacdp.certify.networks import Surrogate, fresh_certificates
 from pacdp.certify.outputs import error_share
@@ -279,9 +287,10 @@ def compress(
         )
     if (start is None) != (start_rows is None):
         raise ValueError("start and start_rows go together: a head start says which rows it saw")
-    if start_rows is not None:  # of which none may be the sample's, before any work is done
-        start_rows = rows_of(start_rows, "start_rows")
-        standing(HeldOut(rows=start_rows), bound)
+    start_rows = None if start_rows is None else rows_of(start_rows, "start_rows")
+    source = None if start_rows is None else HeldOut(rows=start_rows)
+    require_comparable(source, settings, data, test)
+    standing(source, bound)  # none may be the sample's, before any work is done
     records = Records.of(bound.inputs, bound.labels, bound.people, seed=seed, tolerance=tolerance)
     untouched = rule
     with suppress(Exception):  # not all can be copied

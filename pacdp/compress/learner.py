@@ -15,8 +15,10 @@ import torch
 from jaxtyping import Float, Int64, Shaped
 from torch import Tensor, nn
 
+from pacdp.errors import naming
 from pacdp.models import require_shapes
 from pacdp.store.record import record
+from pacdp.trials import kept_draws
 
 
 @record
@@ -126,19 +128,12 @@ class Learner(Protocol):
 def seeded(seed: int, round: int) -> Iterator[None]:
     """The global random numbers of torch, NumPy and Python are those of this round; afterwards they go on as before."""
     drawn = np.random.SeedSequence([seed, round]).generate_state(3, np.uint64)
-    old = (
-        np.random.mtrand._rand
-    )  # the generator behind NumPy's global functions, which estimators draw from
-    before = torch.get_rng_state(), old.get_state(), random.getstate()
-    torch.set_rng_state(torch.Generator().manual_seed(int(drawn[0] >> np.uint64(1))).get_state())
-    old.set_state(np.random.RandomState(np.random.MT19937(int(drawn[1]))).get_state())
-    random.setstate(random.Random(int(drawn[2])).getstate())
-    try:
+    first = torch.Generator().manual_seed(int(drawn[0] >> np.uint64(1)))
+    with kept_draws() as of_numpy:
+        torch.set_rng_state(first.get_state())
+        of_numpy.set_state(np.random.RandomState(np.random.MT19937(int(drawn[1]))).get_state())
+        random.setstate(random.Random(int(drawn[2])).getstate())
         yield
-    finally:
-        torch.set_rng_state(before[0])
-        old.set_state(before[1])
-        random.setstate(before[2])
 
 
 @record
@@ -174,14 +169,15 @@ class Torch:
     ) -> State:
         """The weights and buffers after one more call of the function."""
         network = self._at(state).train()
-        with seeded(seed, round):
+        with seeded(seed, round), naming("train_network"):
             self.train_network(network, inputs, labels)
         return {name: tensor.detach().clone() for name, tensor in network.state_dict().items()}
 
     @torch.no_grad()
     def outputs(self, state: State, viewed: Tensor) -> Tensor:
         """The outputs of the network in eval mode."""
-        return self._at(state).eval()(viewed)
+        with naming("network"):
+            return self._at(state).eval()(viewed)
 
     def _at(self, state: State | None) -> nn.Module:
         network = copy.deepcopy(self.network)
@@ -225,7 +221,7 @@ class Estimator:
         if len(labels.unique()) == 1:
             return int(labels[0])
         made = copy.deepcopy(self.estimator)
-        with seeded(seed, round):
+        with seeded(seed, round), naming("fit"):
             made.fit(inputs.flatten(1).numpy(), labels.numpy())
         if not hasattr(made, "classes_"):
             raise ValueError(

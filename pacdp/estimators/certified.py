@@ -157,7 +157,7 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
         """The report on what the estimator answers, with what rows show.
 
         Raises:
-            DataError: too many inputs that it was fitted on too, see ``_KEPT`` and ``FEW``.
+            DataError: too many inputs that it was fitted on too, or that recur in ``X``, see ``_KEPT`` and ``FEW``.
             ValueError: answers depend on the examples beside them.
         """
         require_one_order(X=X, y=y, groups=groups)
@@ -166,7 +166,9 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
         most, by = _KEPT, "set aside by place before fit"
         if X is not None:
             most, by = FEW, "fit saw none of these inputs, by row hashes"
-        shared = equal_inputs(self._seen, table_hashes(X_new, name="X"), whose="groups", most=most)
+        hashes = table_hashes(X_new, name="X")
+        among = X is not None and people is None
+        shared = equal_inputs(self._seen, hashes, whose="groups", most=most, among=among)
         said, moved = own_answers(
             self,
             lambda one, places: one.predict(_safe_indexing(X_new, places)),

@@ -274,6 +274,10 @@ def class_names(classes: Sequence[Name]) -> tuple[Name, ...]:
         raise ValueError(
             f"classes must be a list of names, got the text {classes!r}: pass [{classes!r}, ...]"
         )
+    if isinstance(classes, set | frozenset):
+        raise ValueError(
+            "classes must be a list of names, got a set, which has no order: list them"
+        )
     found = coded("classes", list(classes), known=classes)
     if len(found.names) < 2 or len(found.names) < found.n:
         raise ValueError(

@@ -7,6 +7,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+import torch
 from torch import nn
 
 import bounds
@@ -92,7 +93,7 @@ def self_certify(
     people: Any = None,
     routes: str | Sequence[str] = "fast",
     train_share: float | None = None,
-    expected_error: float = EXPECTED_ERROR,
+    expected_error: float | None = None,
     train: Train | None = None,
     settings: FitSettings | None = None,
     seed: int = 0,
@@ -117,7 +118,8 @@ def self_certify(
             PAC-Bayes of networks and, on up to 5,000 records, compression of estimators.
         train_share: of the records, for training; by default the best for a held-out count at ``expected_error``, and
             at least half.
-        expected_error: how often the predictor is expected to err; only the split follows from it.
+        expected_error: how often the predictor is expected to err, by default 0.05; only the split follows from it, so
+            that it goes without ``train_share``.
         train: trains a torch module in place on (module, inputs, labels); by default :func:`pacdp.backprop.fit`.
         settings: of the default training of a torch module; fixed without a look at the data.
         seed: of the split, of training and of all draws; fixed without a look at the data.
@@ -130,9 +132,18 @@ def self_certify(
     require_kind("settings", settings, FitSettings | None)
     models = _models(model, train, settings)
     share = 0.5 if train_share is None else train_share
+    if train_share is not None and expected_error is not None:
+        raise ValueError(
+            "expected_error says the split, as train_share does, and would be ignored: leave one of them out"
+        )
+    expected_error = EXPECTED_ERROR if expected_error is None else expected_error
     _check.open_probability(failure_prob=failure_prob, train_share=share)
     require_kind("seed", seed, int)
     require_draws(seed, device)
+    if torch.device(device).type != "cpu" and not _modules(models):
+        raise ValueError(
+            "device is where torch modules are trained, and the model is none: leave it out"
+        )
     examples = given(data, people=people)
     n = examples.units
     jobs, refused = _jobs(models, examples, routes)
@@ -242,7 +253,7 @@ def _models(model: Any, train: Train | None, settings: FitSettings | None) -> Va
     if not named:
         raise ValueError("model must be at least one, got none: name what to train")
     require_plain_names(named)
-    modules = [one for one in named.values() if isinstance(one, nn.Module)]
+    modules = _modules(named)
     for one in named.values():
         if isinstance(one, type) or not (isinstance(one, nn.Module) or is_estimator(one)):
             raise ValueError(
@@ -264,6 +275,11 @@ def _models(model: Any, train: Train | None, settings: FitSettings | None) -> Va
             "train is for torch modules, and the model is none: an estimator has a fit of its own"
         )
     return named
+
+
+def _modules(models: Mapping[str, Any]) -> list[nn.Module]:
+    """Those of the models that torch trains."""
+    return [one for one in models.values() if isinstance(one, nn.Module)]
 
 
 def _jobs(

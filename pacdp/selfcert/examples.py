@@ -127,6 +127,10 @@ def _pair(data: Any) -> tuple[Any, Any]:
     """Inputs and labels, as they are or collected from a torch Dataset of pairs."""
     if isinstance(data, tuple | list) and len(data) == 2:
         return data[0], data[1]
+    if isinstance(data, tuple | list) and len(data) == 3 and hasattr(data[1], "__len__"):
+        raise ValueError(
+            "data must be a pair (inputs, labels), got three: give whose they are as people="
+        )
     require_each_once(data)
     try:
         if hasattr(data, "dtype") or hasattr(data, "columns"):

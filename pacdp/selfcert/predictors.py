@@ -13,7 +13,7 @@ from pacdp.certify.examples import Device
 from pacdp.certify.outputs import classes_of
 from pacdp.certify.reading import Function, Network, Reading
 from pacdp.compress.learner import seeded
-from pacdp.errors import Diverged
+from pacdp.errors import Diverged, naming
 from pacdp.selfcert.examples import Given
 from pacdp.store.record import record
 
@@ -78,7 +78,7 @@ def fitted(estimator: Any, learning: Given, *, seed: int) -> Any:
         made: Any = clone(estimator)
     except (ImportError, TypeError):  # no scikit-learn, or an estimator without get_params
         made = copy.deepcopy(estimator)
-    with seeded(seed, 1):
+    with seeded(seed, 1), naming("fit"):
         made.fit(learning.inputs, learning.labels)
     return made
 
@@ -139,7 +139,7 @@ def trained(
         made = fit(module, Examples(inputs, labels), settings=settings, generator=generator, device=device)  # fmt: skip
     else:
         made = copy.deepcopy(module).to(device).train()
-        with seeded(seed, 1):
+        with seeded(seed, 1), naming("train"):
             returned = train(made, inputs.clone(), labels.clone())
         made = returned if isinstance(returned, nn.Module) else made
     made = made.to(device).eval()

@@ -116,17 +116,17 @@ def require_true_sums(
     """
     try:
         found = clipped_gradient(network, weights, inputs, targets, NO_CLIPPING).total
+        leaves = {name: value.detach().clone().requires_grad_() for name, value in weights.items()}
+        with torch.enable_grad():
+            total = network.losses(leaves, inputs.clone(), targets).sum()
+            slopes = torch.autograd.grad(
+                total, list(leaves.values()), materialize_grads=True, allow_unused=True
+            )
     except RuntimeError as error:
         raise ValueError(
             f"the gradient of a single example cannot be taken ({str(error).splitlines()[0]}): with clip_norm the "
             "network and the loss must run under torch.func.vmap, without branches on their data and without state"
         ) from error
-    leaves = {name: value.detach().clone().requires_grad_() for name, value in weights.items()}
-    with torch.enable_grad():
-        total = network.losses(leaves, inputs.clone(), targets).sum()
-        slopes = torch.autograd.grad(
-            total, list(leaves.values()), materialize_grads=True, allow_unused=True
-        )
     size = float(joint_norms([row_norms(slope[None]) for slope in slopes]))
     if not math.isfinite(size):
         return False

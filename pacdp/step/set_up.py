@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 from pacdp.chains.pixels import Pixels
+from pacdp.errors import naming
 from pacdp.losses import Loss
 from pacdp.step.agreement import MakeSummer, chosen_mode
 from pacdp.step.clip import Weights
@@ -135,7 +136,8 @@ def require_own_examples(
     largest, k = max(MOST, largest), min(_CLIPPED, len(inputs))
     few = inputs[:largest]
     sources, tried = (few, made_up_batch(few, examples=min(largest, _MADE_UP))), False
-    require_unwritten(model, sources[1][:2], model)
+    with naming(f"the network, for inputs of shape {tuple(few.shape[1:])} in {few.dtype},"):
+        require_unwritten(model, sources[1][:2], model)
     if mixes:
         return
     settled = Unwritten(model)

@@ -143,7 +143,7 @@ class Holdings:
                 continue
             wanted = [_standardised(piece) for piece in pieces]
             for where, held in self._cut(width):
-                most = max(_count_alike(rows, own) for rows in held for own in wanted)
+                most = max(_count_alike(rows, few, own) for rows, few in held for own in wanted)
                 if most >= max(2, math.ceil(0.1 * len(tried))):
                     yield Held(where, most)
 
@@ -180,23 +180,30 @@ def _standardised(rows: Shaped[np.ndarray, "rows width"]) -> Float32[np.ndarray,
     return (centred[kept] / norms[kept]).astype(np.float32)
 
 
-def _rows_of(tensor: Tensor | np.ndarray, width: int) -> list[Float32[np.ndarray, "rows width"]]:
-    """What a tensor can be cut into, standardised; nothing of one that is very large, or no real numbers."""
+def _rows_of(tensor: Tensor | np.ndarray, width: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """What a tensor can be cut into, standardised, with :func:`_some` of it; nothing of one that is very large, or no
+    real numbers."""
     cuts = [
         rows for rows in _cuts(tensor, width) if rows.size <= _LARGEST and rows.dtype.kind != "c"
     ]
-    return [rows for rows in map(_standardised, cuts) if len(rows)]
+    return [(rows, _some(rows)) for rows in map(_standardised, cuts) if len(rows)]
+
+
+def _some(rows: Float32[np.ndarray, "rows width"]) -> Float32[np.ndarray, "rows few"]:
+    """Some coordinates of each row, side by side."""
+    return np.ascontiguousarray(rows[:, :: max(1, rows.shape[1] // _LEAST_WIDTH)])
 
 
 def _count_alike(
-    rows: Float32[np.ndarray, "rows width"], wanted: Float32[np.ndarray, "k width"]
+    rows: Float32[np.ndarray, "rows width"],
+    v: Float32[np.ndarray, "rows few"],
+    wanted: Float32[np.ndarray, "k width"],
 ) -> int:
     """How many of those wanted correlate with some row by 0.9999 and more, or less than -0.9999.
 
     |u·v| >= c of unit vectors means |u ∓ v|² <= 2 - 2c, and so on some of their coordinates, as of few other pairs.
     """
-    some = slice(None, None, max(1, rows.shape[1] // _LEAST_WIDTH))
-    u, v = wanted[:, some], rows[:, some]
+    u = _some(wanted)
     apart = (u * u).sum(1)[:, None] + (v * v).sum(1) - 2.0 * np.abs(u @ v.T)
     left = rows[(apart <= 2.0 - 2.0 * _ALIKE + 1e-5).any(axis=0)]
     return int((np.abs(wanted @ left.T) >= _ALIKE).any(axis=1).sum())

@@ -67,9 +67,9 @@ def remembering():
     return chain(data=train)
 
 
-def paid(data=DIGITS, **how):
+def paid(data=DIGITS, module=None, **how):
     settings = SGLD(tau=10.0, step_size=0.1, base_std=1.0)
-    return train_certified(network(), data, **{"settings": settings, "steps": 1, **how})
+    return train_certified(module or network(), data, **{"settings": settings, "steps": 1, **how})
 
 
 def kept(*layers, **how):
@@ -154,6 +154,8 @@ CHAINS = {
     "no step": (lambda: paid(steps=0), "steps must be a whole number of at least 1"),
     "half a step": (lambda: paid(steps=1.5), "expected steps to be"),
     "a kind of settings": (lambda: paid(settings=SGLD), "expected settings to be"),
+    "a class too many": (lambda: paid(toy_data(), Linear(5, 3)), "of two classes, and the network gives 3 logits"),
+    "another precision": (lambda: paid(toy_data(), Linear(5, 2).double()), "in torch.float32, failed"),
     "no data set": (lambda: paid((DATA.inputs, DATA.labels)), "expected data to be"),
     "no sums": (lambda: noisy_sums_event(PSGLD(tau=10.0), 3), "not sums over the records plus Gaussian noise"),
     "a norm too few": (

@@ -3,12 +3,13 @@
 import itertools
 import mmap
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from numpy import array_equal
-from torch import Tensor
+from torch import Tensor, equal
 from torch.nested import nested_tensor
 from torch.nn import BatchNorm1d, Dropout, Linear, Module, Sequential, Tanh
 from torch.utils.data import (
@@ -23,10 +24,11 @@ from torch.utils.data import (
 )
 
 import bounds
-from pacdp import Network, Private, certify, certify_predictions
-from pacdp.certify import BoundSet, ClippedError
+from pacdp import HeldOut, Network, Private, Settings, certify, certify_predictions
+from pacdp.certify import BoundSet, ClippedError, Finite, Surrogate
 from pacdp.data import DataError, Rows
 from pacdp.data import Dataset as Images
+from pacdp.store.record import Values
 from tests.marks import every_case, near, parametrize, refusal
 from tests.pacdp.toys import seeded
 from tests.schema import validate
@@ -66,6 +68,7 @@ class Endless(Dataset):
 
 
 JITTER = Jitter()
+TWICE: Any = torch.tensor([*range(300), 7])
 
 
 def drawn(sampler):
@@ -232,10 +235,31 @@ def test_what_can_be_no_data_is_no_evidence(saw):
         certify(NET, ALL, seen=saw)
 
 
+OTHERS = INPUTS + 1.0, LABELS
+SURROGATE = Surrogate(network=NET, certificate=certify(NET, ALL).certificates[0], saw={"a": ALL})
+WITH: dict[str, tuple[Any, Values]] = {
+    "seen": (ALL, {"seen": JITTER}),
+    "data beside seen": (JITTER, {"seen": OTHERS}),
+    "a loader beside a test set": (drawn(RandomSampler(JITTER)), {"test": OTHERS}),
+    "test": (ALL, {"test": JITTER}),
+    "data beside settings": (JITTER, {"settings": Settings.chosen_on(OTHERS)}),
+    "data of a surrogate": (JITTER, {"surrogate": SURROGATE, "failure_prob": 0.2}),
+    "data of a list": (JITTER, {"law": Finite(networks=[NET]), "prior": HeldOut(rows=Rows.of(*OTHERS))}),
+}
+
+
+@every_case("data", WITH)
+def test_rows_that_are_drawn_anew_prove_nothing(data):
+    (given, how), state = WITH[data], torch.get_rng_state()
+    with refusal("must be the same rows at every reading"):
+        certify(**{"law": NET, "data": given, **how})
+    assert equal(state, torch.get_rng_state())
+
+
 def test_rows_of_another_width_prove_nothing_of_what_was_seen_and_whatever_was_drawn_may_have_been():
     with refusal("inputs of 7 and of 6 numbers", DataError):
         certify(NET, ALL, seen=(torch.cat([INPUTS, LABELS[:, None]], dim=1) + 1.0, LABELS))
-    fitted = DataLoader(TensorDataset(INPUTS + 1.0, LABELS), sampler=WeightedRandomSampler([1.0] * 300, 600))
+    fitted = DataLoader(TensorDataset(*OTHERS), sampler=WeightedRandomSampler([1.0] * 300, 600))
     (made, *_) = certify(NET, ALL, seen=fitted).certificates
     assert made.hypothesis("predictor saw none of these rows").standing == "proved"
 
@@ -252,8 +276,11 @@ REFUSED = {
     "draws with replacement": (NET, drawn(RandomSampler(Pairs(), replacement=True)), "by a RandomSampler"),
     "more draws than examples": (NET, drawn(RandomSampler(Pairs(), num_samples=900)), "by a RandomSampler"),
     "draws by weight": (NET, drawn(WeightedRandomSampler([1.0, 0.1] * 150, 99, replacement=False)), "more often"),
-    "a part twice": (NET, Subset(Jitter(), [*range(300), 7]), "gives 1 of its 301 examples again"),
+    "a list with one twice": (NET, drawn([*range(9), 7]), "gives 1 of its 10 examples again"),
+    "a part twice": (NET, Subset(JITTER, TWICE), "gives 1 of its 301 examples again"),
     "a data set twice": (NET, DataLoader(ConcatDataset([Subset(JITTER, range(9)), JITTER])), "gives 9 of its 309"),
+    "what cannot be read": (NET, Subset(JITTER, [*range(7), 300]), "batch 0 of the data cannot be read: IndexError"),
+    "sparse logits": (lambda x: NET(x).to_sparse(), ALL, "a dense tensor of logits"),
     "no length": (NET, Endless(), "Endless has no length"),
     "sparse numbers": (NET, (INPUTS.to_sparse(), LABELS), "must be a dense tensor"),
     "rows of other lengths": (NET, (nested_tensor([*INPUTS], layout=torch.jagged), LABELS), "be a dense tensor"),

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from compress_toys import LEARNERS, clouds, estimator
+from compress_toys import LEARNERS, clouds, estimator, written
 from numpy.random import default_rng
 from sklearn.linear_model import LinearRegression
 from torch import equal
@@ -120,6 +120,10 @@ REFUSED = {
     "a tolerance of nobody": (lambda: pacdp.compress(estimator(), DATA, tolerance=0.1), "the data name no people"),
     "a kind of estimator": (lambda: pacdp.compress(type(estimator()), DATA), "have fit and predict, got <class"),
     "regression": (lambda: pacdp.compress(LinearRegression(), DATA), "learner must be a classifier"),
+    "training that fails": (
+        lambda: pacdp.compress(written(lambda m, x, y: {}["k"]), DATA), "train_network failed with KeyError"),
+    "another precision": (
+        lambda: pacdp.compress(written(model=written().network.double()), DATA), "failed with RuntimeError"),
     "labels below 0": (
         lambda: pacdp.compress(estimator(), (DATA.inputs, DATA.labels - 1)), "expected labels from 0"),
     "pixels below 0": (lambda: View(pixels=-1), "pixels must be"),

@@ -97,6 +97,8 @@ def test_copies_are_not_counted_and_draws_that_recur_are_named():
         model.certify(*coins(seed=8), groups=whose[:200])
     with pytest.raises(ValueError, match="groups must say whose"):
         model.certify(*coins(seed=8))
+    with refusal("100 of the 300 .* an earlier one has", DataError):
+        model.fit(x, y).certify(*(np.concatenate([one, one[:100]]) for one in coins(seed=8)))
     for groups in ([None] * 600, np.zeros((600, 2)), ["a"] * 600, (one for one in whose)):
         with pytest.raises(ValueError, match="groups must"):
             model.fit(np.tile(x, (3, 1)), np.tile(y, 3), groups=groups)

@@ -51,6 +51,7 @@ WRONG = {
     "sums": (soft(probabilities=SOFT * 0.9), "probabilities must sum to one in every row, got 0.9"),
     "labels beyond": ({"labels": [0, 1, 3, 1], "probabilities": SOFT},
         "labels must lie from 0 to 2, as the columns of probabilities say, got 3"),
+    "classes without an order": (said(classes={0, 1, 2}), "classes must be a list of names, got a set"),
     "classes twice": (said(classes=[0, 1, 1, 2]),
         "classes must be at least two different names"),
     "one person": (said(people=[7, 7, 7, 7]),

@@ -43,8 +43,8 @@ class Hides(LogisticRegression):
         return np.ma.masked_array(super().predict(x), mask=x[:, 0] > 0)
 
 
-def of_module(module):
-    return certified(module, (np.hstack([X, X[:, :1]]).astype(np.float32), Y))
+def of_module(module, **how):
+    return certified(module, (np.hstack([X, X[:, :1]]).astype(np.float32), Y), **how)
 
 
 def certified(model=MODEL, data=(X, Y), **how):
@@ -68,6 +68,13 @@ REFUSED = {
     ),
     "training of one's own": (lambda: certified(train=print), "train is for torch modules"),
     "expected_error": (lambda: certified(expected_error=2.0), "expected_error must lie"),
+    "the split said twice": (lambda: certified(expected_error=0.1, train_share=0.5), "leave one of them out"),
+    "a device for no module": (lambda: certified(device="meta"), "device is where torch modules are trained"),
+    "three columns": (lambda: certified(data=(X, Y, Y)), "give whose they are as people="),
+    "training that fails": (
+        lambda: of_module(Linear(4, 2), train=lambda m, x, y: {}["k"]),
+        "train failed with KeyError",
+    ),
     "settings of no training": (lambda: certified(settings=FitSettings()), "settings are of the default training"),
     "weights that stand still": (lambda: of_module(Linear(4, 2).requires_grad_(False)), "must have parameters"),
     "complex numbers": (lambda: certified(Linear(3, 2), (X + 1j, Y)), "inputs must be numbers for a network"),
