@@ -111,11 +111,12 @@ def told(report: Values) -> Iterator[str | Table]:
         rows = [
             (one["quantity"], one["of"], shown(one["measured"]), _end(one, "lower", down), _end(one, "upper", up),
              one["n"])
-            for one in found.statements
+            for one in found.certified
         ]  # fmt: skip
         yield table(f"what is certified, {held}", COLUMNS, rows[:_MOST], numbers=COLUMNS[2:])
         if len(rows) > _MOST:
             yield f"{len(rows) - _MOST} more rows are in the report"
+        yield from filter(None, [found.open])
         yield from found.leaderboard
     else:
         yield from found.measured

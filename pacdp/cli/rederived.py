@@ -10,6 +10,16 @@ from pacdp.cli.serial import from_dict
 from pacdp.errors import CheckpointError
 
 
+def _run_of(checkpoint: Path, header: Mapping[str, Any]) -> Run:
+    """The run that a checkpoint's header names."""
+    if "run" not in header:
+        raise CheckpointError(
+            f"{checkpoint} names no run of pacdp train: put the run's own back, or, of a loop of your own, use "
+            "pacdp.load_trained and its assess in Python"
+        )
+    return from_dict(Run, header["run"])
+
+
 def require_own_run(checkpoint: Path, header: Mapping[str, Any], run: Run, *, n: int) -> None:
     """Refuse a checkpoint that is of another run, or whose planned steps are not those of the run on ``n`` examples.
 
@@ -17,7 +27,7 @@ def require_own_run(checkpoint: Path, header: Mapping[str, Any], run: Run, *, n:
         CheckpointError: it says what differs.
         ValueError: the header's run is no configuration of this version.
     """
-    if from_dict(Run, header.get("run", {})) != run:
+    if _run_of(checkpoint, header) != run:
         raise CheckpointError(
             f"{checkpoint} is of another run or chain than {checkpoint.parent / 'config.json'} says: put its own back, "
             "or start the run again with --force"
@@ -39,7 +49,7 @@ def require_rederived(path: Path, header: Mapping[str, Any], *, n: int) -> Run:
         ValueError: as for :func:`require_own_run`.
     """
     folder = Folder(path if path.is_dir() else path.parent)
-    run = from_dict(Run, header.get("run", {}))
+    run = _run_of(path if path.is_file() else folder.checkpoint, header)
     own = folder.config.is_file() and path in (folder.path, folder.checkpoint)
     expected = folder.config_of(Run) if own else run
     require_own_run(folder.checkpoint if path.is_dir() else path, header, expected, n=n)

@@ -370,6 +370,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not found:
             raise ValueError(
                 "it is neither a file of certificates nor a run's folder"
+                if path.exists()
+                else "there is no such file or folder"
             )
     except _UNREADABLE as error:
         why = f"{type(error).__name__}: {error}"

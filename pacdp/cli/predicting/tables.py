@@ -390,6 +390,9 @@ def _names(path: Path, column: pl.Series) -> NDArray[Any] | Coded:
 
 
 def _numbers(path: Path, column: pl.Series) -> pl.Series:
+    truths = column.dtype == pl.String and column.is_in([*_TRUTH]).all()
+    if truths and column.name not in NUMBERS:  # errors
+        return column.replace(_TRUTH).cast(pl.Int8).cast(pl.Boolean)
     found = column.cast(pl.Float64, strict=False)
     if found.null_count() or found.is_nan().any():
         row = int((found.is_null() | found.is_nan()).arg_max() or 0)
