@@ -86,16 +86,6 @@ def _tell_without_flock(folder: Path) -> None:
         )
 
 
-def require_folder(path: Path) -> None:
-    """Check that the folder of a file that is to be written is there.
-
-    Raises:
-        FileNotFoundError: it is not; the folder is named, and not the file that would be there for a moment.
-    """
-    if not path.parent.exists():
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path.parent))
-
-
 @contextmanager
 def replacing(path: Path | str) -> Iterator[BinaryIO]:
     """A file to be written in the place of ``path``, which holds what it held until the block ends without an error.
@@ -107,7 +97,7 @@ def replacing(path: Path | str) -> Iterator[BinaryIO]:
         OSError: the disk is full, or the folder cannot be written; ``path`` is as it was.
     """
     path = Path(path)
-    require_folder(path)
+    path.parent.stat()  # of a folder that is not there, this names the folder
     known = written(path.parent)
     if known is not None and path.name not in known and os.path.lexists(path):
         raise ValueError(f"{path} was not written by pacdp: move it away, or choose another place")

@@ -157,7 +157,7 @@ class Unmoved:
     def same_bits(self) -> Tensor:
         """The same of the bits alone, where it is known that nothing was exchanged."""
         pairs = zip(self._live, self._copies, strict=True)
-        return torch.stack([_same_bits_on(one, copied) for one, copied in pairs]).all()
+        return torch.stack([same_bits(one, copied) for one, copied in pairs]).all()
 
 
 def marks(module: nn.Module) -> dict[str, tuple[object, ...]]:
@@ -170,13 +170,10 @@ def _kind(x: Tensor) -> tuple[object, ...]:
     return x.device, x.dtype, x.shape
 
 
-def same_bits(one: Tensor, other: Tensor) -> bool:
-    """Whether two tensors have the same shape and the same bits; NaN is itself."""
-    return one.shape == other.shape and bool(_same_bits_on(one, other))
-
-
-def _same_bits_on(one: Tensor, other: Tensor) -> Tensor:
-    """A boolean on the tensors' device; NaN is itself."""
+def same_bits(one: Tensor, other: Tensor) -> Tensor:
+    """Whether two tensors have the same shape and the same bits, on their device; NaN is itself."""
+    if one.shape != other.shape:
+        return torch.tensor(False)
     laid_out = [(x.dtype, x.shape, x.device.type, x.is_contiguous()) for x in (one, other)]
     if laid_out == [(one.dtype, one.shape, "cpu", True)] * 2:  # a third of the time of torch.equal
         return torch.tensor(_memcmp(one.data_ptr(), other.data_ptr(), one.nbytes) == 0)

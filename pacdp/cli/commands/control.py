@@ -117,10 +117,10 @@ class Watch:
 
     def __call__(self) -> None:
         """Bring the watch up to date with the losses and print its limits and any alarm."""
-        from pacdp.store.files import Held, locked, require_folder
+        from pacdp.store.files import Held, locked
 
         state = self.state.resolve()  # of a link, what it leads to
-        require_folder(state)
+        state.parent.stat()  # of a folder that is not there, this names the folder
         try:
             lock = locked(state.with_name(f".{state.name}.lock"), timeout=30.0)
             with lock if self.losses else nullcontext():
