@@ -148,11 +148,7 @@ def compare(given: Bound) -> Answer:
         name, reason = next(iter(others.items()))
         raise ValueError(f"no bound applies to what was given; {name}: {reason}")
     needs = [[f"{one.name} ({one.standing})" for one in made.hypotheses] for made in certificates]
-    shared = [
-        name
-        for name in dict.fromkeys(needs[0])
-        if all(name in own for own in needs)
-    ]
+    shared = [name for name in dict.fromkeys(needs[0]) if all(name in own for own in needs)]
     rows = [
         (made.name, f"{made.measures}, {made.of}", _value(made), made.status, bill(made),
          "; ".join(name for name in dict.fromkeys(own) if name not in shared))
@@ -219,7 +215,7 @@ def _tried(name: str, known: Known) -> bounds.Certificate | str:
         if parameter.default is parameter.empty and one not in {*known, "price"}
     ]
     if lacking == ["--epsilon"] and "privacy" in known:
-        return "needs pure privacy, --epsilon without --delta, --mu or --rho: private_ bounds take those"
+        return "needs --epsilon alone, pure privacy: private_ bounds take --delta, --mu and --rho"
     if lacking:
         return f"needs {', '.join(lacking)}"
     try:

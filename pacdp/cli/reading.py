@@ -62,8 +62,14 @@ class Reading:
             if any(row[end] not in (None, least(row["range"])) for end, least in ends)
         ]
         """The rows of which an end at least says something."""
-        open_ = dict.fromkeys(row["quantity"] for row in self.statements if row not in self.certified)
-        self.open = f"nothing can be said at this confidence, from so few, of {', '.join(open_)}" if open_ else ""
+        open_ = dict.fromkeys(
+            row["quantity"] for row in self.statements if row not in self.certified
+        )
+        self.open = (
+            f"nothing can be said at this confidence, from so few, of {', '.join(open_)}"
+            if open_
+            else ""
+        )
         """What is said of the other rows; nothing where there are none."""
         self.leaderboard = list[str]()
         """Between which ranks each of several models stands, a line each."""

@@ -109,7 +109,9 @@ class Certifying:
             ValueError: one was given.
         """
         if self.std is not None:
-            raise ValueError(f"--std is not used for {what}, around which no Gaussian is put: leave it out")
+            raise ValueError(
+                f"--std is not used for {what}, around which no Gaussian is put: leave it out"
+            )
 
 
 @record

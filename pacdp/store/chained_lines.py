@@ -66,7 +66,9 @@ def create(path: Path, header: Mapping[str, Any], kind: Kind, *, existing: str) 
                 file.write(lines.content)
             on_disk(path.parent)
         except OSError as error:
-            raise ValueError(f"cannot write {kind.called} {path}: {error.strerror or error}") from error
+            raise ValueError(
+                f"cannot write {kind.called} {path}: {error.strerror or error}"
+            ) from error
     return lines
 
 
@@ -115,7 +117,9 @@ def locked(path: Path, kind: Kind, *, known: Lines | None = None) -> Iterator[Li
             ):  # a line cut short by a crash, before anyone was told of it
                 os.truncate(path, len(lines.content))
         except OSError as error:
-            raise ValueError(f"cannot write {kind.called} {path}: {error.strerror or error}") from error
+            raise ValueError(
+                f"cannot write {kind.called} {path}: {error.strerror or error}"
+            ) from error
         yield lines
 
 
@@ -161,7 +165,9 @@ def _lock(path: Path, kind: Kind) -> Iterator[None]:
         try:
             held.enter_context(file_locked(path.with_name(f".{path.name}.lock"), timeout=30.0))
         except OSError as error:
-            raise ValueError(f"cannot lock {kind.called} {path}: {error.strerror or error}") from error
+            raise ValueError(
+                f"cannot lock {kind.called} {path}: {error.strerror or error}"
+            ) from error
         yield
 
 

@@ -114,7 +114,9 @@ def _run(f: Folder) -> None:
     header = f.header
     run = f.run
     if run is None:
-        raise Unchecked("no checkpoint's header names a configuration")
+        raise Unchecked(
+            "no checkpoint's header names a configuration"
+        )
     if f.config is not None:
         kind = "compression" if f.compression else "chain"
         kind = "private" if f.private else kind

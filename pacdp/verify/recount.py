@@ -112,7 +112,9 @@ def count_errors(
             for name, tensor in stored.tensors.items()
             if name.startswith("model.")
         }
-        missing, strange = network.load_state_dict(weights, strict=False)
+        missing, strange = network.load_state_dict(
+            weights, strict=False
+        )
         own = {name for name, _ in network.named_parameters()}
         if odd := sorted({*strange, *own.intersection(missing)}):
             raise Unchecked(
