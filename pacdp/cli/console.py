@@ -68,7 +68,8 @@ class Downloads:
 def row_line(row: Values, steps: int) -> str:
     """One recorded row as one line."""
     if "picked" in row:
-        return f"round {row['step']}: {row['picked']} picked, {row['errors']} errors left"
+        errors = f"{row['errors']} error{'s' * (row['errors'] != 1)}"
+        return f"round {row['step']}: {row['picked']} picked, {errors} left"
     said = f"step {row['step']}/{steps}"
     if "train_loss" not in row:
         return f"{said}, epsilon {up(row['epsilon'])}"

@@ -1,6 +1,7 @@
 """A learner that looks at records it did not pick is refused, with what gave it away; one that does not, is not."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from compress_toys import (
@@ -103,6 +104,27 @@ def test_what_all_copies_share_is_left_as_it_was(where):
     Counting.asked = -1_000_000
     with refusal(f"leaves something in .*{where}", Looks):
         pacdp.compress(LEFT[where](), clouds(), groups=4)
+
+
+@dataclass(frozen=True)
+class Named:
+    """Refers to `typing`'s words through its annotation, as settings do."""
+
+    name: Literal["a"] = "a"
+
+
+class Annotated(Nearest):
+    """Grows a cache of `typing`'s at every call, as an import while training does."""
+
+    named = Named()
+
+    def predict(self, inputs):
+        assert Literal[f"{inputs!r}"]
+        return super().predict(inputs)
+
+
+def test_caches_of_typing_are_no_traces_of_the_learner():
+    assert pacdp.compress(estimator(Annotated()), clouds(), groups=4).kept > 0
 
 
 class Late(Nearest):
