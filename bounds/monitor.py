@@ -75,6 +75,11 @@ class Monitor:
     def __post_init__(self) -> None:
         sums = dict.fromkeys(("loss_sum", "spread", "evidence", "peak"), nonnegative)
         _check.fields(self, promised=open_probability, promise_failure_prob=probability, n=_check.whole, **sums)
+        if self.false_alarm_prob + self.promise_failure_prob >= 1.0:
+            raise ValueError(
+                f"promise_failure_prob must be less than 1 - false_alarm_prob, got {self.promise_failure_prob!r}: an "
+                "alarm would say nothing."
+            )
         wealth, waiting = reals("wealth", self.wealth, nonnegative), _pairs(self.waiting)
         fits = self.loss_sum <= self.n and self.spread <= self.n and self.evidence <= self.peak < inf
         if not fits or len(wealth) != len(_ODDS) or max(wealth) == inf:
@@ -180,7 +185,9 @@ class Monitor:
     def __str__(self) -> str:
         if not self.n:
             return "No loss has been counted yet."
-        late = f" {len(self.waiting)} more wait for earlier ones." if self.waiting else ""
+        late = (
+            f" {len(self.waiting)} more wait{'s' * (len(self.waiting) == 1)} for earlier ones." if self.waiting else ""
+        )
         said = (
             f"{self.n} losses with mean {self.mean:.4f}: the running risk lies between {down(self.lower)} and "
             f"{up(self.upper)}, with {confidence(self.failure_prob)} confidence at all times together.{late}"

@@ -33,7 +33,11 @@ def configuration(target: str, *, scale: Scale, rest: list[str]) -> PrivateConfi
         ValueError: neither a recipe nor the folder of a run whose steps are private.
     """
     path = Path(target)
-    made = config_in(path) if Folder(path).config.is_file() else recipe_of(target, scale=scale)
+    if path.is_dir() and not Folder(path).config.is_file():
+        raise ValueError(
+            f"{target} is a folder without a run's config.json (an exported one has none): give that of the run itself"
+        )
+    made = recipe_of(target, scale=scale) if not path.is_dir() else config_in(path)
     if isinstance(made, Compression):
         raise ValueError(f"{target} holds a compression, which promises nothing of its steps")
     return overridden(made, rest)

@@ -144,12 +144,11 @@ def compare(given: Bound) -> Answer:
     tried = {name: _tried(name, known) for name in CELLS}
     others = {name: made for name, made in tried.items() if isinstance(made, str)}
     certificates = sorted((made for made in tried.values() if not isinstance(made, str)), key=float)
+    if not certificates:
+        name, reason = next(iter(others.items()))
+        raise ValueError(f"no bound applies to what was given; {name}: {reason}")
     needs = [[f"{one.name} ({one.standing})" for one in made.hypotheses] for made in certificates]
-    shared = [
-        name
-        for name in dict.fromkeys(needs[0] if needs else ())
-        if all(name in own for own in needs)
-    ]
+    shared = [name for name in dict.fromkeys(needs[0]) if all(name in own for own in needs)]
     rows = [
         (made.name, f"{made.measures}, {made.of}", _value(made), made.status, bill(made),
          "; ".join(name for name in dict.fromkeys(own) if name not in shared))
@@ -215,6 +214,8 @@ def _tried(name: str, known: Known) -> bounds.Certificate | str:
         for one, parameter in asked.items()
         if parameter.default is parameter.empty and one not in {*known, "price"}
     ]
+    if lacking == ["--epsilon"] and "privacy" in known:
+        return "needs --epsilon alone, pure privacy: private_ bounds take --delta, --mu and --rho"
     if lacking:
         return f"needs {', '.join(lacking)}"
     try:

@@ -16,6 +16,7 @@ def certify(path: Path, runtime: Runtime, how: Certifying) -> Values:
 
     What is not asked for comes from the run.
     """
+    how.require_no_spread("a chain")
     runtime.apply()
     trained = load_trained(path, data_root=runtime.data_root, device=runtime.device, in_bytes=True)
     trained = replace(trained, fixed=Settings.tried(how.tried, how.by))

@@ -68,7 +68,8 @@ class Downloads:
 def row_line(row: Values, steps: int) -> str:
     """One recorded row as one line."""
     if "picked" in row:
-        return f"round {row['step']}: {row['picked']} picked, {row['errors']} errors left"
+        errors = f"{row['errors']} error{'s' * (row['errors'] != 1)}"
+        return f"round {row['step']}: {row['picked']} picked, {errors} left"
     said = f"step {row['step']}/{steps}"
     if "train_loss" not in row:
         return f"{said}, epsilon {up(row['epsilon'])}"
@@ -111,11 +112,12 @@ def told(report: Values) -> Iterator[str | Table]:
         rows = [
             (one["quantity"], one["of"], shown(one["measured"]), _end(one, "lower", down), _end(one, "upper", up),
              one["n"])
-            for one in found.statements
+            for one in found.certified
         ]  # fmt: skip
         yield table(f"what is certified, {held}", COLUMNS, rows[:_MOST], numbers=COLUMNS[2:])
         if len(rows) > _MOST:
             yield f"{len(rows) - _MOST} more rows are in the report"
+        yield from filter(None, [found.open])
         yield from found.leaderboard
     else:
         yield from found.measured

@@ -44,6 +44,7 @@ def certify_foreign(path: Path, given: Foreign, runtime: Runtime, how: Certifyin
     details: Values = {}
     test = given.test
     if given.prior is None:
+        how.require_no_spread("weights without --prior")
         network = load_into(module, read_weights(path), source=str(path)).to(runtime.device)
         found = certify(
             network, called(given.data, "data"), test=test and called(test, "test"), seen=source,
@@ -55,12 +56,12 @@ def certify_foreign(path: Path, given: Foreign, runtime: Runtime, how: Certifyin
                 "say what the prior saw: --seen names its examples, their hashes or their indices, or nothing"
             )
         examples, fresh = examples_of(given.data, "data"), test and examples_of(test, "test")
-        law = law_of(module, given.prior, std=how.std)
+        law = law_of(module, given.prior, std=how.spread)
         found = certify(
-            law_of(module, path, std=how.std), examples, prior=Prior(law=law, source=source), network=module,
+            law_of(module, path, std=how.spread), examples, prior=Prior(law=law, source=source), network=module,
             test=fresh, monte_carlo=MonteCarlo(passes=PASSES), seed=how.seed, progress=how.progress, **common,
         )  # fmt: skip
-        details = {"std": how.std, "prior_std": how.std, "prior_checkpoint": str(given.prior)}
+        details = {"std": how.spread, "prior_std": how.spread, "prior_checkpoint": str(given.prior)}
     prior = {} if given.prior is None else {"prior_hash": file_hash(given.prior)}
     return reported(
         replace(found, details={**found.details, **details}), device=runtime.device, seed=how.seed,

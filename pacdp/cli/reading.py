@@ -55,6 +55,22 @@ class Reading:
         rows = report["details"].get("statements", []) if predicted else []
         self.statements = [*rows, *report["details"].get("named", [])]
         """The rows of a report on predictions; none of others."""
+        ends = ("lower", min), ("upper", max)
+        self.certified = [
+            row
+            for row in self.statements
+            if any(row[end] not in (None, least(row["range"])) for end, least in ends)
+        ]
+        """The rows of which an end at least says something."""
+        open_ = dict.fromkeys(
+            row["quantity"] for row in self.statements if row not in self.certified
+        )
+        self.open = (
+            f"nothing can be said at this confidence, from so few, of {', '.join(open_)}"
+            if open_
+            else ""
+        )
+        """What is said of the other rows; nothing where there are none."""
         self.leaderboard = list[str]()
         """Between which ranks each of several models stands, a line each."""
         if board := report["details"].get("leaderboard"):

@@ -10,14 +10,24 @@ from pacdp.cli.serial import from_dict
 from pacdp.errors import CheckpointError
 
 
+def _run_of(checkpoint: Path, header: Mapping[str, Any]) -> Run:
+    """The run that a checkpoint's header names."""
+    try:
+        return from_dict(Run, header.get("run", {}))
+    except ValueError as error:
+        raise CheckpointError(
+            f"{checkpoint} is of no run of pacdp train that this version reads ({error}): put the run's own back; a "
+            "loop of your own is certified in Python, by load_trained(...).assess()"
+        ) from error
+
+
 def require_own_run(checkpoint: Path, header: Mapping[str, Any], run: Run, *, n: int) -> None:
     """Refuse a checkpoint that is of another run, or whose planned steps are not those of the run on ``n`` examples.
 
     Raises:
-        CheckpointError: it says what differs.
-        ValueError: the header's run is no configuration of this version.
+        CheckpointError: it says what differs, or the header's run is no configuration of this version.
     """
-    if from_dict(Run, header.get("run", {})) != run:
+    if _run_of(checkpoint, header) != run:
         raise CheckpointError(
             f"{checkpoint} is of another run or chain than {checkpoint.parent / 'config.json'} says: put its own back, "
             "or start the run again with --force"
@@ -36,10 +46,10 @@ def require_rederived(path: Path, header: Mapping[str, Any], *, n: int) -> Run:
 
     Raises:
         CheckpointError: header, configuration and plan do not agree.
-        ValueError: as for :func:`require_own_run`.
+        ValueError: config.json is of another kind of run, or of another version.
     """
     folder = Folder(path if path.is_dir() else path.parent)
-    run = from_dict(Run, header.get("run", {}))
+    run = _run_of(path if path.is_file() else folder.checkpoint, header)
     own = folder.config.is_file() and path in (folder.path, folder.checkpoint)
     expected = folder.config_of(Run) if own else run
     require_own_run(folder.checkpoint if path.is_dir() else path, header, expected, n=n)

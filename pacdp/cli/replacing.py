@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from pacdp.cli.folder import read_json, write_json
-from pacdp.store.files import keep_beside
+from pacdp.cli.terminal import messages
+from pacdp.store.files import keep_beside, write_keeping
 
 
 def require_replaceable(path: Path, report: str = "certificates") -> None:
@@ -44,3 +45,13 @@ def write_report(path: Path, report: Mapping[str, Any]) -> None:
         if earlier != now:
             keep_beside(path)
     write_json(path, report)
+
+
+def write_telling(path: Path, content: bytes) -> None:
+    """Write a page or a figure, and say where another file that stood there is kept now.
+
+    Raises:
+        ValueError, OSError: see :func:`pacdp.store.files.write_keeping`.
+    """
+    if kept := write_keeping(path, content):
+        messages.print(f"another {path.name} stood in {path.parent}: it is kept as {kept.name}")

@@ -19,9 +19,9 @@ from pacdp.cli.figures import run
 from pacdp.cli.figures.names import bound, label, probability, vacuous
 from pacdp.cli.folder import PRIVATE, Folder, as_written, installed, read_json
 from pacdp.cli.reading import FORMAT, Reading
+from pacdp.cli.replacing import write_telling
 from pacdp.cli.serial import Values
 from pacdp.predictions.sentence import headline, records
-from pacdp.store.files import write_keeping
 
 RUNS = ("chain", "private", "compression")
 RESULTS = ("pacdp-result/1", "pacdp-private-result/1")
@@ -54,7 +54,7 @@ def write_report(path: Path, out: Path | None = None) -> Path:
             f"{out} is a folder: give --out the name of a file, such as {out / 'report.html'}"
         )
     out.parent.mkdir(parents=True, exist_ok=True)
-    write_keeping(out, page.encode("utf-8", errors="replace"))
+    write_telling(out, page.encode("utf-8", errors="replace"))
     return out
 
 

@@ -90,12 +90,28 @@ class Certifying:
     """How many settings were tried on the examples that the bound counts before these were chosen: certificates pay for
     each. Nothing is to be paid for settings that were chosen on other examples."""
     seed: int = 0
-    std: float = 0.01
+    std: float | None = None
     """Standard deviation of every weight of a Gaussian around the weights, in posterior and prior, fixed before looking
-    at the bound's examples."""
+    at the bound's examples; 0.01 by default. For private runs, and weights of your own with --prior."""
     by: tyro.conf.Suppress[str] = "whoever chose the settings"
     """Who says how many settings were tried."""
     progress: tyro.conf.Suppress[Callable[[int, int], None] | None] = None
+
+    @property
+    def spread(self) -> float:
+        """The standard deviation of every weight of a Gaussian around the weights."""
+        return 0.01 if self.std is None else self.std
+
+    def require_no_spread(self, what: str) -> None:
+        """Refuse a standard deviation where no Gaussian is put around the weights.
+
+        Raises:
+            ValueError: one was given.
+        """
+        if self.std is not None:
+            raise ValueError(
+                f"--std is not used for {what}, around which no Gaussian is put: leave it out"
+            )
 
 
 @record

@@ -89,5 +89,6 @@ def refusing(sentence: str, *errors: type[Exception], or_else: str = "") -> Iter
     try:
         yield
     except known as error:
-        why = error if isinstance(error, ValueError | OSError) else said(error)
+        system = isinstance(error, OSError) and error.strerror
+        why = system or (error if isinstance(error, ValueError | OSError) else said(error))
         raise ValueError(f"{sentence} ({why}){or_else and ': '}{or_else}") from error

@@ -341,8 +341,8 @@ def _remarks(found: Examples, coded: Mapping[str, Coded]) -> Iterator[str]:
     for model, answers in found.models.items():
         if answers.confidence is not None and (ties := int((answers.predicted == -1).sum())):
             yield (
-                f"{ties} rows of {model} tie for the largest probability and count as errors, where "
-                "predict() names one of the classes: give predictions to certify what it names"
+                f"{_rows(ties, model)} {'ties' if ties == 1 else 'tie'} for the largest probability, which counts as "
+                "an error, where predict() names one of the classes: give predictions to certify what it names"
             )
         if groups is not None and _made_from_errors(answers, found.labels, groups):
             yield (
@@ -352,17 +352,22 @@ def _remarks(found: Examples, coded: Mapping[str, Coded]) -> Iterator[str]:
     if "ids" in coded:  # which say that none stands twice
         return
     repeated = 0
+    counted = "n" if people is None else "the mean of a person"
     for model, answers in found.models.items():
         if copies := _repeats(answers):
             repeated += copies
             yield (
-                f"{copies} rows of {model} repeat the probabilities and label of another row to "
-                "the last digit: if examples stand twice, n counts them twice; give ids to have "
-                "that checked"
+                f"{_rows(copies, model)} {'repeats' if copies == 1 else 'repeat'} the probabilities and label of "
+                f"another row to the last digit: if examples stand twice, {counted} counts them "
+                "twice; give ids to have that checked"
             )
     if not repeated and people is None:
         said = [column for one in found.models.values() for column in one.columns()]
         yield from _copied(said, found.labels)
+
+
+def _rows(n: int, model: str) -> str:
+    return f"{n} row{'s' * (n != 1)} of {model}"
 
 
 def _alike(what: str, names: Sequence[Name]) -> Iterator[str]:

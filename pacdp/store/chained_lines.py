@@ -55,7 +55,7 @@ def create(path: Path, header: Mapping[str, Any], kind: Kind, *, existing: str) 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ValueError(f"cannot write {kind.called} {path}: {error}") from error
+        raise ValueError(f"cannot write {kind.called} {path}: {error.strerror or error}") from error
     with _lock(path, kind):
         if os.path.lexists(path):
             raise ValueError(f"{path} exists: {existing}")
@@ -66,7 +66,9 @@ def create(path: Path, header: Mapping[str, Any], kind: Kind, *, existing: str) 
                 file.write(lines.content)
             on_disk(path.parent)
         except OSError as error:
-            raise ValueError(f"cannot write {kind.called} {path}: {error}") from error
+            raise ValueError(
+                f"cannot write {kind.called} {path}: {error.strerror or error}"
+            ) from error
     return lines
 
 
@@ -81,7 +83,7 @@ def read(path: Path, kind: Kind, *, known: Lines | None = None) -> Lines:
         head = _read_head(path)  # before the lines, which another process may add to
         content = path.read_bytes()
     except OSError as error:
-        raise ValueError(f"cannot read {kind.called} {path}: {error}") from error
+        raise ValueError(f"cannot read {kind.called} {path}: {error.strerror or error}") from error
     lines = Lines()
     kept = known is not None and content.startswith(known.content)
     if known is not None and kept:
@@ -115,7 +117,9 @@ def locked(path: Path, kind: Kind, *, known: Lines | None = None) -> Iterator[Li
             ):  # a line cut short by a crash, before anyone was told of it
                 os.truncate(path, len(lines.content))
         except OSError as error:
-            raise ValueError(f"cannot write {kind.called} {path}: {error}") from error
+            raise ValueError(
+                f"cannot write {kind.called} {path}: {error.strerror or error}"
+            ) from error
         yield lines
 
 
@@ -132,7 +136,7 @@ def append(path: Path, values: Mapping[str, Any], lines: Lines, kind: Kind) -> L
         lines.content += _text(line).encode()
         _write_head(path, lines)
     except OSError as error:
-        raise ValueError(f"cannot write {kind.called} {path}: {error}") from error
+        raise ValueError(f"cannot write {kind.called} {path}: {error.strerror or error}") from error
     return line
 
 
@@ -161,7 +165,9 @@ def _lock(path: Path, kind: Kind) -> Iterator[None]:
         try:
             held.enter_context(file_locked(path.with_name(f".{path.name}.lock"), timeout=30.0))
         except OSError as error:
-            raise ValueError(f"cannot lock {kind.called} {path}: {error}") from error
+            raise ValueError(
+                f"cannot lock {kind.called} {path}: {error.strerror or error}"
+            ) from error
         yield
 
 

@@ -166,17 +166,20 @@ def keep_beside(path: Path) -> Path:
     raise AssertionError("there is always another number")
 
 
-def write_keeping(path: Path, content: bytes) -> None:
+def write_keeping(path: Path, content: bytes) -> Path | None:
     """Write a file; another that stands there, in a folder without a list, is kept as :func:`keep_beside` says.
+
+    Returns where that is kept, if there was one.
 
     Raises:
         ValueError: see :func:`replacing` and :func:`keep_beside`.
         OSError: it cannot be written; ``path`` is as it was.
     """
-    if written(path.parent) is None and path.exists() and path.read_bytes() != content:
-        keep_beside(path)
+    another = path.exists() and path.read_bytes() != content
+    kept = keep_beside(path) if another and written(path.parent) is None else None
     with replacing(path) as file:
         file.write(content)
+    return kept
 
 
 def remove_partial(path: Path) -> None:

@@ -17,7 +17,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from types import CellType, CodeType, FrameType, FunctionType, MethodType, ModuleType
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -29,7 +29,16 @@ from pacdp.data import DataError
 from pacdp.data.hashing import array_of, row_hashes
 
 _VALUES = (str, bytes, int, float, complex, np.generic, type(None))
-_PLAIN = (ModuleType, FrameType, CodeType, torch.dtype, torch.device, torch.Generator)
+_PLAIN = (
+    ModuleType,
+    FrameType,
+    CodeType,
+    torch.dtype,
+    torch.device,
+    torch.Generator,
+    type(ClassVar),
+)
+"""Not followed; the last are words of annotations, such as Literal, whose caches grow whenever anybody uses them."""
 _BUFFERS = (bytearray, memoryview, array)
 _PASSED_OVER = (
     "torch._dynamo",

@@ -114,12 +114,16 @@ def _read(path: Path, lines: bool = False) -> list[Any]:
     """The JSON texts of a file, the whole or line by line; none where there is no file."""
     if not path.is_file():
         return []
-    text = path.read_text()
     try:
+        text = path.read_text()
         return [
             parsed(one)
             for one in (text.splitlines() if lines else [text])
         ]
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{path.name}: it holds no text"
+        ) from error
     except ValueError as error:
         raise ValueError(f"{path.name}: {error}") from error
 

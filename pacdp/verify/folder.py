@@ -57,7 +57,12 @@ _READ = """
 
 
 def check_folder(path: Path, report: Any) -> list[Statement]:
-    """Everything in the folder that another file, or the settings, determine; what they do not is named."""
+    """Everything in the folder that another file, or the settings, determine; what they do not is named.
+
+    Of a folder that holds none of a run's files there is nothing to say.
+    """
+    if not any((path / name).is_file() for name in _READ.split()):
+        return []
     f = Folder(path, fields(report))
     if why := f.another_version():
         return [Statement(path.name, "format", CANNOT, why)]
@@ -73,7 +78,7 @@ def _checks(f: Folder) -> dict[str, Callable[[Folder], None]]:
     paying = any(PAYING in one.inputs for one in f.certificates)
     checks = {
         "content of the checkpoint": (_content, header),
-        "run": (_run, header),
+        "run": (_run, header or f.config is not None),
         "steps": (_steps, header),
         "metrics.jsonl": (_metrics, f.lines),
         "result.json": (_result, result),
@@ -109,7 +114,9 @@ def _run(f: Folder) -> None:
     header = f.header
     run = f.run
     if run is None:
-        raise Unchecked("the header names no configuration")
+        raise Unchecked(
+            "no checkpoint's header names a configuration"
+        )
     if f.config is not None:
         kind = "compression" if f.compression else "chain"
         kind = "private" if f.private else kind

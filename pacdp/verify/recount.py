@@ -1,7 +1,9 @@
 """Counting again: which rows a report is about, how often a network errs on them, and kept steps of its chain."""
 
 import importlib
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,9 +29,13 @@ _CHUNK = 512
 
 
 def called(name: str) -> Any:
-    """What ``module:callable`` returns."""
+    """What ``module:callable`` returns; the working directory is searched for the module."""
     module, _, attribute = name.partition(":")
-    return getattr(importlib.import_module(module), attribute)()
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        return getattr(importlib.import_module(module), attribute)()
+    finally:
+        sys.path.pop(0)
 
 
 def recount(
@@ -106,7 +112,14 @@ def count_errors(
             for name, tensor in stored.tensors.items()
             if name.startswith("model.")
         }
-        network.load_state_dict(weights, strict=False)
+        missing, strange = network.load_state_dict(
+            weights, strict=False
+        )
+        own = {name for name, _ in network.named_parameters()}
+        if odd := sorted({*strange, *own.intersection(missing)}):
+            raise Unchecked(
+                f"network and checkpoint have different weights ({', '.join(odd[:4])})"
+            )
         network.eval()
     with torch.no_grad():
         parts = torch.from_numpy(np.array(data.inputs)).split(

@@ -370,9 +370,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not found:
             raise ValueError(
                 "it is neither a file of certificates nor a run's folder"
+                if path.exists()
+                else "there is no such file or folder"
             )
     except _UNREADABLE as error:
-        why = f"{type(error).__name__}: {error}"
+        kind = type(error)
+        why = (
+            str(error)
+            if kind is ValueError
+            else f"{kind.__name__}: {error}"
+        )
         said = f"pacdp verify: cannot read {args.path}: {why}"
         print(said, file=sys.stderr)
         return UNREADABLE

@@ -146,7 +146,7 @@ TABLE = [
             "promised": [0.0],
             "failure_prob": [1.0],
             "false_alarm_prob": [0.0],
-            "promise_failure_prob": [-0.1],
+            "promise_failure_prob": [-0.1, 1.0],
             "n": [-1],
             "alarm": [1],
             "waiting": [((0, 0.5),)],

@@ -11,6 +11,7 @@ import pytest
 from cli_tools import forge, read
 from made import verdicts, wrong
 from numpy.random import default_rng
+from torch import nn
 
 from pacdp import load_checkpoint, save_checkpoint
 from pacdp.data.rows import Rows
@@ -107,6 +108,8 @@ def test_what_is_not_shown_to_be_of_this_run_is_named(folder):
     (folder / "result.json").unlink()
     found = {one.claim: one for one in check_folder(folder, report)}
     assert "result.json" in found["other files"].why
+    (folder / "checkpoint.safetensors").unlink()
+    assert {one.claim: one.verdict for one in check_folder(folder, report)}["run"] == CANNOT
 
 
 def test_no_number_of_a_report_changes_without_notice(folder, monkeypatch):
@@ -139,6 +142,8 @@ def test_rows_are_recounted(folder, monkeypatch):
         return {one.claim: one.verdict for one in found if one.subject == "recount"}
 
     assert recounted(model="mine:model") == {"rows": FOLLOWS, "errors": FOLLOWS}
+    module.other = lambda: nn.Linear(2, 2)
+    assert recounted(model="mine:other")["errors"] == CANNOT
     assert recounted(train.inputs[::-1].copy(), labels[::-1])["rows"] == FOLLOWS  # the order does not enter
     assert recounted(other)["rows"] == DOES_NOT
     assert recount({"rows": {"bound": {"digest": "0" * 64}}}, NOTHING, "mine:data", None)[0].verdict == CANNOT, (

@@ -34,7 +34,7 @@ class CertifyPredictions:
     calibration, bins, top-5, losses, once for each; by default all that the columns allow but top-k, auc and
     leaderboard. What is not asked is not paid for."""
     interval: bool = False
-    """Give every row a lower end too."""
+    """Give every row a lower end too, but calibration and bins, whose gaps have upper ends alone."""
     classes: tuple[str, ...] = ()
     """All classes, where the labels do not have every one, or in the order of the columns p0, p1, ..."""
     ignore: tuple[str, ...] = ()

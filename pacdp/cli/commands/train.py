@@ -47,6 +47,10 @@ class _Carried:
         if self.show:
             print(json.dumps(to_dict(config), indent=2))
             return
+        if self.how.resume and not out.exists():
+            messages.print(
+                f"{out} is not there, so that there is nothing to go on with: a new run begins"
+            )
         how = replace(self.how, ledger=self._counted_in(config, out), progressbar=Downloads())
         result = self.carried(config, out, how)
         if self.json:

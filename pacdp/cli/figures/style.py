@@ -13,8 +13,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from pacdp.cli.figures.names import NAMES, plain
+from pacdp.cli.replacing import write_telling
 from pacdp.cli.serial import Values
-from pacdp.store.files import replacing, write_keeping
+from pacdp.store.files import replacing
 
 OPTIMISTIC = "optimistic: assumes that SGLD has converged"
 _OTHER = "#bcbd22"
@@ -67,7 +68,7 @@ def save(drawn: Figure, stem: Path, *, keep: bool = True) -> list[Path]:
     """Write PNG and PDF beside each other; the PDF carries no date, so that equal figures are equal files.
 
     Args:
-        keep: whether other files that stand there are kept, see :func:`pacdp.store.files.write_keeping`.
+        keep: whether other files that stand there are kept, see :func:`pacdp.cli.replacing.write_telling`.
     """
     paths = [stem.with_suffix(".png"), stem.with_suffix(".pdf")]
     options: list[Values] = [{"dpi": 150}, {"metadata": {"CreationDate": None}}]
@@ -75,7 +76,7 @@ def save(drawn: Figure, stem: Path, *, keep: bool = True) -> list[Path]:
         whole = BytesIO()  # the writer of PDF hides an error of the disk behind one of its own
         drawn.savefig(whole, format=path.suffix[1:], **how)
         if keep:
-            write_keeping(path, whole.getvalue())
+            write_telling(path, whole.getvalue())
             continue
         with replacing(path) as file:
             file.write(whole.getbuffer())

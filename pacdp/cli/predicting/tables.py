@@ -295,10 +295,8 @@ def _csv_rows(
     try:
         return read(**dict.fromkeys(numbers, pl.Float64))
     except pl.exceptions.ComputeError:
-        texts = read()
-        for name in numbers:
-            _numbers(path, texts[name])  # says which row has none
-        raise
+        texts = read()  # of truth values, or of what _numbers names
+        return texts.with_columns(_numbers(path, texts[name]) for name in numbers)
 
 
 def _written(whole: pl.Series) -> int:
@@ -410,6 +408,9 @@ def _names(path: Path, column: pl.Series) -> NDArray[Any] | Coded:
 
 
 def _numbers(path: Path, column: pl.Series) -> pl.Series:
+    truths = column.dtype == pl.String and not column.null_count()
+    if truths and _LOSS.fullmatch(column.name) and column.is_in([*_TRUTH]).all():  # errors
+        return column.replace(_TRUTH).cast(pl.Int8).cast(pl.Boolean)
     found = column.cast(pl.Float64, strict=False)
     if found.null_count() or found.is_nan().any():
         row = int((found.is_null() | found.is_nan()).arg_max() or 0)

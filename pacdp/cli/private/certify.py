@@ -60,13 +60,13 @@ def certify_private(path: Path, runtime: Runtime, how: Certifying) -> Values:
         found = replace(found, refusals=(*found.refusals, refused))
     else:
         trained = with_weights(one.module, dict(one.checkpoint.model))
-        law = GaussianPosterior.around(trained, std=how.std)
+        law = GaussianPosterior.around(trained, std=how.spread)
         found = found.joined(certify(
             law, one.bound, prior=Prior(law=law, source=one.source), network=one.module.eval(),
             monte_carlo=MonteCarlo(passes=2), seed=how.seed, progress=how.progress, **common,
         ))  # fmt: skip
     found = found.resting_on(one.charged.hypothesis, beside="privacy covers these rows")
-    own = {"spent": one.spent(one.event).to_dict(), "std": how.std, "private": PRIVATE}
+    own = {"spent": one.spent(one.event).to_dict(), "std": how.spread, "private": PRIVATE}
     return reported(
         replace(found, details={**found.details, **own}), device=runtime.device, seed=how.seed, checkpoint=str(path),
         content_hash=one.checkpoint.content_hash, algorithm=one.config.algorithm,

@@ -57,11 +57,13 @@ REFUSED = (
     ("certify @/weights.safetensors", "--model and --data"),
     ("certify @/sgd --failure-prob=1", "--failure-prob must lie strictly between 0 and 1"),
     ("certify @/sgd --tried 0", "count of settings"),
+    ("certify @/sgd --std 0.3", "--std is not used for a chain"),
     # ledgers, audits, compressions
-    ("ledger show @/none", "cannot read the ledger"),
+    ("ledger show @/none", "ledger.jsonl: No such file"),
     ("ledger show @/other", "has no limit that names a delta: give --delta"),
     ("ledger limit @/new --epsilon nan" + LIMIT, "epsilon"),
     ("audit sgld-digits2", "promises nothing"),
+    ("audit @/out", "without a run's config.json"),
     ("compress kernel-digits --out @/compressed", "finished run"),
 )
 

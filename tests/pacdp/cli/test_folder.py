@@ -106,13 +106,14 @@ def test_every_earlier_report_is_kept_under_a_free_name_and_leaves_with_its_run(
 
 
 @every_case(("write", "name"), [(write_page, "report.html"), (plot, "figure.png"), (plot, "figure.pdf")])
-def test_a_page_and_a_figure_keep_what_stands_in_their_place(write, name, tmp_path):
+def test_a_page_and_a_figure_keep_what_stands_in_their_place(write, name, tmp_path, capsys):
     write_json(tmp_path / "certificates.json", certify_predictions(["a", "b"] * 9, ["a"] * 18).to_dict())
     (tmp_path / name).write_text("mine")
     for _ in range(2):
         write(tmp_path)
     assert sorted(path.name for path in tmp_path.glob(f"{name}*")) == [name, f"{name}.1"]
     assert (tmp_path / f"{name}.1").read_text() == "mine"
+    assert f"kept as {name}.1" in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_diagnosis_of_somebody_else_s_is_seen_before_chains_are_trained(tmp_path, refused):

@@ -63,9 +63,10 @@ def test_a_damaged_file_ends_in_a_sentence(runs, tmp_path, capsys, command, exam
 @every_case("name", ["[red]x[/red]2", ":x:", "-dash", "a b"])
 def test_names_are_told_as_they_are_and_fit_for_a_command_line(tmp_path, monkeypatch, capsys, name):
     monkeypatch.chdir(tmp_path)
-    assert pacdp("train", "sgd-digits2", *QUICK, "--out", f"./{name}") == 0
+    assert pacdp("train", "sgd-digits2", *QUICK, "--resume", "--out", f"./{name}") == 0
     said = " ".join(capsys.readouterr().err.split("\n"))
     assert f"finished {name};" in said
+    assert "a new run begins" in said
     assert shlex.split(said.split("next: ")[1])[2] == (f"./{name}" if name[0] == "-" else name)
 
 

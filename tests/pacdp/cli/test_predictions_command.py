@@ -47,11 +47,13 @@ def _report(path, *words):
 def test_every_kind_of_file_says_what_python_says(suffix, kind, tmp_path):
     soft = {f"p{k}": SOFT[:, k] for k in range(3)} if kind == "probabilities" else {}
     columns = {name: column for name, column in COLUMNS.items() if name != "prediction" or not soft} | soft
+    columns["loss"] = SAID != LABELS
     path = _write(tmp_path / f"answers{suffix}", columns)
     with pytest.raises(ValueError, match="'age' to ignore"):
         read_table(path, ["age"])
     report = _report(path)
     how = {"probabilities": SOFT} if soft else {"predictions": SAID}
+    how["losses"] = {"loss": SAID != LABELS}
     expected = library.certify_predictions(LABELS, **how, groups=GROUPS, people=PEOPLE)
     assert report["details"]["statements"] == expected.to_dict()["details"]["statements"]
     assert validate(report) == list(expected.certificates)
@@ -191,8 +193,7 @@ def test_the_report_follows_and_makes_a_page_that_escapes_names(tmp_path):
     columns = {"label": names[LABELS], "prediction": names[SAID], "group": GROUPS}
     report = _report(_write(tmp_path / "answers.csv", columns), "--interval")
     data, told = (one for one in check_report(report) if one.verdict != "follows")
-    told_of = "nothing in the file determines subject, provenance, reference, hypotheses.by"
-    assert (data.claim, told.why) == ("the data", told_of)
+    assert (data.claim, told.claim) == ("the data", "what is told beside")
     assert pacdp("verify", tmp_path) == 3
     succeed("report", tmp_path)
     page = (tmp_path / "report.html").read_text()
@@ -225,6 +226,10 @@ def test_the_positive_class_of_two_adds_numbers_with_names_everywhere(tmp_path, 
         assert [row["quantity"] for row in report["details"]["named"]] == names
         assert DOES_NOT not in {one.verdict for one in check_report(report)}
     assert found.statement("F1") == found.named(1)[4]
+    few = {"label": LABELS[:3]} | {f"p{k}": SOFT[:3, k] for k in range(3)}
+    succeed("certify", "--predictions", _write(tmp_path / "few.csv", few), "--classes", "0", "1", "2")
+    (said,) = (line for line in capsys.readouterr().out.split("\n") if "calibration error (ECE)" in line)
+    assert said.startswith("nothing can be said at this confidence, from so few, of ")
 
 
 def test_an_area_and_its_records_cannot_be_changed_without_notice():

@@ -12,7 +12,7 @@ def test_a_header_that_is_not_the_folder_s_run_is_refused(copied, refused):
     folder = copied("entropy-sgld")
     sound = (folder / "checkpoint.safetensors").read_bytes()
     for words, changes in (
-        ("is not the configuration of a", {"run": {}, "config_hash": digest({})}),
+        ("checkpoint.safetensors is of no run", {"run": {}, "config_hash": digest({})}),
         ("its run on 1437 examples makes", {"planned_steps": 5}),
     ):
         (folder / "checkpoint.safetensors").write_bytes(sound)

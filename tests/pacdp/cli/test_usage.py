@@ -29,6 +29,7 @@ NOTHING = [
     (("train", "sgd-digit2"), "no recipe is called 'sgd-digit2': did you mean sgd-digits2?"),
     (("bound", "maurer", "--risk", 0.02), "needs --kl-nats, --n"),
     (("plot", "nowhere"), "nowhere is no folder"), (("verify", "text"), "cannot read text"),
+    (("verify", "."), "neither a file of certificates"), (("bound", "compare"), "no bound applies"),
     (("demo", "--out", "text"), "text: file exists"), (("certify", "text"), "no safetensors file"),
     (("data", "imagenet"), "imagenet"), (("train", "--resume", "--out", "nowhere"), "missing"),
     (("certify", "--predictions", "text.xlsx"), "is not there"),

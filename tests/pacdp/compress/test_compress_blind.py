@@ -1,6 +1,7 @@
 """A learner that looks at records it did not pick is refused, with what gave it away; one that does not, is not."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from compress_toys import (
@@ -26,6 +27,7 @@ import pacdp
 from pacdp.compress import Estimator, Groups, Looks, Stop, Torch
 from pacdp.compress.blind import require_blind, require_replayed
 from pacdp.compress.run import Records, Rule, carry_out
+from pacdp.trials.writes import Unwritten
 from tests.marks import every_case, refusal
 
 
@@ -103,6 +105,19 @@ def test_what_all_copies_share_is_left_as_it_was(where):
     Counting.asked = -1_000_000
     with refusal(f"leaves something in .*{where}", Looks):
         pacdp.compress(LEFT[where](), clouds(), groups=4)
+
+
+@dataclass(frozen=True)
+class Named:
+    """Refers to `typing`'s words through its annotation, as settings do."""
+
+    name: Literal["a"] = "a"
+
+
+def test_caches_of_typing_are_no_traces_of_a_learner():
+    copied = Unwritten(Named(), around=True)
+    assert Literal["a word that nobody", "had used"]
+    assert copied.changed() == []
 
 
 class Late(Nearest):

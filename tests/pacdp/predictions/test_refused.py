@@ -156,6 +156,8 @@ def test_rows_that_repeat_another_are_remarked_upon_unless_ids_tell_them_apart()
     labels, soft = np.tile(Y, 5), np.tile(SOFT, (5, 1))
     (remark,) = certify_predictions(labels, probabilities=soft).remarks
     assert remark.startswith("16 rows of your model repeat")
+    remark, _ = certify_predictions(labels[:5], probabilities=soft[:5], people=np.arange(5)).remarks
+    assert remark.startswith("1 row of your model repeats"), "and counts twice in the mean of a person"
     assert certify_predictions(labels, probabilities=soft, ids=np.arange(20)).remarks == ()
     labels = default_rng(3).integers(0, 3, 60)
     hard = np.eye(3)[labels]
