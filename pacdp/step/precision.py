@@ -42,9 +42,10 @@ def full_precision(device: torch.device, *, convolutions: bool = False) -> Itera
         if any(_get(backend, kind) in _REDUCED for kind in kinds):
             _before.append(_settings())
             _raise(convolutions)
-    rounds = torch.is_autocast_enabled(device.type)
+    kind = device.type
+    rounds = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
     try:
-        with torch.autocast(device.type, enabled=False) if rounds else nullcontext():
+        with torch.autocast(kind, enabled=False) if rounds else nullcontext():
             yield
     finally:
         with _LOCK:

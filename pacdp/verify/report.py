@@ -349,6 +349,16 @@ _UNREADABLE = (
 )
 
 
+def _told(error: BaseException) -> str:
+    """What an error says, with its kind where it is no sentence."""
+    kind = type(error)
+    return (
+        str(error)
+        if kind is ValueError
+        else f"{kind.__name__}: {error}"
+    )
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Print a verdict on each statement.
 
@@ -374,14 +384,10 @@ def main(argv: Sequence[str] | None = None) -> int:
                 else "there is no such file or folder"
             )
     except _UNREADABLE as error:
-        kind = type(error)
-        why = (
-            str(error)
-            if kind is ValueError
-            else f"{kind.__name__}: {error}"
+        print(
+            f"pacdp verify: cannot read {args.path}: {_told(error)}",
+            file=sys.stderr,
         )
-        said = f"pacdp verify: cannot read {args.path}: {why}"
-        print(said, file=sys.stderr)
         return UNREADABLE
     if args.json:
         print(

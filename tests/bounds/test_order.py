@@ -98,7 +98,6 @@ def test_maurer_is_never_above_its_relaxations(lam, **at):
 
 @given(risk=RISKS, kl_nats=NATS, n=COUNTS, failure_prob=LEVELS, lam=floats(0.51, 1e6))
 def test_linear_is_never_below_catoni(lam, **at):
-    assert linear(risk=0.1, kl_nats=1.0, n=100, failure_prob=0.05, lam=0.6).value < 1.0
     assert catoni(**at, inverse_temperature=at["n"] / lam).value <= linear(**at, lam=lam).value * SLACK
 
 

@@ -61,10 +61,10 @@ def test_what_is_no_plain_value_is_given_in_python_alone(algorithm):
 
 def test_all_algorithms_have_a_recipe_and_laws_are_those_that_are_named():
     assert {type(one) for one in METHODS.values()} == set(get_args(Method))
-    laws = [law_of(name, 2.0) for name in ("none", "normal", "laplace")]
+    laws = [law_of("none", 1.0), law_of("normal", 2.0), law_of("laplace", 2.0)]
     assert laws == [None, Normal(std=2.0), Laplace(scale=2.0)]
     own = Normal(std=0.1)
-    assert law_of(own, 2.0) is own
+    assert law_of(own, 1.0) is own
 
 
 @parametrize("nested", [False, True])
