@@ -340,13 +340,7 @@ _ARGUMENTS = {
     "--model": "module:callable that returns the network, to count its errors on those rows",
 }
 """What the program is given."""
-_UNREADABLE = (
-    OSError,
-    ImportError,
-    RecursionError,
-    MemoryError,
-    *DAMAGED,
-)
+_UNFIT = (OSError, ImportError, RecursionError, MemoryError)
 
 
 def _told(error: BaseException) -> str:
@@ -383,16 +377,15 @@ def main(argv: Sequence[str] | None = None) -> int:
                 if path.exists()
                 else "there is no such file or folder"
             )
-    except _UNREADABLE as error:
+    except (*_UNFIT, *DAMAGED) as error:
         print(
             f"pacdp verify: cannot read {args.path}: {_told(error)}",
             file=sys.stderr,
         )
         return UNREADABLE
     if args.json:
-        print(
-            json.dumps([one._asdict() for one in found], indent=2)
-        )
+        listed = [one._asdict() for one in found]
+        print(json.dumps(listed, indent=2))
     for one in () if args.json else found:
         because = f", because {one.why}" if one.why else ""
         print(f"{one.verdict}: {one.subject}, {one.claim}{because}")
