@@ -217,11 +217,15 @@ def _blind_order(values: Array, weights: Array) -> NDArray[np.intp]:
 
 def _log_wealth(sample: Array, share: Array, bets: Array, mean: float) -> float:
     """ln Π_i (1 + min(λ_i, 3/(4(1-mean))) w_i (mean - x_i)), rounded down by more than its error."""
-    moved = np.minimum(bets, 0.75 / (1.0 - mean)) * (share * (mean - sample))  # at least -3/4
+    moved = mean - sample
+    moved *= share
+    moved *= np.minimum(bets, 0.75 / (1.0 - mean))  # at least -3/4
     logs = np.log1p(moved)
+    found = float(logs.sum())
     # argument within 6 roundings and multiplied by up to 4 in the logarithm; logarithm within 2, pairwise sum within 60
-    slack = 2.0**-48 * float(np.abs(moved).sum()) + 2.0**-47 * float(np.abs(logs).sum())
-    return float(logs.sum()) - slack
+    for one in (moved, logs):
+        np.abs(one, out=one)
+    return found - (2.0**-48 * float(moved.sum()) + 2.0**-47 * float(logs.sum()))
 
 
 def _check_errors(k: int, n: int) -> None:

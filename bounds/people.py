@@ -95,17 +95,17 @@ class PeopleSample:
     @cached_property
     def person_risk(self) -> float:
         """The mean over people of their mean loss, rounded up: ``risk`` for any formula whose n counts people."""
-        return min(1.0, outward(fsum(self.means) / self.n))
+        return min(1.0, outward(fsum(self.means.tolist()) / self.n))
 
     @cached_property
     def person_second_moment(self) -> float:
         """The mean over people of their squared mean loss, rounded up."""
-        return min(1.0, outward(fsum(self.means**2) / self.n))
+        return min(1.0, outward(fsum((self.means**2).tolist()) / self.n))
 
     @cached_property
     def example_risk(self) -> float:
         """The mean loss over all examples, rounded up: ``risk`` for the bounds of ``bounds.new_example``."""
-        return min(1.0, outward(fsum(self.sums) / self.examples))
+        return min(1.0, outward(fsum(self.sums.tolist()) / self.examples))
 
 
 def people_sample(*, losses: ArrayLike, people: ArrayLike) -> PeopleSample:
