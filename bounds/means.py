@@ -7,6 +7,7 @@ raise ValueError. For 0-1 losses ``clopper_pearson_upper`` is exact, and the lea
 
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
 import hashlib
+from collections.abc import Callable
 from functools import lru_cache
 from math import exp, expm1, fsum, inf, log, nextafter, sqrt
 
@@ -197,7 +198,27 @@ def ratio_betting_upper(values: ArrayLike, weights: ArrayLike, failure_prob: flo
     variance = np.append(0.25, spread[:-1]) / rounds
     bets = np.sqrt(2.0 * level / (n * variance))
     mean = float((share * sample).sum() / share.sum())
-    return least(lambda middle: _log_wealth(sample, share, bets, middle) >= level, mean, 1.0, relative=1e-10)
+    return _least_rising(lambda at: _log_wealth(sample, share, bets, at) - level, mean)
+
+
+def _least_rising(excess: Callable[[float], float], low: float) -> float:
+    """What ``least`` finds between ``low`` and 1 for an excess that rises with its argument, to the same bits.
+
+    Steps of regula falsi come first, with Illinois' halving of an end that stays twice; what lies outside their bracket
+    needs no evaluation.
+    """
+    below, above, less, more, last = low, 1.0, excess(low) if low < 1.0 else 0.0, 0.0, 0.0
+    for _ in range(60):
+        middle = below + (above - below) * (less / (less - more) if less < 0.0 < more else 0.5)
+        if above - below <= 1e-10 * above or not below < middle < above:
+            break
+        found = excess(middle)
+        if found >= 0.0:
+            above, more, less = middle, found, 0.5 * less if last >= 0.0 else less
+        else:
+            below, less, more = middle, found, 0.5 * more if last < 0.0 else more
+        last = found
+    return least(lambda at: at >= above or (at > below and excess(at) >= 0.0), low, 1.0, relative=1e-10)
 
 
 def _blind_order(values: Array, weights: Array) -> NDArray[np.intp]:

@@ -22,7 +22,7 @@ from torch.utils.data import Dataset
 from bounds import _check
 from bounds.accounting import Event
 from pacdp.algorithms.algorithm import Algorithm
-from pacdp.errors import CheckpointError, Diverged
+from pacdp.errors import CheckpointError, Diverged, naming
 from pacdp.layers.random import forget_draws, generators
 from pacdp.losses import PerExampleLoss
 from pacdp.models import require_clippable
@@ -160,10 +160,15 @@ def train(
     template = template_of(units, device)
     if watch is None:
         algorithm.require(network, mechanism, units=len(units), targets=template[1])
-    require_apart(network, template, mechanism)
+    kind = (
+        f"the network, for inputs of shape {tuple(template[0].shape[1:])} in {template[0].dtype},"
+    )
+    with naming(kind):
+        require_apart(network, template, mechanism)
     state = _beginning(algorithm, mechanism, network.module, randomness, device)
-    public = {"settings": state.settings, "checkpoints": (path is None, checkpoint_every)}
-    join(together, network.module, dataset, randomness, public)
+    written = (path is None, checkpoint_every)
+    public = {"settings": state.settings, "checkpoints": written, "ledger": ledger is None}
+    join(together, network.module, dataset, randomness, public, people)
     name = ""
     if seed_of(books, randomness) is not None:
         code = (network.module, loss, algorithm, mechanism, global_state(network, template))
@@ -263,7 +268,8 @@ def _step(
     chosen = state.randomness.batch(units, mechanism.sample_rate)
     unmoved.keep()
     norm = mechanism.clip_norm if state.clip_norm is None else state.clip_norm
-    added = summer.at(norm)(chosen, live)
+    with naming("the data set, the network or the loss (are all labels in range?)"):
+        added = summer.at(norm)(chosen, live)
     same = unmoved.same()
     step = PrivateStep(
         number=state.step,

@@ -22,7 +22,7 @@ from pacdp.step.accountant import epsilon
 from pacdp.step.budget import planned, planned_epochs
 from pacdp.step.noise import Randomness
 from pacdp.step.paid import Paid, stream_of
-from pacdp.step.processes import Together, process_rank
+from pacdp.step.processes import Together, process_rank, require_agreement
 from pacdp.store.ledger import Ledger
 from pacdp.store.reservation import Books, NoLedger, new_run
 
@@ -192,6 +192,8 @@ class Account:
             ValueError: the ledger refuses, and no noise may be drawn.
         """
         books = self.accountant.books
+        if self.together.several:
+            require_agreement({"whether the engine has a ledger": books is None}, self.device)
         if books is not None:
             self.paid = self.paid or self._paid(books)
             self.paid.before(step + 1)

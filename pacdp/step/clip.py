@@ -126,6 +126,11 @@ def drop(rows: Tensor, keep: Bool[Tensor, " batch"]) -> Tensor:
     return rows.masked_fill(~keep.view(-1, *(1,) * (rows.dim() - 1)), 0.0)
 
 
+def kind_of_sums(weight: Tensor) -> torch.dtype:
+    """The type of a sum of gradients by ``weight``: in half precision one example would move its rounding by more."""
+    return torch.promote_types(weight.dtype, torch.float32)
+
+
 class ClippedSum(NamedTuple):
     """What a group of units adds up to."""
 

@@ -28,6 +28,7 @@ from pacdp.step.clip import (
     Weights,
     clip_factors,
     joint_norms,
+    kind_of_sums,
     row_norms,
 )
 from pacdp.step.ghost_norms import ByParameter, Use, own_weights, weighted
@@ -95,7 +96,7 @@ class Ghost:
         if clip.scale != 1.0:
             found = {p: clip.scale * one for p, one in found.items()}
         total = {
-            name: found[p].to(p) if p in found else torch.zeros_like(p)
+            name: found[p].to(p.device, kind_of_sums(p)) if p in found else torch.zeros_like(p)
             for name, p in weights.items()
         }
         return Sum(total, (~clip.finite).sum(), 0.0, clip.within.sum())

@@ -30,6 +30,7 @@ from pacdp.step.clip import (
     clip_factors,
     clipped_sum,
     joint_norms,
+    kind_of_sums,
     row_norms,
     row_squares,
     without_subnormals,
@@ -85,13 +86,14 @@ def clipped_gradient(
             many such sums.
     """
     if into is None:
-        into = {name: torch.empty_like(w) for name, w in weights.items()}
+        into = {name: torch.empty_like(w, dtype=kind_of_sums(w)) for name, w in weights.items()}
     if len(targets) == 0:
         for view in into.values():
             view.zero_()
         empty = next(iter(into.values())).new_zeros(0)
         return Seen(into, clip_factors(empty, clip), empty.sum(), empty)
-    if fully_connected(network.module, inputs.ndim):
+    whole = all(w.dtype == kind_of_sums(w) for w in weights.values())
+    if whole and fully_connected(network.module, inputs.ndim):
         with full_precision(inputs.device):
             return _by_layers(network, weights, inputs, targets, clip, into, member)
     rows, losses, outputs = gradients_of_each(network, weights, inputs, targets)

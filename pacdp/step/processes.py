@@ -232,6 +232,7 @@ def join(
     dataset: Dataset[Any],
     randomness: Randomness,
     settings: dict[str, Any],
+    people: Tensor | None,
 ) -> None:
     """Processes of one run agree on what they do, and start where the first one starts."""
     if not together.several:
@@ -249,8 +250,11 @@ def join(
     device = next(module.parameters()).device
     shapes = {name: (tuple(v.shape), v.dtype) for name, v in module.state_dict().items()}
     what = {
-        "the algorithm's settings, or when checkpoints are written": settings,
+        "the algorithm's settings, whether there is a ledger, or when checkpoints are written": settings,
         "the network's shapes": shapes,
+        "people, which say at which process a record is": None
+        if people is None
+        else identity(people.cpu()),
     }
     require_one_run(what, dataset, rank_randomness(randomness), device)
     _made_the_same([*(p.data for p in module.parameters()), *module.buffers()])

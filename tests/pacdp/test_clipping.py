@@ -13,10 +13,12 @@ from torch.nn import Flatten, Linear, ReLU, Sequential
 from torch.nn.utils import prune
 from toys import keys_of, seeded, toy_data, toy_objective
 
-from pacdp.losses import bounded_cross_entropy
+from pacdp.losses import bounded_cross_entropy, cross_entropies
 from pacdp.models import Architecture, build
 from pacdp.objective import Objective
 from pacdp.step import gradients as clipped
+from pacdp.step.clip import Clip
+from pacdp.step.gradients import clipped_gradient
 from pacdp.step.units import Network, trained
 from tests.marks import at_most, every_case, refusal
 
@@ -182,3 +184,15 @@ def test_layer_by_layer_sums_of_another_network_are_found_out(far, monkeypatch):
     monkeypatch.setattr(clipped, "_by_layers", faulty)
     with refusal(r"clipped gradients of parameter .* are not those of the network"):
         Objective(module, LOSS, data, batch_size=3, clip_norm=1.0)
+
+
+def test_sums_of_gradients_in_half_precision_are_not_rounded_to_it():
+    network = nn.Sequential(nn.Linear(8, 3)).bfloat16()
+    weights = {name: torch.zeros_like(p) for name, p in network.named_parameters()}
+    rows, labels = torch.ones(2000, 8, dtype=torch.bfloat16), torch.zeros(2000, dtype=torch.int64)
+    whole, less = (
+        clipped_gradient(Network(network, {}, cross_entropies), weights, rows[k:], labels[k:], Clip(1.0)).total
+        for k in (0, 1)
+    )
+    moved = torch.cat([(whole[name] - less[name]).double().flatten() for name in weights]).norm()
+    assert moved < 1.001

@@ -38,6 +38,7 @@ from pacdp.private import DPSGD, QuantileClipping, SeededRandomness, SystemRando
 from pacdp.step.mechanism import MODES
 from pacdp.step.noise import add_noise
 from pacdp.step.processes import RankRandomness, rank_randomness
+from pacdp.store.ledger import Ledger
 
 RARE = {"sample_rate": 0.02, "steps": 30}
 NOISE = {"clip_norm": 0.5, "expected_batch_size": 10.0, "steps": 1}
@@ -177,6 +178,8 @@ def refusals(rank, folder):
         "disagree on the number of examples": given(dataset=data(40 + rank)),
         "disagree on the order of the examples": given(dataset=data(seed=rank)),
         "disagree on the checkpoint": given(checkpoint=folder / ("elsewhere" if rank else "DP-SGD.safetensors")),
+        "disagree on people": given(people=torch.arange(40).flip(0) if rank else torch.arange(40)),
+        "whether there is a ledger": given(ledger=Ledger.open(folder / "books") if rank else None),
         "when checkpoints are written": given(checkpoint=folder / "none" if rank else None),
         "disagree on sample_rate": lambda: private(DPDDP(mlp()), sample_rate=0.25 / (1 + rank), steps=4),
         "cannot write checkpoint|the first process could not write": given(checkpoint=folder),
