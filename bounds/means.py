@@ -9,7 +9,7 @@ raise ValueError. For 0-1 losses ``clopper_pearson_upper`` is exact, and the lea
 import hashlib
 from collections.abc import Callable
 from functools import lru_cache
-from math import exp, expm1, fsum, inf, log, nextafter, sqrt
+from math import exp, expm1, fsum, inf, log, nan, nextafter, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -207,7 +207,8 @@ def _least_rising(excess: Callable[[float], float], low: float) -> float:
     Steps of regula falsi come first, with Illinois' halving of an end that stays twice; what lies outside their bracket
     needs no evaluation.
     """
-    below, above, less, more, last = low, 1.0, excess(low) if low < 1.0 else 0.0, 0.0, 0.0
+    below, above, last = low, 1.0, nan
+    less, more = excess(low) if low < 1.0 else 0.0, 0.0  # at 1 a bet may be infinite
     for _ in range(60):
         middle = below + (above - below) * (less / (less - more) if less < 0.0 < more else 0.5)
         if above - below <= 1e-10 * above or not below < middle < above:

@@ -160,11 +160,7 @@ def train(
     template = template_of(units, device)
     if watch is None:
         algorithm.require(network, mechanism, units=len(units), targets=template[1])
-    kind = (
-        f"the network, for inputs of shape {tuple(template[0].shape[1:])} in {template[0].dtype},"
-    )
-    with naming(kind):
-        require_apart(network, template, mechanism)
+    require_apart(network, template, mechanism)
     state = _beginning(algorithm, mechanism, network.module, randomness, device)
     written = (path is None, checkpoint_every)
     public = {"settings": state.settings, "checkpoints": written, "ledger": ledger is None}

@@ -32,6 +32,8 @@ from pacdp.trials import (
     require_unwritten,
 )
 
+_NETWORK = "the network, for inputs of shape {} in {},"
+"""What failed, where a network cannot run on what it is given."""
 _MADE_UP = 1000
 """Examples at most that are made up for a chain."""
 _CLIPPED = 3
@@ -62,9 +64,10 @@ def require_apart(network: Network, template: tuple[Tensor, Tensor], mechanism: 
     """Refuse a network or a loss in which examples meet, in batches of the size that will be used."""
     inputs, targets = made_up_batch(template[0]), torch.zeros_like(template[1])
     size = at_once(mechanism) or MOST
-    require_independent_examples(
-        network.module, (inputs,), targets=targets, loss=network.loss, size=size
-    )
+    with naming(_NETWORK.format(tuple(inputs.shape[1:]), inputs.dtype)):
+        require_independent_examples(
+            network.module, (inputs,), targets=targets, loss=network.loss, size=size
+        )
 
 
 def global_state(network: Network, template: tuple[Tensor, Tensor]) -> Tensor | None:
@@ -136,7 +139,7 @@ def require_own_examples(
     largest, k = max(MOST, largest), min(_CLIPPED, len(inputs))
     few = inputs[:largest]
     sources, tried = (few, made_up_batch(few, examples=min(largest, _MADE_UP))), False
-    with naming(f"the network, for inputs of shape {tuple(few.shape[1:])} in {few.dtype},"):
+    with naming(_NETWORK.format(tuple(few.shape[1:]), few.dtype)):
         require_unwritten(model, sources[1][:2], model)
     if mixes:
         return

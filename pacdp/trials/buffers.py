@@ -352,9 +352,10 @@ def _parts(thing: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(thing, type):
         yield from _shared(thing)
         return
-    if type(thing) in (list, tuple, set, frozenset):
+    if isinstance(thing, list | tuple | set | frozenset | deque):
         yield from ((f"[{k}]", part) for k, part in enumerate(thing))
-        return
+        if type(thing) in _CONTAINERS:
+            return
     attributes = dict(getattr(thing, "__dict__", {}))
     if isinstance(thing, nn.Module):
         attributes = {**thing._parameters, **thing._buffers, **thing._modules, **attributes}
@@ -367,8 +368,6 @@ def _parts(thing: Any) -> Iterator[tuple[str, Any]]:
             yield f"[{key!r}]" if isinstance(key, str | int) else f"[...{k}]", part
             if not isinstance(key, str | int):
                 yield f" key {k}", key
-    elif isinstance(thing, list | tuple | set | frozenset | deque):
-        yield from ((f"[{k}]", part) for k, part in enumerate(thing))
     elif isinstance(thing, FunctionType):
         cells = zip(thing.__code__.co_freevars, thing.__closure__ or (), strict=True)
         yield from ((f"<{name}>", cell) for name, cell in cells)

@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -111,12 +111,8 @@ def read_table(path: Path, ignore: Sequence[str] = (), *, real: bool = False) ->
         frame = rows(kept, [there[name] for name in wanted if name in there])
         index = frame[""] if unnamed else None
         frame = frame.rename({there[name]: name for name in rest})
-        if models:  # a row for each example and model
-            each = [
-                frame.select(*rest, prediction=name, model=pl.lit(of))
-                for name, of in models.items()
-            ]
-            frame = pl.concat(each)
+        if models:
+            frame = _row_of_each_model(frame, rest, models)
         if frame.is_empty():
             raise ValueError(f"{path} holds no rows: write a row for each example")
         columns = {name: _numbers(path, frame[name]) for name in wanted}
@@ -132,11 +128,8 @@ def read_table(path: Path, ignore: Sequence[str] = (), *, real: bool = False) ->
             )
         table = frame.select(soft).cast(pl.Float64).to_numpy() if soft else None
         classes = here.classes
-        if table is not None and len(soft) == 1:  # of the second of two classes
-            table = np.column_stack([1.0 - table, table])
-            labels = names_of.get("label", ())
-            others = {*map(str, getattr(labels, "names", labels))} - {*classes}
-            classes = classes and (*sorted(others), *classes)
+        if table is not None and len(soft) == 1:
+            table, classes = _of_both_classes(table, classes, names_of.get("label", ()))
         passed = () if index is None else _row_numbers(path, index)
         return Table(
             rows=frame.height,
@@ -146,6 +139,22 @@ def read_table(path: Path, ignore: Sequence[str] = (), *, real: bool = False) ->
             classes=classes,
             remarks=(*decided, *passed, *here.remarks),
         )
+
+
+def _row_of_each_model(
+    frame: pl.DataFrame, rest: Sequence[str], models: Mapping[str, str]
+) -> pl.DataFrame:
+    """A row for each example and model, of columns with the predictions of models."""
+    each = (frame.select(*rest, prediction=name, model=pl.lit(of)) for name, of in models.items())
+    return pl.concat(each)
+
+
+def _of_both_classes(
+    second: np.ndarray, classes: tuple[str, ...], labels: Any
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Probabilities of two classes from those of the second one, and the names of both, if that has one."""
+    others = {*map(str, getattr(labels, "names", labels))} - {*classes}
+    return np.column_stack([1.0 - second, second]), classes and (*sorted(others), *classes)
 
 
 def read_columns(path: Path, known: Sequence[str]) -> dict[str, np.ndarray]:
