@@ -256,6 +256,7 @@ def real_numbers(labels: Any, predictions: Any, within: Sequence[float | int]) -
                 f"R-squared of {model} is {1.0 - float(np.mean(gap * gap)) / spread:.4f} here: one minus the "
                 "mean squared error, which is certified, over the variance of the labels, which is not"
             )
+    remarks.append(f"every prediction is cut off at {low:g} and {high:g} before its error is taken")
     return replace(of_losses(losses, None), remarks=tuple(remarks))
 
 

@@ -96,7 +96,8 @@ _SAYINGS = (
     ),
     (
         r"(absolute|squared) error over (\S+)",
-        "The mean {0} error of {of} on {many} is at most {p}% of {1}, the largest possible",
+        "The mean {0} error of {of}, whose predictions are cut off at the ends of the range, on {many} is at most {p}% "
+        "of {1}, the largest possible",
     ),
     (
         r"mean set size as a share of the labels",

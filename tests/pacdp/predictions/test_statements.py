@@ -358,6 +358,8 @@ def test_numbers_that_are_predicted_have_absolute_and_squared_errors_in_a_declar
         assert row.measured == near(measured)
         assert row.lower < measured < row.upper < 1.5 * measured
     assert found.remarks[0].startswith(f"R-squared of line is {r2_score(truth, cut):.4f} here")
+    assert "line, whose predictions are cut off at the ends of the range, on" in found.headline()
+    assert found.remarks[-1] == "every prediction is cut off at -5 and 5 before its error is taken"
     for words, how in {
         "in 0 to 5, got": {"within": (0, 5)}, "the smaller first": {"within": (5, -5)},
         "with labels and predictions alone": {"within": (-5, 5), "classes": [0, 1]},
