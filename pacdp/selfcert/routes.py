@@ -23,7 +23,7 @@ from pacdp.certify.examples import Device
 from pacdp.certify.gaussian import one_draw_weights
 from pacdp.certify.reading import AtWeights
 from pacdp.compress import Estimator, Groups, Stop, Torch, compress
-from pacdp.data import Dataset
+from pacdp.data import DataError, Dataset
 from pacdp.losses import bounded_cross_entropy
 from pacdp.posterior import GaussianPosterior
 from pacdp.predictions import certify_predictions
@@ -122,6 +122,7 @@ class Task:
         """The model trained on the training part; trained once."""
         if is_estimator(self.model):
             return fitted(self.model, self.learning, seed=self.seed)
+        _require_unheld(self.train, self.bound)
         how = self.settings or fitting(self.learning.n)
         return trained(self.model, self.learning, train=self.train, settings=how, seed=self.seed,
                        device=self.device)  # fmt: skip
@@ -259,6 +260,23 @@ def noisy(task: Task, failure_prob: float) -> Tried:
 
 CARRY_OUT = {HELD_OUT: held_out, PAC_BAYES: pac_bayes, COMPRESSION: compression, NOISY: noisy}
 """What carries each route out."""
+
+
+def _require_unheld(train: Train | None, bound: Given) -> None:
+    """Refuse training of one's own that has rows of the bound at hand; raises DataError.
+
+    Looked at is what the function refers to before it is called: closure, defaults, the object whose method it is, and
+    the global variables that it reads.
+    """
+    if train is None:
+        return
+    holdings = Holdings(train, around=True)
+    for rows in (tensor(bound.inputs), bound.inputs):  # in single precision, and as they were given
+        if found := holdings.of(rows):
+            raise DataError(
+                f"train refers to {found[0].rows} of the {bound.n} inputs that the bound rests on ({found[0].where.strip()}"
+                "): let it use the inputs and labels that it is called with, and no others"
+            )
 
 
 def _fit_in_place(settings: FitSettings | None) -> Train:

@@ -24,8 +24,10 @@ import torch
 from jaxtyping import Float32, Shaped, UInt64
 from torch import Tensor, nn
 from torch._C._functorch import is_functorch_wrapped_tensor
+from torch.utils.data import DataLoader
+from torch.utils.data import Dataset as Examples
 
-from pacdp.data import DataError
+from pacdp.data import DataError, Dataset
 from pacdp.data.hashing import array_of, row_hashes
 
 _VALUES = (str, bytes, int, float, complex, np.generic, type(None))
@@ -55,7 +57,7 @@ _SEQUENCES = (list, tuple, deque)
 _KNOWN = (Tensor, nn.Module, Mapping, set, frozenset, FunctionType, CellType, MethodType,
           functools.partial, *_SEQUENCES)  # fmt: skip
 """Of which all parts are known."""
-_DATA = (*_KNOWN, *_VALUES, *_BUFFERS, np.ndarray, type)
+_DATA = (*_KNOWN, *_VALUES, *_BUFFERS, np.ndarray, type, Dataset, Examples, DataLoader)
 _INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
 """Folders of libraries."""
 _CARRIERS = (Tensor, np.ndarray, list, tuple, dict)
@@ -91,18 +93,19 @@ class Holdings:
     Looked at are parameters, buffers (saved or not) and attributes of the network and of whatever objects, classes,
     lists, dictionaries, methods, partial functions, closures, caches and generators it refers to, as rows in their own
     order and, with two dimensions, as columns; bytes and lists of numbers count as arrays. A row counts if its numbers
-    are exactly an input's, in any shape and number format, or an input's times 255 as bytes. Rows of one number over
-    and over do not count, because zeros and ones are everywhere, and where an input is a single number a tensor must
-    hold half of all of them, and ten. Of 64 inputs with sixteen numbers or more it is also looked whether the tensor
-    holds a tenth of them rounded, scaled or shifted, or either half of them: rows of which a correlation is at least
-    0.9999. Not found: rows that were changed otherwise, sparse or compressed ones, and what a file or a global variable
-    holds.
+    are exactly an input's, in any shape and number format, or an input's times 255 as bytes; data frames of numbers are
+    read row by row. Rows of one number over and over do not count, because zeros and ones are everywhere, and where an
+    input is a single number a tensor must hold half of all of them, and ten. Of 64 inputs with sixteen numbers or more
+    it is also looked whether the tensor holds a tenth of them rounded, scaled or shifted, or either half of them: rows
+    of which a correlation is at least 0.9999. Not found: rows that were changed otherwise, sparse or compressed ones,
+    and what a file or a global variable holds.
 
     Args:
         network: a module, or any function.
         paid: names of parameters as in ``module.named_parameters()`` whose law the bound pays for by its KL: these may
             depend on the data.
-        around: whether the global variables are looked at too that its functions read, but for those of libraries.
+        around: whether the global variables are looked at too that its functions read, and what they name of modules,
+            but for those of libraries.
     """
 
     def __init__(self, network: Any, *, paid: Collection[str] = (), around: bool = False) -> None:
@@ -332,6 +335,8 @@ def _reachable(
         if isinstance(thing, _SEQUENCES) and (numbers := _as_numbers(thing)) is not None:
             yield where.removeprefix("."), numbers
             continue
+        if (table := _of_frame(thing)) is not None:
+            yield where.removeprefix("."), table
         kinds = () if isinstance(thing, type) else type(thing).__mro__
         parts = [*_parts(thing), *(("", kind) for kind in kinds if id(kind) not in seen)]
         if around and isinstance(thing, FunctionType):
@@ -345,6 +350,14 @@ def _as_numbers(thing: Any) -> np.ndarray | None:
         return None
     found = np.asarray(thing)
     return found if found.dtype.kind in "biuf" else None
+
+
+def _of_frame(thing: Any) -> np.ndarray | None:
+    """The numbers of a data frame, whose columns are kept one by one or by type; None of anything else."""
+    if all(hasattr(type(thing), name) for name in ("columns", "to_numpy")):
+        with suppress(Exception):
+            return np.asarray(thing.to_numpy(), dtype=np.float64)
+    return None
 
 
 def _parts(thing: Any) -> Iterator[tuple[str, Any]]:
@@ -393,8 +406,18 @@ def _read_of_globals(function: FunctionType) -> Iterator[tuple[str, Any]]:
         return
     for name in sorted(globals_read(function.__code__) & function.__globals__.keys()):
         part = function.__globals__[name]
-        if isinstance(part, _DATA) or not _is_of(type(part), _LIBRARIES):
-            yield f" global {name}", part
+        own = {name: part}
+        if isinstance(part, ModuleType) and not _is_library(part):
+            named = sorted(_names(function.__code__) & vars(part).keys())
+            own = {f"{name}.{one}": vars(part)[one] for one in named}
+        for called, one in own.items():
+            if isinstance(one, _DATA) or not _is_of(type(one), _LIBRARIES):
+                yield f" global {called}", one
+
+
+def _is_library(module: ModuleType) -> bool:
+    known = module.__name__.partition(".")[0] in _LIBRARIES
+    return known or str(getattr(module, "__file__", None)).startswith(_INSTALLED)
 
 
 def _is_installed(made: type | FunctionType) -> bool:
@@ -406,6 +429,13 @@ def globals_read(code: CodeType) -> set[str]:
     """Global names that a function reads, and those that functions inside it read."""
     read = {one.argval for one in dis.get_instructions(code) if one.opname == "LOAD_GLOBAL"}
     return read.union(*(globals_read(one) for one in code.co_consts if isinstance(one, CodeType)))
+
+
+def _names(code: CodeType) -> set[str]:
+    """All names that a function and those inside it use, of attributes too."""
+    return {*code.co_names}.union(
+        *(_names(one) for one in code.co_consts if isinstance(one, CodeType))
+    )
 
 
 def _shared(kind: type) -> Iterator[tuple[str, Any]]:

@@ -1,6 +1,9 @@
 """Torch modules in one call: the default training, one's own, and what is refused."""
 
+from types import ModuleType
+
 import numpy as np
+import polars as pl
 import torch
 from numpy.random import default_rng
 from numpy.testing import assert_allclose
@@ -8,7 +11,7 @@ from torch import nn
 from torch.nn import Linear, ReLU, Sequential
 from torch.nn.functional import cross_entropy
 from torch.optim import SGD
-from torch.utils.data import TensorDataset
+from torch.utils.data import DataLoader, TensorDataset
 
 from pacdp import self_certify
 from pacdp.backprop import FitSettings
@@ -81,6 +84,62 @@ def test_a_training_function_of_one_s_own_sees_the_training_part_alone():
     found = self_certify(network(), (x, y), train=train, routes=HELD_OUT)
     assert [len(each) for each in seen] == [found.train]
     assert np.mean(found.predict(x) != y) < 0.2
+
+
+class Trainer:
+    """Trains on rows of its own, whatever it is called with."""
+
+    def __init__(self, rows):
+        self.rows = rows
+
+    def fit(self, module, _inputs, _labels):
+        assert module(torch.as_tensor(self.rows)).isfinite().all()
+
+
+def closing_over(rows):
+    return lambda module, _inputs, _labels: module(torch.as_tensor(np.asarray(rows)))
+
+
+def with_default(rows):
+    return lambda module, _inputs, _labels, kept=rows: module(torch.as_tensor(kept))
+
+
+def naming_globals(rows):
+    """A function that reads a global variable of its module."""
+    names = {"ROWS": rows}
+    exec("def train(module, inputs, labels): return [each for each in ROWS] and None", names)
+    return names["train"]
+
+
+def naming_a_module(rows):
+    names = {"mine": ModuleType("mine")}
+    names["mine"].data = rows
+    exec("def train(module, inputs, labels): return mine.data and None", names)
+    return names["train"]
+
+
+@parametrize(
+    "hold", [closing_over, with_default, naming_globals, naming_a_module, lambda rows: Trainer(rows).fit]
+)
+@parametrize(
+    "form",
+    [
+        lambda x: x,
+        lambda x: [torch.tensor(each) for each in x],
+        lambda x: pl.DataFrame(x).with_columns(pl.first().cast(pl.Int64)),
+        lambda x: TensorDataset(torch.tensor(x)),
+        lambda x: DataLoader(TensorDataset(torch.tensor(x)), batch_size=10),
+        lambda x: [x[:5], x[95:]],
+    ],
+)
+@parametrize("double", [False, True])
+def test_a_training_function_with_the_bound_s_rows_at_hand_is_refused(hold, form, double):
+    """It could train on them: the count of errors on them would say nothing of new examples."""
+    x, y = problem(100)
+    x = x.astype(np.float64) if double else x
+    x[:, 0] = np.round(9 * x[:, 0])
+    with refusal("train refers to .* of the 50 inputs that the bound rests on", DataError):
+        self_certify(network(), (x, y), train=hold(form(x)), routes=HELD_OUT, train_share=0.5)
 
 
 def test_a_network_with_the_bound_s_rows_and_training_that_ends_with_nan_are_refused():
