@@ -18,7 +18,7 @@ from pacdp.backprop import FitSettings
 from pacdp.data import DataError
 from pacdp.selfcert.examples import given, split
 from pacdp.selfcert.plan import HELD_OUT, NOISY, PAC_BAYES
-from tests.marks import near, parametrize, refusal
+from tests.marks import every_case, near, parametrize, refusal
 from tests.pacdp.same import left_alone
 from tests.pacdp.toys import seeded
 
@@ -132,7 +132,7 @@ def naming_a_module(rows):
         lambda x: [x[:5], x[95:]],
     ],
 )
-@parametrize("double", [False, True])
+@every_case("double", [False, True])
 def test_a_training_function_with_the_bound_s_rows_at_hand_is_refused(hold, form, double):
     """It could train on them: the count of errors on them would say nothing of new examples."""
     x, y = problem(100)
