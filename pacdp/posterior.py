@@ -1,7 +1,7 @@
 """Posteriors: the laws over weights whose risk a certificate bounds."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 
 import numpy as np
@@ -96,8 +96,15 @@ class GaussianPosterior:
 
     def to(self, device: torch.device | str) -> "GaussianPosterior":
         """The same law on a device, without gradients."""
+        return self._made(lambda one: one.to(device))
+
+    def copied(self) -> "GaussianPosterior":
+        """The same law in tensors of its own, on which nobody else writes, without gradients."""
+        return self._made(torch.clone)
+
+    def _made(self, form: Callable[[Tensor], Tensor]) -> "GaussianPosterior":
         return GaussianPosterior(**{
-            what: {name: one.detach().to(device) for name, one in getattr(self, what).items()}
+            what: {name: form(one.detach()) for name, one in getattr(self, what).items()}
             for what in ("means", "stds", "buffers", "factors")
         })  # fmt: skip
 

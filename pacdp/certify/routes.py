@@ -155,6 +155,9 @@ def certify(
         )
     read, source = BoundSet.behind if of_chain else bound_set, _source(prior, of_chain)
     require_comparable(source, settings, data, test)
+    if isinstance(law, GaussianPosterior):  # whoever is told of progress may write on the caller's
+        law = law.copied()
+        prior = replace(prior, law=prior.law.copied()) if isinstance(prior, Prior) else prior
     bound, fresh = read(data), None if test is None else read(test)
     asked = Question(
         law=law, data=bound, test=fresh, given=(data, test), prior=prior, source=source, network=network,

@@ -215,12 +215,12 @@ def train_certified(
     ``seed`` were fixed without the examples.
 
     Args:
-        model: the network, in eval mode; it is not changed.
+        model: the network, in eval mode, all of whose parameters are trained; it is not changed.
         settings: how to move; batch_size, keep_norms and every_record are set here.
         loss: bounded; by default the cross-entropy up to 8.
 
     Raises:
-        ValueError: batch statistics, settings whose steps are no sums with noise, or as for :class:`Objective`.
+        ValueError: frozen parameters, batch statistics, settings whose steps are no sums with noise, or as for :class:`Objective`.
         Diverged: a weight is not finite.
     """
     kinds = {"model": (model, nn.Module), "data": (data, Dataset), "settings": (settings, SGLD | SGHMC | EntropySGD),
@@ -230,6 +230,11 @@ def train_certified(
     _check.count(steps=steps)
     _check.open_probability(failure_prob=failure_prob)
     named = [name for name, _ in model.named_parameters()]
+    if frozen := [name for name, each in model.named_parameters() if not each.requires_grad]:
+        raise ValueError(
+            f"model must have no frozen parameters, got requires_grad=False of {frozen[0]}, where every parameter gets "
+            "noise and is paid for: make them buffers, or certify a head on their features"
+        )
     Holdings(model, paid=named).require_none(data.inputs)
     whole: Values = {"batch_size": data.n, "keep_norms": True, "every_record": True}
     settings, fixed = replace(settings, **whole), Settings.declared()

@@ -156,6 +156,9 @@ CHAINS = {
     "a kind of settings": (lambda: paid(settings=SGLD), "expected settings to be"),
     "a class too many": (lambda: paid(toy_data(), Linear(5, 3)), "of two classes, and the network gives 3 logits"),
     "another precision": (lambda: paid(toy_data(), Linear(5, 2).double()), "in torch.float32, failed"),
+    "a frozen layer": (
+        lambda: paid(toy_data(), Sequential(Linear(5, 4).requires_grad_(False), Linear(4, 1))),
+        r"no frozen parameters, got requires_grad=False of 0\.weight"),
     "no data set": (lambda: paid((DATA.inputs, DATA.labels)), "expected data to be"),
     "no sums": (lambda: noisy_sums_event(PSGLD(tau=10.0), 3), "not sums over the records plus Gaussian noise"),
     "a norm too few": (

@@ -68,6 +68,20 @@ def assess(posterior, prior, data, source=None, *, module=None, choice_nats=0.0,
     return certify(posterior, data, prior=prior, network=module or network(), **options)
 
 
+def test_whoever_is_told_of_progress_changes_no_law_that_is_certified():
+    """Posterior and prior alike, so that their divergence would stay what it is."""
+    data, q, p = laws(60)
+    before = assess(q, p, data).to_dict()
+
+    def move(*_):
+        for law in (q, p):
+            for each in (*law.means.values(), *law.stds.values()):
+                each.mul_(-1.0 if each.min() < 0 else 2.0)
+
+    assert assess(q, p, data, progress=move).to_dict() == before
+    assert any(not equal(each, laws(60)[1].means[name]) for name, each in q.means.items())
+
+
 def named(found, of, measures="0-1 risk"):
     return [c for c in found.certificates if (c.of, c.measures) == (of, measures)]
 
