@@ -26,6 +26,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, one_hot
 
 from bounds.gibbs_around import LEAST_SCALE
+from pacdp.features.head import require_features
 
 _BATCH = 4096
 _ROUNDING = 1.0 + 1e-9
@@ -94,10 +95,7 @@ class GibbsHead:
         _, owners, counts = whose.unique(return_inverse=True, return_counts=True)
         shares = 1.0 / counts.double()[owners]
         dim, scale = len(self.metric), self.tau / self.normaliser
-        if features.ndim != 2 or features.shape[1] != dim:
-            raise ValueError(
-                f"expected features as rows of {dim} numbers, got {list(features.shape)}"
-            )
+        require_features(features, dim)
         precision, pull = self.metric.clone(), torch.zeros_like(self.anchor)
         for rows, slopes, curvatures in self._expanded(features, labels, shares):
             precision.addmm_((rows * curvatures[:, None]).T, rows, alpha=1.0 / self.normaliser)
@@ -159,6 +157,7 @@ def anchored_head(
         decay: of the anchor's own regression.
         iterations: of L-BFGS, at most.
     """
+    require_features(features)
     rows = features.double()
     anchor = torch.zeros((classes, rows.shape[1]), dtype=torch.float64, requires_grad=True)
     search = torch.optim.LBFGS(

@@ -19,6 +19,17 @@ _NODES = 9
 _BATCH = 8192
 
 
+def require_features(features: Tensor, dim: int | None = None) -> None:
+    """Refuse what is no table of real numbers, of ``dim`` columns where that is known; raises ValueError."""
+    if features.is_complex():  # of which .double() keeps the real parts alone
+        raise ValueError(
+            f"features must be real numbers, got {features.dtype}: give real and imaginary parts as columns"
+        )
+    if features.ndim != 2 or dim not in (None, features.shape[1]):
+        wanted = "" if dim is None else f" of {dim} numbers"
+        raise ValueError(f"expected features as rows{wanted}, got {list(features.shape)}")
+
+
 def gaussian_errors(
     logits: Float[Tensor, "n classes"], labels: Int64[Tensor, " n"]
 ) -> Float[Tensor, " n"]:
@@ -56,8 +67,9 @@ def fit_mean(
         iterations: at most so many; 0 returns W₀.
 
     Raises:
-        ValueError: std or cost_nats not positive.
+        ValueError: std or cost_nats not positive, or features that are no rows of real numbers.
     """
+    require_features(features)
     if not (std > 0.0 and cost_nats > 0.0):
         raise ValueError(f"expected std > 0 and cost_nats > 0, got {std} and {cost_nats}")
     if iterations < 1:

@@ -21,7 +21,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 import bounds
-from pacdp.features.head import errors_and_slopes
+from pacdp.features.head import errors_and_slopes, require_features
 from pacdp.posterior import GaussianPosterior
 
 _BATCH = 10_000
@@ -103,6 +103,7 @@ def fit_law(
         iterations: of L-BFGS in a round.
         few: of the examples, evenly spaced, are enough for all rounds but the last two.
     """
+    require_features(features)
     step = max(1, len(labels) // few)
     descent = _Descent(features[::step].contiguous(), labels[::step], classes, prior_mean)
     exchange = n / 3.0

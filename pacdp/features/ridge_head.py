@@ -19,6 +19,7 @@ from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
 from bounds.gibbs_around import Array, margins, sigmoid_moments
+from pacdp.features.head import require_features
 
 _STEPS, _ROUNDS = 12, 3
 _SMALL = 1e-9
@@ -42,10 +43,7 @@ class RidgeHeads:
 
     def rows(self, features: Float[Tensor, "n dim"]) -> Array:
         """z for each record, in double precision; where a record's coordinates are rounded, they are those."""
-        if features.ndim != 2 or features.shape[1] != len(self.centre):
-            raise ValueError(
-                f"expected features as rows of {len(self.centre)} numbers, got {list(features.shape)}"
-            )
+        require_features(features, len(self.centre))
         parts = [(part.double() - self.centre) @ self.turn.T for part in features.split(4096)]
         turned = torch.cat(parts)
         return torch.cat([turned, torch.full((len(turned), 1), self.bias).double()], 1).numpy()
@@ -69,6 +67,7 @@ def ridge_heads(
         tau, normaliser, classes: as in :class:`RidgeHeads`.
         provenance: where the features come from.
     """
+    require_features(features)
     rows = features.double()
     centre = rows.mean(dim=0)
     variances, directions = torch.linalg.eigh((rows - centre).T @ (rows - centre) / len(rows))

@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import pytest
 import torch
 from numpy import array_equal
 from scipy import integrate, stats
@@ -15,9 +16,13 @@ from pacdp.features import (
     OrientedGradients,
     RandomConvolutions,
     aligned,
+    anchored_head,
+    fit_law,
     fit_mean,
     gaussian_errors,
     named,
+    nearest,
+    ridge_heads,
     transform,
     unit,
 )
@@ -25,7 +30,7 @@ from pacdp.features.named import FEATURES as NAMED
 from pacdp.features.named import seen_through
 from pacdp.features.pooling import windows
 from pacdp.features.waves import RandomWaves
-from tests.marks import every_case, near
+from tests.marks import every_case, near, refusal
 from tests.pacdp.draws import randn
 from tests.pacdp.toys import seeded
 from tests.refusals import refuses
@@ -107,6 +112,27 @@ REFUSED = {
 
 
 test_features_of_what_cannot_be_seen_are_refused = refuses(REFUSED)
+
+
+COMPLEX, HALVES = torch.ones(6, 2) + 1j * torch.eye(6)[:, :2], torch.arange(6) % 2
+HEAD = {"classes": 2, "ridge": 0.1, "tau": 1.0, "normaliser": 6, "provenance": "a test"}
+OF_COMPLEX = {
+    "of other rows": lambda: anchored_head(COMPLEX, HALVES, seed=0, **HEAD),
+    "of the law's own": lambda: anchored_head(COMPLEX.real, HALVES, seed=0, **HEAD).draw(COMPLEX, HALVES),
+    "of directions": lambda: ridge_heads(COMPLEX, share=1.0, bias=1.0, **HEAD),
+    "of coordinates": lambda: nearest(
+        ridge_heads(COMPLEX.real, share=1.0, bias=1.0, **HEAD), COMPLEX, HALVES),
+    "of a mean": lambda: fit_mean(
+        COMPLEX, HALVES, prior_mean=torch.zeros(2, 2), std=1.0, cost_nats=1.0, iterations=1),
+    "of a covariance": lambda: fit_law(COMPLEX, HALVES, classes=2, n=6, failure_prob=0.05),
+}  # fmt: skip
+
+
+@pytest.mark.wrong_types
+@every_case("made", OF_COMPLEX)
+def test_complex_features_are_refused_since_a_head_would_see_their_real_parts_alone(made):
+    with refusal("features must be real numbers, got torch.complex64: give real and imaginary parts as columns"):
+        OF_COMPLEX[made]()
 
 
 def test_gaussian_errors_against_quadrature_of_scipy():
