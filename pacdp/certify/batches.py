@@ -20,6 +20,7 @@ from torch.utils.data import (
     ConcatDataset,
     DataLoader,
     Dataset,
+    IterableDataset,
     Subset,
     WeightedRandomSampler,
 )
@@ -177,7 +178,16 @@ def require_each_once(data: Any) -> None:
     """
     sampler = getattr(data, "sampler", None) if isinstance(data, DataLoader) else None
     held = data.dataset if isinstance(data, DataLoader) else data
-    drawn = isinstance(sampler, WeightedRandomSampler) or getattr(sampler, "replacement", False)
+    if (
+        isinstance(data, DataLoader)
+        and isinstance(held, IterableDataset)
+        and data.num_workers > 1
+    ):
+        raise ValueError(
+            f"the loader reads its {type(held).__name__} by {data.num_workers} workers, each of which may read the "
+            "whole stream, and n counts every example as often: give it num_workers=1"
+        )
+    drawn = _draws(sampler)
     if (
         not drawn
         and isinstance(held, Dataset)
@@ -197,6 +207,40 @@ def require_each_once(data: Any) -> None:
         raise ValueError(
             f"the data set gives {len(places) - len(set(places))} of its {len(places)} examples again, and n counts "
             "each of them once: give every example once"
+        )
+
+
+def _draws(sampler: Any) -> bool:
+    """Whether examples come several times, or some more often than others."""
+    return isinstance(sampler, WeightedRandomSampler) or bool(
+        getattr(sampler, "replacement", False)
+    )
+
+
+def require_whole(data: Any, name: str) -> None:
+    """Refuse a loader that leaves out other examples at every reading, whose hashes are not all that somebody saw.
+
+    Args:
+        data: anything that can be data.
+        name: of the argument, for the error's sentence.
+
+    Raises:
+        ValueError: it draws its examples, drops a last batch, or reads fewer than its data set has, but
+            for places that it lists.
+    """
+    if not isinstance(data, DataLoader):
+        return
+    sampler, held = data.sampler, cast(Any, data.dataset)
+    in_batches = data if data.batch_sampler is None else data.batch_sampler
+    dropped = bool(getattr(in_batches, "drop_last", False))
+    if dropped and isinstance(sampler, Sized):
+        dropped = len(sampler) % getattr(in_batches, "batch_size", 1) > 0
+    fewer = isinstance(sampler, Sized) and isinstance(held, Sized) and len(sampler) < len(held)
+    if dropped or _draws(sampler) or (fewer and _listed(data) is None):
+        why = "by drop_last" if dropped else f"by its {type(sampler).__name__}"
+        raise ValueError(
+            f"{name} must be all that was seen, and its loader leaves out others at every reading ({why}): give its "
+            "data set"
         )
 
 
@@ -276,7 +320,7 @@ def batches_of(data: Any, *, batch_size: int | None = None) -> Iterator[Batch]:
         small = math.prod(data[0].shape[1:]) <= _SMALL
         yield from _parts(data, batch_size or (_OF_SMALL_INPUTS if small else BATCH))
         return
-    if isinstance(data, Dataset) and not isinstance(data, torch.utils.data.IterableDataset):
+    if isinstance(data, Dataset) and not isinstance(data, IterableDataset):
         if not isinstance(data, Sized):
             raise ValueError(
                 f"the data set {type(data).__name__} has no length: give it __len__, or pass a loader of it"

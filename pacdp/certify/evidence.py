@@ -13,7 +13,7 @@ from jaxtyping import UInt64
 import bounds
 from bounds.hypotheses import Hypothesis, declared, proved, unproved
 from bounds.needs import NOBODY
-from pacdp.certify.batches import Hashed, batches_of, require_steady
+from pacdp.certify.batches import Hashed, batches_of, require_steady, require_whole
 from pacdp.certify.examples import BoundSet, require_kinds
 from pacdp.certify.priors import DataFree, HeldOut, NoisySum, Prior, Private, Source
 from pacdp.certify.reading import Seen
@@ -49,6 +49,7 @@ def rows_of(data: Any, name: str) -> Rows:
         return data.rows
     if isinstance(data, str | os.PathLike):
         return _rows_of_run(data, name)
+    require_whole(data, name)
     require_steady(data, name)
     hashed = Hashed()
     try:

@@ -13,7 +13,7 @@ from jaxtyping import Float64, Int64
 from torch import Tensor
 
 from pacdp.certify.examples import require_labels
-from pacdp.predictions.answers import Answers, from_probabilities
+from pacdp.predictions.answers import TOLERANCE, Answers, from_probabilities
 from pacdp.stochastic.risk import at_or_above
 from pacdp.store.record import record
 
@@ -112,6 +112,40 @@ def answers_of(outputs: Tensor, labels: Int64[Tensor, " m"], *, scores: bool = F
     table = torch.where(silent, 1.0 / table.shape[1], table)
     found = from_probabilities(table.numpy(), labels.numpy())
     return replace(found, predicted=predicted.numpy())
+
+
+_FEW = 10
+"""Outputs of one number each, so many of which may lie in 0 to 1 by chance."""
+
+
+class Soft:
+    """Whether outputs that are read as logits are probabilities, of which the class and the confidence would be wrong:
+    a logit of 0.4 is the second of two classes, and a probability of 0.4 the first.
+    """
+
+    def __init__(self) -> None:
+        self._always, self._ever, self._n, self._alone = True, False, 0, True
+
+    def add(self, outputs: Tensor) -> None:
+        """Take a batch's outputs [m] or [m, classes] in."""
+        if not self._always or not len(outputs):
+            return
+        rows = outputs.double().reshape(len(outputs), -1)
+        within = bool(((rows >= 0.0) & (rows <= 1.0)).all())
+        self._alone = rows.shape[1] == 1
+        whole = self._alone or bool(((rows.sum(dim=1) - 1.0).abs() <= TOLERANCE).all())
+        self._always, self._n = within and whole, self._n + len(rows)
+        self._ever |= bool(((rows > 0.0) & (rows < 1.0)).any())
+
+    def require_none(self) -> None:
+        """Refuse them; raises ValueError."""
+        if self._always and self._ever and self._n >= (_FEW if self._alone else 1):
+            both = "return torch.stack([1 - p, p], dim=1)" if self._alone else "say"
+            also = " and say" if self._alone else ""
+            raise ValueError(
+                f"the outputs are probabilities, as far as can be seen, and would be read as logits: {both}{also} "
+                "Network(..., scores=True), or return what the last sigmoid or softmax is given"
+            )
 
 
 def error_share(errors: int, n: int) -> float:

@@ -23,6 +23,7 @@ from pacdp.certify.examples import BoundSet, Device, require_counts, require_kin
 from pacdp.certify.outputs import (
     ClippedError,
     LossOf,
+    Soft,
     answers_of,
     class_labels,
     classes_of,
@@ -197,7 +198,7 @@ class Reading:
         require_each_once(data)
         hashed, holdings = Hashed(), Holdings(self.law.network) if held else None
         told, answers, passed = list[tuple[Tensor, Tensor]](), list[Answers](), 0
-        named, classes = list[np.ndarray](), 0
+        named, classes, soft = list[np.ndarray](), 0, Soft()
 
         def answered() -> None:
             """Reduce the outputs that are waiting: many rows take little longer than a batch."""
@@ -214,6 +215,7 @@ class Reading:
                 # a loader may write each batch into one tensor
                 told.append((found, class_labels(batch.labels, whose).cpu().clone()))
                 classes = classes_of(found)
+                soft.add(found)
                 if sum(one.numel() for one, _ in told) >= _AT_ONCE:
                     answered()
             else:
@@ -228,6 +230,8 @@ class Reading:
             answered()
         if not answers:
             raise ValueError(f"data holds no examples in {whose} rows: give at least one")
+        if not self.law.scores:
+            soft.require_none()
         known: Any = hashed if held else data
         places = (
             {"indices": data.indices, "data_hash": data.data_hash}

@@ -16,6 +16,7 @@ from torch.utils.data import (
     ConcatDataset,
     DataLoader,
     Dataset,
+    DistributedSampler,
     IterableDataset,
     RandomSampler,
     Subset,
@@ -256,12 +257,32 @@ def test_rows_that_are_drawn_anew_prove_nothing(data):
     assert equal(state, torch.get_rng_state())
 
 
-def test_rows_of_another_width_prove_nothing_of_what_was_seen_and_whatever_was_drawn_may_have_been():
+LEAVING_OUT = {
+    "a last batch": (DataLoader(Pairs(), batch_size=37, shuffle=True, drop_last=True), "by drop_last"),
+    "draws": (drawn(RandomSampler(Pairs(), replacement=True)), "by its RandomSampler"),
+    "draws by weight": (drawn(WeightedRandomSampler([1.0] * 300, 300)), "by its WeightedRandomSampler"),
+    "a share of each epoch": (drawn(RandomSampler(Pairs(), num_samples=200)), "by its RandomSampler"),
+    "one process of two": (drawn(DistributedSampler(Pairs(), 2, 0)), "by its DistributedSampler"),
+}  # fmt: skip
+
+
+@every_case("name", LEAVING_OUT)
+def test_loaders_that_leave_out_others_at_every_reading_prove_nothing_of_what_was_seen(name):
+    loader, why = LEAVING_OUT[name]
+    with refusal(f"seen must be all that was seen, and its loader leaves out others at every reading .{why}"):
+        certify(NET, OTHERS, seen=loader)
+
+
+def test_loaders_that_read_all_of_their_places_say_what_was_seen():
+    for loader in (DataLoader(Pairs(), batch_size=50, shuffle=True, drop_last=True),
+                   DataLoader(Pairs(), batch_size=7, sampler=range(200))):  # fmt: skip
+        kept = certify(NET, OTHERS, seen=loader).certificates[0].hypothesis("predictor saw none of these rows")
+        assert kept.standing == "proved"
+
+
+def test_rows_of_another_width_prove_nothing_of_what_was_seen():
     with refusal("inputs of 7 and of 6 numbers", DataError):
         certify(NET, ALL, seen=(torch.cat([INPUTS, LABELS[:, None]], dim=1) + 1.0, LABELS))
-    fitted = DataLoader(TensorDataset(*OTHERS), sampler=WeightedRandomSampler([1.0] * 300, 600))
-    (made, *_) = certify(NET, ALL, seen=fitted).certificates
-    assert made.hypothesis("predictor saw none of these rows").standing == "proved"
 
 
 REFUSED = {
@@ -276,6 +297,13 @@ REFUSED = {
     "draws with replacement": (NET, drawn(RandomSampler(Pairs(), replacement=True)), "by a RandomSampler"),
     "more draws than examples": (NET, drawn(RandomSampler(Pairs(), num_samples=900)), "by a RandomSampler"),
     "draws by weight": (NET, drawn(WeightedRandomSampler([1.0, 0.1] * 150, 99, replacement=False)), "more often"),
+    "a stream by several workers": (
+        NET, DataLoader(Stream(), num_workers=2), "each of which may read the whole stream.* give it num_workers=1"),
+    "probabilities of one class": (
+        lambda x: NET(x)[:, 0].sigmoid(), (INPUTS, LABELS % 2), "the outputs are probabilities.* torch.stack"),
+    "probabilities of a column": (
+        lambda x: NET(x)[:, :1].sigmoid(), (INPUTS, LABELS % 2), "the outputs are probabilities"),
+    "probabilities": (lambda x: NET(x).softmax(1), ALL, "the outputs are probabilities.* scores=True"),
     "a list with one twice": (NET, drawn([*range(9), 7]), "gives 1 of its 10 examples again"),
     "a part twice": (NET, Subset(JITTER, TWICE), "gives 1 of its 301 examples again"),
     "a data set twice": (NET, DataLoader(ConcatDataset([Subset(JITTER, range(9)), JITTER])), "gives 9 of its 309"),
