@@ -70,9 +70,9 @@ FILES = {
     "a score twice": ("samples_t.jsonl", read_logs, TWICE.encode, "line 1 .*'acc' stands twice"),
     "a sample's score twice": ("a.eval", read_logs, lambda: log(("samples/1.json", TWICE)),
         "a.eval .*samples/1.json .*'acc' stands twice"),
-    "a label twice": ("a.jsonl", read_table, lambda: (RECORD + "\n" + RECORD.replace(LABELS, LABELS * 2)).encode(),
+    "a label twice": ("a.jsonl", read_table, (RECORD + "\n" + RECORD.replace(LABELS, LABELS * 2)).encode,
         "line 2 .*'label' stands twice"),
-    "a label twice in a list": ("a.json", read_table, lambda: f"[{RECORD.replace(LABELS, LABELS * 2)}]".encode(),
+    "a label twice in a list": ("a.json", read_table, f"[{RECORD.replace(LABELS, LABELS * 2)}]".encode,
         "it .*'label' stands twice"),
 }  # fmt: skip
 
