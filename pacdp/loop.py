@@ -23,7 +23,7 @@ from bounds import _check
 from bounds.accounting import Event
 from pacdp.algorithms.algorithm import Algorithm
 from pacdp.errors import CheckpointError, Diverged, naming
-from pacdp.layers.random import forget_draws, generators
+from pacdp.layers.random import forget_draws
 from pacdp.losses import PerExampleLoss
 from pacdp.models import require_clippable
 from pacdp.resume import RunState, found, load_run, require_place, save_run
@@ -321,9 +321,7 @@ def _beginning(
     device: torch.device,
 ) -> RunState:
     """A run that has not begun, its random layers seeded."""
-    for name, generator in generators(module).items():
-        generator.manual_seed(randomness.generator(name).initial_seed())
-    return RunState(
+    state = RunState(
         module=module,
         optimizer=algorithm.optimizer([p for p in module.parameters() if p.requires_grad]),
         randomness=randomness,
@@ -340,6 +338,8 @@ def _beginning(
         if algorithm.pre_noise > 0.0
         else {},
     )
+    state.seed_layers()
+    return state
 
 
 def _promise(algorithm: Algorithm, mechanism: Mechanism) -> Event | None:

@@ -25,7 +25,7 @@ from torch import Tensor, nn, optim
 from bounds.accounting import Event, event_from_dict, event_to_dict
 from bounds.privacy import Adjacency, one_of
 from pacdp.errors import CheckpointError, require_finite
-from pacdp.layers.random import layer_states, restore_layers
+from pacdp.layers.random import forget_draws, generators, layer_states, restore_layers
 from pacdp.step import event as events
 from pacdp.step.event import History
 from pacdp.step.noise import Randomness
@@ -89,10 +89,27 @@ class RunState:
     """The candidate that each step chose, for algorithms that choose."""
     snapshots: list[Tensor] = field(default_factory=list)
 
+    def seed_layers(self) -> None:
+        """Give the random layers numbers from where noise comes from."""
+        for name, generator in generators(self.module).items():
+            generator.manual_seed(self.randomness.generator(name).initial_seed())
+
+    @property
+    def kept(self) -> Mapping[str, Stateful]:
+        """What of ``generators`` goes on from a checkpoint. Masks and pre-noise of the system are drawn anew, as its
+        noise is: an example's depend on its place in the batch, and two releases that share them are no two mechanisms.
+        """
+        if self.randomness.state():
+            return self.generators
+        return {
+            k: one for k, one in self.generators.items() if not isinstance(one, torch.Generator)
+        }
+
     def own_states(self) -> dict[str, Tensor]:
-        """States of the generators that each process has for itself."""
-        states = {f"layer.{key}": value for key, value in layer_states(self.module).items()}
-        return states | {name: generator.get_state() for name, generator in self.generators.items()}
+        """States of the generators that each process has for itself, and that go on from a checkpoint."""
+        layers = layer_states(self.module) if self.randomness.state() else {}
+        states = {f"layer.{key}": value for key, value in layers.items()}
+        return states | {name: generator.get_state() for name, generator in self.kept.items()}
 
 
 def save_run(
@@ -181,10 +198,14 @@ def load_run(
     try:
         state.randomness.restore(_part(checkpoint, "randomness."))
         layers = {k.removeprefix("layer."): v for k, v in own.items() if k.startswith("layer.")}
-        for name, generator in state.generators.items():
+        for name, generator in state.kept.items():
             if name in own:
                 generator.set_state(own[name])
-        restore_layers(state.module, layers)
+        if state.randomness.state():
+            restore_layers(state.module, layers)
+        else:
+            state.seed_layers()
+            forget_draws(state.module)
     except ValueError as error:
         raise CheckpointError(f"{path}: {error}") from error
     with torch.no_grad():

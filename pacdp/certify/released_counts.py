@@ -22,6 +22,8 @@ from torch import Tensor
 from bounds import _check
 from bounds._rounding import outward
 from bounds.accounting import Composed, Event, Gaussian
+from pacdp.step.identity import identity
+from pacdp.step.paid import seed_of, stream_of
 from pacdp.store.record import Values, record
 from pacdp.store.reservation import Books, Stretch, Unit
 
@@ -130,7 +132,8 @@ def released_errors(
         label: a few words for whoever reads the ledger.
 
     Raises:
-        ValueError: counts or standard deviations out of range, or the ledger refuses; then nothing was drawn.
+        ValueError: counts or standard deviations out of range, or the ledger refuses, as it does noise of a seed that
+            drew for anything else; then nothing was drawn.
     """
     if unit == "example":
         _check.whole(errors=cast(int, errors))
@@ -145,9 +148,13 @@ def released_errors(
         )
     stds: Values = {"std_errors": float(std_errors), "std_n": float(std_n)}
     made = ReleasedErrors(errors=0.0, n=0.0, unit=unit, **stds)
+    device, release = torch.device("cpu"), [errors, n, *stds.values()]
+    if seed_of(ledger, randomness) is not None:
+        release.append(identity(randomness))  # where its numbers stand
+    stream = stream_of(ledger, randomness, release=release, device=device)
     granted = ledger.reserve(
         Stretch(run=run, algorithm="counts", unit=unit, first=1, last=2, event=made.event, label=label,
-                kind="release")
+                kind="release", stream=stream)
     )  # fmt: skip
 
     def noisy(step: int, value: float, std: float) -> float:

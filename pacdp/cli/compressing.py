@@ -114,6 +114,7 @@ def run(config: Compression, out: Path, how: Training) -> Values:
         Looks: the learner looks at records that it did not pick.
         ValueError: the folder holds another run, or a finished one.
     """
+    how.require_unset("batching", "bfloat16", by="pacdp compress")
     folder = Folder(out)
     with folder.at_work(config, how) as going_on:
         if not going_on:

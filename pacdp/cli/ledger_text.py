@@ -16,6 +16,8 @@ from pacdp.store.ledger_totals import Spent, spent, tally
 from pacdp.store.reservation import UNITS
 
 ADJACENCIES: tuple[Adjacency, ...] = ("add-remove", "replace-one")
+_SIZE = "if no release tells how many records there are, as runs without sampling.public_size and all chains do"
+"""What a number for add-remove neighbours, who are told apart by that, says nothing without."""
 _NAMED = ("run", "algorithm", "unit", "kind", "label")
 _COLUMNS = ("run", "algorithm", "unit", "steps, stretches", *ADJACENCIES, "noise", "last (UTC)", "label")  # fmt: skip
 
@@ -81,6 +83,8 @@ def _total_line(total: Spent) -> str:
     most = f"<= {total} at delta {total.delta:g}"
     if total.because:
         most = f"is unbounded: {total.because}"
+    elif total.adjacency == "add-remove" and total.epsilon:
+        most += f", {_SIZE}"
     return f"all together, per {total.unit}, {total.adjacency}: epsilon {most}"
 
 
@@ -94,7 +98,8 @@ def limit_line(book: Ledger) -> str:
     passed = total.epsilon > limit.epsilon
     left = "which is passed already: everything is refused" if passed else f"spent {total}"
     times = {1: "once", 2: "twice"}.get(raised, f"{raised} times")
-    return f"limit {limit}, {left}" + (f"; it was raised {times}" if raised else "")
+    size = f"; it is kept {_SIZE}" * (limit.adjacency == "add-remove")
+    return f"limit {limit}, {left}" + size + (f"; it was raised {times}" if raised else "")
 
 
 def _number(total: Spent) -> float | None:

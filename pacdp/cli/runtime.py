@@ -73,6 +73,17 @@ class Runtime:
                 f"leave out --tf32: gradients are {what}, and that is done in float32 alone"
             )
 
+    def require_unset(self, *names: str, by: str) -> None:
+        """Refuse what has no effect, lest it be taken for what was done.
+
+        Raises:
+            ValueError: one of these fields was given; it says who does without, as ``by`` names it.
+        """
+        for name in names:
+            if getattr(self, name) != getattr(Runtime(), name):
+                option = name.replace("_", "-")
+                raise ValueError(f"--{option} is not used by {by}: leave it out")
+
     def recorded(self) -> Values:
         """What may change the numbers of a run, for its checkpoint."""
         more = {"tf32": True} if self.tf32 else {}  # earlier checkpoints do not name it

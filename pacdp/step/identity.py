@@ -6,8 +6,10 @@ of the user's.
 """
 
 import hashlib
+import os
 import platform
 import re
+import secrets
 import sys
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -31,6 +33,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import pacdp
+from pacdp import _mkl
 from pacdp.step.precision import reduced
 from pacdp.trials.buffers import globals_read, slots_of
 
@@ -55,6 +58,10 @@ _SWITCH = re.compile(
     r"_get_\w+_(enabled|deterministic\w*|algorithms|benchmark|reduction|accumulation|backend)"
 )
 """Of torch's settings those that choose kernels."""
+
+
+_VARIABLES = ("MKL_", "DNNL_", "ONEDNN_", "ATEN_", "KMP_")
+"""How variables begin that choose kernels of torch's libraries."""
 
 
 class Unnamed(ValueError):
@@ -93,8 +100,9 @@ def versions() -> dict[str, str]:
 def arithmetic(device: torch.device) -> list[str]:
     """Versions, and a digest of all that decides how sums on a device are rounded: a seed draws for one rounding.
 
-    That is what torch was told (threads, kernels, precision, autocast), the processor, and, for what says nothing of
-    itself, what some products and sums of fixed numbers come to.
+    That is what torch was told (threads, kernels, precision, autocast), the processor, MKL's instructions, the
+    variables of the libraries, and, for what says nothing of itself, what some products and sums of fixed numbers come
+    to. Where the bits of a product depend on its place in memory, it is another one each time.
     """
     kind = device.type
     told = {name: getattr(torch._C, name) for name in dir(torch._C) if _SWITCH.fullmatch(name)}
@@ -107,10 +115,16 @@ def arithmetic(device: torch.device) -> list[str]:
     image, matrix = wave.view(1, 32, 32, 32), wave.view(128, 256)
     probes = [
         matrix @ matrix.T, F.conv2d(image, wave[: 32 * 32 * 9].view(32, 32, 3, 3)), wave.exp().sum(),
-        matrix.softmax(1), matrix.double().T @ matrix.double(), wave * 1e-40,
+        matrix.softmax(1), matrix.double().T @ matrix.double(), wave * 1e-40, matrix @ wave[:256],
+        wave[:33].view(1, 33) @ wave[33 : 33 * 66].view(33, 65),
     ]  # fmt: skip
     own = [torch.get_num_threads(), torch.get_default_dtype(), cast, switches, reduced()]
-    return [*versions().values(), identity(own, processor, probes)]
+    own += [
+        branch := _mkl.branch(),
+        {k: v for k, v in sorted(os.environ.items()) if k.startswith(_VARIABLES)},
+    ]
+    placed = [] if _mkl.steady(branch) else [secrets.token_hex()]
+    return [*versions().values(), identity(own, processor, probes), *placed]
 
 
 class _Walk:

@@ -139,7 +139,12 @@ class SeededRandomness:
     """Reproducible draws from ``seed``, for tests and reproductions. Not for releases: see the module's head."""
 
     def __init__(self, seed: int, *, device: torch.device | str = "cpu") -> None:
-        self.seed = seed
+        if not hasattr(seed, "__index__"):
+            raise ValueError(
+                f"seed must be a whole number, by which a ledger knows the noise, got {seed!r}: for noise that "
+                "nobody can draw again take SystemRandomness()"
+            )
+        self.seed = int(seed)
         self._noise = self.generator("noise", device)
         self._batches = self.generator("batches")
 

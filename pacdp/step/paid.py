@@ -97,9 +97,7 @@ def release_name(
         return secrets.token_hex()
 
 
-def stream_of(
-    books: Books, randomness: Randomness, *, release: Any, device: torch.device
-) -> Stream:
+def stream_of(books: Books, randomness: object, *, release: Any, device: torch.device) -> Stream:
     """The identity of a run's noise: that of the system, or of a seed with all else that fixes what is released.
 
     Args:
@@ -115,10 +113,10 @@ def stream_of(
     return books.stream(keyed_by=[type(_base(randomness)).__name__, seed], settings=settings)
 
 
-def _base(randomness: Randomness) -> Any:
+def _base(randomness: object) -> Any:
     return getattr(randomness, "base", randomness)
 
 
-def seed_of(books: Books, randomness: Randomness) -> int | None:
+def seed_of(books: Books, randomness: object) -> int | None:
     """The seed that fixes the noise, where there is one and a ledger asks for its name."""
     return None if isinstance(books, NoLedger) else getattr(_base(randomness), "seed", None)

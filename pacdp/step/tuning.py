@@ -5,7 +5,7 @@ from decimal import Decimal, localcontext
 
 from bounds.accounting import NegativeBinomialRuns, PoissonRuns
 
-_DIGITS, _BITS = 60, 192
+_DIGITS, _BITS = 80, 192
 
 
 def number_of_runs(law: NegativeBinomialRuns | PoissonRuns) -> int:

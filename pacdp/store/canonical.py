@@ -10,6 +10,8 @@ from dataclasses import fields, is_dataclass
 from types import MappingProxyType
 from typing import Any
 
+from bounds._check import json_value
+
 JOINED_LATER = MappingProxyType({"left out at its default": True})
 """Metadata of a plain field, with a default, that joined a record later: while it has its default it is left out of the
 record's JSON, so that the JSON and the hashes of earlier records stay what they were."""
@@ -57,10 +59,10 @@ def canonical(values: Any) -> str:
 
 
 def parsed(text: str) -> Any:
-    """The value that a line of JSON holds; None where it holds none, or one that nests too deep."""
+    """The value that a line of JSON holds; None where it holds none, or one that nests too deep or has a key twice."""
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        return json_value(text)
+    except ValueError:
         return None
 
 

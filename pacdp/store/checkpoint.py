@@ -12,7 +12,6 @@ break and the bytes. Runs with equal numbers have equal hashes.
 """
 
 import hashlib
-import json
 import os
 import zipfile
 from collections.abc import Mapping
@@ -25,6 +24,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
+from bounds._check import json_value
 from pacdp.errors import CheckpointError
 from pacdp.store.canonical import canonical
 from pacdp.store.files import replacing
@@ -102,9 +102,9 @@ def load_checkpoint(path: Path | str) -> Checkpoint:
             f"checkpoint {path} is truncated or no safetensors file ({error}); take it from its source again"
         ) from error
     try:
-        header = json.loads(metadata["pacdp"])
+        header = json_value(metadata["pacdp"])
         written_as = header["format"]
-    except (KeyError, TypeError, ValueError, RecursionError):
+    except (KeyError, TypeError, ValueError):
         header, written_as = {}, None
     if written_as != FORMAT:
         raise CheckpointError(

@@ -274,7 +274,7 @@ class Ledger:
                 f"run {made.stretch.run} would draw the random numbers of run {other.stretch.run} (entry {other.entry} "
                 f"of {self.folder}) under other settings, so that noise may cancel between the two and no epsilon "
                 "holds for both: give it a seed of its own, or noise of the system; to go on with that run take its "
-                "machine, versions, threads and settings of torch"
+                "machine, versions, threads and settings of torch, with pacdp imported first"
             )
 
     def _require_within(self, made: Entry) -> None:

@@ -29,7 +29,8 @@ class Spent:
     Formal guarantee: everything that the entries count, taken together, is (``epsilon``, ``delta``)-differentially
     private for these neighbours, if each entry's event describes what was released, its noise is independent of all
     others', and noise, rates and numbers of steps were not chosen by looking at earlier releases
-    (docs/accounting.md, "Events and the theorems they rest on"); all else may be.
+    (docs/accounting.md, "Events and the theorems they rest on"); all else may be. For add-remove neighbours nothing may
+    tell the number of units, as a rate or divisor that is made of it does: then replace-one alone means something.
     """
 
     epsilon: float

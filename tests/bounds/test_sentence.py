@@ -21,7 +21,7 @@ MADE = maurer(risk=0.1, kl_nats=10.0, n=1000, failure_prob=0.05)
 MADE = replace(MADE, of="weights", measures="0-1 risk")
 
 
-@given(value=floats(0.0, 1.0, exclude_max=True), failure_prob=floats(1e-300, 1.0 - 1e-9, exclude_min=True))
+@given(value=floats(0.0, 0.9999), failure_prob=floats(1e-300, 1.0 - 1e-9, exclude_min=True))
 def test_the_percentages_are_never_better_than_the_certificate(value, failure_prob):
     made = replace(MADE, value=value, failure_prob=failure_prob, budget={})
     found = re.search(r"At most ([\d.]+)%.* \(([\d.]+)% confidence", headline(made))
@@ -30,6 +30,12 @@ def test_the_percentages_are_never_better_than_the_certificate(value, failure_pr
     assert float(found[1]) / 100.0 < value + 1.001e-4
     assert float(found[2]) / 100.0 <= 1.0 - failure_prob + 1e-15
     assert float(found[2]) / 100.0 > 1.0 - failure_prob - 1.001e-4
+
+
+def test_a_certificate_that_is_printed_as_all_of_them_says_that_it_says_nothing():
+    said = headline(replace(MADE, value=0.99990001))
+    assert said == "Nothing is known of the error of the weights on new examples: its certificate is 1, rounded up."
+    assert headline(replace(MADE, value=0.9999)).startswith("At most 99.99% ")
 
 
 def test_every_hypothesis_without_a_proof_is_in_the_sentence():

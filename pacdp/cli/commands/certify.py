@@ -66,6 +66,12 @@ class Certify:
         from pacdp.cli.replacing import require_replaceable, write_report
 
         require_failure_prob(self.how.failure_prob)
+        self.runtime.require_unset(
+            "batching",
+            "bfloat16",
+            "checkpoint_seconds",
+            by="pacdp certify, which evaluates in float32",
+        )
         out = self.out or _beside(self.path)
         require_replaceable(out)
         with progress("certifying", 1000) as advance:

@@ -42,6 +42,12 @@ class Export:
     def __call__(self) -> None:
         """Write the run's folder for others."""
         require_failure_prob(self.failure_prob)
+        self.runtime.require_unset(
+            "batching",
+            "bfloat16",
+            "checkpoint_seconds",
+            by="pacdp export, which evaluates in float32",
+        )
         from bounds.numbers import up_digits
         from pacdp.cli.exporting import export_run
         from pacdp.cli.reading import certificates_of

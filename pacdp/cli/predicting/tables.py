@@ -22,8 +22,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from bounds._check import json_value
 from pacdp.cli.predicting.called import PROBABILITY, called
-from pacdp.cli.terminal import word
+from pacdp.cli.terminal import refusing, word
 from pacdp.data.arrays import read_npz
 from pacdp.data.unpacking import require_room, room
 from pacdp.predictions.columns import LEFT_OUT, Coded, coded
@@ -260,7 +261,12 @@ def _text(path: Path) -> tuple[bytes, Sequence[str]]:
 def _json(path: Path, _ignore: Sequence[str]) -> _Read:
     """Records in lines, or in a list."""
     content, remarks = _text(path)
-    read = pl.read_ndjson if _suffix(path) == ".jsonl" else pl.read_json
+    lined, text = _suffix(path) == ".jsonl", content.decode()
+    for number, one in enumerate(text.split("\n") if lined else [text], start=1):
+        where = f"line {number}" if lined else "it"
+        with refusing(f"{path} is no JSON, {where}", or_else="write it anew"):
+            json_value(one.strip() or "null")  # of a key that stands twice polars keeps one
+    read = pl.read_ndjson if lined else pl.read_json
     frame = read(content, infer_schema_length=None)
     return frame.columns, lambda kept, _: frame.select(kept), remarks
 

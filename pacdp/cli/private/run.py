@@ -37,6 +37,8 @@ def train_private(config: PrivateConfig, out: Path, how: Training) -> Values:
             network or budget do not fit together.
         Diverged: a weight is not finite.
     """
+    how.require_unset("batching", "bfloat16", "checkpoint_seconds", by="private recipes, which add gradients up by "
+                      "--sampling.grad-sample-mode and write a checkpoint at each of --records")  # fmt: skip
     folder = Folder(out)
     with folder.at_work(config, how) as going_on:
         how.require_float32(clipped=True, kept=False)

@@ -113,6 +113,7 @@ test_what_is_no_law_and_no_run_is_refused = refuses(
     [
         (partial(NegativeBinomialRuns, stopping=1.0), "stopping"),
         (partial(NegativeBinomialRuns, stopping=0.5, shape=-1.0), "shape must be above -1"),
+        (partial(NegativeBinomialRuns, stopping=0.5, shape=-1e-58), "0 is the logarithmic law"),
         (partial(PoissonRuns, mean=0.0), "mean"),
         (partial(tuned, events=()), "events must be a list with the event of one run"),
     ]

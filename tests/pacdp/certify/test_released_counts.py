@@ -6,11 +6,12 @@ from math import sqrt
 import numpy as np
 from numpy.random import default_rng
 from scipy import stats
+from torch import zeros
 
 from bounds.accounting import Composed, Gaussian
 from pacdp.certify.released_counts import ReleasedErrors, released_errors, sum_of_rates
 from pacdp.step.noise import SeededRandomness, SystemRandomness
-from pacdp.store.ledger import Ledger, Overdrawn
+from pacdp.store.ledger import Ledger, Overdrawn, SharedNoise
 from pacdp.store.ledger_entries import Limit
 from pacdp.store.reservation import NoLedger
 from tests.marks import every_case, refusal
@@ -44,6 +45,22 @@ def test_a_release_is_an_entry_before_it_is_drawn(tmp_path):
 
     with refusal("nothing was drawn", Overdrawn):
         released(Untouched(), book)
+
+
+def test_seeded_noise_is_released_for_one_pair_of_counts(tmp_path):
+    """Two pairs of counts with the same noise differ by what they count, without noise."""
+    book = Ledger.open(tmp_path)
+    first = released(SeededRandomness(1), book)
+    assert released(SeededRandomness(1), book).to_dict() == first.to_dict()
+    assert len(book.entries) == 1
+    moved = SeededRandomness(1)
+    moved.noised(zeros(1), std=1.0)
+    for source, more in ((SeededRandomness(1), {"errors": 2305}), (SeededRandomness(1), {"std_n": 21.0}), (moved, {})):
+        with refusal("would draw the random numbers of", SharedNoise):
+            released(source, book, **more)
+    for _ in range(2):
+        released(SystemRandomness(), book)
+    assert len(book.entries) == 3
 
 
 def test_the_noise_has_its_law_in_both_counts_and_they_are_independent(whole):

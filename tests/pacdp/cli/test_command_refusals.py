@@ -24,6 +24,12 @@ REFUSED = (
     ("train dp-sgd-mnist --out @/run", "finished run"),
     ("train dp-sgd-mnist --out @/new --chains 2", "spends its own epsilon"),
     ("train dp-sgd-mnist --out @/new --ledger @/ledger --no-ledger", "contradict"),
+    ("train dp-sgd-mnist --out @/new --bfloat16", "--bfloat16 is not used by private recipes"),
+    ("train dp-sgd-mnist --out @/new --batching vmap", "--batching is not used"),
+    ("train dp-sgd-mnist --out @/new --checkpoint-seconds 1", "--checkpoint-seconds is not used"),
+    ("compress kernel-digits --out @/new --bfloat16", "--bfloat16 is not used by pacdp compress"),
+    ("certify @/sgd --batching loop", "--batching is not used by pacdp certify"),
+    ("export @/run @/new --bfloat16", "--bfloat16 is not used by pacdp export"),
     # runs that may not leave
     ("export @/run @/out", "exists"),
     ("export @/run @/run/out", "in the private folder"),

@@ -45,6 +45,16 @@ def test_show_lists_runs_and_adds_up(path, said):
     assert totals["person", "add-remove"] is totals["person", "replace-one"] is None
 
 
+def test_a_total_for_add_remove_says_when_it_means_nothing(path, said):
+    """A run that tells the number of records tells data sets of unequal size apart with certainty."""
+    told = "if no release tells how many records there are, as runs without sampling.public_size"
+    lines = [line for line in said("ledger", "show", path).splitlines() if ": epsilon <=" in line]
+    assert [(told in line) for line in lines] == ["add-remove" in line for line in lines] == [True, False]
+    assert f"it is kept {told}" in said("ledger", "limit", path, *LIMIT, "--epsilon", "1")
+    other = ("--delta", "1e-5", "--adjacency", "replace-one", "--raise")
+    assert told not in said("ledger", "limit", path, *other, "--epsilon", "1")
+
+
 def test_a_limit_is_lowered_and_raised_and_refuses(path, said, refused):
     limit = ("ledger", "limit", path, *LIMIT, "--epsilon")
     assert "which is passed already" in said(*limit, "0.1")

@@ -17,6 +17,8 @@ from tests.marks import every_case, refusal
 HEADER = '{"eval": {"model": "m", "task": "t"}}'
 SAMPLE = '{{"id": {}, "scores": {{"match": {{"value": 1}}}}}}'
 CSV = b"label,prediction\n" + b"0,0\n" * 2**24
+LABELS = '"label": 1, '
+RECORD = f'{{{LABELS}"prediction": 0}}'
 TWICE = '{"doc_id": 1, "acc": 0, "acc": 1}'
 
 
@@ -68,6 +70,10 @@ FILES = {
     "a score twice": ("samples_t.jsonl", read_logs, TWICE.encode, "line 1 .*'acc' stands twice"),
     "a sample's score twice": ("a.eval", read_logs, lambda: log(("samples/1.json", TWICE)),
         "a.eval .*samples/1.json .*'acc' stands twice"),
+    "a label twice": ("a.jsonl", read_table, (RECORD + "\n" + RECORD.replace(LABELS, LABELS * 2)).encode,
+        "line 2 .*'label' stands twice"),
+    "a label twice in a list": ("a.json", read_table, f"[{RECORD.replace(LABELS, LABELS * 2)}]".encode,
+        "it .*'label' stands twice"),
 }  # fmt: skip
 
 

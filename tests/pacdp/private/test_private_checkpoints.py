@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -26,8 +27,9 @@ from torch import equal
 from bounds.accounting import event_to_dict
 from pacdp import load_checkpoint, save_checkpoint
 from pacdp.errors import CheckpointError
+from pacdp.layers.random import generators
 from pacdp.private import DPSGD, PrivacyBudget, SystemRandomness, export, joined, planned, runs_of, steps_of
-from pacdp.resume import read_event
+from pacdp.resume import load_run, read_event
 from pacdp.store.checkpoint import Checkpoint
 from tests.marks import every_case, made_once, parametrize, refusal
 
@@ -94,6 +96,28 @@ def test_no_generator_state_is_written_when_the_system_draws(tmp_path):
     assert steps_of(trained(SGD, mechanism=M, checkpoint=path, randomness=None).event) == 9
     with refusal("not seeded", CheckpointError):
         trained(SGD, mechanism=M, checkpoint=path)
+
+
+@parametrize("name", ["gradient slot", "DP-MC-Dropout", "DP-BBP"])
+def test_what_goes_on_twice_draws_masks_and_pre_noise_anew_where_the_system_draws(name, tmp_path):
+    """Each draw is one example's by its place in the batch: two releases that share draws are no two mechanisms."""
+    settings, numbers, network = SOUND[name]
+    path, kept = tmp_path / "run.safetensors", tmp_path / "kept.safetensors"
+    options = {"mechanism": replace(numbers, steps=4), "randomness": SystemRandomness(), "checkpoint": path}
+    with pytest.raises(Interrupted):
+        trained(settings, network(), checkpoint_every=2, progress=stopping(3), **options)
+    assert load_checkpoint(path).state.keys() <= {"extra.snapshots"}
+    path.rename(kept)
+    seen = []
+    for _ in range(2):
+        path.write_bytes(kept.read_bytes())
+        with patch("pacdp.loop.load_run", wraps=load_run) as loaded:
+            trained(settings, network(), **options)
+        state = loaded.call_args.args[1]
+        seen.append([*state.generators.values(), *generators(state.module).values()])
+    assert seen[0]
+    for one, other in zip(*seen, strict=True):
+        assert one.initial_seed() != other.initial_seed()
 
 
 BUDGET = PrivacyBudget(epsilon=20.0, delta=1e-3, adjacency="add-remove")

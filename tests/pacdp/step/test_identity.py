@@ -1,5 +1,8 @@
 """A seed draws noise once: what a seeded run releases has a name that everything enters which fixes the numbers."""
 
+import os
+import subprocess
+import sys
 import threading
 from functools import partial
 
@@ -10,6 +13,7 @@ from torch import nn
 from torch.nn import Dropout, Linear, Module, ReLU, Sequential, Tanh
 from torch.utils.data import Dataset, TensorDataset
 
+from pacdp import _mkl
 from pacdp.private import DPSGD, Mechanism, SeededRandomness, UserDPSGD, train
 from pacdp.step.identity import Unnamed, identity
 from pacdp.store.ledger import Ledger, SharedNoise
@@ -142,6 +146,39 @@ def test_what_stands_around_a_release_and_may_change_its_bits_is_part_of_it(what
         tell(usual)
     run(book)
     assert len(book.entries) == 1
+
+
+def test_a_variable_of_a_library_of_torch_is_part_of_a_release(tmp_path, monkeypatch):
+    book = Ledger.open(tmp_path)
+    run(book)
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "SSE41")  # which no setting of torch tells, nor its processor
+    with pytest.raises(SharedNoise):
+        run(book)
+    assert len(book.entries) == 1
+
+
+PRODUCT = "torch.randn(64, 64) @ torch.randn(64, 64)"
+TOLD = "from pacdp._mkl import branch, steady; print(branch(), steady(branch()))"
+
+
+def test_a_product_before_pacdp_leaves_bits_to_places_in_memory_and_is_another_release_each_time(tmp_path, monkeypatch):
+    alone = {name: value for name, value in os.environ.items() if name != "MKL_CBWR"}
+
+    def told(*lines):
+        return subprocess.run(
+            [sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=True, env=alone
+        ).stdout.split()
+
+    (usual, steady), (early, unsteady) = told(TOLD), told("import torch", PRODUCT, TOLD)
+    if usual == "None":
+        pytest.skip("torch has no MKL that says how it decided")
+    assert (steady, unsteady) == ("True", "False")
+    assert usual != early
+    monkeypatch.setattr(_mkl, "branch", lambda: int(early))
+    book = Ledger.open(tmp_path)
+    run(book)
+    with pytest.raises(SharedNoise, match="with pacdp imported first"):
+        run(book)
 
 
 def test_masks_of_the_global_generator_are_part_of_a_release(tmp_path):

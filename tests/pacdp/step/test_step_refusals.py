@@ -7,10 +7,17 @@ from pacdp.step.event import sampled_step
 from pacdp.step.noise import SeededRandomness, SystemRandomness, add_noise, share
 from pacdp.step.sample import poisson
 from tests.refusals import refuses
+from tests.typed import unchecked
 
 
 def noise_of(std):
     return add_noise(torch.zeros(3), std=std, randomness=SystemRandomness())
+
+
+def seeded(seed):
+    """A source that a ledger would count as the system's, or under another name than that of the whole number."""
+    with unchecked():
+        return SeededRandomness(seed)
 
 
 REFUSED = [
@@ -20,6 +27,8 @@ REFUSED = [
     (lambda: share(1.0, 0), "processes must be"),
     (lambda: SystemRandomness().restore(SeededRandomness(1).state()), "the run was seeded"),
     (lambda: SeededRandomness(1).restore({}), "the run was not seeded"),
+    (lambda: seeded(None), "seed must be a whole number.* got None: .* take SystemRandomness"),
+    (lambda: seeded("0"), "seed must be a whole number"),
     (lambda: cipher.Keystream(bytes(31), bytes(12)), "a key of 32 bytes and a place of 12"),
     (lambda: poisson(Words(torch.zeros(3, dtype=torch.int64), 32), 1.1), r"sample_rate must lie in \[0, 1\]"),
     (lambda: sampled_step([1.0], sample_rate=0.0), "sample_rate"),

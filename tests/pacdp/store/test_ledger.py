@@ -303,6 +303,7 @@ LINES = {
     "edited": lambda lines: [lines[0], lines[1].replace("3.0", "9.0", 1), *lines[2:]],
     "in another order": lambda lines: [lines[0], lines[2], lines[1], *lines[3:]],
     "without one": lambda lines: [*lines[:2], *lines[3:]],
+    "with a key twice": lambda lines: [lines[0], '{"epsilon": 9.0, ' + lines[1][1:], *lines[2:]],
 }
 
 
