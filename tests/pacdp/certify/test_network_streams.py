@@ -277,6 +277,7 @@ REFUSED = {
     "more draws than examples": (NET, drawn(RandomSampler(Pairs(), num_samples=900)), "by a RandomSampler"),
     "draws by weight": (NET, drawn(WeightedRandomSampler([1.0, 0.1] * 150, 99, replacement=False)), "more often"),
     "a list with one twice": (NET, drawn([*range(9), 7]), "gives 1 of its 10 examples again"),
+    "a place from the end": (NET, Subset(JITTER, [*range(300), -1]), "gives 1 of its 301 examples again"),
     "a part twice": (NET, Subset(JITTER, TWICE), "gives 1 of its 301 examples again"),
     "a data set twice": (NET, DataLoader(ConcatDataset([Subset(JITTER, range(9)), JITTER])), "gives 9 of its 309"),
     "what cannot be read": (NET, Subset(JITTER, [*range(7), 300]), "batch 0 of the data cannot be read: IndexError"),
