@@ -43,7 +43,9 @@ class NegativeBinomialRuns:
         if not -1.0 < self.shape < inf:
             raise ValueError(f"shape must be above -1 and finite, got {self.shape!r}; 1 is the geometric law.")
         if 0.0 < abs(self.shape) < 1e-20:  # of which no probability keeps the digits that a draw needs
-            raise ValueError(f"shape must be 0, or at least 1e-20 in size, got {self.shape!r}; 0 is the logarithmic law.")
+            raise ValueError(
+                f"shape must be 0, or at least 1e-20 in size, got {self.shape!r}; 0 is the logarithmic law."
+            )
 
     @property
     def mean(self) -> float:

@@ -7,27 +7,20 @@ more than a batch is held: its pages are handed back to the system as soon as th
 import functools
 import math
 import mmap
-from collections.abc import Iterator, Mapping, Sequence, Sized
-from itertools import chain, count
-from operator import index
+from collections.abc import Iterator, Mapping, Sized
+from itertools import count
 from typing import Any, cast
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Int64, UInt64
 from torch import Tensor
-from torch.utils.data import (
-    ConcatDataset,
-    DataLoader,
-    Dataset,
-    IterableDataset,
-    Subset,
-    WeightedRandomSampler,
-)
+from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from pacdp.certify.examples import BoundSet
 from pacdp.data import Dataset as Images
 from pacdp.data.hashing import pair_hashes, require_no_mask, row_hashes
+from pacdp.data.places import require_each_once
 from pacdp.data.rows import Rows
 from pacdp.errors import said
 from pacdp.store.record import record
@@ -167,83 +160,6 @@ class Hashed:
         )
 
 
-def require_each_once(data: Any) -> None:
-    """Refuse loaders and data sets that give examples several times, or some more often than others.
-
-    With random transforms the copies would differ, and no hash would tell them. What a sampler or a data set of
-    somebody else's does is not seen.
-
-    Raises:
-        ValueError: they do.
-    """
-    sampler = getattr(data, "sampler", None) if isinstance(data, DataLoader) else None
-    held = data.dataset if isinstance(data, DataLoader) else data
-    if (
-        isinstance(data, DataLoader)
-        and isinstance(held, IterableDataset)
-        and data.num_workers > 1
-    ):
-        raise ValueError(
-            f"the loader reads its {type(held).__name__} by {data.num_workers} workers, each of which may read the "
-            "whole stream, and n counts every example as often: give it num_workers=1"
-        )
-    drawn = _draws(sampler)
-    if (
-        not drawn
-        and isinstance(held, Dataset)
-        and isinstance(sampler, Sized)
-        and isinstance(held, Sized)
-    ):
-        drawn = len(sampler) > len(held)
-    if drawn:
-        raise ValueError(
-            f"the loader draws its examples by a {type(sampler).__name__}, several times or some more often than "
-            "others, and n counts each of them once: leave its sampler out"
-        )
-    places: list[Any] = list(_places(held)) if isinstance(held, Subset | ConcatDataset) else []
-    if (listed := _listed(data)) is not None:
-        places = [places[k] for k in listed] if places else listed
-    if len(set(places)) < len(places):
-        raise ValueError(
-            f"the data set gives {len(places) - len(set(places))} of its {len(places)} examples again, and n counts "
-            "each of them once: give every example once"
-        )
-
-
-def _draws(sampler: Any) -> bool:
-    """Whether examples come several times, or some more often than others."""
-    return isinstance(sampler, WeightedRandomSampler) or bool(
-        getattr(sampler, "replacement", False)
-    )
-
-
-def require_whole(data: Any, name: str) -> None:
-    """Refuse a loader that leaves out other examples at every reading, whose hashes are not all that somebody saw.
-
-    Args:
-        data: anything that can be data.
-        name: of the argument, for the error's sentence.
-
-    Raises:
-        ValueError: it draws its examples, drops a last batch, or reads fewer than its data set has, but
-            for places that it lists.
-    """
-    if not isinstance(data, DataLoader):
-        return
-    sampler, held = data.sampler, cast(Any, data.dataset)
-    in_batches = data if data.batch_sampler is None else data.batch_sampler
-    dropped = bool(getattr(in_batches, "drop_last", False))
-    if dropped and isinstance(sampler, Sized):
-        dropped = len(sampler) % getattr(in_batches, "batch_size", 1) > 0
-    fewer = isinstance(sampler, Sized) and isinstance(held, Sized) and len(sampler) < len(held)
-    if dropped or _draws(sampler) or (fewer and _listed(data) is None):
-        why = "by drop_last" if dropped else f"by its {type(sampler).__name__}"
-        raise ValueError(
-            f"{name} must be all that was seen, and its loader leaves out others at every reading ({why}): give its "
-            "data set"
-        )
-
-
 def require_steady(data: Any, name: str) -> None:
     """Refuse a data set that gives other rows at every reading, as one with random transforms does.
 
@@ -278,31 +194,6 @@ def require_steady(data: Any, name: str) -> None:
             f"{name} must be the same rows at every reading, where they are compared with others, and its "
             f"{type(held).__name__} draws them anew: leave its random transforms out"
         )
-
-
-def _listed(data: Any) -> list[int] | None:
-    """Which places of its data set a loader reads, where its sampler lists them."""
-    if not isinstance(data, DataLoader):
-        return None
-    batches, listed = data.batch_sampler, getattr(data.sampler, "indices", data.sampler)
-    if isinstance(batches, list | tuple):
-        listed = list(chain.from_iterable(batches))
-    known = isinstance(listed, Sequence | np.ndarray | Tensor)
-    return list(map(index, listed)) if known else None
-
-
-def _places(held: Any) -> Iterator[tuple[int, Any]]:
-    """Which examples of which data set stand in one made of others."""
-    if isinstance(held, Subset):
-        whole = isinstance(held.dataset, Subset | ConcatDataset)
-        own = list(_places(held.dataset)) if whole else None
-        for k in map(index, held.indices):  # tensors are equal to themselves alone
-            yield (id(held.dataset), k) if own is None else own[k]
-    elif isinstance(held, ConcatDataset):
-        for one in held.datasets:
-            yield from _places(one)
-    else:
-        yield from ((id(held), place) for place in range(len(held)))
 
 
 def batches_of(data: Any, *, batch_size: int | None = None) -> Iterator[Batch]:

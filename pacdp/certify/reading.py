@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 import bounds
-from pacdp.certify.batches import Batch, Hashed, batches_of, require_each_once
+from pacdp.certify.batches import Batch, Hashed, batches_of
 from pacdp.certify.examples import BoundSet, Device, require_counts, require_kinds
 from pacdp.certify.outputs import (
     ClippedError,
@@ -34,6 +34,7 @@ from pacdp.certify.outputs import (
     require_rows,
 )
 from pacdp.data import Dataset, Split
+from pacdp.data.places import require_each_once
 from pacdp.data.rows import Rows
 from pacdp.errors import said
 from pacdp.layers.plain import call_with, repeats_itself

@@ -19,6 +19,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.data import Dataset, default_collate, get_worker_info
 
 from pacdp.data.hashing import row_hashes
+from pacdp.data.places import require_one_unit
 from pacdp.step.noise import Randomness
 from pacdp.step.units import size
 
@@ -174,6 +175,7 @@ class PoissonLoader(DPDataLoader):
                  collate_fn: Collate | None = None, sampler: type[PoissonSampler] = PoissonSampler,
                  **options: Any) -> None:  # fmt: skip
         collate, n = collate_fn or default_collate, size(dataset)
+        require_one_unit(dataset)
         super().__init__(dataset, sample_rate=sample_rate, collate_fn=collate, **options)
         self.drawn_by = sampler(n=n, sample_rate=sample_rate, steps=steps, randomness=randomness)
         object.__setattr__(self, "batch_sampler", self.drawn_by)

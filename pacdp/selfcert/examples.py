@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from jaxtyping import Int64, UInt64
 
-from pacdp.certify.batches import require_each_once
 from pacdp.data import DataError, Dataset
 from pacdp.data.hashing import table_hashes
+from pacdp.data.places import require_each_once
 from pacdp.predictions import columns
 from pacdp.predictions.examples import Counted
 from pacdp.store.record import record

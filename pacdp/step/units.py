@@ -20,6 +20,7 @@ from torch.func import grad, vmap
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.data import Dataset, TensorDataset, default_collate
 
+from pacdp.data.places import require_one_unit
 from pacdp.layers.plain import call_with
 from pacdp.layers.random import forget_draws
 from pacdp.losses import PerExampleLoss
@@ -104,10 +105,11 @@ class Units:
             people: the person's number for each record, (records,), integers; None where a record is a unit.
 
         Raises:
-            ValueError: not one whole number a record.
+            ValueError: not one whole number a record, or an example that is a record of several units.
         """
         n = size(dataset)
         if people is None:
+            require_one_unit(dataset)
             return cls(dataset, None)
         if not isinstance(people, Tensor):
             raise ValueError(
@@ -123,6 +125,7 @@ class Units:
                 f"people must hold a whole number for each of the {n} records, got shape {tuple(people.shape)} of "
                 f"{people.dtype}"
             )
+        require_one_unit(dataset, people)
         return cls(dataset, records_of(people.cpu()))
 
     @property

@@ -22,7 +22,7 @@ from private_toys import (
 )
 from torch.autograd import grad
 from torch.testing import assert_close
-from torch.utils.data import TensorDataset
+from torch.utils.data import Subset, TensorDataset
 
 from pacdp.private import DPSGD, UserDPSGD
 from tests.marks import every_case, left_out, slow
@@ -134,6 +134,12 @@ def test_one_nan_record_silences_its_person_alone():
     removed = released_sum("user level", module, *without(dataset, 4))
     dataset.tensors[0][(patients() == 4).nonzero()[-1]] = math.nan
     assert_close(released_sum("user level", module, dataset), removed, atol=1e-12, rtol=0.0)
+
+
+def test_a_record_that_stands_several_times_may_be_one_person_s():
+    owners, places = patients(), [*range(sum(RECORDS)), 2, 2]
+    again, people = Subset(data(sum(RECORDS)), places), owners[places]
+    assert run_of(UserDPSGD(learning_rate=0.1), dataset=again, people=people, mechanism=of_people()).event is not None
 
 
 def test_people_of_one_record_make_it_plain_dp_sgd():

@@ -29,7 +29,15 @@ from torch import nn
 from torch.nn import DataParallel, Module, Sequential, Unflatten
 from torch.nn.utils.rnn import pack_padded_sequence
 from torch.optim import LBFGS, SGD, SparseAdam
-from torch.utils.data import DataLoader, RandomSampler, SubsetRandomSampler, TensorDataset, WeightedRandomSampler
+from torch.utils.data import (
+    ConcatDataset,
+    DataLoader,
+    RandomSampler,
+    Subset,
+    SubsetRandomSampler,
+    TensorDataset,
+    WeightedRandomSampler,
+)
 
 from pacdp.audit.canaries import audit_training, error_rates
 from pacdp.audit.mechanism import audit_mechanism
@@ -174,11 +182,16 @@ def of_loader(sampler):
 
 SAMPLERS = [SubsetRandomSampler([0, 1]), WeightedRandomSampler([1.0, 2.0], 2), RandomSampler(range(40), num_samples=9)]
 EMPTY = TensorDataset(torch.zeros(0, 4), torch.zeros(0, dtype=torch.int64))
+AGAIN = Subset(data(), [*range(-40, 0), 0, 39])
+TWICE = (AGAIN, 2), (ConcatDataset([Subset(AGAIN, [3, 4]), data(), AGAIN.dataset]), 2)
 REFUSALS = [
     (lambda: trained(OURS, dataset=EMPTY), "at least 1"),
     (lambda: trained(OURS, loss=lambda o, t: cross_entropy(o, t).mean()), "first dimension must be the batch"),
     (lambda: trained(OURS, distributed=True), "torchrun"),
     (lambda: trained(OURS, people=list(range(40))), "people must be a tensor"),
+    *((lambda run=run, held=held: run(dataset=held), f"gives {again} of its")
+      for run in (private, partial(trained, OURS)) for held, again in TWICE),
+    (lambda: trained(USER_LEVEL, dataset=AGAIN, people=torch.arange(42)), "and 2 of the 42 records are an example"),
     (lambda: trained(OURS, ledger="runs/ledger"), "ledger must be"),
     (lambda: trained(OURS, randomness=7), "randomness must be"),
     (lambda: trained(OURS, checkpoint_every=2.5), "checkpoint_every must be"),
