@@ -42,10 +42,8 @@ class NegativeBinomialRuns:
         _check.fields(self, stopping=open_probability, shape=real)
         if not -1.0 < self.shape < inf:
             raise ValueError(f"shape must be above -1 and finite, got {self.shape!r}; 1 is the geometric law.")
-        if 0.0 < abs(self.shape) < 1e-20:  # of which no probability keeps the digits that a draw needs
-            raise ValueError(
-                f"shape must be 0, or at least 1e-20 in size, got {self.shape!r}; 0 is the logarithmic law."
-            )
+        if 0.0 < abs(self.shape) < 1e-20:  # whose probabilities lose the digits that a draw needs
+            raise ValueError(f"shape must be 0, or 1e-20 or more, got {self.shape!r}; 0 is the logarithmic law.")
 
     @property
     def mean(self) -> float:

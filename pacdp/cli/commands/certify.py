@@ -72,7 +72,8 @@ class Certify:
             "checkpoint_seconds",
             by="pacdp certify, which evaluates in float32",
         )
-        out = self.out or _beside(self.path)
+        folder = self.path if self.path.is_dir() else self.path.parent
+        out = self.out or folder / "certificates.json"
         require_replaceable(out)
         with progress("certifying", 1000) as advance:
             how = replace(self.how, progress=lambda done, total: advance(1000 * done // total))
@@ -86,8 +87,3 @@ class Certify:
                 report = certified(self.path, self.runtime, how)
         write_report(out, report)
         answer(report, told(report), as_json=self.json)
-
-
-def _beside(path: Path) -> Path:
-    """Where the report of a checkpoint or of its folder goes."""
-    return (path if path.is_dir() else path.parent) / "certificates.json"
