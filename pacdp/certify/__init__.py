@@ -1,7 +1,7 @@
 """Certificates: a network or a law over networks and examples in, a :class:`Report` out. There is no other door.
 
 What is proved of hypotheses is decided in ``evidence`` (rows, settings), ``trajectory`` (noisy sums), ``heads`` (Gibbs
-laws) and ``trained`` (promises of privacy); whatever nobody decides is unproved, by the table ``bounds.needs``.
+laws) and ``trained`` (promises of privacy); whatever nobody decides is unproved, by the table ``bounds.hypotheses``.
 """
 
 from pacdp.certify.evidence import Settings as Settings

@@ -11,8 +11,7 @@ import numpy as np
 from jaxtyping import UInt64
 
 import bounds
-from bounds.hypotheses import Hypothesis, declared, proved, unproved
-from bounds.needs import NOBODY
+from bounds.hypotheses import NOBODY, Hypothesis, declared, proved, unproved
 from pacdp.certify.batches import Hashed, batches_of, require_steady
 from pacdp.certify.examples import BoundSet, require_kinds
 from pacdp.certify.priors import DataFree, HeldOut, NoisySum, Prior, Private, Source

@@ -9,8 +9,8 @@ from typing import Any
 from rich.table import Table
 
 import bounds
-from bounds._assemble import called
 from bounds.numbers import up_digits
+from bounds.prices import called
 from pacdp.cli.commands.bounds import Bound
 from pacdp.cli.parsing import nearest
 from pacdp.cli.reading import bill, cost_name
