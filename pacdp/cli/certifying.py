@@ -1,14 +1,29 @@
-"""From a checkpoint to certificates on disk and a figure of them."""
+"""From the checkpoints of a chain, or of several chains of one run, to their diagnosis and to certificates.
 
+Several chains have folders of their own and are trained over workers; what their traces say can refute stationarity,
+never prove it. What a checkpoint's header says of its run is compared with the run: nothing is believed that follows
+from it.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
-from pacdp import Settings, load_trained
-from pacdp.cli.chains import diagnose_checkpoints, siblings
-from pacdp.cli.folder import PRIVATE, reported
-from pacdp.cli.rederived import require_rederived
-from pacdp.cli.runtime import Certifying, Runtime
-from pacdp.cli.serial import Values
+from pacdp import Settings, load_checkpoint, load_trained
+from pacdp.chains import Diagnosis, Trace
+from pacdp.chains.diagnostics import diagnose
+from pacdp.cli.config import Run
+from pacdp.cli.console import showing
+from pacdp.cli.folder import PRIVATE, Folder, read_json, reported, require_replaceable, write_json
+from pacdp.cli.runtime import Certifying, Runtime, Training
+from pacdp.cli.serial import Values, from_dict
+from pacdp.cli.sweep.batches import carry_out
+from pacdp.cli.sweep.jobs import Job
+from pacdp.cli.sweep.kinds import SAMPLER
+from pacdp.cli.sweep.workers import Workers
+from pacdp.errors import CheckpointError
+from pacdp.store.checkpoint import Checkpoint
 
 
 def certify(path: Path, runtime: Runtime, how: Certifying) -> Values:
@@ -35,3 +50,119 @@ def certify(path: Path, runtime: Runtime, how: Certifying) -> Values:
         assessment, device=runtime.device, seed=how.seed, checkpoint=str(path),
         content_hash=checkpoint.content_hash, effort=asdict(run.certify), **shown,
     )  # fmt: skip
+
+
+def chain_folder(out: Path, chain: int) -> Path:
+    """Where chain number ``chain`` of several has its folder."""
+    return out / f"chain-{chain:02d}"
+
+
+def train_chains(run: Run, out: Path, how: Training, chains: int, workers: Workers) -> Values:
+    """Carry out chains 0, 1, ... of a run, each in its own folder, over the workers, and diagnose them.
+
+    Raises:
+        ValueError: the folder holds chains and neither ``resume`` nor ``force`` is set.
+        RuntimeError: some chains failed; it says which and why.
+    """
+    if chains < 1:
+        raise ValueError(f"expected chains >= 1, got {chains}")
+    runs = [replace(run, chain=chain) for chain in range(chains)]
+    outs = [chain_folder(out, chain) for chain in range(chains)]
+    if not (how.resume or how.force) and any(Folder(one).started for one in outs):
+        raise ValueError(
+            f"{out} holds chains: continue them with --resume, or overwrite them with --force"
+        )
+    require_replaceable(out / "diagnosis.json", "diagnosis")
+    how = replace(how, threads=how.threads or 1)  # the same numbers with any workers
+    jobs = [
+        Job(key=one.name, kind=SAMPLER, config=run) for one, run in zip(outs, runs, strict=True)
+    ]
+    failed: dict[str, list[int]] = {}
+    with showing(f"{chains} chains of {run.title}") as report:
+        for chain, error in carry_out(jobs, outs, replace(how, report=report), workers=workers):
+            if error:
+                failed.setdefault(error, []).append(chain)
+    if failed:
+        raise RuntimeError("; ".join(
+            error if len(which) == chains else f"chain {', '.join(map(str, sorted(which)))}: {error}"
+            for error, which in failed.items()
+        ))  # fmt: skip
+    diagnosis = diagnose_checkpoints([load_checkpoint(one) for one in outs])
+    found = diagnosis.to_dict() if diagnosis else None
+    write_json(
+        out / "diagnosis.json",
+        {"format": "pacdp-diagnosis/1", "chains": chains, "diagnosis": found},
+    )
+    results = [read_json(Folder(one).result) for one in outs]
+    return {"format": "pacdp-results/1", "chains": results, "diagnosis": found}
+
+
+def diagnose_checkpoints(checkpoints: Sequence[Checkpoint]) -> Diagnosis | None:
+    """The diagnosis of chains of one run at one step; None where nothing was recorded."""
+    traces = [checkpoint.trace for checkpoint in checkpoints]
+    if not traces or not all(traces):
+        return None
+    # the width of a window does not enter the diagnostics
+    return diagnose(Trace.of(1, traces).arrays())
+
+
+def siblings(path: Path) -> list[Checkpoint]:
+    """The checkpoint at ``path`` and those of the other chains of its run that stand at the same step."""
+    folder, own = path if path.is_dir() else path.parent, load_checkpoint(path)
+    chain = folder.name.startswith("chain-")
+    others = sorted(folder.parent.glob("chain-*/checkpoint.safetensors")) if chain else []
+    found = (load_checkpoint(one) for one in others if one.parent.resolve() != folder.resolve())
+    return [own, *(one for one in found if _shared(one) == _shared(own))]
+
+
+def _shared(checkpoint: Checkpoint) -> list[Any]:
+    """What the checkpoints of one run's chains at one step share."""
+    shared = ("problem", "sampler", "step", "data", "seed")
+    shapes = {name: one.shape for name, one in checkpoint.trace.items()}
+    return [*map(checkpoint.header.get, shared), shapes]
+
+
+def _run_of(checkpoint: Path, header: Mapping[str, Any]) -> Run:
+    """The run that a checkpoint's header names."""
+    try:
+        return from_dict(Run, header.get("run", {}))
+    except ValueError as error:
+        raise CheckpointError(
+            f"{checkpoint} is of no run of pacdp train that this version reads ({error}): put the run's own back; a "
+            "loop of your own is certified in Python, by load_trained(...).assess()"
+        ) from error
+
+
+def require_own_run(checkpoint: Path, header: Mapping[str, Any], run: Run, *, n: int) -> None:
+    """Refuse a checkpoint that is of another run, or whose planned steps are not those of the run on ``n`` examples.
+
+    Raises:
+        CheckpointError: it says what differs, or the header's run is no configuration of this version.
+    """
+    if _run_of(checkpoint, header) != run:
+        raise CheckpointError(
+            f"{checkpoint} is of another run or chain than {checkpoint.parent / 'config.json'} says: put its own back, "
+            "or start the run again with --force"
+        )
+    planned = run.plan(n).to_header()
+    said = {name: header.get(name) for name in planned}
+    if said != planned:
+        raise CheckpointError(
+            f"{checkpoint} says that it was planned with {said}, but its run on {n} examples makes {planned}: its "
+            "header was changed; take it from its source again"
+        )
+
+
+def require_rederived(path: Path, header: Mapping[str, Any], *, n: int) -> Run:
+    """The run of a checkpoint to be certified, given as file or folder, compared with config.json where that is there.
+
+    Raises:
+        CheckpointError: header, configuration and plan do not agree.
+        ValueError: config.json is of another kind of run, or of another version.
+    """
+    folder = Folder(path if path.is_dir() else path.parent)
+    run = _run_of(path if path.is_file() else folder.checkpoint, header)
+    own = folder.config.is_file() and path in (folder.path, folder.checkpoint)
+    expected = folder.config_of(Run) if own else run
+    require_own_run(folder.checkpoint if path.is_dir() else path, header, expected, n=n)
+    return run

@@ -1,4 +1,7 @@
-"""Runs of `pacdp compress`: a learner on records that it picks, in a folder, and its certificate (pacdp.compress)."""
+"""Runs of `pacdp compress`: a learner on records that it picks, in a folder, and its certificate (pacdp.compress).
+
+Their recipes' numbers stand in ``recipes.json``.
+"""
 
 import time
 from dataclasses import replace
@@ -10,8 +13,9 @@ import torch
 from pacdp import compress, load_checkpoint
 from pacdp.certify.evidence import Settings
 from pacdp.certify.examples import BoundSet
+from pacdp.cli.config import TABLES, merged
 from pacdp.cli.folder import Folder, reported
-from pacdp.cli.runtime import Certifying, Runtime, Training
+from pacdp.cli.runtime import Certifying, Runtime, Scale, Training
 from pacdp.cli.serial import Values, from_dict, later, record, to_dict
 from pacdp.compress import Adam, Chained, Groups, KernelRidge, Stop
 from pacdp.compress.certify import Compressed
@@ -24,6 +28,12 @@ from pacdp.predictions.report import Report
 from pacdp.problem import Problem
 
 KIND = "compression/1"
+_KNOWN = TABLES["compression"]
+EXPECTED = 800
+"""Records that MNIST's 60,000 images are expected to need: the test images needed 270 of 10,000."""
+RECIPES = tuple(
+    f"{learner}-{dataset}" for learner in _KNOWN["learner"] for dataset in _KNOWN["data"]
+)
 
 
 @record
@@ -212,3 +222,46 @@ def certified(path: Path, runtime: Runtime, how: Certifying) -> Values:
     folder = path if path.is_dir() else path.parent
     config, run = finished(path, runtime, tried=how.tried, failure_prob=how.failure_prob)
     return _told(run.report, folder, runtime, config)
+
+
+def compression(
+    learner: str,
+    dataset: str,
+    *,
+    scale: Scale,
+    random_labels: float = 0.0,
+    train_size: int = 0,
+    seed: int = 0,
+) -> Compression:
+    """A compression of one learner on one data set.
+
+    Raises:
+        ValueError: a scale that compressions have no plan for.
+    """
+    if scale == "gpu":
+        raise ValueError("compressions have no plan at scale gpu: choose one of smoke, cpu, paper")
+    problem = Problem(
+        dataset=dataset,
+        random_labels=random_labels,
+        label_seed=seed,
+        train_size=train_size,
+        split_seed=seed,
+    )
+    data = _KNOWN["data"][dataset]
+    images = data["view"]
+    learnt = merged(
+        _KNOWN["learner"][learner],
+        {"classes": data["classes"], "view": _KNOWN["view"][images]},
+        {} if images == "digits" else _KNOWN["larger"][learner],
+    )
+    expected = [EXPECTED] if images == "strokes" and not random_labels else []
+    own = {"problem": to_dict(problem), "learner": learnt, "expected": expected, "seed": seed, "chosen_on_test": True,
+           "groups": to_dict(Groups()), "stop": to_dict(Stop())}  # fmt: skip
+    groups = _KNOWN["groups"].get(images, {}).get(scale, {})
+    return from_dict(Compression, merged(own, {"groups": groups}, data.get("run", {})))
+
+
+def recipe(name: str, *, scale: Scale, seed: int = 0) -> Compression:
+    """One of ``RECIPES``."""
+    learner, _, dataset = name.rpartition("-")
+    return compression(learner, dataset, scale=scale, seed=seed)
