@@ -26,20 +26,21 @@ from pacdp.data import Dataset
 from pacdp.losses import Loss, ramp, zero_one
 from pacdp.random import Words
 from pacdp.step.by_person import People, mean_over_people
-from pacdp.step.clip import Clip, require_clip_norm
-from pacdp.step.compiled import CompiledSums, agreeing
-from pacdp.step.fixed_size import FixedSizeSums
-from pacdp.step.gradients import NO_CLIPPING
-from pacdp.step.one_by_one import (
+from pacdp.step.chain_sums import (
     AT_ONCE,
+    CompiledSums,
+    FixedSizeSums,
     Part,
+    agreeing,
     by_compiled_layers,
     by_reference,
     sum_of_squares,
     summed,
 )
+from pacdp.step.clip import Clip, require_clip_norm
+from pacdp.step.gradients import NO_CLIPPING
+from pacdp.step.noise import poisson, with_replacement
 from pacdp.step.precision import full_precision
-from pacdp.step.sample import poisson, with_replacement
 from pacdp.step.set_up import require_own_examples
 from pacdp.step.units import Network
 from pacdp.trials import mixes, require_no_writes

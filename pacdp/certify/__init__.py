@@ -21,4 +21,4 @@ from pacdp.certify.trajectory import train_certified as train_certified
 from pacdp.predictions.report import Measured as Measured
 from pacdp.predictions.report import Refusal as Refusal
 from pacdp.predictions.report import Report as Report
-from pacdp.step.promise import NoPrivacy as NoPrivacy
+from pacdp.step.event import NoPrivacy as NoPrivacy

@@ -1,11 +1,10 @@
 """From the checkpoints of a chain, or of several chains of one run, to their diagnosis and to certificates.
 
 Several chains have folders of their own and are trained over workers; what their traces say can refute stationarity,
-never prove it. What a checkpoint's header says of its run is compared with the run: nothing is believed that follows
-from it.
+never prove it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -13,16 +12,15 @@ from typing import Any
 from pacdp import Settings, load_checkpoint, load_trained
 from pacdp.chains import Diagnosis, Trace
 from pacdp.chains.diagnostics import diagnose
-from pacdp.cli.config import Run
+from pacdp.cli.config import Run, require_rederived
 from pacdp.cli.console import showing
 from pacdp.cli.folder import PRIVATE, Folder, read_json, reported, require_replaceable, write_json
 from pacdp.cli.runtime import Certifying, Runtime, Training
-from pacdp.cli.serial import Values, from_dict
+from pacdp.cli.serial import Values
 from pacdp.cli.sweep.batches import carry_out
 from pacdp.cli.sweep.jobs import Job
 from pacdp.cli.sweep.kinds import SAMPLER
 from pacdp.cli.sweep.workers import Workers
-from pacdp.errors import CheckpointError
 from pacdp.store.checkpoint import Checkpoint
 
 
@@ -112,57 +110,11 @@ def siblings(path: Path) -> list[Checkpoint]:
     chain = folder.name.startswith("chain-")
     others = sorted(folder.parent.glob("chain-*/checkpoint.safetensors")) if chain else []
     found = (load_checkpoint(one) for one in others if one.parent.resolve() != folder.resolve())
-    return [own, *(one for one in found if _shared(one) == _shared(own))]
+    return [own, *(one for one in found if _run_of(one) == _run_of(own))]
 
 
-def _shared(checkpoint: Checkpoint) -> list[Any]:
+def _run_of(checkpoint: Checkpoint) -> list[Any]:
     """What the checkpoints of one run's chains at one step share."""
     shared = ("problem", "sampler", "step", "data", "seed")
     shapes = {name: one.shape for name, one in checkpoint.trace.items()}
     return [*map(checkpoint.header.get, shared), shapes]
-
-
-def _run_of(checkpoint: Path, header: Mapping[str, Any]) -> Run:
-    """The run that a checkpoint's header names."""
-    try:
-        return from_dict(Run, header.get("run", {}))
-    except ValueError as error:
-        raise CheckpointError(
-            f"{checkpoint} is of no run of pacdp train that this version reads ({error}): put the run's own back; a "
-            "loop of your own is certified in Python, by load_trained(...).assess()"
-        ) from error
-
-
-def require_own_run(checkpoint: Path, header: Mapping[str, Any], run: Run, *, n: int) -> None:
-    """Refuse a checkpoint that is of another run, or whose planned steps are not those of the run on ``n`` examples.
-
-    Raises:
-        CheckpointError: it says what differs, or the header's run is no configuration of this version.
-    """
-    if _run_of(checkpoint, header) != run:
-        raise CheckpointError(
-            f"{checkpoint} is of another run or chain than {checkpoint.parent / 'config.json'} says: put its own back, "
-            "or start the run again with --force"
-        )
-    planned = run.plan(n).to_header()
-    said = {name: header.get(name) for name in planned}
-    if said != planned:
-        raise CheckpointError(
-            f"{checkpoint} says that it was planned with {said}, but its run on {n} examples makes {planned}: its "
-            "header was changed; take it from its source again"
-        )
-
-
-def require_rederived(path: Path, header: Mapping[str, Any], *, n: int) -> Run:
-    """The run of a checkpoint to be certified, given as file or folder, compared with config.json where that is there.
-
-    Raises:
-        CheckpointError: header, configuration and plan do not agree.
-        ValueError: config.json is of another kind of run, or of another version.
-    """
-    folder = Folder(path if path.is_dir() else path.parent)
-    run = _run_of(path if path.is_file() else folder.checkpoint, header)
-    own = folder.config.is_file() and path in (folder.path, folder.checkpoint)
-    expected = folder.config_of(Run) if own else run
-    require_own_run(folder.checkpoint if path.is_dir() else path, header, expected, n=n)
-    return run

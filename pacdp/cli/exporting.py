@@ -26,9 +26,8 @@ from pacdp.certify import BoundSet
 from pacdp.certify.examples import Unit
 from pacdp.certify.reading import AtWeights
 from pacdp.certify.released_counts import ReleasedErrors, released_errors
-from pacdp.cli.certifying import require_rederived
 from pacdp.cli.commands.export import Export
-from pacdp.cli.config import Run
+from pacdp.cli.config import Run, require_rederived
 from pacdp.cli.folder import Folder, provenance, write_json
 from pacdp.cli.private.books import counted_beside, counting
 from pacdp.cli.private.config import PrivateConfig

@@ -32,8 +32,7 @@ from bounds.accounting import (
 )
 from bounds.privacy import Adjacency, GaussianDP, PrivacyLossDistribution
 from pacdp.step.accountant import epsilon, privacy_claim
-from pacdp.step.event import steps_of
-from pacdp.step.promise import Promising
+from pacdp.step.event import Promising, steps_of
 
 Claim = GaussianDP | PrivacyLossDistribution
 """What the bounds of ``bounds.printed.private_pac_bayes`` take."""

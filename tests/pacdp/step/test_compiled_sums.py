@@ -17,9 +17,9 @@ from pacdp.chains.native.products import product
 from pacdp.data import Dataset
 from pacdp.losses import bounded_cross_entropy
 from pacdp.objective import Objective
-from pacdp.step import compiled
+from pacdp.step import chain_sums
+from pacdp.step.chain_sums import CompiledSums
 from pacdp.step.clip import Clipping
-from pacdp.step.compiled import CompiledSums
 from tests.marks import parametrize, refusal
 from tests.pacdp.draws import randn
 
@@ -142,7 +142,7 @@ def without_biases(patch):
 def of_the_chain_before():
     """Factors by the norms of the chain that came before."""
     kept = {}
-    true = compiled.clip_factors
+    true = chain_sums.clip_factors
 
     def faulty(norms, clip, dtype):
         own = true(norms, clip, dtype)
@@ -160,8 +160,8 @@ def one_for_all(norms, clip, dtype):
 
 FAULTS = {
     "a padded row leaks": a_padded_row,
-    "a norm of another chain": lambda patch: patch.setattr(compiled, "clip_factors", of_the_chain_before()),
-    "one factor for all": lambda patch: patch.setattr(compiled, "clip_factors", one_for_all),
+    "a norm of another chain": lambda patch: patch.setattr(chain_sums, "clip_factors", of_the_chain_before()),
+    "one factor for all": lambda patch: patch.setattr(chain_sums, "clip_factors", one_for_all),
     "biases left out of the norm": without_biases,
 }
 
