@@ -15,9 +15,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pacdp.chains import Batching, Keys, SecretKeys, resident
-from pacdp.chains.autograd import LoopedNetwork, VmappedNetwork
 from pacdp.chains.graphs import lasting
 from pacdp.chains.native.network import NativeNetwork
+from pacdp.chains.network import LoopedNetwork, VmappedNetwork
 from pacdp.chains.pixels import Pixels
 from pacdp.chains.risks import Estimate as Estimate
 from pacdp.chains.risks import Risks as Risks

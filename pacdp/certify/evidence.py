@@ -17,8 +17,7 @@ from pacdp.certify.examples import BoundSet, require_kinds
 from pacdp.certify.priors import DataFree, HeldOut, NoisySum, Prior, Private, Source
 from pacdp.certify.reading import Seen
 from pacdp.data import DataError, require_disjoint
-from pacdp.data.row_checks import FEW, require_apart, require_covers, require_plain
-from pacdp.data.rows import Rows
+from pacdp.data.rows import FEW, Rows, require_apart, require_covers, require_plain
 from pacdp.errors import CheckpointError
 from pacdp.store.record import Values, record
 

@@ -29,8 +29,8 @@ from pacdp.cli.runtime import Certifying, Runtime
 from pacdp.cli.serial import Values
 from pacdp.cli.terminal import refusing
 from pacdp.data import Split, index_hash
-from pacdp.data.arrays import read_npy, read_npz
 from pacdp.data.rows import Rows
+from pacdp.data.unpacking import read_npy, read_npz
 
 PASSES = 5
 """Over the examples, with fresh weights for each."""

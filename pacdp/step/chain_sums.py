@@ -34,8 +34,7 @@ from pacdp.chains.memory import room_on
 from pacdp.chains.native import threads
 from pacdp.chains.native.convolution import ConvLayer
 from pacdp.chains.native.dense import Array
-from pacdp.chains.native.network import NativeNetwork
-from pacdp.chains.native.parse import parse
+from pacdp.chains.native.network import NativeNetwork, parse
 from pacdp.losses import Loss, in_error
 from pacdp.random import Words
 from pacdp.step.clip import Clip, clip_factors, without_subnormals

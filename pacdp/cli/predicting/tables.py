@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 
 from pacdp.cli.predicting.called import PROBABILITY, called
 from pacdp.cli.terminal import word
-from pacdp.data.arrays import read_npz
-from pacdp.data.unpacking import require_room, room
+from pacdp.data.unpacking import read_npz, require_room, room
 from pacdp.predictions.columns import LEFT_OUT, Coded, coded
 
 NAMED = ("label", "prediction", "group", "person", "model", "id")

@@ -11,9 +11,9 @@ from torch.nn import Linear, Sequential
 from torch.testing import assert_close
 from toys import keys_of, toy_data
 
-from pacdp.chains.native import dense, products, threads
+from pacdp.chains.native import dense, threads
+from pacdp.chains.native.dense import product
 from pacdp.chains.native.network import NativeNetwork
-from pacdp.chains.native.products import product
 from pacdp.data import Dataset
 from pacdp.losses import bounded_cross_entropy
 from pacdp.objective import Objective
@@ -210,7 +210,7 @@ def test_products_are_true_without_onednn_too_and_do_not_depend_on_threads(shape
     torch.set_num_threads(1)
     assert equal(two, product(left.mT, right.mT, bias=bias))
     torch.set_num_threads(2)
-    monkeypatch.setattr(products, "_linear", None)
+    monkeypatch.setattr(dense, "_linear", None)
     for found in (two, out, product(left.mT, right.mT, bias=bias)):
         assert (found.double() - exact).norm() < 1e-6 * exact.norm()
 
