@@ -14,7 +14,7 @@ from bounds.budget import FailureBudget
 from bounds.certificate import Certificate, Cost
 from bounds.combine import best_of, overall_certificate, prior_scale_grid
 from bounds.compression import compression, compression_weights
-from bounds.disagreement import disagreement
+from bounds.combine import disagreement
 from bounds.exchangeability import Exchangeability, exchangeable
 from bounds.gibbs_posterior import gibbs_catoni, gibbs_pac_bayes
 from bounds.hypotheses import Hypothesis, declared, proved, unproved
@@ -22,12 +22,12 @@ from bounds.kl import binary_kl, binary_kl_lower, binary_kl_upper
 from bounds.means import betting_upper, clopper_pearson_lower, clopper_pearson_upper, empirical_bernstein_upper
 from bounds.means import hoeffding_upper, kl_chernoff_upper, second_moment_upper
 from bounds.monitor import Monitor
-from bounds.monotone_control import control_false_negatives, control_miscoverage
+from bounds.risk_control import control_false_negatives, control_miscoverage
 from bounds.monte_carlo import correlated_risk_upper, gibbs_risk_upper, weighted_risk_upper
 from bounds.new_example import new_example_betting, new_example_kl, new_example_pac_bayes
 from bounds.noisy_runs import noisy_sum_realised, noisy_sum_worst_case, poisson_sum_realised
 from bounds.noisy import OnceSum, PoissonSum, RealisedPoissonSum, RealisedSum, WorstCaseSum
-from bounds.one_draw import disintegrated, disintegrated_renyi
+from bounds.pac_bayes import disintegrated, disintegrated_renyi
 from bounds.pac_bayes import catoni, catoni_grid, langford_seeger, linear, maurer, mcallester, quadratic, thiemann
 from bounds.pac_bayes import tolstikhin_seldin
 from bounds.people import PeopleSample, for_a_new_person, new_example_monte_carlo, new_person_bernstein
@@ -35,14 +35,14 @@ from bounds.people import new_person_betting, new_person_clopper_pearson, new_pe
 from bounds.people import new_person_monte_carlo, new_person_second_moment, people_sample, thinned
 from bounds.prices import Accounted, Independent, MaxInformation, Price, Sharp
 from bounds.privacy import ApproxDP, GaussianDP, PrivacyClaim, PureDP, ZeroConcentratedDP, exponential_mechanism_epsilon
-from bounds.privacy_loss import PrivacyLossDistribution
+from bounds.privacy import PrivacyLossDistribution
 from bounds.refined import recursive, split_kl, unexpected_bernstein
-from bounds.released import chernoff, hoeffding, kl_chernoff
+from bounds.printed import chernoff, hoeffding, kl_chernoff
 from bounds.reliability import ece_hoeffding, ece_pac_bayes, ece_second_moment
-from bounds.reliability_bins import CalibrationSample, calibration_sample, mce_clopper_pearson
-from bounds.reliability_bins import mce_hoeffding
+from bounds.reliability import CalibrationSample, calibration_sample, mce_clopper_pearson
+from bounds.reliability import mce_hoeffding
 from bounds.risk_control import control_groups, control_risk, control_selective_risk, control_set_size
-from bounds.xi import log_xi
+from bounds.kl import log_xi
 
 __version__ = "0.1.0"
 __all__ = [

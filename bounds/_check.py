@@ -1,4 +1,7 @@
-"""Refusals, one sentence each: the argument, its value, what to pass instead. NaN fails every check."""
+"""Refusals, one sentence each: the argument, its value, what to pass instead. NaN fails every check.
+
+Numbers, records and whole calls come first, then the kinds of arrays that numbers come in.
+"""
 
 # pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
 import functools
@@ -8,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 _WIDEST = 2**53  # doubles skip whole numbers beyond
 _INF = float("inf")
@@ -20,6 +24,9 @@ Record = TypeVar("Record")
 Function = TypeVar("Function", bound=Callable[..., Any])
 Rule = Callable[..., Any]
 """Refuses values, given by name, that are out of range; otherwise returns the last of them as Python's own number."""
+Array = NDArray[np.float64]
+Complex = NDArray[np.complex128]
+Integers = NDArray[np.int64]
 
 
 def real(**values: Any) -> float:
@@ -217,3 +224,47 @@ def short(values: Any) -> str:
     """Values in a refusal, cut where they are many."""
     text = repr(values)
     return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def doubles(name: str, values: Any) -> Array:
+    """``values`` as an array of doubles, if they are real numbers."""
+    made = as_given(values)
+    if made.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must be real numbers of one shape, got {short(values)}; pass floats.")
+    return np.asarray(made, dtype=np.float64)
+
+
+def vector(name: str, values: Any) -> Array:
+    """``values`` as doubles, if they are a list of at least one real number."""
+    made = doubles(name, values)
+    if made.ndim != 1 or made.size == 0:
+        raise ValueError(f"{name} must be a non-empty list of numbers, got shape {made.shape}; flatten it.")
+    return made
+
+
+def rates(name: str, values: Any) -> Array:
+    """``values`` as doubles, if they lie in [0, 1]."""
+    made = doubles(name, values)
+    if not ((made >= 0.0) & (made <= 1.0)).all():
+        raise ValueError(f"{name} must lie in [0, 1], got one that does not (or a NaN); rescale the loss to [0, 1].")
+    return made
+
+
+def names(name: str, values: Any) -> NDArray[Any]:
+    """``values``, if they are a list of at least one whole number or text."""
+    made = as_given(values)
+    if made.ndim != 1 or made.size == 0 or made.dtype.kind not in "iuU":
+        raise ValueError(
+            f"{name} must be a list of whole numbers or texts, got {made.dtype} of shape {made.shape}; number them."
+        )
+    return made
+
+
+def as_given(values: Any) -> NDArray[Any]:
+    """``values`` as an array of their own type; of objects, where they are none, or some are masked."""
+    if np.ma.is_masked(values):
+        return np.asarray(None)
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        return np.asarray(None)

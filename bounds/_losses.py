@@ -18,10 +18,9 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from bounds._arrays import Array
-from bounds._rounding import outward
-from bounds.privacy import ApproxDP
-from bounds.privacy_loss import PrivacyLossDistribution
+from bounds._arithmetic import outward
+from bounds._check import Array
+from bounds.privacy import ApproxDP, PrivacyLossDistribution
 
 _ULP = 2.0**-52
 _COARSE = 2048

@@ -9,14 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bounds._arrays import Array, as_given, doubles, names, rates
-from bounds._check import reals
-from bounds._rounding import outward
+from bounds._arithmetic import outward
+from bounds._check import Array, as_given, doubles, names, rates, reals
 from bounds.budget import FailureBudget
 from bounds.certificate import Certificate
-from bounds.hypotheses import Hypothesis, merged
+from bounds.hypotheses import Hypothesis, declared_by, merged
 from bounds.means import betting_upper, clopper_pearson_upper
-from bounds.needs import declared_by
 from bounds.numbers import percent
 from bounds.record import record
 

@@ -8,10 +8,9 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeVar, cast
 
 from bounds import _check
+from bounds._arithmetic import inward, outward, total
 from bounds._check import above_minus_infinity, door, json_record, nonnegative
-from bounds._rounding import inward, outward, total
-from bounds.hypotheses import Hypothesis, merged
-from bounds.needs import OF_THE_INPUTS
+from bounds.hypotheses import OF_THE_INPUTS, Hypothesis, merged
 from bounds.record import record
 
 FORMAT = "pacdp-certificate/2"

@@ -14,11 +14,11 @@ import scipy  # its parts, which take long to import, where they are used
 from scipy.special import betainc, betaincc
 
 from bounds import _check
+from bounds._arithmetic import outward
 from bounds._check import door, probability, whole
-from bounds._rounding import outward
 from bounds.certificate import ROUNDING, Certificate
+from bounds.hypotheses import declared_by
 from bounds.kl import poisson_kl
-from bounds.needs import declared_by
 
 _BETA_SLACK = 1e-10  # relative error allowed to SciPy's incomplete beta function, as in bounds.means
 _LOG_SLACK = 2.0**-46  # error allowed to a sum of logarithms, over the size of its parts; some ten times what they make

@@ -16,9 +16,8 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
 
-from bounds._arrays import Array, doubles
-from bounds._check import door, positive
-from bounds._rounding import inward, outward
+from bounds._arithmetic import inward, outward
+from bounds._check import Array, door, doubles, positive
 from bounds.kl import poisson_kl
 
 # Terms within 40 ulp, NumPy's pairwise sum of up to 2⁶⁰ of them within 80.

@@ -30,8 +30,8 @@ from numpy.typing import NDArray
 from scipy.special import expit, factorial, log_ndtr, ndtr
 
 from bounds import _check
+from bounds._arithmetic import outward
 from bounds._check import door, nonnegative
-from bounds._rounding import outward
 from bounds.gibbs_draws import gibbs_gradients
 from bounds.noisy import Known, _Moments  # pyright: ignore[reportPrivateUsage]
 from bounds.prices import Inputs

@@ -18,9 +18,8 @@ from typing import Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bounds._arrays import Array, doubles, vector
-from bounds._check import door, nonnegative, positive, records
-from bounds._rounding import inward, outward, total
+from bounds._arithmetic import inward, outward, total
+from bounds._check import Array, door, doubles, nonnegative, positive, records, vector
 from bounds.hypotheses import Hypothesis
 from bounds.noisy import GibbsGradients, GibbsLosses, GibbsRange, Known
 from bounds.noisy_steps import of_records

@@ -4,6 +4,9 @@ R̂_s is the empirical mean of a surrogate loss in [loss_low, loss_high]. A lowe
 from draws of the prior, is all that enters: what E_Q R̂_s may be given ln Z, the certificate takes at its worst. It is
 about the exact posterior, not about the weights that a Markov chain was at. Arguments out of range, as a bound on
 ln Z above -tau·loss_low, raise ValueError. Proofs: docs/guarantees.md.
+
+The divergence is KL(Q‖P) = -tau E_Q R̂ - ln Z. Draws of Q come from a Markov chain in practice, so an estimate of E_Q
+R̂ makes a certificate optimistic; the upper bound from ln Z alone needs none.
 """
 
 from collections.abc import Callable
@@ -11,16 +14,13 @@ from math import expm1, fsum, inf
 
 import numpy as np
 
-from bounds._arrays import Array
-from bounds._assemble import Bill, billed, settled
-from bounds._check import door, probability, real
-from bounds._rounding import inward, outward
+from bounds._arithmetic import inward, outward
+from bounds._check import Array, door, probability, real
 from bounds.certificate import Certificate
-from bounds.gibbs import gibbs_kl_upper, magnitude
 from bounds.hypotheses import declared, merged
-from bounds.kl import binary_kl_upper
-from bounds.prices import INDEPENDENT, Price
-from bounds.xi import log_xi
+from bounds.kl import binary_kl_upper, log_xi
+from bounds.partition import check_loss
+from bounds.prices import INDEPENDENT, Bill, Price, billed, settled
 
 LOG_PARTITION = "log partition"
 _REFERENCE = 'docs/guarantees.md, "Certificates without draws of the posterior"'
@@ -28,6 +28,37 @@ _CELLS = 64
 _TOLERANCE = 2e-10
 _SMALL = 1e-290  # below it differences lose digits, and a bound is 1
 _UP = outward(1.0)
+
+
+@door()
+def gibbs_kl_upper(*, log_partition_lower_nats: float, tau: float, loss_low: float, loss_high: float) -> float:
+    """min{ -ln Z - τ·loss_low, τΔ, (τΔ)²/8 } nats with Δ = loss_high - loss_low, rounded up.
+
+    The first is KL(Q‖P) = -ln Z - τ E_Q R̂ with the least R̂ in place of E_Q R̂; the others hold for every prior and
+    every sample.
+
+    Formal guarantee: at least KL(Q‖P) for the exact Gibbs posterior, if ``log_partition_lower_nats`` ≤ ln Z and R̂ lies
+    in [loss_low, loss_high] for all weights; a bound on ln Z of -inf leaves the other two. What it may fail with, the
+    certificate must be charged (``Certificate.charged``).
+    """
+    size = magnitude(log_partition_lower_nats, tau, loss_low, loss_high)
+    spread = outward(tau * (loss_high - loss_low))
+    caps = (spread, outward(spread * spread / 8.0))
+    if log_partition_lower_nats == -inf:
+        return min(caps)
+    return min(max(0.0, -log_partition_lower_nats - tau * loss_low) + 2.0**-49 * size, *caps)
+
+
+def magnitude(log_partition: float, tau: float, low: float, high: float) -> float:
+    """What the rounding of sums of the four is relative to; refuses what ln Z is known not to be."""
+    check_loss(tau, low, high)
+    size = tau * (abs(low) + abs(high)) + (abs(log_partition) if log_partition > -inf else 0.0)
+    if log_partition > -tau * low + 2.0**-49 * size:
+        raise ValueError(
+            f"log_partition_lower_nats must be at most -tau * loss_low = {-tau * low!r}, got {log_partition!r}: "
+            f"ln Z never is above it; check the interval and the sign of the loss."
+        )
+    return size
 
 
 @door(error_loss=real, log_partition_failure_prob=probability)

@@ -3,33 +3,52 @@
 ``Monitor`` is a frozen record: ``observe`` returns the next one, and ``to_json`` writes it bit for bit. It may be
 looked at after every loss, for ever, and one may stop whenever one likes: its probabilities are of anything going wrong
 at any time. Proofs: docs/guarantees.md, "Limits at all times" and "An alarm". Arguments out of range raise ValueError.
+
+Limits of the mean conditional risk come from three sums: how many losses, their sum, their spread. Supermartingales for
+many bets are mixed with fixed weights: exp(-λ Σx) / Π(1 - μ_i (1 - e^(-λ))), which is exact for errors, and exp(η Σ(μ_i
+- x_i) - c_η Σ(x_i - x̂_i)²), which knows losses that vary little.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 import json
 from dataclasses import asdict, fields, replace
-from math import fsum, inf, nan
+from math import exp, expm1, fsum, inf, log, log1p, nan, nextafter
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from bounds import _check
-from bounds._arrays import Array, as_given, rates
-from bounds._check import count, json_record, nonnegative, open_probability, probability, reals, whole
-from bounds._elementwise import jit
-from bounds._wealth import first_alarm, p_value, played
+from bounds._arithmetic import inward, jit, least, log_inverse, outward, total
+from bounds._check import (
+    Array,
+    as_given,
+    count,
+    json_record,
+    nonnegative,
+    open_probability,
+    probability,
+    rates,
+    reals,
+    whole,
+)
 from bounds.certificate import Certificate
-from bounds.hypotheses import Hypothesis, declared, proved
-from bounds.needs import standing
+from bounds.exchangeability import first_alarm, p_value, played
+from bounds.hypotheses import Hypothesis, declared, proved, standing
+from bounds.means import eta_cost
 from bounds.numbers import confidence, down, up
 from bounds.record import record
-from bounds.running_mean import running_mean_lower, running_mean_upper
 
 FORMAT = "pacdp-monitor/1"
 _ODDS = (1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0)
 """How many times the promised odds of a loss the bets of the alarm count on."""
 _IN_ORDER = "each loss counts when the losses of all earlier examples are there, whenever its label comes"
+_RATES = tuple(6.0 * 0.625**k for k in range(24))
+_ETAS = tuple(0.8 * 0.6**k for k in range(18))
+_SHARES = (outward(log(2.0 * len(_RATES))), outward(log(2.0 * len(_ETAS))))
+_DROPS = tuple(inward(-expm1(-rate)) for rate in _RATES)
+_SLACK = 2.0**-48
+"""Of an exponent, over the size of its parts: some eight roundings."""
 
 
 @record
@@ -279,3 +298,41 @@ def _pairs(waiting: Any) -> tuple[tuple[int, float], ...]:
     """``waiting``, if it is pairs of a position and a loss."""
     pairs = _check.pairs("waiting", waiting)
     return tuple((whole(waiting=place), probability(waiting=loss)) for place, loss in pairs)
+
+
+def running_mean_upper(n: int, loss_sum: float, spread: float, failure_prob: float) -> float:
+    """The largest mean that the mixture does not refute, rounded up.
+
+    Formal guarantee: for losses in [0, 1] whose expectations given what came before are μ_1, μ_2, ..., the probability
+    that (μ_1 + ... + μ_n)/n exceeds this limit at any n is at most failure_prob, if ``loss_sum`` is at least their sum
+    and ``spread`` at least Σ (x_i - x̂_i)², where x̂_i in [0, 1] is a function of what came before.
+    """
+    level = log_inverse(failure_prob)
+    if n == 0 or _mixture(1.0, n, loss_sum, spread) < level:
+        return 1.0
+    mean = min(1.0, loss_sum / n)
+    return least(lambda at: _mixture(at, n, loss_sum, spread) >= level, mean, 1.0, relative=1e-11, absolute=1e-13)
+
+
+def running_mean_lower(n: int, loss_sum: float, spread: float, failure_prob: float) -> float:
+    """The smallest mean that the mixture does not refute, rounded down: one minus the upper limit of 1 - x.
+
+    Formal guarantee: as for ``running_mean_upper``, ``loss_sum`` being at most the sum of the losses.
+    """
+    rest = min(float(n), nextafter(n - loss_sum, inf))
+    return max(0.0, nextafter(1.0 - running_mean_upper(n, rest, spread, failure_prob), 0.0))
+
+
+def _mixture(mean: float, n: int, loss_sum: float, spread: float) -> float:
+    """The logarithm of the mixture at this mean, rounded down; it rises with the mean."""
+    logs: list[float] = []
+    for rate, drop in zip(_RATES, _DROPS, strict=True):
+        if mean * drop >= 1.0:
+            return inf
+        gain, loss = -n * log1p(-mean * drop), rate * loss_sum
+        logs.append(gain - loss - _SHARES[0] - _SLACK * (gain + loss + 8.0))
+    for eta in _ETAS:
+        gain, loss = eta * n * mean, total(eta * loss_sum, eta * eta_cost(eta) * spread)
+        logs.append(gain - loss - _SHARES[1] - _SLACK * (gain + loss + 8.0))
+    top = max(logs)
+    return top + log(fsum(exp(one - top) for one in logs)) - 2.0**-45

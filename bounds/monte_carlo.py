@@ -12,13 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bounds._arrays import doubles, rates, vector
-from bounds._check import door, positive, probability
-from bounds._rounding import inward, log_inverse, outward
+from bounds._arithmetic import inward, log_inverse, outward
+from bounds._check import door, doubles, positive, probability, rates, vector
 from bounds.certificate import Certificate
-from bounds.hypotheses import unproved
+from bounds.hypotheses import declared_by, standing, unproved
 from bounds.kl import binary_kl_upper
-from bounds.needs import declared_by, standing
 
 MONTE_CARLO = "Monte Carlo"
 

@@ -13,15 +13,13 @@ Arguments out of range raise ValueError. Proofs: docs/people.md.
 from dataclasses import replace
 from math import log1p
 
-from bounds._assemble import Bill, billed, of_people, settled
+from bounds._arithmetic import inward, least, outward, total
 from bounds._check import door
-from bounds._rounding import inward, least, outward, total
 from bounds.certificate import Certificate
-from bounds.kl import binary_kl_upper
+from bounds.kl import binary_kl_upper, log_xi
 from bounds.means import ratio_betting_upper
 from bounds.people import PeopleSample, checked
-from bounds.prices import INDEPENDENT, Price, of_weights
-from bounds.xi import log_xi
+from bounds.prices import INDEPENDENT, Bill, Price, billed, of_people, of_weights, settled
 
 NEW_EXAMPLE = "risk of a new example"
 

@@ -17,16 +17,14 @@ from math import exp, fsum, inf, log
 from typing import Any, Self, TypedDict
 
 from bounds import _check
+from bounds._arithmetic import least, log_inverse, outward, total
 from bounds._check import count, nonnegative, positive, reals, text
-from bounds._rounding import least, log_inverse, outward, total
-from bounds._transfer_search import Charge, range_nats
 from bounds.accounting.events import Event, event_to_json
-from bounds.hypotheses import Hypothesis
-from bounds.needs import OF_PRICE
-from bounds.noisy_epochs import epochs_cost
-from bounds.noisy_steps import checked_orders, record_cost
+from bounds.hypotheses import OF_PRICE, Hypothesis
+from bounds.noisy_steps import checked_orders, epochs_cost, record_cost
 from bounds.prices import Inputs, Price
 from bounds.record import record
+from bounds.transfer import Charge, range_nats
 
 ORDERS = tuple(1.0 + 0.02 * 2.0 ** (k / 2) for k in range(17))
 """Orders α of a realised price, from 1.02 to 6.12: a grid that was fixed before any run."""

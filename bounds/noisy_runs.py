@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from math import sqrt, ulp
 from typing import Any, Unpack
 
+from bounds._arithmetic import outward, total
 from bounds._check import count, door, nonnegative, reals, records
-from bounds._rounding import outward, total
 from bounds.accounting.events import Event, event_to_json
 from bounds.hypotheses import Hypothesis
 from bounds.noisy import Known, RealisedPoissonSum, RealisedSum, WorstCaseSum

@@ -15,11 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bounds._arrays import Array, doubles
-from bounds._check import door, nonnegative
-from bounds._rounding import log_inverse
-from bounds.kl import binary_kl, binary_kl_upper
-from bounds.xi import log_xi
+from bounds._arithmetic import log_inverse
+from bounds._check import Array, door, doubles, nonnegative
+from bounds.kl import binary_kl, binary_kl_upper, log_xi
 
 
 def _operand(**values: Any) -> Any:

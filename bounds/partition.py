@@ -1,8 +1,8 @@
 """Lower bounds on the log partition function ln Z = ln E_{w~P} e^(-loss(w)) of a Gibbs posterior, with a guarantee.
 
 ``loss`` is in nats: an inverse temperature tau times a mean loss. A lower bound on ln Z is an upper bound on KL(Q‖P)
-(``bounds.gibbs.gibbs_kl_upper``) and needs draws of the prior only, none of the posterior. Probabilities are over the
-draws, for a prior, a loss and a tau that were settled before them.
+(``bounds.gibbs_posterior.gibbs_kl_upper``) and needs draws of the prior only, none of the posterior. Probabilities are
+over the draws, for a prior, a loss and a tau that were settled before them.
 
 Everywhere ``log_mean_exp`` is ln Ẑ, the logarithm of the mean of e^(-loss) over ``draws`` independent prior draws, as
 from ``log_mean_exp`` (-inf is allowed and says nothing); ``mean_loss`` is the mean of R̂ over them, in [loss_low,
@@ -17,9 +17,8 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bounds._arrays import vector
-from bounds._check import door, real
-from bounds._rounding import log_inverse, outward
+from bounds._arithmetic import log_inverse, outward
+from bounds._check import door, real, vector
 from bounds.kl import binary_kl_lower, binary_kl_upper
 from bounds.record import record
 

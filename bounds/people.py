@@ -15,10 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bounds import _check
-from bounds._arrays import Array, Integers, as_given, doubles, names, rates
-from bounds._assemble import billed, of_people, settled
-from bounds._check import door
-from bounds._rounding import outward
+from bounds._arithmetic import outward
+from bounds._check import Array, Integers, as_given, door, doubles, names, rates
 from bounds.certificate import Certificate
 from bounds.hypotheses import declared
 from bounds.means import (
@@ -31,7 +29,7 @@ from bounds.means import (
     second_moment_upper,
 )
 from bounds.monte_carlo import gibbs_risk_upper
-from bounds.prices import INDEPENDENT
+from bounds.prices import INDEPENDENT, billed, of_people, settled
 
 NEW_PERSON = "risk of a new person"
 

@@ -7,15 +7,13 @@ from dataclasses import replace
 from math import fsum, inf, log, nextafter
 
 from bounds import _check
-from bounds._assemble import billed, of_posterior, settled, within
+from bounds._arithmetic import outward, total
 from bounds._check import door, open_probability, probability, real, reals
-from bounds._rounding import outward, total
 from bounds.certificate import Certificate
-from bounds.kl import binary_kl_upper
+from bounds.kl import binary_kl_upper, log_xi
 from bounds.means import ETAS, GRID_NATS, eta_cost
-from bounds.prices import INDEPENDENT, Price
+from bounds.prices import INDEPENDENT, Price, billed, of_posterior, settled, within
 from bounds.record import record
-from bounds.xi import log_xi
 
 
 def split_value(levels: Sequence[float], shares: Sequence[float], per_example: float) -> float:

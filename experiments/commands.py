@@ -10,10 +10,9 @@ import tyro
 
 from experiments import registry
 from experiments.registry import PAGE, RESULTS
-from pacdp.cli.parsing import nearest
 from pacdp.cli.runtime import Runtime, Training
 from pacdp.cli.sweep.workers import Workers
-from pacdp.cli.terminal import usage
+from pacdp.cli.terminal import nearest, usage
 
 if TYPE_CHECKING:
     from experiments.runner import Plan

@@ -15,9 +15,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pacdp.chains import Batching, Keys, SecretKeys, resident
-from pacdp.chains.autograd import LoopedNetwork, VmappedNetwork
 from pacdp.chains.graphs import lasting
 from pacdp.chains.native.network import NativeNetwork
+from pacdp.chains.network import LoopedNetwork, VmappedNetwork
 from pacdp.chains.pixels import Pixels
 from pacdp.chains.risks import Estimate as Estimate
 from pacdp.chains.risks import Risks as Risks
@@ -26,20 +26,21 @@ from pacdp.data import Dataset
 from pacdp.losses import Loss, ramp, zero_one
 from pacdp.random import Words
 from pacdp.step.by_person import People, mean_over_people
-from pacdp.step.clip import Clip, require_clip_norm
-from pacdp.step.compiled import CompiledSums, agreeing
-from pacdp.step.fixed_size import FixedSizeSums
-from pacdp.step.gradients import NO_CLIPPING
-from pacdp.step.one_by_one import (
+from pacdp.step.chain_sums import (
     AT_ONCE,
+    CompiledSums,
+    FixedSizeSums,
     Part,
+    agreeing,
     by_compiled_layers,
     by_reference,
     sum_of_squares,
     summed,
 )
+from pacdp.step.clip import Clip, require_clip_norm
+from pacdp.step.gradients import NO_CLIPPING
+from pacdp.step.noise import poisson, with_replacement
 from pacdp.step.precision import full_precision
-from pacdp.step.sample import poisson, with_replacement
 from pacdp.step.set_up import require_own_examples
 from pacdp.step.units import Network
 from pacdp.trials import mixes, require_no_writes

@@ -56,6 +56,7 @@ from pacdp.step.accountant import privacy_claim as privacy_claim
 from pacdp.step.accountant import privacy_spent as privacy_spent
 from pacdp.step.budget import PrivacyBudget as PrivacyBudget
 from pacdp.step.budget import calibrated as calibrated
+from pacdp.step.budget import number_of_runs as number_of_runs
 from pacdp.step.budget import planned as planned
 from pacdp.step.event import after as after
 from pacdp.step.event import first as first
@@ -67,6 +68,5 @@ from pacdp.step.mechanism import Mechanism as Mechanism
 from pacdp.step.mechanism import QuantileClipping as QuantileClipping
 from pacdp.step.noise import SeededRandomness as SeededRandomness
 from pacdp.step.noise import SystemRandomness as SystemRandomness
-from pacdp.step.tuning import number_of_runs as number_of_runs
 from pacdp.step.units import Units as Units
 from pacdp.trials import require_independent_examples as require_independent_examples

@@ -10,10 +10,10 @@ import numba
 import torch
 
 from pacdp.certify.gibbs import GibbsSettings
+from pacdp.cli.config import recipe
 from pacdp.cli.figures import style
-from pacdp.cli.private.recipes import private_recipe
+from pacdp.cli.private.config import private_recipe
 from pacdp.cli.private.run import train_private
-from pacdp.cli.recipes import recipe
 from pacdp.cli.run import train
 from pacdp.cli.runtime import Training
 from pacdp.models import Architecture

@@ -7,7 +7,15 @@ proved, and how.
 # Names imported here are public.
 # pyright: reportUnusedImport=false
 # ruff: noqa: F401
-from bounds.accounting.accountant import loss_distribution, privacy_delta, privacy_epsilon, privacy_record
+from bounds.accounting.accountant import (
+    Calibration,
+    calibrate_noise,
+    loss_distribution,
+    privacy_delta,
+    privacy_epsilon,
+    privacy_record,
+    scaled,
+)
 from bounds.accounting.events import (
     Composed,
     Event,
@@ -26,7 +34,6 @@ from bounds.accounting.events import (
 )
 from bounds.accounting.gaussian import gaussian_delta, gaussian_epsilon
 from bounds.accounting.last_iterate import LastIterate, ridge_head
-from bounds.accounting.least_noise import Calibration, calibrate_noise, scaled
 from bounds.accounting.renyi import ORDERS, renyi_divergences, renyi_epsilon
 from bounds.accounting.tradeoff import (
     Profile,

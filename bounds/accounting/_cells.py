@@ -21,8 +21,8 @@ from math import asinh, ceil, exp, expm1, inf, log, log1p, pi, sinh, sqrt
 
 import numpy as np
 
-from bounds._arrays import Array
-from bounds._elementwise import jit
+from bounds._arithmetic import jit
+from bounds._check import Array
 
 _ROOT = 1.0 / sqrt(2.0 * pi)
 _PIECE = 0.25

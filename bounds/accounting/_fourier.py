@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from scipy import fft
 
-from bounds._arrays import Array, Complex, Integers
-from bounds._elementwise import jit
+from bounds._arithmetic import jit
+from bounds._check import Array, Complex, Integers
 
 _ULP = 2.0**-53
 _EDGES = (0.85, 1.0)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import erf, erfc
 
-from bounds._arrays import Array, Integers
+from bounds._check import Array, Integers
 from bounds.accounting._pieces import Mechanism, Noise
 
 _MOST = 900

@@ -17,9 +17,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from bounds._arrays import Array
-from bounds._check import count, door, nonnegative, positive, reals
-from bounds._rounding import outward
+from bounds._arithmetic import outward
+from bounds._check import Array, count, door, nonnegative, positive, reals
 from bounds.privacy import Adjacency, GaussianDP, one_of
 from bounds.record import record
 

@@ -12,9 +12,8 @@ from math import ceil, exp, inf, log, log1p, pi, sqrt
 
 import numpy as np
 
-from bounds._arrays import Array
-from bounds._check import door, positive, reals
-from bounds._elementwise import jit
+from bounds._arithmetic import jit
+from bounds._check import Array, door, positive, reals
 from bounds.accounting._levels import grouped
 from bounds.accounting._pieces import Allocation, Mechanism, Noise, mechanisms
 from bounds.accounting._schedule import schedule

@@ -12,8 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bounds._arrays import Array, rates
-from bounds._check import door, probability, reals
+from bounds._check import Array, door, probability, rates, reals
 from bounds.accounting._compose import compose
 from bounds.accounting._pieces import mechanisms
 from bounds.accounting._schedule import schedule

@@ -18,8 +18,7 @@ from math import expm1, inf, log
 import numpy as np
 
 from bounds import _check
-from bounds._arrays import Array
-from bounds._check import door, open_probability, positive, real
+from bounds._check import Array, door, open_probability, positive, real
 from bounds.accounting.events import Event, delta_in_range
 from bounds.accounting.renyi import ORDERS, epsilon_of_divergences, renyi_divergences
 from bounds.accounting.tradeoff import privacy_profile

@@ -23,8 +23,8 @@ from experiments.panels import plain_log
 from experiments.runs.temperature import BRIEF, CLIMB, ENTROPY, Ladder
 from experiments.study import Done, Row, Section, Study
 from experiments.tables import part
+from pacdp.cli.config import SIZES
 from pacdp.cli.figures import style
-from pacdp.cli.recipes import SIZES
 from pacdp.cli.sweep.jobs import Job
 from pacdp.models import Architecture
 from pacdp.problem import Problem

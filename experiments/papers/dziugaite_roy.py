@@ -47,9 +47,9 @@ from experiments.runs.local_entropy import plane_jobs
 from experiments.runs.temperature import BOUNDS, BRIEF, CLIMB, ENTROPY, LABELS, Ladder
 from experiments.study import Done, Erratum, Row, Section, Study
 from experiments.tables import part
+from pacdp.cli.config import SIZES, tau_of
 from pacdp.cli.figures import style
 from pacdp.cli.figures.names import GIBBS_BOUNDS
-from pacdp.cli.recipes import SIZES, tau_of
 from pacdp.cli.sweep.jobs import Job
 from pacdp.models import Architecture
 from pacdp.problem import Problem

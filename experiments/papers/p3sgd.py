@@ -39,8 +39,7 @@ from experiments.runs.p3sgd_printed import COMPARING, WALKING, Comparing, Walkin
 from experiments.study import Done, Erratum, Row, Section, Study
 from experiments.tables import ordered, part
 from pacdp.cli.figures import style
-from pacdp.cli.private.config import Budget, Sampling
-from pacdp.cli.private.methods import P3SGD
+from pacdp.cli.private.config import P3SGD, Budget, Sampling
 from pacdp.cli.serial import digest
 from pacdp.cli.sweep.jobs import Job, Kind
 

@@ -31,8 +31,8 @@ from experiments.ours.temperature_map import PAPER
 from experiments.runs.temperature import BOUNDS, BRIEF, LABELS
 from experiments.study import Done, Row, Section, Study
 from experiments.tables import part
+from pacdp.cli.config import SIZES, run, tau_of
 from pacdp.cli.figures import style
-from pacdp.cli.recipes import SIZES, run, tau_of
 from pacdp.cli.sweep.jobs import Job
 from pacdp.cli.sweep.kinds import sampler_job
 

@@ -19,8 +19,7 @@ from torch.utils.data import TensorDataset
 from experiments.runs.central_limit import accounted
 from pacdp.algorithms.algorithm import Descent
 from pacdp.cli.private.algorithms import Public, mechanism
-from pacdp.cli.private.config import PrivateConfig
-from pacdp.cli.private.methods import DPSGLD
+from pacdp.cli.private.config import DPSGLD, PrivateConfig
 from pacdp.errors import Diverged
 from pacdp.layers.bayes import BAYES_LAYERS
 from pacdp.layers.dropout import ExampleDropout

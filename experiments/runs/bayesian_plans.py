@@ -10,8 +10,7 @@ from experiments.runs.bayesian_curves import DATASET, FIRST, LAST, REGRESS
 from experiments.runs.bayesian_images import CLASSIFY
 from experiments.runs.central_limit import ACCOUNT, Accounting
 from experiments.study import Row
-from pacdp.cli.private.config import Budget, PrivateConfig, Sampling
-from pacdp.cli.private.methods import DPBBP, DPSGD, DPSGLD, DPMCDropout
+from pacdp.cli.private.config import DPBBP, DPSGD, DPSGLD, Budget, DPMCDropout, PrivateConfig, Sampling
 from pacdp.cli.serial import digest
 from pacdp.cli.sweep.jobs import Job, Kind
 

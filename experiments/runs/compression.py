@@ -11,8 +11,7 @@ from typing import Any
 
 from experiments.study import Row
 from pacdp.certify import BoundSet
-from pacdp.cli.compressing import Compression, compute
-from pacdp.cli.compression_recipes import compression
+from pacdp.cli.compressing import Compression, compression, compute
 from pacdp.cli.folder import Folder, provenance
 from pacdp.cli.runtime import Runtime
 from pacdp.cli.sweep.jobs import Job, single

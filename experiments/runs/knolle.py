@@ -17,9 +17,8 @@ from torch import nn, optim
 from torch.nn.functional import cross_entropy
 
 from pacdp.cli.private.algorithms import Public, network
-from pacdp.cli.private.config import Budget, PrivateConfig, Sampling
+from pacdp.cli.private.config import DPSGD, DPSGLD, Budget, PrivateConfig, Sampling, UserDPSGD
 from pacdp.cli.private.data import Examples, examples
-from pacdp.cli.private.methods import DPSGD, DPSGLD, UserDPSGD
 from pacdp.cli.private.run import judged
 from pacdp.cli.runtime import Runtime
 from pacdp.cli.serial import digest

@@ -23,9 +23,8 @@ from experiments.runs.inversion import search_attack
 from pacdp.algorithms.algorithm import Algorithm
 from pacdp.algorithms.p3sgd import P3SGD
 from pacdp.cli.private.algorithms import Public, mechanism
-from pacdp.cli.private.config import Budget, PrivateConfig, Sampling
+from pacdp.cli.private.config import Budget, Method, PrivateConfig, Sampling
 from pacdp.cli.private.data import examples
-from pacdp.cli.private.methods import Method
 from pacdp.cli.runtime import Runtime
 from pacdp.cli.sweep.jobs import single
 from pacdp.errors import Diverged

@@ -23,9 +23,8 @@ from pacdp.algorithms.p3sgd import P3SGD
 from pacdp.cli.private.data import examples
 from pacdp.cli.runtime import Runtime
 from pacdp.cli.sweep.jobs import single
-from pacdp.step.choice import clipped_scores, probabilities_of
 from pacdp.step.mechanism import Mechanism
-from pacdp.step.release import PrivateStep
+from pacdp.step.release import PrivateStep, clipped_scores, probabilities_of
 
 CLIP_NORM, SAMPLED = 5.0, 100.0
 """Of Section 4.2: C_u, and 0.1 of 1000 patients."""

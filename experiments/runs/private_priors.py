@@ -38,7 +38,7 @@ from pacdp.certify.priors import NoisySum, Source
 from pacdp.certify.trajectory import realised_price, train_certified
 from pacdp.cli.runtime import Runtime
 from pacdp.data import Dataset, load
-from pacdp.data.row_checks import require_apart
+from pacdp.data.rows import require_apart
 from pacdp.features import OrientedGradients, RandomWaves, fit_mean, gaussian_errors, transform, unit
 from pacdp.loop import train
 from pacdp.losses import cross_entropies

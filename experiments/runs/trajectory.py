@@ -12,11 +12,9 @@ from experiments.study import Row
 from pacdp.algorithms import SGHMC, SGLD, EntropySGD
 from pacdp.certify.gibbs import GibbsSettings
 from pacdp.cli import certifying
-from pacdp.cli.config import Run
+from pacdp.cli.config import SIZES, Run, Scale, recipe
 from pacdp.cli.folder import Folder
-from pacdp.cli.private.config import PrivateConfig, Sampling
-from pacdp.cli.private.recipes import private_recipe
-from pacdp.cli.recipes import SIZES, Scale, recipe
+from pacdp.cli.private.config import PrivateConfig, Sampling, private_recipe
 from pacdp.cli.run import train
 from pacdp.cli.runtime import Certifying, Training
 from pacdp.cli.sweep.jobs import Job, single

@@ -14,7 +14,7 @@ from bounds.accounting import Event
 from pacdp.chains.memory import VECTORS
 from pacdp.posterior import LocalGibbs, Point
 from pacdp.schedules import Factor
-from pacdp.step.promise import NoPrivacy, no_promise
+from pacdp.step.event import NoPrivacy, no_promise
 
 Coefficients = Mapping[str, Any]
 """Numbers of one step by name, each for one or all chains."""

@@ -46,8 +46,8 @@ from pacdp.chains import NOISE, OUTER_NOISE, Keys, langevin
 from pacdp.errors import require_fraction, require_positive
 from pacdp.posterior import LocalGibbs
 from pacdp.schedules import Factor
+from pacdp.step.event import NoPrivacy
 from pacdp.step.langevin import langevin_event
-from pacdp.step.promise import NoPrivacy
 from pacdp.store.canonical import JOINED_LATER
 
 

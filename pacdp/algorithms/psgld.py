@@ -26,7 +26,7 @@ from pacdp.algorithms.sampler import Info, Potential
 from pacdp.chains import NOISE, PROBE, Keys, normal_like
 from pacdp.errors import require_positive
 from pacdp.schedules import Factor
-from pacdp.step.promise import NoPrivacy
+from pacdp.step.event import NoPrivacy
 
 
 class Preconditioned(NamedTuple):

@@ -13,7 +13,7 @@ from pacdp.algorithms.sampler import Info, Motion, Potential
 from pacdp.chains import NOISE, Keys, langevin
 from pacdp.errors import require_positive
 from pacdp.schedules import Factor
-from pacdp.step.promise import NoPrivacy
+from pacdp.step.event import NoPrivacy
 
 
 @record

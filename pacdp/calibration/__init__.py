@@ -17,7 +17,7 @@ from pacdp.calibration.scores import auc as auc
 from pacdp.calibration.scores import brier as brier
 from pacdp.calibration.scores import macro_auc as macro_auc
 from pacdp.calibration.scores import nll_nats as nll_nats
-from pacdp.calibration.summary import summary as summary
+from pacdp.calibration.scores import summary as summary
 from pacdp.calibration.temperature import Temperature as Temperature
 from pacdp.calibration.temperature import fit_temperature as fit_temperature
 from pacdp.calibration.temperature import scaled as scaled

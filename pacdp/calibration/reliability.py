@@ -6,9 +6,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bounds import clopper_pearson_lower, clopper_pearson_upper
-from pacdp.calibration.binning import equal_width, equal_width_edges
 from pacdp.calibration.inputs import require_bins, top_label
-from pacdp.calibration.metrics import BINS
+from pacdp.calibration.metrics import BINS, equal_width, equal_width_edges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -2,13 +2,20 @@
 
 Arguments as in ``pacdp.calibration.metrics``. NLL and Brier are proper: their expectation is least at the true
 probabilities, which no calibration error alone guarantees.
+
+``summary`` has all numbers of one set of predictions, for result files.
 """
+
+import math
 
 import numpy as np
 import scipy  # its parts, which take long to import, where they are used
 from jaxtyping import Bool, Float, Int
 
+from pacdp.calibration import metrics
 from pacdp.calibration.inputs import require_array, require_predictions, top_label
+
+_BINNED = (metrics.ece, metrics.mce, metrics.sce, metrics.ace)
 
 
 def accuracy(probabilities: Float[np.ndarray, "n classes"], labels: Int[np.ndarray, " m"]) -> float:
@@ -85,3 +92,34 @@ def _outcomes(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
     outcomes = np.zeros(probabilities.shape)
     np.put_along_axis(outcomes, labels[:, None], 1.0, axis=1)
     return outcomes
+
+
+def summary(
+    probabilities: Float[np.ndarray, "n classes"],
+    labels: Int[np.ndarray, " m"],
+    *,
+    bins: int = metrics.BINS,
+) -> dict[str, float | int | None]:
+    """Every score and calibration error by its function's name, with ``n``, ``classes``, ``bins``, ``mean_confidence``.
+
+    ``macro_auc`` is None if a class has no example, ``nll_nats`` is None if it is infinite: a label
+    had probability 0.
+
+    Raises:
+        ValueError: see ``pacdp.calibration.metrics``.
+    """
+    n, classes = probabilities.shape if probabilities.ndim == 2 else (0, 0)
+    confidence, correct = top_label(probabilities=probabilities, labels=labels)
+    nll = nll_nats(probabilities, labels)
+    present = len(np.unique(labels)) == classes
+    return {
+        "n": n,
+        "classes": classes,
+        "bins": bins,
+        "accuracy": float(correct.mean()),
+        "mean_confidence": float(confidence.mean(dtype=np.float64)),
+        "macro_auc": macro_auc(probabilities, labels) if present else None,
+        "nll_nats": nll if math.isfinite(nll) else None,
+        "brier": brier(probabilities, labels),
+        **{function.__name__: function(probabilities, labels, bins=bins) for function in _BINNED},
+    }

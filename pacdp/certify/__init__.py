@@ -1,7 +1,7 @@
 """Certificates: a network or a law over networks and examples in, a :class:`Report` out. There is no other door.
 
 What is proved of hypotheses is decided in ``evidence`` (rows, settings), ``trajectory`` (noisy sums), ``heads`` (Gibbs
-laws) and ``trained`` (promises of privacy); whatever nobody decides is unproved, by the table ``bounds.needs``.
+laws) and ``trained`` (promises of privacy); whatever nobody decides is unproved, by the table ``bounds.hypotheses``.
 """
 
 from pacdp.certify.evidence import Settings as Settings
@@ -21,4 +21,4 @@ from pacdp.certify.trajectory import train_certified as train_certified
 from pacdp.predictions.report import Measured as Measured
 from pacdp.predictions.report import Refusal as Refusal
 from pacdp.predictions.report import Report as Report
-from pacdp.step.promise import NoPrivacy as NoPrivacy
+from pacdp.step.event import NoPrivacy as NoPrivacy

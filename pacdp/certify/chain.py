@@ -20,7 +20,7 @@ from pacdp.objective import Objective, Risks
 from pacdp.posterior import LocalGibbs
 from pacdp.predictions.fresh import about, clopper_pearson
 from pacdp.predictions.report import Measured, Refusal, Report
-from pacdp.step.promise import NoPrivacy
+from pacdp.step.event import NoPrivacy
 
 AVERAGES = bounds.unproved(
     "averages exact",

@@ -11,16 +11,14 @@ import numpy as np
 from jaxtyping import UInt64
 
 import bounds
-from bounds.hypotheses import Hypothesis, declared, proved, unproved
-from bounds.needs import NOBODY
+from bounds.hypotheses import NOBODY, Hypothesis, declared, proved, unproved
 from pacdp.certify.batches import Hashed, batches_of, require_steady
 from pacdp.certify.examples import BoundSet, require_kinds
 from pacdp.certify.priors import DataFree, HeldOut, NoisySum, Prior, Private, Source
 from pacdp.certify.reading import Seen
 from pacdp.data import DataError, require_disjoint
 from pacdp.data.places import require_whole
-from pacdp.data.row_checks import FEW, require_apart, require_covers, require_plain
-from pacdp.data.rows import Rows
+from pacdp.data.rows import FEW, Rows, require_apart, require_covers, require_plain
 from pacdp.errors import CheckpointError
 from pacdp.store.record import Values, record
 

@@ -25,7 +25,7 @@ from pacdp.certify.priors import Source
 from pacdp.certify.reading import Function, Network, Reading, Seen
 from pacdp.certify.released_counts import ReleasedErrors, sum_of_rates
 from pacdp.data.errors import DataError
-from pacdp.data.row_checks import require_plain
+from pacdp.data.rows import require_plain
 from pacdp.predictions.fresh import about, clopper_pearson
 from pacdp.predictions.report import Measured, Refusal, Report
 from pacdp.stochastic import MonteCarloRisk
@@ -226,7 +226,7 @@ def disagreement(
 ) -> Report:
     """A network as it is by another one, from examples without labels that neither saw.
 
-    Formal guarantee: that of :func:`bounds.disagreement`. ``failure_prob`` pays for the surrogate's certificate, and
+    Formal guarantee: that of :func:`bounds.combine`. ``failure_prob`` pays for the surrogate's certificate, and
     with what is left for the count of differences.
 
     Raises:

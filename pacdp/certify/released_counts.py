@@ -20,7 +20,7 @@ from scipy.special import ndtri
 from torch import Tensor
 
 from bounds import _check
-from bounds._rounding import outward
+from bounds._arithmetic import outward
 from bounds.accounting import Composed, Event, Gaussian
 from pacdp.step.identity import identity
 from pacdp.step.paid import seed_of, stream_of

@@ -41,7 +41,7 @@ from pacdp.posterior import GaussianPosterior, LocalGibbs, Point
 from pacdp.predictions.certify import certified
 from pacdp.predictions.examples import described
 from pacdp.predictions.report import Report
-from pacdp.step.promise import NoPrivacy
+from pacdp.step.event import NoPrivacy
 from pacdp.store.record import Values
 from pacdp.trials.buffers import Holdings
 

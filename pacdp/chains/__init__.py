@@ -6,10 +6,10 @@ from pacdp.chains.layout import Layout as Layout
 from pacdp.chains.memory import require_memory as require_memory
 from pacdp.chains.network import Batching as Batching
 from pacdp.chains.network import resident as resident
+from pacdp.chains.run import SQUARED_NORMS as SQUARED_NORMS
 from pacdp.chains.run import Chunk as Chunk
+from pacdp.chains.run import Trace as Trace
 from pacdp.chains.run import run_chains as run_chains
-from pacdp.chains.trace import SQUARED_NORMS as SQUARED_NORMS
-from pacdp.chains.trace import Trace as Trace
 from pacdp.chains.update import langevin as langevin
 from pacdp.chains.update import normal_like as normal_like
 from pacdp.random.keys import BATCH as BATCH

@@ -11,13 +11,11 @@ from pacdp.audit.mechanism import audit_mechanism, made_up, units_for
 from pacdp.chains import SecretKeys
 from pacdp.cli.commands.audit import Audit
 from pacdp.cli.compressing import Compression
-from pacdp.cli.config import Run
+from pacdp.cli.config import TABLES, Run
 from pacdp.cli.folder import Folder
-from pacdp.cli.kinds import config_in, recipe_of
-from pacdp.cli.overrides import overridden
+from pacdp.cli.kinds import config_in, overridden, recipe_of
 from pacdp.cli.private.algorithms import Public, mechanism, network
 from pacdp.cli.private.config import PrivateConfig
-from pacdp.cli.recipes import TABLES
 from pacdp.cli.runtime import Scale
 from pacdp.features.spots import spot_features
 from pacdp.losses import cross_entropies

@@ -1,15 +1,49 @@
-"""What a chain's run is: `Run` decides its numbers."""
+"""What a chain's run is: `Run` decides its numbers; and the named runs.
 
-from typing import ClassVar, get_args
+Those are at four scales: `smoke` (seconds, embedded digits), `cpu` (two cores), `gpu` (minutes of one GPU: steps as
+for `cpu`, networks as for `paper`, light tracking), `paper` (the paper's settings, hours of a GPU).
+
+Their numbers stand in ``recipes.json``, beside those of private runs and of compressions.
+
+The paper is Dziugaite and Roy (2018), "Entropy-SGD optimizes the prior of a PAC-Bayes bound": two-class MNIST,
+tau = sqrt(n), beta = 1, batches of 128, L = 20. Its outer base learning rate, 0.006, needs tens of thousands of epochs
+to move; the smaller scales use a larger one, said in their configuration. The clipped recipes' settings were
+found by comparing about a dozen on MNIST; no certificate of theirs pays for that choice. Their noise comes from the
+operating system; that of studies comes from their seeds, so that their tables can be made again.
+
+What a checkpoint's header says of its run is compared with the run: nothing is believed that follows from it.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar, get_args
 
 from bounds._check import open_probability
-from pacdp.algorithms import SGD, Settings
+from pacdp.algorithms import SGD, SGHMC, Settings
 from pacdp.certify.gibbs import GibbsSettings
-from pacdp.cli.serial import Values, digest, later, record
-from pacdp.errors import require_positive
+from pacdp.cli.folder import Folder
+from pacdp.cli.runtime import Scale
+from pacdp.cli.serial import Values, digest, from_dict, later, record, to_dict
+from pacdp.errors import CheckpointError, require_positive
+from pacdp.models import Architecture
 from pacdp.problem import Problem
 from pacdp.step.langevin import DELTA
 from pacdp.step.planned_steps import Plan, Stopping
+
+TABLES: Values = json.loads(Path(__file__).with_name("recipes.json").read_text())
+SIZES: dict[str, int] = {name: row["n"] for name, row in TABLES["data"].items() if "network" in row}
+_FEATURES = "langevin-features"
+CLIPPED = ("entropy-sgd-clipped", "entropy-sgld-clipped")
+"""Their inner steps are private mechanisms: certificates need no stationarity. The privacy that they spend is the same,
+and the outer noise of the second, at beta = 1, drowns most of what it learns."""
+RECIPES = tuple(
+    f"{algorithm}-{dataset}"
+    for algorithm in (*TABLES["chain"]["algorithm"], _FEATURES)
+    for dataset in SIZES
+)
 
 
 @record
@@ -111,3 +145,117 @@ class Run:
     def algorithm(self) -> str:
         """The algorithm's name as the field writes it."""
         return self.sampler.name
+
+
+def merged(*tables: Mapping[str, Any]) -> Values:
+    """Tables of values, of which later ones win; what two have of a table is merged, unless the later names a kind."""
+    whole: Values = {}
+    for table in tables:
+        for name, value in table.items():
+            both = isinstance(value, dict) and isinstance(whole.get(name), dict)
+            if name != "about":
+                whole[name] = merged(whole[name], value) if both and "kind" not in value else value
+    return whole
+
+
+def tau_of(thermal_noise: float) -> float:
+    """Inverse temperature whose thermal noise √(2/τ) is the given one."""
+    return 2.0 / thermal_noise**2
+
+
+def run(
+    algorithm: str,
+    dataset: str,
+    *,
+    scale: Scale,
+    tau: float | None = None,
+    random_labels: float = 0.0,
+    seed: int = 0,
+) -> Run:
+    """One run of one algorithm; ``tau`` None means the private setting √n."""
+    known, data = TABLES["chain"], TABLES["data"][dataset]
+    parts = (
+        known["scale"][scale],
+        {"sampler": merged(known["algorithm"][algorithm]), "seed": seed},
+        known["at"].get(scale, {}).get(algorithm, {}),
+    )
+    made = from_dict(Run, merged(to_dict(Run()), *parts))
+    numbers: Values = {"batch_size": data["batch_size"]}
+    if algorithm != "sgd":
+        numbers["tau"] = math.sqrt(data["n"]) if tau is None else tau
+    small = scale in ("smoke", "cpu")
+    network = Architecture(hidden=(100,)) if small else Architecture(name=data["network"])
+    problem = Problem(
+        dataset=dataset, architecture=network, random_labels=random_labels, label_seed=seed
+    )
+    return replace(made, problem=problem, sampler=replace(made.sampler, **numbers))
+
+
+def trajectory(dataset: str, *, scale: Scale, seed: int = 0) -> Run:
+    """A linear layer on fixed features, every record in every step, certified by the norms that it kept.
+
+    The schedule is fixed beforehand. A few dozen were compared on MNIST, for which ``pacdp certify --tried`` pays.
+    """
+    features = "coarse-gradients" if dataset.startswith("digits") else "fine-gradients"
+    settings = SGHMC(tau=1000.0, step_size=3.0, friction=0.2, cooling=0.5, base_std=30.0, batch_size=SIZES[dataset],
+                     keep_norms=True, every_record=True)  # fmt: skip
+    problem = Problem(
+        dataset=dataset, architecture=Architecture(hidden=()), max_loss=8.0, features=features
+    )
+    epochs = 20.0 if scale == "smoke" else 200.0
+    return Run(problem=problem, sampler=settings, epochs=epochs, records=2, seed=seed)
+
+
+def recipe(name: str, *, scale: Scale, seed: int = 0) -> Run:
+    """One of ``RECIPES``; a run that promises privacy draws its noise from the operating system."""
+    algorithm, _, dataset = name.rpartition("-")
+    if algorithm == _FEATURES:
+        return trajectory(dataset, scale=scale, seed=seed)
+    made = run(algorithm, dataset, scale=scale, seed=seed)
+    return replace(made, reproducible=not made.promising)
+
+
+def _run_of(checkpoint: Path, header: Mapping[str, Any]) -> Run:
+    """The run that a checkpoint's header names."""
+    try:
+        return from_dict(Run, header.get("run", {}))
+    except ValueError as error:
+        raise CheckpointError(
+            f"{checkpoint} is of no run of pacdp train that this version reads ({error}): put the run's own back; a "
+            "loop of your own is certified in Python, by load_trained(...).assess()"
+        ) from error
+
+
+def require_own_run(checkpoint: Path, header: Mapping[str, Any], run: Run, *, n: int) -> None:
+    """Refuse a checkpoint that is of another run, or whose planned steps are not those of the run on ``n`` examples.
+
+    Raises:
+        CheckpointError: it says what differs, or the header's run is no configuration of this version.
+    """
+    if _run_of(checkpoint, header) != run:
+        raise CheckpointError(
+            f"{checkpoint} is of another run or chain than {checkpoint.parent / 'config.json'} says: put its own back, "
+            "or start the run again with --force"
+        )
+    planned = run.plan(n).to_header()
+    said = {name: header.get(name) for name in planned}
+    if said != planned:
+        raise CheckpointError(
+            f"{checkpoint} says that it was planned with {said}, but its run on {n} examples makes {planned}: its "
+            "header was changed; take it from its source again"
+        )
+
+
+def require_rederived(path: Path, header: Mapping[str, Any], *, n: int) -> Run:
+    """The run of a checkpoint to be certified, given as file or folder, compared with config.json where that is there.
+
+    Raises:
+        CheckpointError: header, configuration and plan do not agree.
+        ValueError: config.json is of another kind of run, or of another version.
+    """
+    folder = Folder(path if path.is_dir() else path.parent)
+    run = _run_of(path if path.is_file() else folder.checkpoint, header)
+    own = folder.config.is_file() and path in (folder.path, folder.checkpoint)
+    expected = folder.config_of(Run) if own else run
+    require_own_run(folder.checkpoint if path.is_dir() else path, header, expected, n=n)
+    return run

@@ -22,10 +22,9 @@ from pacdp.certify import BoundSet, certify
 from pacdp.certify.foreign import file_hash
 from pacdp.certify.gibbs import GibbsSettings
 from pacdp.cli import certifying
-from pacdp.cli.folder import Folder, reported
+from pacdp.cli.config import recipe
+from pacdp.cli.folder import Folder, reported, write_report
 from pacdp.cli.reading import Reading
-from pacdp.cli.recipes import recipe
-from pacdp.cli.replacing import write_report
 from pacdp.cli.run import train
 from pacdp.cli.runtime import Certifying, Runtime, Training
 from pacdp.cli.serial import record

@@ -3,6 +3,8 @@
 Rows of `metrics.jsonl` are chained: each carries, as `hash`, SHA-256 of the hash of the row before it and of its own
 canonical JSON without it (:mod:`pacdp.store.canonical`). `result.json` names the hashes of the configuration, the
 last row and the checkpoint that it rests on.
+
+A report takes the place of an earlier one, which is kept; what is no report is left alone.
 """
 
 import json
@@ -21,16 +23,18 @@ from typing import Any, TypeVar
 from bounds._check import json_value
 from pacdp.cli.runtime import Runtime, Training
 from pacdp.cli.serial import Values, from_dict, to_dict
-from pacdp.cli.terminal import refusing
+from pacdp.cli.terminal import messages, refusing
 from pacdp.store.canonical import chained, digest, follows, parsed
 from pacdp.store.files import (
     Held,
     add_line,
     begin,
+    keep_beside,
     locked,
     remove_own,
     remove_partial,
     replacing,
+    write_keeping,
     written,
 )
 
@@ -345,3 +349,49 @@ def _git(*arguments: str) -> str | None:
 def _replace(path: Path, text: str) -> None:
     with replacing(path) as file:
         file.write(text.encode())
+
+
+def require_replaceable(path: Path, report: str = "certificates") -> None:
+    """Refuse a place for a report that holds something else.
+
+    Args:
+        report: what the report is about, "certificates" or "diagnosis", as its format says.
+
+    Raises:
+        ValueError: it is a folder, or a file that is no such report.
+    """
+    if not os.path.lexists(path):
+        return
+    try:
+        ours = str(read_json(path).get("format", "")).startswith(f"pacdp-{report}/")
+    except (ValueError, OSError):
+        ours = False
+    if not ours:
+        raise ValueError(
+            f"{path} is there and is no report of {report}: give another --out, or move it away"
+        )
+
+
+def write_report(path: Path, report: Mapping[str, Any]) -> None:
+    """Write a report; an earlier one that says something else is kept, see :func:`pacdp.store.files.keep_beside`.
+
+    Raises:
+        ValueError: see :func:`require_replaceable`.
+    """
+    require_replaceable(path)
+    if path.exists():  # without when it was found, and by which command
+        timeless = ({**each, "provenance": None} for each in (read_json(path), report))
+        earlier, now = (json.loads(json.dumps(each)) for each in timeless)
+        if earlier != now:
+            keep_beside(path)
+    write_json(path, report)
+
+
+def write_telling(path: Path, content: bytes) -> None:
+    """Write a page or a figure, and say where another file that stood there is kept now.
+
+    Raises:
+        ValueError, OSError: see :func:`pacdp.store.files.write_keeping`.
+    """
+    if kept := write_keeping(path, content):
+        messages.print(f"another {path.name} stood in {path.parent}: it is kept as {kept.name}")

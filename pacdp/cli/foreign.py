@@ -1,20 +1,122 @@
 """`pacdp certify` for weights that pacdp did not train: the user's own network and data, by `module:callable`."""
 
+import importlib
+import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 from torch import nn
 
-from pacdp.certify import MonteCarlo, Prior, Settings, certify
+from pacdp.certify import (
+    BoundSet,
+    ClippedError,
+    DataFree,
+    HeldOut,
+    MonteCarlo,
+    Prior,
+    Settings,
+    certify,
+)
+from pacdp.certify.batches import bound_set
 from pacdp.certify.foreign import file_hash, law_of, load_into, read_weights
+from pacdp.certify.outputs import LossOf
 from pacdp.cli.commands.certify import Foreign
 from pacdp.cli.folder import reported
-from pacdp.cli.foreign_inputs import called, examples_of, loss_of, seen
 from pacdp.cli.runtime import Certifying, Runtime
 from pacdp.cli.serial import Values
+from pacdp.cli.terminal import refusing
+from pacdp.data import Split, index_hash
+from pacdp.data.rows import Rows
+from pacdp.data.unpacking import read_npy, read_npz
 
 PASSES = 5
 """Over the examples, with fresh weights for each."""
+
+
+def called(name: str, option: str) -> Any:
+    """What the user's own callable returns.
+
+    Raises:
+        ValueError: as for :func:`imported`, or whatever it raises.
+    """
+    function = imported(name, option)
+    with refusing(f"--{option} {name}() failed", Exception):
+        return function()
+
+
+def imported(name: str, option: str) -> Callable[..., Any]:
+    """The user's own callable; the working directory is searched for its module.
+
+    Raises:
+        ValueError: there is none of this name.
+    """
+    module, _, attribute = name.partition(":")
+    if not module or not attribute:
+        raise ValueError(f"--{option} must be package.module:callable, got {name!r}")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        with refusing(f"--{option} {name} cannot be imported", Exception):
+            function: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
+    finally:
+        sys.path.pop(0)
+    if not callable(function):
+        takes = "of outputs and labels" if option == "loss" else "without arguments"
+        raise ValueError(f"--{option} {name} is {type(function).__name__}: name a function {takes}")
+    return function
+
+
+def examples_of(name: str, option: str) -> BoundSet:
+    """The examples that a callable returns, all at once, with their people where it names them.
+
+    Raises:
+        ValueError: as for :func:`called`, or it returns something else.
+    """
+    found = called(name, option)
+    with refusing(f"--{option} {name} gives no examples", ValueError):
+        return bound_set(found)
+
+
+def loss_of(text: str | None) -> LossOf | ClippedError | None:
+    """What --loss names: "absolute:2" and "squared:2", an error of regression clipped at 2, or a user's own function.
+
+    Raises:
+        ValueError: no such function, or a clip that is no positive number.
+    """
+    if text is None:
+        return None
+    kind, _, rest = text.partition(":")
+    if kind not in ("absolute", "squared"):
+        return imported(text, "loss")
+    with refusing(
+        f"--loss {text} does not say at which size errors are clipped, as {kind}:2 does", ValueError
+    ):
+        return ClippedError(at=float(rest), kind=kind)
+
+
+def seen(name: str) -> DataFree | HeldOut:
+    """What ``--seen`` names: nothing, a user's callable, or a file of rows or of indices.
+
+    Raises:
+        ValueError: as for :func:`examples_of`, or no such file, or none of rows or of whole numbers.
+    """
+    if name == "nothing":
+        return DataFree()
+    path = Path(name)
+    if ":" in name and not path.exists():
+        return HeldOut(rows=examples_of(name, "seen").rows)
+    if path.suffix == ".npy":
+        with refusing(f"{path} holds no list of whole numbers"):
+            raw = read_npy(path)
+            if raw.ndim != 1 or not np.issubdtype(raw.dtype, np.integer):
+                raise ValueError(f"it holds {raw.dtype} {list(raw.shape)}")
+        indices = np.unique(raw.astype(np.int64))
+        return HeldOut(indices=Split(indices, index_hash(indices)))
+    again = "write them by np.savez(path, **pacdp.data.Rows.of(inputs, labels).to_arrays())"
+    with refusing(f"{path} holds no rows", or_else=again):
+        return HeldOut(rows=Rows.from_arrays(read_npz(path)))
 
 
 def certify_foreign(path: Path, given: Foreign, runtime: Runtime, how: Certifying) -> Values:

@@ -1,32 +1,42 @@
-"""One road for every kind of run: from the name of a recipe, or from a folder, to what carries it out."""
+"""One road for every kind of run: from the name of a recipe, or from a folder, to what carries it out.
 
-from collections.abc import Callable, Mapping
+On the way the command line may set fields of its configuration.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from operator import or_
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, get_args
+
+import tyro
+from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
 from pacdp import load_checkpoint
-from pacdp.cli import certifying, compressing, compression_recipes
+from pacdp.cli import certifying, compressing
 from pacdp.cli.compressing import Compression
-from pacdp.cli.config import Run
+from pacdp.cli.config import RECIPES, Run, recipe
 from pacdp.cli.folder import Folder
-from pacdp.cli.parsing import nearest
-from pacdp.cli.private.config import PrivateConfig
-from pacdp.cli.private.recipes import PRIVATE_RECIPES, private_recipe
-from pacdp.cli.recipes import RECIPES, recipe
+from pacdp.cli.private.config import PRIVATE_RECIPES, PrivateConfig, private_recipe
 from pacdp.cli.run import train
 from pacdp.cli.runtime import Certifying, Runtime, Scale, Training
 from pacdp.cli.serial import Values
+from pacdp.cli.terminal import nearest
+from pacdp.layers.priors import Prior
+from pacdp.schedules import Schedule
 
 Config = Run | PrivateConfig | Compression
 _KINDS: dict[str | None, type[Config]] = {
     kind.KIND: kind for kind in (Run, PrivateConfig, Compression)
 }
+Fielded = TypeVar("Fielded")
+_PLAIN = ConstructorRegistry()
 
 
 def recipes(*, compressed: bool = False) -> Mapping[str, Callable[..., Config]]:
     """Every named run, with what makes it of a scale and a seed."""
     if compressed:
-        return dict.fromkeys(compression_recipes.RECIPES, compression_recipes.recipe)
+        return dict.fromkeys(compressing.RECIPES, compressing.recipe)
     return {**dict.fromkeys(RECIPES, recipe), **dict.fromkeys(PRIVATE_RECIPES, private_recipe)}
 
 
@@ -81,3 +91,29 @@ def certified(path: Path, runtime: Runtime, how: Certifying) -> Values:
         return certify_private(path, runtime, how)
     made = compressing.certified if kind == compressing.KIND else certifying.certify
     return made(path, runtime, how)
+
+
+@_PLAIN.primitive_rule
+def _plain(field: PrimitiveTypeInfo) -> PrimitiveConstructorSpec | None:
+    """A field that in Python may also be a schedule or a law takes a number or a name on the command line."""
+    members = get_args(field.type)
+    plain = [one for one in members if one not in (Schedule, Prior)]
+    if not plain or len(plain) == len(members):
+        return None
+    kind = PrimitiveTypeInfo.make(reduce(or_, plain), field.markers)
+    found = ConstructorRegistry.get_primitive_spec(kind)
+    return found if isinstance(found, PrimitiveConstructorSpec) else None
+
+
+def overridden(config: Fielded, words: Sequence[str]) -> Fielded:
+    """``config`` with the fields that the words name, such as ``--epochs 5``; ``--help`` lists them and exits."""
+    if not words:
+        return config
+    with _PLAIN:
+        return tyro.cli(
+            type(config),
+            args=words,
+            prog="pacdp train RECIPE --fields",
+            config=(tyro.conf.AvoidSubcommands,),
+            default=config,
+        )

@@ -13,8 +13,7 @@ from typing import Any
 import tyro
 
 from pacdp.cli.extensions import extension
-from pacdp.cli.parsing import nearest
-from pacdp.cli.terminal import messages, output, table, usage
+from pacdp.cli.terminal import messages, nearest, output, table, usage
 
 PREDICTIONS = "pacdp.cli.commands.predictions:CertifyPredictions"
 """What `certify --predictions` calls, which starts without torch."""

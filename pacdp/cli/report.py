@@ -17,9 +17,8 @@ from pacdp.cli import reading
 from pacdp.cli.extensions import studies
 from pacdp.cli.figures import run
 from pacdp.cli.figures.names import bound, label, probability, vacuous
-from pacdp.cli.folder import PRIVATE, Folder, as_written, installed, read_json
+from pacdp.cli.folder import PRIVATE, Folder, as_written, installed, read_json, write_telling
 from pacdp.cli.reading import FORMAT, Reading
-from pacdp.cli.replacing import write_telling
 from pacdp.cli.serial import Values
 from pacdp.predictions.sentence import headline, records
 

@@ -12,10 +12,9 @@ from pacdp.algorithms import build, stacked
 from pacdp.certify.chain_files import chain_state, first_model, objectives, require_data
 from pacdp.chains import Keys, SecretKeys, Trace, keys_of, require_memory
 from pacdp.cli.batch import Batch, Member
-from pacdp.cli.config import Run
+from pacdp.cli.config import Run, require_own_run
 from pacdp.cli.folder import Folder
 from pacdp.cli.private.books import books_of
-from pacdp.cli.rederived import require_own_run
 from pacdp.cli.runtime import Training
 from pacdp.cli.serial import Values, to_dict
 from pacdp.data import Dataset, load

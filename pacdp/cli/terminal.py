@@ -1,5 +1,6 @@
 """Standard output and standard error of the command, and its refusals; nothing here takes long to import."""
 
+import difflib
 import json
 import shlex
 import sys
@@ -92,3 +93,18 @@ def refusing(sentence: str, *errors: type[Exception], or_else: str = "") -> Iter
         system = isinstance(error, OSError) and error.strerror
         why = system or (error if isinstance(error, ValueError | OSError) else said(error))
         raise ValueError(f"{sentence} ({why}){or_else and ': '}{or_else}") from error
+
+
+def require_failure_prob(given: float | None) -> None:
+    """Refuse a --failure-prob that is no probability."""
+    if given is not None and not 0.0 < given < 1.0:
+        raise ValueError(
+            f"--failure-prob must lie strictly between 0 and 1, got {given}: 0.05 is customary"
+        )
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """The end of a sentence about an unknown word: what was meant, or what there is."""
+    known = list(known)
+    near = difflib.get_close_matches(word, known, n=1)
+    return f"did you mean {near[0]}?" if near else f"choose one of {', '.join(known)}"

@@ -12,10 +12,8 @@ from pacdp.data.dataset import Dataset, require_other_people
 from pacdp.data.digits import load_digits
 from pacdp.data.errors import DataError
 from pacdp.data.malaria import load_malaria
-from pacdp.data.mnist import load_mnist
-from pacdp.data.progress import Progress
-from pacdp.data.registry import Where
-from pacdp.data.writers import load_writers
+from pacdp.data.mnist import load_mnist, load_writers
+from pacdp.data.registry import Progress, Where
 from pacdp.data.xrays import load_xrays
 
 _READERS: Mapping[str, Callable[[str, Where], tuple[Dataset, Dataset]]] = {

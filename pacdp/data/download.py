@@ -8,7 +8,7 @@ import pooch
 import requests
 
 from pacdp.data.errors import DataError
-from pacdp.data.progress import Progress
+from pacdp.data.registry import Progress
 
 _TIMEOUT = (10.0, 30.0)  # seconds to connect, seconds of silence
 

@@ -10,12 +10,30 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import platformdirs
 
 from pacdp.data.errors import DataError
-from pacdp.data.progress import Progress
+
+
+@runtime_checkable
+class Progress(Protocol):
+    """A progress bar as pooch drives it; tqdm's bars fit, and so does a few lines around any other."""
+
+    total: float | None
+
+    def update(self, n: int, /) -> object:
+        """Another `n` bytes have arrived."""
+        ...
+
+    def reset(self) -> object:
+        """Start again from zero."""
+        ...
+
+    def close(self) -> object:
+        """The download is over."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,7 @@ from pacdp.certify.evidence import equal_inputs
 from pacdp.certify.outputs import ClippedError
 from pacdp.data import DataError
 from pacdp.data.hashing import require_no_mask, table_hashes
-from pacdp.data.row_checks import FEW
+from pacdp.data.rows import FEW
 from pacdp.predictions import Report, certify_predictions
 from pacdp.predictions.columns import coded, require_one_order
 from pacdp.store.record import Values

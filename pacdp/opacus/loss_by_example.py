@@ -14,7 +14,7 @@ from torch import Tensor
 
 from pacdp.opacus.loader import PoissonSampler
 from pacdp.opacus.recorded import Record, recorded
-from pacdp.step.slopes import slopes_of_each
+from pacdp.step.gradients import slopes_of_each
 from pacdp.trials.writes import same_bits
 
 Reduction = Literal["mean", "sum"]

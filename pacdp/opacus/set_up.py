@@ -10,10 +10,10 @@ from pacdp.errors import said
 from pacdp.models import require_clippable
 from pacdp.opacus.loader import PoissonLoader
 from pacdp.opacus.modules import ByReference, PrivateModule, smooth_loss
-from pacdp.step.agreement import chosen_mode
 from pacdp.step.clip import Clip
 from pacdp.step.ghost import Ghost, GhostSums
 from pacdp.step.mechanism import GradSampleMode
+from pacdp.step.set_up import chosen_mode
 from pacdp.step.sums import NOT_PACKED
 from pacdp.step.units import Network
 from pacdp.trials import made_up_batch, require_independent_examples

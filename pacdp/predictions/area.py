@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bounds._arrays import Array
+from bounds._check import Array
 
 Rows = NDArray[np.bool_]
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import bounds
-from bounds._rounding import outward
+from bounds._arithmetic import outward
 from bounds.hypotheses import declared, together
 from bounds.people import PeopleSample
 from pacdp.predictions.columns import Floats

@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bounds._arrays import Array
-from bounds._rounding import log_inverse, outward
+from bounds._arithmetic import log_inverse, outward
+from bounds._check import Array
 from bounds.certificate import Certificate
+from bounds.hypotheses import declared_by
 from bounds.kl import binary_kl_upper
-from bounds.means import betting_upper, clopper_pearson_upper, ratio_betting_upper
-from bounds.needs import declared_by
-from bounds.paired import paired_upper
+from bounds.means import betting_upper, clopper_pearson_upper, paired_upper, ratio_betting_upper
 
 NEW = "new_examples"
 """What the names of certificates of predictions begin with."""
@@ -52,7 +51,7 @@ def clopper_pearson(
 def paired(more: int, fewer: int, n: int, failure_prob: float) -> Certificate:
     """Of half of one plus the difference of two errors, from the examples on which one model alone errs.
 
-    Formal guarantee: see :func:`bounds.paired.paired_upper`.
+    Formal guarantee: see :func:`bounds.means.paired_upper`.
     """
     half = nextafter(0.5 + 0.5 * paired_upper(more, fewer, n, failure_prob), inf)
     inputs = {"more": more, "fewer": fewer, "n": n}

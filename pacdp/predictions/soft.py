@@ -7,7 +7,7 @@ mean gap in a bin takes the place of the mean over examples ("Calibration error 
 from dataclasses import replace
 
 import bounds
-from bounds.reliability_bins import people_calibration
+from bounds.reliability import people_calibration
 from pacdp.predictions import fresh
 from pacdp.predictions.answers import Answers
 from pacdp.predictions.area import area

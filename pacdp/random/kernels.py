@@ -15,7 +15,7 @@ import numba
 from numba.core import config as numbas_config
 from numba.misc.appdirs import AppDirs
 
-from bounds._elementwise import cached
+from bounds._arithmetic import cached
 
 config: Any = numbas_config
 _HERE = Path(__file__).parents[1]

@@ -19,8 +19,7 @@ from bounds.accounting import (
     privacy_record,
 )
 from bounds.accounting.events import delta_in_range
-from bounds.privacy import Adjacency, ApproxDP, GaussianDP
-from bounds.privacy_loss import PrivacyLossDistribution
+from bounds.privacy import Adjacency, ApproxDP, GaussianDP, PrivacyLossDistribution
 
 _SLACK, _LARGE = 1e-4, 300.0
 

@@ -1,21 +1,25 @@
 """A limit on what a private run may cost, how many steps keep to it, and the noise with which all of them do.
 
 The schedule is public and fixed beforehand, so that the step before which training halts is known before it starts and
-tells nothing about the data.
+tells nothing about the data. How many runs a private choice of hyper-parameters makes is drawn here as well.
 """
 
 import math
+import secrets
 from bisect import bisect_left
 from dataclasses import dataclass
+from decimal import Decimal, localcontext
 from functools import partial
 
 from bounds import _check
-from bounds.accounting import Event, LastAlone, calibrate_noise
+from bounds.accounting import Event, LastAlone, NegativeBinomialRuns, PoissonRuns, calibrate_noise
 from bounds.privacy import Adjacency, ApproxDP
 from pacdp.errors import require_finite
 from pacdp.schedules import Scaled, Schedule, as_schedule
 from pacdp.step import event as events
 from pacdp.step.accountant import epsilon
+
+_DIGITS, _BITS = 80, 192
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,3 +163,20 @@ def calibrated(
             "schedule must return the same Python floats at every call, got other numbers once scaled"
         )
     return result
+
+
+def number_of_runs(law: NegativeBinomialRuns | PoissonRuns) -> int:
+    """A draw of K from the operating system's randomness, for :func:`bounds.accounting.tuned_epsilon`.
+
+    K is secret: whoever sees it, or how long the search took, sees more than the accountant counts.
+
+    Formal guarantee: the law of the draw is ``law`` but for 2⁻¹⁸⁰ in total variation, which adds (1 + e^ε) 2⁻¹⁸⁰ to
+    delta.
+    """
+    with localcontext(prec=_DIGITS):
+        left = Decimal(secrets.randbits(_BITS)) / 2**_BITS
+        for k, probability in enumerate(law.probabilities()):
+            left -= probability
+            if left < 0:
+                return k
+    raise AssertionError("the probabilities have no end")

@@ -6,12 +6,15 @@ among candidates by an exponential mechanism on the same sample. As an event tha
 PoissonSampled(q, Composed(Gaussian(σ), ExponentialMechanism(ε))). A history is a sequence of such steps, equal
 neighbours counted together; None stands for a run that has not begun. Checkpoints carry it, accountants read it. Where
 every unit is in one batch an epoch, an epoch is one event, OnceAnEpoch(batches, Gaussian(σ)), from its first step on.
+
+Settings promise of the steps that they describe an event, or give a reason why there is none.
 """
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import groupby
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 from bounds.accounting import (
     Composed,
@@ -210,3 +213,32 @@ def _between(event: Event | None, begin: int, end: int) -> Event | None:
             kept.append(SelfComposed(event=step, count=before - earlier))
         done += count * length
     return joined(*kept)
+
+
+@runtime_checkable
+class Promising(Protocol):
+    """Settings of an algorithm, private or a chain, that may promise something of its steps."""
+
+    def promise(self, n: int, steps: int, *, start: int = 0) -> Event | None:
+        """What ``steps`` steps, those after the first ``start``, on data of ``n`` units reveal, known without the data.
+
+        Raises:
+            ValueError: the steps are no private mechanisms that are accounted for.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoPrivacy:
+    """The procedure read the bound's own examples and promises nothing: no certificate may rest on it."""
+
+    reason: str
+    """Why it is not private, one sentence."""
+
+
+def no_promise(settings: object) -> ValueError:
+    """The refusal of an algorithm whose steps are no private mechanisms."""
+    return ValueError(
+        f"steps of {type(settings).__name__} have no privacy accounting here: use SGLD or Entropy-SG(L)D with "
+        "clip_norm, or a trainer of pacdp.private"
+    )

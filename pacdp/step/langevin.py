@@ -30,11 +30,9 @@ from bounds.accounting import (
     clt_gdp,
     event_to_dict,
 )
-from bounds.privacy import Adjacency, GaussianDP
-from bounds.privacy_loss import PrivacyLossDistribution
+from bounds.privacy import Adjacency, GaussianDP, PrivacyLossDistribution
 from pacdp.step.accountant import epsilon, privacy_claim
-from pacdp.step.event import steps_of
-from pacdp.step.promise import Promising
+from pacdp.step.event import Promising, steps_of
 
 Claim = GaussianDP | PrivacyLossDistribution
 """What the bounds of ``bounds.printed.private_pac_bayes`` take."""

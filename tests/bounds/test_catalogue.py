@@ -26,7 +26,7 @@ from bounds import (
     recursive,
 )
 from bounds.divergence import gaussian_kl, gaussian_log_density_ratio, gaussian_renyi
-from bounds.one_draw import _split
+from bounds.pac_bayes import _split
 from bounds.refined import ExcessStep
 
 

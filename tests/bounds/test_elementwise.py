@@ -4,7 +4,7 @@ import pytest
 from cells import refused
 
 from bounds import binary_kl_upper
-from bounds._elementwise import cached
+from bounds._arithmetic import cached
 
 
 @pytest.mark.parametrize("wrong", ["a", 1j, 10**400])

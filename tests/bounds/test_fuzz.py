@@ -63,7 +63,7 @@ from bounds.accounting import Composed, ExponentialMechanism, Gaussian, PoissonS
 from bounds.partition import log_mean_exp
 from bounds.printed import Printed2018
 from bounds.refined import ExcessStep
-from bounds.reliability_bins import ConfidenceBin
+from bounds.reliability import ConfidenceBin
 from bounds.transfer import transfer_cost
 
 EXTREMES = (

@@ -11,7 +11,7 @@ from hypothesis.strategies import floats, integers, lists, sampled_from, tuples
 
 import bounds
 from bounds import gibbs_catoni, gibbs_pac_bayes, maurer
-from bounds.gibbs import gibbs_kl_upper
+from bounds.gibbs_posterior import gibbs_kl_upper
 from bounds.printed import dp_gibbs_pac_bayes, dp_pac_bayes
 
 LN2 = log(2)

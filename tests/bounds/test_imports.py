@@ -28,7 +28,7 @@ caching._CacheLocator.ensure_cache_path = unwritable
 """
 USES = {
     "a ufunc": "from bounds import binary_kl_upper as f; assert 0.1 < f(0.1, 0.1) < 0.4",
-    "a loop": "import numpy, bounds._wealth as own; own.played(numpy.zeros(1), lambda part: numpy.ones((9, 1)), 9)",
+    "a loop": "import numpy as np, bounds.exchangeability as b; b.played(np.zeros(1), lambda _: np.ones((9, 1)), 9)",
     "kernels of pacdp": "import pacdp._loss_kernels",
 }
 

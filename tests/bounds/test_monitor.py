@@ -15,8 +15,8 @@ from hypothesis.strategies import integers, lists
 from mpmath import mpf
 from numpy.random import default_rng
 
-from bounds import Monitor, clopper_pearson_lower, maurer, running_mean
-from bounds.running_mean import running_mean_lower, running_mean_upper
+from bounds import Monitor, clopper_pearson_lower, maurer, monitor
+from bounds.monitor import running_mean_lower, running_mean_upper
 
 STREAM = default_rng(7).beta(0.5, 6, 60)
 
@@ -145,7 +145,7 @@ def test_a_long_stream_is_played_in_parts_without_a_seam():
 
 def test_the_lower_limit_gives_away_the_rounding_of_the_rest(monkeypatch):
     seen = []
-    monkeypatch.setattr(running_mean, "running_mean_upper", lambda n, rest, *_: seen.append(rest) or 1.0)
+    monkeypatch.setattr(monitor, "running_mean_upper", lambda n, rest, *_: seen.append(rest) or 1.0)
     for loss_sum in (0.1, 0.3, 1 / 3, 95.7):
         running_mean_lower(100, loss_sum, 1.0, 0.05)
         assert Fraction(seen[-1]) + Fraction(loss_sum) >= 100

@@ -6,7 +6,7 @@ from hypothesis.strategies import floats, integers
 from numpy.random import default_rng
 
 from bounds import clopper_pearson_upper, control_false_negatives, control_miscoverage
-from bounds.monotone_control import allowed_misses
+from bounds.risk_control import allowed_misses
 
 
 def detect(scores, target, failure_prob=0.05, positives=None, **groups):

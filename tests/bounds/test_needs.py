@@ -4,7 +4,7 @@ import pytest
 from cells import refused
 
 from bounds import WorstCaseSum, declared, maurer, unproved
-from bounds.needs import NEEDS, NOBODY, OF_THE_INPUTS, standing
+from bounds.hypotheses import NEEDS, NOBODY, OF_THE_INPUTS, standing
 
 
 @pytest.mark.parametrize(("formula", "prefix"), NEEDS)

@@ -9,7 +9,7 @@ from cells import nats, refused, within_rounding
 
 import bounds
 from bounds.accounting import Composed, Gaussian, OnceAnEpoch, SelfComposed
-from bounds.noisy_epochs import epoch_log_moment
+from bounds.noisy_steps import epoch_log_moment
 
 C2 = 1.1**-2
 

@@ -8,7 +8,7 @@ from scipy.special import betainccinv, betaincinv
 from scipy.stats import multinomial
 
 from bounds import betting_upper
-from bounds.paired import paired_upper
+from bounds.means import paired_upper
 from tests.marks import every_case
 
 
@@ -53,8 +53,8 @@ def test_ends_are_no_special_case(failure_prob):
 def test_an_inverse_that_is_off_makes_no_value_smaller(counts, monkeypatch):
     """SciPy's inverses are looked after: where one is wrong to the unsafe side the ends of the interval stand in."""
     value = paired_upper(*counts, 0.025)
-    monkeypatch.setattr("bounds.paired.betainccinv", lambda a, b, y: 0.9 * betainccinv(a, b, y))
-    monkeypatch.setattr("bounds.paired.betaincinv", lambda a, b, y: np.minimum(1.0, 1.1 * betaincinv(a, b, y)))
+    monkeypatch.setattr("bounds.means.betainccinv", lambda a, b, y: 0.9 * betainccinv(a, b, y))
+    monkeypatch.setattr("bounds.means.betaincinv", lambda a, b, y: np.minimum(1.0, 1.1 * betaincinv(a, b, y)))
     assert paired_upper(*counts, 0.025) >= value
 
 

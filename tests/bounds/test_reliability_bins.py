@@ -12,7 +12,7 @@ from numpy.random import default_rng
 from scipy.stats import beta, binom
 
 from bounds import calibration_sample, mce_clopper_pearson, mce_hoeffding
-from bounds.reliability_bins import ConfidenceBin
+from bounds.reliability import ConfidenceBin
 
 BOUNDS = [mce_hoeffding, mce_clopper_pearson]
 every_bound = pytest.mark.parametrize("bound", BOUNDS)

@@ -5,7 +5,7 @@ from math import inf, ulp
 
 import pytest
 
-from bounds._rounding import inward, log_inverse, outward, total
+from bounds._arithmetic import inward, log_inverse, outward, total
 
 ULP = Fraction(1, 2**52)
 LEAST = ulp(0.0)

@@ -17,7 +17,7 @@ from bounds import (
     second_moment_upper,
 )
 from bounds.refined import ExcessStep
-from bounds.reliability_bins import ConfidenceBin
+from bounds.reliability import ConfidenceBin
 from tests.coverage import catalogue
 from tests.coverage.costs import at_fraction, bernstein
 

@@ -48,10 +48,10 @@ from pacdp.certify.finite import assess_finite
 from pacdp.certify.gibbs import GibbsSettings
 from pacdp.chains import Keys
 from pacdp.cli.certifying import certify as certify_run
+from pacdp.cli.config import run
 from pacdp.cli.private.certify import certify_private
-from pacdp.cli.private.recipes import PRIVATE_RECIPES, private_recipe
+from pacdp.cli.private.config import PRIVATE_RECIPES, private_recipe
 from pacdp.cli.private.run import train_private
-from pacdp.cli.recipes import run
 from pacdp.cli.run import train
 from pacdp.cli.runtime import Certifying, Training
 from pacdp.compress import compress

@@ -1,4 +1,4 @@
-"""The mixtures of bounds.running_mean and the wealth of bounds.monitor by definition, at the precision in force."""
+"""The mixtures of bounds.monitor, and the wealth of its bets, by definition, at the precision in force."""
 
 from mpmath import e, fprod, fsum, log, mpf
 

@@ -16,10 +16,9 @@ from bounds import accounting
 from bounds.accounting.events import event_from_json, event_to_json
 from pacdp import load_checkpoint, save_checkpoint
 from pacdp.certify.foreign import read_weights
-from pacdp.cli import foreign_inputs, privacy, serial
-from pacdp.cli.config import Run
+from pacdp.cli import calculator, foreign, serial
+from pacdp.cli.config import Run, run
 from pacdp.cli.folder import Folder, read_json
-from pacdp.cli.recipes import run
 from pacdp.data import Rows, registry
 from pacdp.features import backbone_cache
 from pacdp.store.checkpoint import Checkpoint
@@ -165,7 +164,7 @@ _KNOWN = registry.FileEntry(size=900, sha256=hashlib.sha256(_CELLS).hexdigest())
 
 def known(path):
     """What ``--seen`` reads."""
-    return foreign_inputs.seen(str(path))
+    return foreign.seen(str(path))
 
 
 LOADERS = {
@@ -188,8 +187,8 @@ LOADERS = {
     ),
     "rows of a run": Loader(recorded, lambda path: Folder(path.parent).rows(), "json",
                             lambda found, whole: found == whole[: len(found)]),
-    "schedule": Loader(holding("s.json", "[1.0, 2, 3.5]"), privacy.read_schedule, "json", positive),
-    "schedule, lines": Loader(holding("s.csv", "2.0\n3.0\n"), privacy.read_schedule, "csv", positive),
+    "schedule": Loader(holding("s.json", "[1.0, 2, 3.5]"), calculator.read_schedule, "json", positive),
+    "schedule, lines": Loader(holding("s.csv", "2.0\n3.0\n"), calculator.read_schedule, "csv", positive),
     "row hashes": Loader(arrays("r.npz", np.savez, **row_hashes()), known, "npz"),
     "indices": Loader(arrays("i.npy", np.save, arr=np.arange(12)), known, "npy"),
     "registered data": Loader(holding("cells", _CELLS), registered, "npz", operator.eq),

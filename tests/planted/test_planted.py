@@ -6,8 +6,7 @@ import torch
 
 from pacdp.certify import BoundSet
 from pacdp.data.errors import DataError
-from pacdp.data.row_checks import require_apart, require_plain
-from pacdp.data.rows import Rows
+from pacdp.data.rows import Rows, require_apart, require_plain
 from pacdp.losses import Loss
 from tests.coverage.harness import LEVEL, Entry, run
 from tests.planted.faults import FAULTS

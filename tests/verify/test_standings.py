@@ -10,7 +10,7 @@ from made import everything, verdicts
 from test_predicted import GIVEN, report
 
 from bounds import Certificate
-from bounds.needs import NEEDS
+from bounds.hypotheses import NEEDS
 from pacdp.verify import certificate, needs
 from pacdp.verify.certificate import check_certificate
 from pacdp.verify.claim import CANNOT, DOES_NOT, FOLLOWS

@@ -85,6 +85,6 @@ class Privacy:
 
     def __call__(self) -> None:
         """Answer the question about privacy and print the answer."""
-        from pacdp.cli import privacy
+        from pacdp.cli import calculator
 
-        answer(*privacy.answered(self), as_json=self.json)
+        answer(*calculator.answered(self), as_json=self.json)

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import tyro
 
-from pacdp.cli.parsing import require_failure_prob
 from pacdp.cli.runtime import Certifying, Runtime
 from pacdp.cli.serial import record
-from pacdp.cli.terminal import answer
+from pacdp.cli.terminal import answer, require_failure_prob
 
 
 @record
@@ -63,7 +62,7 @@ class Certify:
     def __call__(self) -> None:
         """Certify the run, or a network of a stranger's, and write the report."""
         from pacdp.cli.console import progress, told
-        from pacdp.cli.replacing import require_replaceable, write_report
+        from pacdp.cli.folder import require_replaceable, write_report
 
         require_failure_prob(self.how.failure_prob)
         self.runtime.require_unset(

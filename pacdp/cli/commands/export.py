@@ -4,10 +4,9 @@ from pathlib import Path
 
 import tyro
 
-from pacdp.cli.parsing import require_failure_prob
 from pacdp.cli.runtime import Runtime
 from pacdp.cli.serial import record
-from pacdp.cli.terminal import answer, messages, word
+from pacdp.cli.terminal import answer, messages, require_failure_prob, word
 
 
 @record

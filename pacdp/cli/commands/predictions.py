@@ -5,9 +5,8 @@ from pathlib import Path
 
 import tyro
 
-from pacdp.cli.parsing import require_failure_prob
 from pacdp.cli.serial import record
-from pacdp.cli.terminal import answer, messages, word
+from pacdp.cli.terminal import answer, messages, require_failure_prob, word
 
 
 @record
@@ -53,11 +52,10 @@ class CertifyPredictions:
         """Certify the predictions of the file and print what they prove."""
         require_failure_prob(self.failure_prob)
         from pacdp.cli.console import told
-        from pacdp.cli.folder import provenance
+        from pacdp.cli.folder import provenance, require_replaceable, write_report
         from pacdp.cli.predicting.logs import is_log, read_logs
         from pacdp.cli.predicting.pairing import examples_of
         from pacdp.cli.predicting.tables import read_table
-        from pacdp.cli.replacing import require_replaceable, write_report
         from pacdp.predictions.certify import certified
 
         path = self.predictions

@@ -58,9 +58,8 @@ class _Carried:
 
     def _asked(self, words: list[str]) -> tuple[Any, Path]:
         """The run's configuration and where it goes."""
-        from pacdp.cli.chains import chain_folder
-        from pacdp.cli.kinds import config_in, recipe_of, recipes
-        from pacdp.cli.overrides import overridden
+        from pacdp.cli.certifying import chain_folder
+        from pacdp.cli.kinds import config_in, overridden, recipe_of, recipes
 
         compressed = isinstance(self, Compress)
         if self.recipe is not None:
@@ -113,7 +112,7 @@ class Train(_Carried):
 
     def carried(self, config: Any, out: Path, how: Training) -> Values:
         """Train the recipe's run, or as many of them as there are chains."""
-        from pacdp.cli.chains import chain_folder, train_chains
+        from pacdp.cli.certifying import chain_folder, train_chains
         from pacdp.cli.config import Run
         from pacdp.cli.console import diagnosed, private
 

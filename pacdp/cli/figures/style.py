@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from pacdp.cli.figures.names import NAMES, plain
-from pacdp.cli.replacing import write_telling
+from pacdp.cli.folder import write_telling
 from pacdp.cli.serial import Values
 from pacdp.store.files import replacing
 
@@ -68,7 +68,7 @@ def save(drawn: Figure, stem: Path, *, keep: bool = True) -> list[Path]:
     """Write PNG and PDF beside each other; the PDF carries no date, so that equal figures are equal files.
 
     Args:
-        keep: whether other files that stand there are kept, see :func:`pacdp.cli.replacing.write_telling`.
+        keep: whether other files that stand there are kept, see :func:`pacdp.cli.folder.write_telling`.
     """
     paths = [stem.with_suffix(".png"), stem.with_suffix(".pdf")]
     options: list[Values] = [{"dpi": 150}, {"metadata": {"CreationDate": None}}]

@@ -25,8 +25,7 @@ from numpy.typing import NDArray
 from bounds._check import json_value
 from pacdp.cli.predicting.called import PROBABILITY, called
 from pacdp.cli.terminal import refusing, word
-from pacdp.data.arrays import read_npz
-from pacdp.data.unpacking import require_room, room
+from pacdp.data.unpacking import read_npz, require_room, room
 from pacdp.predictions.columns import LEFT_OUT, Coded, coded
 
 NAMED = ("label", "prediction", "group", "person", "model", "id")

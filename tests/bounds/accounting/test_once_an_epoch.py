@@ -23,7 +23,7 @@ from bounds.accounting import (
     privacy_delta,
     privacy_epsilon,
 )
-from bounds.accounting._allocation import ratios
+from bounds.accounting._pieces import ratios
 
 ADD = {"adjacency": "add-remove"}
 G = np.linspace(-10.0, 10.0, 801)

@@ -14,7 +14,7 @@ from experiments.runs.bayesian_plans import CHOSEN, CURVE_RATES, DELTA, DRAWN, I
 from experiments.tables import part
 from pacdp import private
 from pacdp.cli.private.algorithms import Public, mechanism
-from pacdp.cli.private.methods import DPSGD
+from pacdp.cli.private.config import DPSGD
 
 
 def _job(name, prior="normal", **tags):

@@ -13,8 +13,7 @@ from torch.testing import assert_close
 from experiments.runs.bayesian import CNN, BayesRun, Fitted, fit, member_outputs, network, train_plain
 from experiments.runs.bayesian_curves import simulated
 from pacdp.cli.private.algorithms import Public, mechanism
-from pacdp.cli.private.config import Budget, PrivateConfig, Sampling
-from pacdp.cli.private.methods import DPBBP, DPSGD, DPSGLD, DPMCDropout
+from pacdp.cli.private.config import DPBBP, DPSGD, DPSGLD, Budget, DPMCDropout, PrivateConfig, Sampling
 from pacdp.private import bayesian, with_example_dropout
 from tests.pacdp.toys import seeded
 

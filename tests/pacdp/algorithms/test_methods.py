@@ -6,8 +6,18 @@ from typing import get_args
 from torch.nn import Flatten, Linear, ReLU, Sequential
 
 from pacdp.algorithms.algorithm import Algorithm, Choice
-from pacdp.cli.private.config import PrivateConfig
-from pacdp.cli.private.methods import DPBBP, DPSGD, DPSGLD, METHODS, NAMES, P3SGD, DPAdam, DPMCDropout, Method
+from pacdp.cli.private.config import (
+    DPBBP,
+    DPSGD,
+    DPSGLD,
+    METHODS,
+    NAMES,
+    P3SGD,
+    DPAdam,
+    DPMCDropout,
+    Method,
+    PrivateConfig,
+)
 from pacdp.cli.serial import from_dict, to_dict
 from pacdp.layers.priors import law_of
 from pacdp.private import Laplace, Mechanism, Normal, Table, published_epsilon

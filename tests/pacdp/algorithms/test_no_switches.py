@@ -8,7 +8,7 @@ from typing import get_args
 import experiments
 import pacdp.loop
 from pacdp.algorithms import KINDS
-from pacdp.cli.private.methods import Method
+from pacdp.cli.private.config import Method
 
 CLASSES = {one.__name__ for one in (*KINDS, *get_args(Method))}
 THEIR_OWN = ("pacdp/algorithms/", "experiments/papers/", "experiments/runs/")

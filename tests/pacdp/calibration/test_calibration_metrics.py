@@ -18,7 +18,7 @@ from pacdp.calibration import (
     summary,
     top_label,
 )  # fmt: skip
-from pacdp.calibration.binning import equal_width_index
+from pacdp.calibration.metrics import equal_width_index
 from tests.marks import every_case, parametrize
 
 ERRORS = [ece, mce, sce, ace]

@@ -13,7 +13,7 @@ from pacdp.certify import BoundSet
 from pacdp.certify.trajectory import poisson_sums
 from pacdp.cli.certifying import certify as certify_folder
 from pacdp.cli.config import Run
-from pacdp.cli.private.methods import METHODS
+from pacdp.cli.private.config import METHODS
 from pacdp.cli.run import train
 from pacdp.cli.runtime import Certifying, Training
 from pacdp.models import Architecture

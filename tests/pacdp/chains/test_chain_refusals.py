@@ -7,8 +7,7 @@ from toys import keys_of
 
 from pacdp.chains import Keys, Layout, SecretKeys, langevin, resident
 from pacdp.chains.diagnostics import diagnose
-from pacdp.chains.native.convolution import ConvLayer
-from pacdp.chains.native.convolution_forward import Geometry
+from pacdp.chains.native.convolution import ConvLayer, Geometry
 from tests.pacdp.draws import randn
 from tests.pacdp.small_networks import Made
 from tests.refusals import refuses

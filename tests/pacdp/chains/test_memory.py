@@ -7,7 +7,7 @@ from pacdp.chains import Keys, Replayed, memory, require_memory
 from pacdp.chains.memory import VECTORS, vectors_on
 from pacdp.errors import OutOfMemory
 from pacdp.models import Architecture
-from pacdp.step import fixed_size
+from pacdp.step import chain_sums
 from tests.marks import parametrize, refusal
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
@@ -67,7 +67,7 @@ def test_gradients_of_single_examples_are_asked_for_too(architecture, monkeypatc
     for parts in (1, 4):
         assert objective._fixed is not None
         room = CHAINS * objective._fixed._rows // parts
-        monkeypatch.setattr(fixed_size, "room_on", lambda device, room=room: room)
+        monkeypatch.setattr(chain_sums, "room_on", lambda device, room=room: room)
         assert objective._fixed.at_once(META) == CHAINS // parts
         with Live() as live:
             objective.estimate(weights, keys, tick)

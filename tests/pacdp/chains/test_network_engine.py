@@ -10,11 +10,11 @@ from torch.testing import assert_close
 from toys import dtypes, sparse_data, toy_data
 
 from pacdp.chains import resident
-from pacdp.chains.autograd import LoopedNetwork, VmappedNetwork
 from pacdp.chains.native import clipped
 from pacdp.chains.native.convolution import ConvLayer
 from pacdp.chains.native.dense import DenseLayer
 from pacdp.chains.native.network import NativeNetwork, supports
+from pacdp.chains.network import LoopedNetwork, VmappedNetwork
 from pacdp.losses import bounded_cross_entropy
 from tests.marks import every_case, parametrize
 from tests.pacdp.draws import randn

@@ -23,8 +23,8 @@ from pacdp.models import Architecture
 from pacdp.objective import Objective
 from pacdp.random import philox
 from pacdp.random.philox import MULTIPLIERS
-from pacdp.step import fixed_size
-from pacdp.step.sample import most_of_poisson
+from pacdp.step import chain_sums
+from pacdp.step.noise import most_of_poisson
 from tests.marks import parametrize, refusal, slow
 from tests.pacdp.draws import randn
 
@@ -98,7 +98,7 @@ def test_a_step_of_many_chains_has_as_many_kernels_as_one_of_two(settings, gradi
 def test_a_step_has_no_more_kernels_than_the_page_says_on_60_000_examples(name, monkeypatch):
     architecture, most = BY_NETWORK[name]
     rows = most_of_poisson(60_000, 128 / 60_000)
-    monkeypatch.setattr(fixed_size, "room_on", lambda device: H100 // 8)
+    monkeypatch.setattr(chain_sums, "room_on", lambda device: H100 // 8)
     own = sum(of_the_network(64, architecture).values())
     for clip_norm, limit in ((None, 10), (0.5, most)):
         settings = SGLD(tau=245.0, batch_size=32, clip_norm=clip_norm)
@@ -106,7 +106,7 @@ def test_a_step_has_no_more_kernels_than_the_page_says_on_60_000_examples(name, 
         assert sum(seen.values()) - own <= limit
     assert sum(seen.values()) - own > 0.8 * most
     assert f"{name} {most}" in PAGE.read_text(encoding="utf-8")
-    monkeypatch.setattr(fixed_size, "room_on", lambda device: H100 // 32)  # a smaller one takes some in parts
+    monkeypatch.setattr(chain_sums, "room_on", lambda device: H100 // 32)  # a smaller one takes some in parts
     again = counted(settings, 64, monkeypatch, architecture=architecture, most=rows)
     assert (sum(again.values()) > sum(seen.values())) == (name in ("GroupNorm", "conv"))
 

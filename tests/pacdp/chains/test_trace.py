@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from torch.testing import assert_close
 
 from pacdp.chains import Chunk, Trace
-from pacdp.chains.trace import LENGTH
+from pacdp.chains.run import LENGTH
 from tests.marks import every_case, parametrize
 from tests.pacdp.draws import rand
 

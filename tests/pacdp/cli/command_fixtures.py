@@ -15,7 +15,7 @@ from bounds.accounting import accountant
 from pacdp import objective
 from pacdp.chains import network
 from pacdp.cli import folder
-from pacdp.step import agreement, compiled, set_up
+from pacdp.step import chain_sums, set_up
 from tests.schema import validate
 
 
@@ -81,9 +81,9 @@ _REMEMBERED = [
     (sklearn.datasets, "load_digits", cache(sklearn.datasets.load_digits)),
     (_ClassTokenization, "make", staticmethod(cache(_ClassTokenization.make.__wrapped__))),
     _unless_sound(objective, "require_own_examples", None, lambda model, *rest: (model, _shape_of_trials(*rest))),
-    _unless_sound(compiled, "_disagreement", None, lambda _, given, __, inputs, *rest: (given.module, inputs.shape)),
+    _unless_sound(chain_sums, "_disagreement", None, lambda _, given, __, inputs, *rest: (given.module, inputs.shape)),
     _unless_sound(network, "_agrees", True, lambda _, model, inputs: (model, inputs.shape)),
-    _unless_sound(agreement, "disagreement", None, lambda _, given, inputs, *rest: (given.module, inputs.shape)),
+    _unless_sound(set_up, "disagreement", None, lambda _, given, inputs, *rest: (given.module, inputs.shape)),
     _unless_sound(
         set_up, "require_independent_examples", None, lambda module, examples, *rest: (module, examples[0].shape)
     ),

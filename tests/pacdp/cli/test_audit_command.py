@@ -5,7 +5,7 @@ import json
 from cli_tools import pacdp
 
 from pacdp.cli.folder import Folder
-from pacdp.cli.private.recipes import private_recipe
+from pacdp.cli.private.config import private_recipe
 from pacdp.cli.runtime import Runtime
 from pacdp.step.processes import Together
 

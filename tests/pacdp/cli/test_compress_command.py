@@ -12,7 +12,7 @@ from cli_tools import RUN_FILES, pacdp, read, rows, succeed, tensors, verdicts
 from report_pages import write
 
 from pacdp import load_checkpoint, save_checkpoint
-from pacdp.cli.compression_recipes import recipe
+from pacdp.cli.compressing import recipe
 from pacdp.cli.main import main
 from pacdp.verify.claim import DOES_NOT, FOLLOWS
 from pacdp.verify.report import check_path

@@ -16,8 +16,7 @@ from tiny_runs import RUNTIME, interrupted, tiny
 from pacdp.cli import folder as module
 from pacdp.cli.config import Run
 from pacdp.cli.figures.run import plot
-from pacdp.cli.folder import Folder, write_json
-from pacdp.cli.replacing import write_report
+from pacdp.cli.folder import Folder, write_json, write_report
 from pacdp.cli.report import write_report as write_page
 from pacdp.cli.run import train
 from pacdp.cli.runtime import Training

@@ -13,8 +13,7 @@ import pacdp.loop
 from bounds.accounting import Composed, SelfComposed, event_from_dict, privacy_epsilon
 from pacdp import load_checkpoint
 from pacdp.chains import NOISE, SecretKeys
-from pacdp.cli.private.methods import METHODS
-from pacdp.cli.private.recipes import PEOPLE, private_recipe
+from pacdp.cli.private.config import METHODS, PEOPLE, private_recipe
 from pacdp.cli.private.run import train_private
 from pacdp.cli.run import train
 from pacdp.cli.runtime import Training

@@ -14,10 +14,9 @@ from pacdp import load_checkpoint, load_trained
 from pacdp.chains import SecretKeys
 from pacdp.cli import batch
 from pacdp.cli.commands.export import Export
-from pacdp.cli.exporting import export_run
+from pacdp.cli.config import CLIPPED, RECIPES, recipe
+from pacdp.cli.exporting import export_run, leaving
 from pacdp.cli.folder import Folder
-from pacdp.cli.leaving import leaving
-from pacdp.cli.recipes import CLIPPED, RECIPES, recipe
 from pacdp.cli.run import train, train_together
 from pacdp.cli.serial import to_dict
 from pacdp.cli.sweep.kinds import sampler_job

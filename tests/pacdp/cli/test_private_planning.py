@@ -9,8 +9,8 @@ from bounds.accounting import event_to_dict
 from pacdp import load_checkpoint
 from pacdp.cli.folder import Folder
 from pacdp.cli.private.algorithms import Public
+from pacdp.cli.private.certify import charged_event
 from pacdp.cli.private.config import PrivateConfig
-from pacdp.cli.private.planning import charged_event
 from pacdp.cli.private.run import train_private
 from pacdp.errors import CheckpointError
 from pacdp.private import joined, planned, runs_of, steps_of

@@ -12,9 +12,7 @@ from tiny_runs import RUNTIME, tiny_private
 
 from pacdp import load_checkpoint
 from pacdp.cli.private.algorithms import Public, network, predictor
-from pacdp.cli.private.config import Budget
-from pacdp.cli.private.methods import P3SGD
-from pacdp.cli.private.recipes import PRIVATE_RECIPES, private_recipe
+from pacdp.cli.private.config import P3SGD, PRIVATE_RECIPES, Budget, private_recipe
 from pacdp.cli.private.run import judged, train_private
 from pacdp.data import Dataset
 from pacdp.loop import PrivateRun

@@ -7,16 +7,14 @@ from typing import get_args
 
 import pytest
 
-from pacdp.cli import compression_recipes
-from pacdp.cli.config import Run
-from pacdp.cli.private.methods import Method
-from pacdp.cli.private.recipes import PRIVATE_RECIPES, private_recipe
-from pacdp.cli.recipes import RECIPES, recipe
+from pacdp.cli import compressing
+from pacdp.cli.config import RECIPES, Run, recipe
+from pacdp.cli.private.config import PRIVATE_RECIPES, Method, private_recipe
 from pacdp.cli.serial import JOINED_LATER, digest, from_dict, to_dict
 from tests.marks import every_case, refusal
 
 MAKERS = (
-    (recipe, RECIPES), (private_recipe, PRIVATE_RECIPES), (compression_recipes.recipe, compression_recipes.RECIPES)
+    (recipe, RECIPES), (private_recipe, PRIVATE_RECIPES), (compressing.recipe, compressing.RECIPES)
 )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import polars as pl
 
 from pacdp.cli.predicting.logs import read_logs
 from pacdp.cli.predicting.tables import read_table
-from pacdp.data.arrays import read_npz
+from pacdp.data.unpacking import read_npz
 from tests.hostile import limited
 from tests.marks import every_case, refusal
 

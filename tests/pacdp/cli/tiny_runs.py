@@ -9,11 +9,9 @@ from cli_tools import read, rows, tensors
 from pacdp import load_checkpoint
 from pacdp.algorithms import PSGLD, SGHMC, SGLD
 from pacdp.certify.gibbs import GibbsSettings
-from pacdp.cli.config import Run
-from pacdp.cli.private.config import Budget, PrivateConfig
-from pacdp.cli.private.recipes import private_recipe
+from pacdp.cli.config import Run, run
+from pacdp.cli.private.config import Budget, PrivateConfig, private_recipe
 from pacdp.cli.private.run import train_private
-from pacdp.cli.recipes import run
 from pacdp.cli.run import train
 from pacdp.cli.runtime import Training
 from pacdp.models import Architecture

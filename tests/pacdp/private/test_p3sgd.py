@@ -35,10 +35,9 @@ from pacdp.private import (
     runs_of,
     sampled_step,
 )
-from pacdp.step.choice import choose, clipped_scores, probabilities_of
 from pacdp.step.event import combined
 from pacdp.step.processes import Together
-from pacdp.step.release import PrivateStep
+from pacdp.step.release import PrivateStep, choose, clipped_scores, probabilities_of
 from tests.marks import near, parametrize
 from tests.pacdp.draws import rand
 

@@ -27,8 +27,7 @@ from toys import dtypes
 
 from pacdp.private import SystemRandomness
 from pacdp.step.clip import Clip, ClippingRule, clip_factors, row_norms
-from pacdp.step.ghost import Ghost
-from pacdp.step.ghost_norms import linear_norms
+from pacdp.step.ghost import Ghost, linear_norms
 from pacdp.step.mechanism import MODES
 from pacdp.step.sums import Reference
 from pacdp.step.units import Network, Units, trained

@@ -6,7 +6,7 @@ import itertools
 import numpy as np
 from numpy.random import default_rng
 
-from pacdp.random import cipher, quantile
+from pacdp.random import cipher, grid
 
 FINE = 2.0**60  # a grid so fine that the numbers are what the polynomials gave
 
@@ -26,5 +26,5 @@ def normals_of(words, spare=None):
     """The standard normal numbers of these words."""
     values = np.zeros(len(words))
     spare = words_of(2 * len(words), "spare") if spare is None else spare
-    assert quantile.add_on_grid(values, words, spare, quantile.table(), FINE, 1.0 / FINE, 0) == len(words)
+    assert grid.add_on_grid(values, words, spare, grid.table(), FINE, 1.0 / FINE, 0) == len(words)
     return values

@@ -10,7 +10,7 @@ from numpy.random import default_rng
 from scipy import stats
 from torch import equal
 
-from pacdp.random import cipher, grid, quantile
+from pacdp.random import cipher, grid
 from tests.marks import parametrize
 from tests.pacdp.random.secure_toys import fix_keys
 from tests.pacdp.step.reads import Reads
@@ -60,9 +60,9 @@ def test_enough_spare_words_are_taken_and_nothing_is_waited_for(size):
         return spare[:count]
 
     values = torch.linspace(-3, 3, size, dtype=torch.float64)
-    counted = quantile.on_grid(values, words, take, 1000.0, 2.0**-9, most=size)
+    counted = grid.on_grid(values, words, take, 1000.0, 2.0**-9, most=size)
     with Reads() as reads:
-        made = quantile.on_grid(values, words, take, 1000.0, 2.0**-9, most=quantile.most_tails(size))
+        made = grid.on_grid(values, words, take, 1000.0, 2.0**-9, most=grid.most_tails(size))
     assert equal(made, counted)
     assert reads.seen == []
     assert asked[-1] <= 2 * (size / 512 + 20 * (size / 512) ** 0.5 + 201)
@@ -70,7 +70,7 @@ def test_enough_spare_words_are_taken_and_nothing_is_waited_for(size):
 
 def test_more_tails_than_that_have_a_chance_below_e_to_the_minus_200():
     for mean in (1, 50, 2048, 1e6):
-        most = quantile.most_tails(int(mean * 512))
+        most = grid.most_tails(int(mean * 512))
         assert most >= mean * 512 or stats.poisson.logsf(most, mean) < -200.0
 
 

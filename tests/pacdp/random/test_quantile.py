@@ -7,7 +7,7 @@ from flint import arb, ctx, fmpq
 from numpy import array_equal
 from scipy import stats
 
-from pacdp.random import quantile
+from pacdp.random import grid
 from tests.marks import parametrize, slow
 from tests.pacdp.random.secure_toys import normals_of, words_of
 
@@ -17,8 +17,8 @@ TERMS = 11  # of Taylor's series, the last one with its remainder
 
 def parts():
     """Where each part of the table begins, and its width: exact."""
-    index = np.arange(((-1 - quantile.LOWEST) << quantile.PARTS_LOG2) + 1)
-    octave, each = np.ldexp(1.0, quantile.LOWEST + (index >> quantile.PARTS_LOG2)), 1 << quantile.PARTS_LOG2
+    index = np.arange(((-1 - grid.LOWEST) << grid.PARTS_LOG2) + 1)
+    octave, each = np.ldexp(1.0, grid.LOWEST + (index >> grid.PARTS_LOG2)), 1 << grid.PARTS_LOG2
     return octave * (1.0 + (index % each) / each), octave / each
 
 
@@ -71,7 +71,7 @@ def error_bounds(coefficients, rows):
 
 @parametrize("every", [5, slow(1)])
 def test_every_polynomial_keeps_its_proved_bound(every):
-    coefficients = quantile.table()
+    coefficients = grid.table()
     rows = range(len(coefficients) - 2, -1, -every)  # the last part, from 1/2 on, is met at its left end only
     bounds = error_bounds(coefficients, rows)
     assert bounds.max() <= 1.0, (bounds.argmax(), bounds.max())
@@ -79,7 +79,7 @@ def test_every_polynomial_keeps_its_proved_bound(every):
 
 @parametrize(("column", "change"), [(0, 16.0), (1, 16.0), (4, 16.0), (7, 16.0)])
 def test_a_changed_coefficient_would_be_seen(column, change):
-    wrong = quantile.table().copy()
+    wrong = grid.table().copy()
     wrong[4000, column] += change * U
     assert error_bounds(wrong, [4000])[0] > 1.0
 
@@ -149,8 +149,8 @@ def test_the_twins_agree_to_the_bit(size):
     words[::7] >>= 20  # tails
     values = 40.0 * stats.norm.ppf((np.arange(size) + 0.5) / size)
     compiled = values.copy()
-    assert quantile.add_on_grid(compiled, words, spare, quantile.table(), 1234.5, 2.0**-9, 0) == size
-    drawn = quantile.on_grid(
+    assert grid.add_on_grid(compiled, words, spare, grid.table(), 1234.5, 2.0**-9, 0) == size
+    drawn = grid.on_grid(
         torch.from_numpy(values),
         torch.from_numpy(words),
         lambda k: torch.from_numpy(spare[:k]),
@@ -168,12 +168,12 @@ def test_blocks_wait_for_fresh_spare_words():
     values, before = np.zeros(3000), np.zeros(3000)
     tails = int(((words[:2048] >> 1) & (2**63 - 1) < 2**54).sum())
     spare = words_of(2 * tails - 2, "spare")
-    done = quantile.add_on_grid(values, words, spare, quantile.table(), 1024.0, 1.0, 0)
+    done = grid.add_on_grid(values, words, spare, grid.table(), 1024.0, 1.0, 0)
     assert done == 1024
     assert array_equal(values[1024:], before[1024:])  # nothing of the next block is written yet
     assert (values[:1024] != 0.0).all() or (values[:1024] == 0.0).sum() < 10
     spare = words_of(200, "fresh")
-    assert quantile.add_on_grid(values, words, spare, quantile.table(), 1024.0, 1.0, done) == 3000
+    assert grid.add_on_grid(values, words, spare, grid.table(), 1024.0, 1.0, done) == 3000
     assert values[2000] < -3.09 * 1024.0 or values[2000] > 3.09 * 1024.0
 
 

@@ -11,15 +11,15 @@ from torch.nn import Linear, Sequential
 from torch.testing import assert_close
 from toys import keys_of, toy_data
 
-from pacdp.chains.native import dense, products, threads
+from pacdp.chains.native import dense, threads
+from pacdp.chains.native.dense import product
 from pacdp.chains.native.network import NativeNetwork
-from pacdp.chains.native.products import product
 from pacdp.data import Dataset
 from pacdp.losses import bounded_cross_entropy
 from pacdp.objective import Objective
-from pacdp.step import compiled
+from pacdp.step import chain_sums
+from pacdp.step.chain_sums import CompiledSums
 from pacdp.step.clip import Clipping
-from pacdp.step.compiled import CompiledSums
 from tests.marks import parametrize, refusal
 from tests.pacdp.draws import randn
 
@@ -142,7 +142,7 @@ def without_biases(patch):
 def of_the_chain_before():
     """Factors by the norms of the chain that came before."""
     kept = {}
-    true = compiled.clip_factors
+    true = chain_sums.clip_factors
 
     def faulty(norms, clip, dtype):
         own = true(norms, clip, dtype)
@@ -160,8 +160,8 @@ def one_for_all(norms, clip, dtype):
 
 FAULTS = {
     "a padded row leaks": a_padded_row,
-    "a norm of another chain": lambda patch: patch.setattr(compiled, "clip_factors", of_the_chain_before()),
-    "one factor for all": lambda patch: patch.setattr(compiled, "clip_factors", one_for_all),
+    "a norm of another chain": lambda patch: patch.setattr(chain_sums, "clip_factors", of_the_chain_before()),
+    "one factor for all": lambda patch: patch.setattr(chain_sums, "clip_factors", one_for_all),
     "biases left out of the norm": without_biases,
 }
 
@@ -210,7 +210,7 @@ def test_products_are_true_without_onednn_too_and_do_not_depend_on_threads(shape
     torch.set_num_threads(1)
     assert equal(two, product(left.mT, right.mT, bias=bias))
     torch.set_num_threads(2)
-    monkeypatch.setattr(products, "_linear", None)
+    monkeypatch.setattr(dense, "_linear", None)
     for found in (two, out, product(left.mT, right.mT, bias=bias)):
         assert (found.double() - exact).norm() < 1e-6 * exact.norm()
 

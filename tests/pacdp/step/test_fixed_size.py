@@ -12,7 +12,7 @@ from pacdp.algorithms import SGLD, EntropySGD, build
 from pacdp.chains import Replayed, SecretKeys, run_chains
 from pacdp.errors import Diverged
 from pacdp.random import Words
-from pacdp.step.sample import most_of_poisson, poisson, poisson_rows
+from pacdp.step.noise import most_of_poisson, poisson, poisson_rows
 from tests.marks import parametrize
 from tests.pacdp.draws import randint
 
@@ -58,7 +58,7 @@ def test_networks_that_need_gradients_of_single_examples_go_in_parts(monkeypatch
     weights = weights_of(whole)
     expected = whole.estimate(weights, keys, 0)
     expected = expected._replace(gradient=expected.gradient.clone())
-    monkeypatch.setattr("pacdp.step.fixed_size.room_on", lambda device: 1)
+    monkeypatch.setattr("pacdp.step.chain_sums.room_on", lambda device: 1)
     assert whole._fixed is not None
     assert whole._fixed.at_once(torch.device("cpu")) == 1
     for found, exact in zip(whole.estimate(weights, keys, 0)[:3], expected[:3], strict=True):

@@ -31,10 +31,10 @@ from torch.utils.data import TensorDataset
 from pacdp.layers.random import random_state, rewind
 from pacdp.opacus.modules import ByReference
 from pacdp.private import DPSGD, SeededRandomness, train
-from pacdp.step.agreement import disagreement
 from pacdp.step.ghost import Ghost, GhostSums
 from pacdp.step.gradients import NO_CLIPPING
 from pacdp.step.mechanism import MODES
+from pacdp.step.set_up import disagreement
 from pacdp.step.sums import Reference, Sum
 from pacdp.step.units import Network
 from tests.marks import every_case, left_out, parametrize, refusal
@@ -374,7 +374,7 @@ def test_what_does_not_show_at_the_first_weights_or_the_own_clip_norm_is_found(n
 
 @every_case("name", [*list(MEETINGS)[3:], *OUTSIDE_THE_LAYERS])
 def test_unchecked_one_example_would_move_the_sum_by_more(name, monkeypatch):
-    left_out(monkeypatch, "loop.require_apart", "loop.Unwritten.require", "step.agreement.disagreement")
+    left_out(monkeypatch, "loop.require_apart", "loop.Unwritten.require", "step.set_up.disagreement")
     monkeypatch.setitem(globals(), "PAIRS", 30)
     left_out(monkeypatch, "step.set_up.runs_at_once")
     build, loss = MEETINGS.get(name) or (OUTSIDE_THE_LAYERS[name], cross_entropy)

@@ -4,7 +4,7 @@ from decimal import Decimal, localcontext
 from itertools import islice
 
 from bounds.accounting import NegativeBinomialRuns, PoissonRuns
-from pacdp.step import tuning
+from pacdp.step import budget
 from tests.marks import every_case
 
 
@@ -15,8 +15,8 @@ def test_each_number_has_the_words_of_its_probability(law, monkeypatch):
         for k, probability in enumerate(islice(law.probabilities(), 60)):
             for share in ("0.001", "0.999") if probability else ():
                 word = int((below + Decimal(share) * probability) * 2**192)
-                monkeypatch.setattr(tuning.secrets, "randbits", lambda bits, word=word: word >> (192 - bits))
-                assert tuning.number_of_runs(law) == k
+                monkeypatch.setattr(budget.secrets, "randbits", lambda bits, word=word: word >> (192 - bits))
+                assert budget.number_of_runs(law) == k
             below += probability
     monkeypatch.undo()
-    assert len({tuning.number_of_runs(law) for _ in range(64)}) > 2
+    assert len({budget.number_of_runs(law) for _ in range(64)}) > 2

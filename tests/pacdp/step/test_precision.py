@@ -14,7 +14,7 @@ from toys import toy_data, toy_objective
 
 from pacdp.chains import Keys
 from pacdp.models import Architecture
-from pacdp.step import compiled, ghost
+from pacdp.step import chain_sums, ghost
 from pacdp.step.clip import Clip, clipped_sum, joint_norms, row_norms
 from pacdp.step.ghost import GhostSums
 from pacdp.step.gradients import clipped_gradient
@@ -172,7 +172,7 @@ def test_compiled_sums_and_their_threads_keep_their_bits(monkeypatch):
         for number, part in enumerate(parts):
             run(number, part)
 
-    monkeypatch.setattr(compiled.threads, "spread", spread)
+    monkeypatch.setattr(chain_sums.threads, "spread", spread)
     objective = toy_objective(toy_data(n=80), architecture=Architecture(hidden=(7,)), batch_size=20, clip_norm=0.3)
     assert objective._sums is not None
     objective.estimate(objective.weights(), Keys.derive([0]), 0)

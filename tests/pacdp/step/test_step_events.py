@@ -133,7 +133,7 @@ RUNS = {name: run_of(name) for name in SOUND} | {
 
 @every_case("name", RUNS)
 def test_a_run_s_event_is_what_was_promised(name, monkeypatch):
-    left_out(monkeypatch, "loop.require_apart", "step.agreement.disagreement")
+    left_out(monkeypatch, "loop.require_apart", "step.set_up.disagreement")
     algorithm, numbers, build, persons = RUNS[name]
     run = train(algorithm, build(), data(), mechanism=numbers, loss=cross_entropy, people=persons,
                 randomness=SeededRandomness(1))  # fmt: skip

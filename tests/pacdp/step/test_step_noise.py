@@ -14,7 +14,7 @@ from scipy import stats
 from torch import equal
 from toys import dtypes
 
-from pacdp.random import cipher, quantile
+from pacdp.random import cipher, grid
 from pacdp.random import grid as on_grid
 from pacdp.random.grid import arithmetic_cost
 from pacdp.step.noise import SeededRandomness, SystemRandomness, add_noise, share
@@ -71,7 +71,7 @@ def test_a_sum_that_is_added_in_single_precision_would_be_seen(monkeypatch):
 
 
 def test_huge_infinite_and_undefined_sums(monkeypatch):
-    limit = quantile.LIMIT * grid_of(1.7)
+    limit = grid.LIMIT * grid_of(1.7)
     found = released(monkeypatch, torch.tensor([1e300, -1e300, math.inf, -math.inf, math.nan, 0.0]).double())
     assert (found[[0, 2]] - limit).abs().max() < 20.0
     assert (found[[1, 3]] + limit).abs().max() < 20.0

@@ -4,8 +4,7 @@ import torch
 
 from pacdp.random import Words, cipher
 from pacdp.step.event import sampled_step
-from pacdp.step.noise import SeededRandomness, SystemRandomness, add_noise, share
-from pacdp.step.sample import poisson
+from pacdp.step.noise import SeededRandomness, SystemRandomness, add_noise, poisson, share
 from tests.refusals import refuses
 from tests.typed import unchecked
 

@@ -12,8 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from torch.nn import functional
 from toys import dtypes, seeded
 
-from pacdp.chains.native.convolution import ConvLayer
-from pacdp.chains.native.convolution_forward import Geometry
+from pacdp.chains.native.convolution import ConvLayer, Geometry
 from tests.marks import every_case, parametrize, slow
 
 CONV_FIRST = Geometry(1, 28, 28, size=5, pool=3, relu=True), 20
