@@ -135,6 +135,8 @@ def train(
     together, path = Together(several=distributed), None if checkpoint is None else Path(checkpoint)
     books = NoLedger() if ledger is None else ledger
     _check.whole(checkpoint_every=checkpoint_every)
+    if checkpoint_every and path is None:
+        raise ValueError("checkpoint_every goes with checkpoint: name the file, or leave it out")
     for what, given, needed in (
         ("algorithm", algorithm, "noises"), ("mechanism", mechanism, "sample_rate"),
         ("module", module, "parameters"), ("loss", loss, "__call__"),

@@ -195,6 +195,7 @@ REFUSALS = [
     (lambda: trained(OURS, ledger="runs/ledger"), "ledger must be"),
     (lambda: trained(OURS, randomness=7), "randomness must be"),
     (lambda: trained(OURS, checkpoint_every=2.5), "checkpoint_every must be"),
+    (lambda: trained(OURS, checkpoint_every=2), "checkpoint_every goes with checkpoint"),
     (lambda: trained(OURS, checkpoint="nowhere/run.safetensors", progress=lambda _: 1 / 0), "own folder is missing"),
     (lambda: trained(OURS, nn.Sequential(nn.Embedding(9, 3, sparse=True), nn.Flatten()),
                      TensorDataset(torch.ones(5, 4).long(), torch.ones(5).long())), "sparse=False"),
