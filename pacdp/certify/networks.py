@@ -226,7 +226,7 @@ def disagreement(
 ) -> Report:
     """A network as it is by another one, from examples without labels that neither saw.
 
-    Formal guarantee: that of :func:`bounds.combine`. ``failure_prob`` pays for the surrogate's certificate, and
+    Formal guarantee: that of :func:`bounds.disagreement`. ``failure_prob`` pays for the surrogate's certificate, and
     with what is left for the count of differences.
 
     Raises:

@@ -186,7 +186,7 @@ class Compressed(Reported):
 
         Half of the failure probability is this network's certificate's, half that of the count of differences.
 
-        Formal guarantee: that of :func:`bounds.combine`, with this network as h.
+        Formal guarantee: that of :func:`bounds.disagreement`, with this network as h.
 
         Args:
             network: any network of the same classes, in eval mode, or a function from inputs to logits.
