@@ -7,6 +7,7 @@ refused, unless all of them are whole.
 import codecs
 import gzip
 import io
+import json
 import os
 import re
 import sys
@@ -22,6 +23,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from bounds._check import json_value
 from pacdp.cli.predicting.called import PROBABILITY, called
 from pacdp.cli.terminal import word
 from pacdp.data.arrays import read_npz
@@ -260,9 +262,28 @@ def _text(path: Path) -> tuple[bytes, Sequence[str]]:
 def _json(path: Path, _ignore: Sequence[str]) -> _Read:
     """Records in lines, or in a list."""
     content, remarks = _text(path)
-    read = pl.read_ndjson if _suffix(path) == ".jsonl" else pl.read_json
-    frame = read(content, infer_schema_length=None)
+    lines = _suffix(path) == ".jsonl"
+    frame = (pl.read_ndjson if lines else pl.read_json)(content, infer_schema_length=None)
+    _require_keys_once(path, content, frame, lines=lines)
     return frame.columns, lambda kept, _: frame.select(kept), remarks
+
+
+def _require_keys_once(path: Path, content: bytes, frame: pl.DataFrame, *, lines: bool) -> None:
+    """Refuse a record in which a key stands twice, of which polars takes the last; raises ValueError.
+
+    Objects are read one by one where some key, as it is written, stands more often than there are records.
+    """
+    often = [content.count(json.dumps(name, ensure_ascii=False).encode()) for name in frame.columns]
+    if b"\\u" not in content and max(often, default=0) <= frame.height:
+        return
+    for place, text in enumerate(content.splitlines() if lines else [content], start=1):
+        try:
+            json_value(text or b"null")
+        except ValueError as error:
+            where = f" in line {place}" if lines else ""
+            raise ValueError(
+                f"{path} is no table, for {error}{where}: write every key once"
+            ) from error
 
 
 def _csv(path: Path, _ignore: Sequence[str]) -> _Read:
