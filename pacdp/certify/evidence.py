@@ -19,7 +19,7 @@ from pacdp.certify.priors import DataFree, HeldOut, NoisySum, Prior, Private, So
 from pacdp.certify.reading import Seen
 from pacdp.data import DataError, require_disjoint
 from pacdp.data.row_checks import FEW, require_apart, require_covers, require_plain
-from pacdp.data.rows import Rows
+from pacdp.data.rows import SEVERAL, Rows
 from pacdp.errors import CheckpointError
 from pacdp.store.record import Values, record
 
@@ -282,6 +282,11 @@ def _unseen(seen: HeldOut, data: Known, whose: str) -> Hypothesis | None:
         if not _of_other_people(seen.rows, data):
             said = (
                 "the caller, for people: row hashes compare examples, and what it saw names nobody"
+            )
+            return declared(UNSEEN, said)
+        if SEVERAL in (seen.rows.width, data.rows.width):
+            said = (
+                "the caller: inputs have several widths, and one that was padded otherwise is another row to a hash"
             )
             return declared(UNSEEN, said)
         return proved(UNSEEN, "row hashes, of all that the caller says it saw")
