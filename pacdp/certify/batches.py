@@ -178,11 +178,7 @@ def require_each_once(data: Any) -> None:
     """
     sampler = getattr(data, "sampler", None) if isinstance(data, DataLoader) else None
     held = data.dataset if isinstance(data, DataLoader) else data
-    if (
-        isinstance(data, DataLoader)
-        and isinstance(held, IterableDataset)
-        and data.num_workers > 1
-    ):
+    if isinstance(data, DataLoader) and isinstance(held, IterableDataset) and data.num_workers > 1:
         raise ValueError(
             f"the loader reads its {type(held).__name__} by {data.num_workers} workers, each of which may read the "
             "whole stream, and n counts every example as often: give it num_workers=1"

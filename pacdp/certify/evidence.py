@@ -285,9 +285,7 @@ def _unseen(seen: HeldOut, data: Known, whose: str) -> Hypothesis | None:
             )
             return declared(UNSEEN, said)
         if SEVERAL in (seen.rows.width, data.rows.width):
-            said = (
-                "the caller: inputs have several widths, and one that was padded otherwise is another row to a hash"
-            )
+            said = "the caller: inputs have several widths, and one that was padded otherwise is another row to a hash"
             return declared(UNSEEN, said)
         return proved(UNSEEN, "row hashes, of all that the caller says it saw")
     other = bool(seen.data_hash and data.data_hash and seen.data_hash != data.data_hash)
@@ -356,6 +354,8 @@ class Settings:
         if test is not None:
             require_apart(self.elsewhere, test.rows, (chosen, "the test set's rows"))
         whose = "the bound's" if test is None else "the bound's or the test set's"
-        if not all(_of_other_people(self.elsewhere, one) for one in (data, test) if one):
+        sets = [one for one in (data, test) if one]
+        widths = [self.elsewhere.width, *(one.rows.width for one in sets)]
+        if SEVERAL in widths or not all(_of_other_people(self.elsewhere, one) for one in sets):
             return self.hypothesis
         return proved(FIXED, f"{self.hypothesis.by}; row hashes show that these are not {whose}")

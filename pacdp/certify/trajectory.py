@@ -220,7 +220,8 @@ def train_certified(
         loss: bounded; by default the cross-entropy up to 8.
 
     Raises:
-        ValueError: frozen parameters or weights that are none, batch statistics, settings whose steps are no sums with noise, or as for :class:`Objective`.
+        ValueError: frozen parameters or weights that are none, batch statistics, settings whose steps are no sums with
+            noise, or as for :class:`Objective`.
         Diverged: a weight is not finite.
     """
     kinds = {"model": (model, nn.Module), "data": (data, Dataset), "settings": (settings, SGLD | SGHMC | EntropySGD),

@@ -130,7 +130,7 @@ KEYS = {
     "in lines": ("answers.jsonl", TWICE, "key 'prediction' stands twice in line 2: write every key once"),
     "in records": ("answers.json", f"[{TWICE}]".replace("\n", ","), "key 'prediction' stands twice: write every"),
     "in two spellings": (
-        "answers.jsonl", r'{"label": 0, "prediction": 0, "\u0070rediction": 1}', "key 'prediction' stands twice in line 1"),
+        "answers.jsonl", r'{"label": 0, "prediction": 0, "\u0070rediction": 1}', "'prediction' stands twice in line 1"),
 }  # fmt: skip
 
 

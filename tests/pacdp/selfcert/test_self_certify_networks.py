@@ -118,9 +118,7 @@ def naming_a_module(rows):
     return names["train"]
 
 
-@parametrize(
-    "hold", [closing_over, with_default, naming_globals, naming_a_module, lambda rows: Trainer(rows).fit]
-)
+@parametrize("hold", [closing_over, with_default, naming_globals, naming_a_module, lambda rows: Trainer(rows).fit])
 @parametrize(
     "form",
     [
