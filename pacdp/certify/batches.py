@@ -21,7 +21,7 @@ from pacdp.certify.examples import BoundSet
 from pacdp.data import Dataset as Images
 from pacdp.data.hashing import pair_hashes, require_no_mask, row_hashes
 from pacdp.data.places import require_each_once
-from pacdp.data.rows import Rows
+from pacdp.data.rows import SEVERAL, Rows
 from pacdp.errors import said
 from pacdp.store.record import record
 from pacdp.trials import kept_draws
@@ -154,7 +154,7 @@ class Hashed:
     def rows(self) -> Rows:
         """All of them."""
         owners = None if self.people is None else row_hashes(self.people, name="people")
-        width = next(iter(self._widths)) if len(self._widths) == 1 else 0
+        width = next(iter(self._widths)) if len(self._widths) == 1 else SEVERAL
         return Rows.sorted(
             np.concatenate(self.pairs), np.concatenate(self.inputs), owners, self.mark, width=width
         )

@@ -43,7 +43,7 @@ from pacdp.losses import Loss, bounded_cross_entropy
 from pacdp.objective import Objective
 from pacdp.posterior import GaussianPosterior
 from pacdp.store.record import Values
-from pacdp.trials.buffers import Holdings
+from pacdp.trials.buffers import Holdings, require_all_named
 
 START_OF_THE_RUN = "the run, whose first weights are drawn from its seed"
 """Who vouches for the first weights of a chain."""
@@ -220,8 +220,8 @@ def train_certified(
         loss: bounded; by default the cross-entropy up to 8.
 
     Raises:
-        ValueError: frozen parameters, batch statistics, settings whose steps are no sums with noise, or as for
-            :class:`Objective`.
+        ValueError: frozen parameters or weights that are none, batch statistics, settings whose steps are no sums with
+            noise, or as for :class:`Objective`.
         Diverged: a weight is not finite.
     """
     kinds = {"model": (model, nn.Module), "data": (data, Dataset), "settings": (settings, SGLD | SGHMC | EntropySGD),
@@ -236,6 +236,7 @@ def train_certified(
             f"model must have no frozen parameters, got requires_grad=False of {frozen[0]}, where every parameter gets "
             "noise and is paid for: make them buffers, or certify a head on their features"
         )
+    require_all_named(model)
     Holdings(model, paid=named).require_none(data.inputs)
     whole: Values = {"batch_size": data.n, "keep_norms": True, "every_record": True}
     settings, fixed = replace(settings, **whole), Settings.declared()

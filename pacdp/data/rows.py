@@ -21,6 +21,8 @@ from jaxtyping import Int64, UInt64
 from pacdp.data.errors import DataError
 from pacdp.data.hashing import array_of, pair_hashes, row_hashes
 
+SEVERAL = -1
+"""The width of inputs of several widths: where they are padded, an example is another row beside longer ones."""
 FORMAT = "pacdp-rows/2"
 """Names the hash; those of version 1 were others."""
 FEW = 0.01
@@ -36,7 +38,8 @@ class Rows:
         inputs: of the input alone.
         owners: of each example's person, or None where nobody is known.
         key_mark: says of which inputs they are where examples have several by keyword; 0 of one input.
-        width: how many numbers an input has; 0 where that is not known, as of rows that were kept in a file.
+        width: how many numbers an input has; ``SEVERAL`` if they differ, and 0 where that is not known, as of rows that
+            were kept in a file.
     """
 
     examples: UInt64[np.ndarray, " n"]
@@ -206,7 +209,7 @@ class Rows:
             raise DataError(
                 "the two Rows are of inputs by other keywords, and cannot be compared; make both alike."
             )
-        if self.width and other.width and self.width != other.width:
+        if self.width > 0 and other.width > 0 and self.width != other.width:
             raise DataError(
                 f"the two Rows are of inputs of {self.width} and of {other.width} numbers, of which none can be equal: "
                 "give both in the form that the network reads, or leave the ones it saw to be declared."

@@ -273,9 +273,10 @@ def _require_unheld(train: Train | None, bound: Given) -> None:
     holdings = Holdings(train, around=True)
     for rows in (tensor(bound.inputs), bound.inputs):  # in single precision, and as they were given
         if found := holdings.of(rows):
+            where = found[0].where.strip()
             raise DataError(
-                f"train refers to {found[0].rows} of the {bound.n} inputs that the bound rests on "
-                f"({found[0].where.strip()}): let it use the inputs and labels that it is called with, and no others"
+                f"train refers to {found[0].rows} of the {bound.n} inputs that the bound rests on ({where}): let it "
+                "use the inputs and labels that it is called with, and no others"
             )
 
 

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from bounds.record import record
 from pacdp.posterior import GaussianPosterior, odd_names
 from pacdp.stochastic.noise import Draws, gaussians, normals
+from pacdp.trials.buffers import require_all_named
 
 
 @record
@@ -74,8 +75,9 @@ def require_law_of(module: nn.Module, posterior: GaussianPosterior) -> None:
     """Refuse a posterior over other weights than the module's.
 
     Raises:
-        ValueError: parameters or buffers differ in name or shape.
+        ValueError: parameters or buffers differ in name or shape, or there are weights that are no parameters.
     """
+    require_all_named(module)
     for what, own, given in (
         ("parameters", module.named_parameters(), posterior.means),
         ("buffers", module.named_buffers(), posterior.buffers),

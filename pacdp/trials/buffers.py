@@ -251,6 +251,23 @@ def _hashes(values: Any, name: str) -> UInt64[np.ndarray, " k"]:
     return np.unique(hashes[(rows != rows[:, :1]).any(axis=1)] if rows.shape[1] > 1 else hashes)
 
 
+def require_all_named(module: nn.Module) -> None:
+    """Refuse weights that are none of a module's own, as those of layers in a plain list: no law is over them, no bound
+    pays for them, and whoever trained them may have used every record.
+
+    Raises:
+        ValueError: it has some; the sentence names the first.
+    """
+    own = {id(each) for _, each in module.named_parameters(remove_duplicate=False)}
+    for where, each in _reachable(module, around=False):
+        weight = isinstance(each, Tensor) and each.requires_grad and each.is_leaf
+        if (weight or isinstance(each, nn.Parameter)) and id(each) not in own:
+            raise ValueError(
+                f"the network must name all of its weights, and {where} is none of its parameters: keep layers in an "
+                "nn.ModuleList and weights in nn.Parameter attributes"
+            )
+
+
 def contents(
     network: Any, *, without: Collection[int] = (), around: bool = False
 ) -> dict[str, tuple[Any, ...]]:

@@ -2,12 +2,13 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 from door_toys import MU, PURE, examples, gaussian, law, network, plain, split
-from torch.nn import BatchNorm1d, Flatten, Linear, Sequential
+from torch.nn import BatchNorm1d, Flatten, Linear, Module, Sequential
 from toys import toy_data, toy_objective
 
 import bounds
@@ -19,7 +20,7 @@ from pacdp.certify.priors import NoisySum
 from pacdp.certify.trajectory import noisy_sums_event, realised_price, train_certified
 from pacdp.losses import bounded_cross_entropy
 from pacdp.objective import Objective
-from pacdp.posterior import LocalGibbs, Point
+from pacdp.posterior import GaussianPosterior, LocalGibbs, Point
 from tests.refusals import refuses
 
 pytestmark = pytest.mark.wrong_types
@@ -79,6 +80,25 @@ def kept(*layers, **how):
     return Objective(model, loss, how.pop("data", DIGITS), **{"batch_size": 20, "keep_norms": True, **how})
 
 
+class Listed(Module):
+    """A network whose first layers stand in a plain list, so that they are trained and nothing pays for them."""
+
+    def __init__(self, *layers):
+        super().__init__()
+        self.layers, self.last = [*layers], Linear(4, 1, bias=False)
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return self.last(x)
+
+
+def listed(*layers):
+    module = Listed(*layers).eval()
+    law = GaussianPosterior.around(module, std=0.1)
+    return gaussian(law=law, network=module, prior=Prior(law=law, source=DataFree()))
+
+
 NORMS = torch.ones(3, dtype=torch.float64)
 WRITERS = replace(DIGITS, people=np.arange(20) // 2, unit="writer")
 KEEP = SGLD(tau=10.0, keep_norms=True)
@@ -122,6 +142,9 @@ CALLS = {
     "many settings": (lambda: gaussian(settings=Settings.tried(2**1100, "me")), "is too small to be divided by"),
     "device": (lambda: gaussian(device="nowhere"), "expected a device that is here"),
     "another network": (lambda: gaussian(network=Linear(5, 1, bias=False).eval()), "over the parameters"),
+    "layers in a list": (lambda: listed(Linear(4, 4)), r"layers\[0\].weight is none of its parameters: keep layers in"),
+    "a weight in a list": (
+        lambda: listed(partial(torch.mul, torch.ones(4, requires_grad=True))), "is none of its parameters"),
     "no spread": (lambda: prior(law=law(0.0)), "divergence from the prior is infinite"),
     "NaN among inputs": (lambda: gaussian(wrong(inputs=DATA.inputs + GAP)), "NaN or infinite"),
     "no privacy": (lambda: plain(prior=NoPrivacy(reason="it learnt without noise")), "it learnt without noise"),
@@ -159,6 +182,7 @@ CHAINS = {
     "a frozen layer": (
         lambda: paid(toy_data(), Sequential(Linear(5, 4).requires_grad_(False), Linear(4, 1))),
         r"no frozen parameters, got requires_grad=False of 0\.weight"),
+    "layers in a list": (lambda: paid(toy_data(), Listed(Linear(4, 4))), "is none of its parameters"),
     "no data set": (lambda: paid((DATA.inputs, DATA.labels)), "expected data to be"),
     "no sums": (lambda: noisy_sums_event(PSGLD(tau=10.0), 3), "not sums over the records plus Gaussian noise"),
     "a norm too few": (

@@ -285,6 +285,25 @@ def test_rows_of_another_width_prove_nothing_of_what_was_seen():
         certify(NET, ALL, seen=(torch.cat([INPUTS, LABELS[:, None]], dim=1) + 1.0, LABELS))
 
 
+def padded(lengths):
+    """A batch for each length: 20 examples of so many numbers, padded by zeros to the longest of the batch."""
+    return [(torch.cat([INPUTS[:20], torch.zeros(20, more)], dim=1) + k, LABELS[:20]) for k, more in enumerate(lengths)]
+
+
+def test_rows_that_are_padded_batch_by_batch_prove_nothing_of_what_was_seen():
+    """An example beside longer ones is another row, and no hash tells that it was seen."""
+    network = Sums().eval()
+    for data, seen in ((padded([0, 2]), padded([3, 5])), (padded([0]), padded([3, 5])), (padded([0, 2]), padded([7]))):
+        kept = certify(network, data, seen=seen).certificates[0].hypothesis("predictor saw none of these rows")
+        assert kept.standing == "declared"
+        assert "inputs have several widths" in kept.by
+
+
+class Sums(Module):
+    def forward(self, x):
+        return torch.stack([x.sum(1), -x.sum(1), x[:, 0]], dim=1)
+
+
 REFUSED = {
     "a network in train mode": (Sequential(Linear(6, 3), Dropout()), ALL, "train mode"),
     "no logits": (lambda x: {"scores": NET(x)}, ALL, "returned dict with scores"),

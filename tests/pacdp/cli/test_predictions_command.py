@@ -125,6 +125,28 @@ CONTENT = {
 }  # fmt: skip
 
 
+TWICE = '{"label": 0, "prediction": 0}\n{"label": 1, "prediction": 0, "prediction": 1}'
+KEYS = {
+    "in lines": ("answers.jsonl", TWICE, "key 'prediction' stands twice in line 2: write every key once"),
+    "in records": ("answers.json", f"[{TWICE}]".replace("\n", ","), "key 'prediction' stands twice: write every"),
+    "in two spellings": (
+        "answers.jsonl", r'{"label": 0, "prediction": 0, "\u0070rediction": 1}', "'prediction' stands twice in line 1"),
+}  # fmt: skip
+
+
+@every_case("why", KEYS)
+def test_a_key_that_stands_twice_in_a_record_is_refused_since_one_of_them_would_be_dropped(why, tmp_path, refused):
+    name, content, said = KEYS[why]
+    (tmp_path / name).write_text(content)
+    assert said in refused("certify", "--predictions", tmp_path / name)
+
+
+def test_records_in_which_a_value_reads_like_a_key_are_read(tmp_path):
+    path = tmp_path / "answers.jsonl"
+    path.write_text('{"label": "label", "prediction": "b"}\n{"label": "b", "prediction": "label"}\n')
+    assert _report(path)["certificates"][0]["inputs"]["k"] == 2
+
+
 @every_case("why", CONTENT)
 def test_a_file_that_does_not_fit_is_one_sentence_and_leaves_nothing(why, tmp_path, refused):
     content, said = CONTENT[why]
