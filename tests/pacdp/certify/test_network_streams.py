@@ -259,6 +259,9 @@ def test_rows_that_are_drawn_anew_prove_nothing(data):
 def test_rows_of_another_width_prove_nothing_of_what_was_seen_and_whatever_was_drawn_may_have_been():
     with refusal("inputs of 7 and of 6 numbers", DataError):
         certify(NET, ALL, seen=(torch.cat([INPUTS, LABELS[:, None]], dim=1) + 1.0, LABELS))
+    fractions = INPUTS.numpy().astype(float) / 255  # which the network read in single precision
+    with refusal("of double and of single precision", DataError):
+        certify(NET, (torch.tensor(fractions).float(), LABELS), seen=(fractions, LABELS.numpy()))
     fitted = DataLoader(TensorDataset(*OTHERS), sampler=WeightedRandomSampler([1.0] * 300, 600))
     (made, *_) = certify(NET, ALL, seen=fitted).certificates
     assert made.hypothesis("predictor saw none of these rows").standing == "proved"
