@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from pacdp.certify.examples import BoundSet
 from pacdp.data import Dataset as Images
-from pacdp.data.hashing import pair_hashes, require_no_mask, row_hashes
+from pacdp.data.hashing import is_double, pair_hashes, require_no_mask, row_hashes
 from pacdp.data.places import require_each_once
 from pacdp.data.rows import SEVERAL, Rows
 from pacdp.errors import said
@@ -103,6 +103,7 @@ class Hashed:
     def __init__(self) -> None:
         self.inputs, self.pairs, self.owners = (list[np.ndarray]() for _ in range(3))
         self.mark, self._widths, self._first = 0, set[int](), dict[str, np.uint64]()
+        self._double = False
 
     def add(self, batch: Batch) -> None:
         """Take a batch in.
@@ -120,6 +121,7 @@ class Hashed:
             )
         self.mark = batch.mark
         self._widths.add(sum(math.prod(one.shape[1:]) for one in batch.inputs.values()))
+        self._double |= any(map(is_double, batch.inputs.values()))
         self.inputs.append(batch.hashes())
         self.pairs.append(pair_hashes(self.inputs[-1], row_hashes(batch.labels, name="labels")))
         if batch.people is not None:
@@ -156,8 +158,9 @@ class Hashed:
         owners = None if self.people is None else row_hashes(self.people, name="people")
         width = next(iter(self._widths)) if len(self._widths) == 1 else SEVERAL
         return Rows.sorted(
-            np.concatenate(self.pairs), np.concatenate(self.inputs), owners, self.mark, width=width
-        )
+            np.concatenate(self.pairs), np.concatenate(self.inputs), owners, self.mark, width=width,
+            double=self._double
+        )  # fmt: skip
 
 
 def require_steady(data: Any, name: str) -> None:

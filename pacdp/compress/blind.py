@@ -13,8 +13,8 @@ from torch import Tensor
 
 from pacdp.compress.learner import Learner, State, Stop
 from pacdp.compress.run import BATCH, Records, Rule, Trace, carry_out, scored
-from pacdp.compress.view import padded
 from pacdp.data.hashing import row_hashes
+from pacdp.features.pooling import padded
 from pacdp.trials import Unwritten
 from pacdp.trials.buffers import Holdings
 

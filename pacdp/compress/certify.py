@@ -34,9 +34,9 @@ from pacdp.certify.routes import certify
 from pacdp.compress.blind import require_blind, require_nothing_left, require_replayed
 from pacdp.compress.learner import ANSWERS, Estimator, Groups, Learner, State, Stop
 from pacdp.compress.run import BATCH, Records, Round, Rule, Trace, carry_out, tensor_of
-from pacdp.compress.view import padded
 from pacdp.data import Dataset
 from pacdp.data.rows import Rows
+from pacdp.features.pooling import padded
 from pacdp.predictions.report import Measured, Refusal, Report, Reported
 from pacdp.store.record import Values
 from pacdp.trials import Unwritten

@@ -136,6 +136,19 @@ def seeded(seed: int, round: int) -> Iterator[None]:
         yield
 
 
+def unfitted(estimator: Any) -> Any:
+    """A copy of an estimator without what it learnt before, as ``clone`` of scikit-learn makes it.
+
+    One that cannot be cloned keeps that.
+    """
+    try:
+        from sklearn.base import clone
+
+        return clone(estimator)
+    except (ImportError, TypeError):  # no scikit-learn, or an estimator without get_params
+        return copy.deepcopy(estimator)
+
+
 @record
 class Torch:
     """A network and a function that trains it, as people write them.
@@ -191,7 +204,8 @@ class Estimator:
     """A classifier of scikit-learn, or one that is called like it, fitted anew in every round.
 
     Attributes:
-        estimator: with ``fit`` and one of ``decision_function``, ``predict_proba`` and ``predict``; it is copied first.
+        estimator: with ``fit`` and one of ``decision_function``, ``predict_proba`` and ``predict``; a copy is fitted
+            that knows nothing yet (:func:`unfitted`).
         classes: how many classes there are; one that no picked record has is never answered.
     """
 
@@ -220,7 +234,7 @@ class Estimator:
         """A fitted copy; where all records have one class, that class."""
         if len(labels.unique()) == 1:
             return int(labels[0])
-        made = copy.deepcopy(self.estimator)
+        made = unfitted(self.estimator)
         with seeded(seed, round), naming("fit"):
             made.fit(inputs.flatten(1).numpy(), labels.numpy())
         if not hasattr(made, "classes_"):

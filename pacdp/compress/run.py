@@ -13,8 +13,8 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from pacdp.compress.learner import Groups, Learner, State, Stop
-from pacdp.compress.view import padded
 from pacdp.errors import CheckpointError
+from pacdp.features.pooling import padded
 from pacdp.losses import margins
 from pacdp.store.canonical import canonical
 from pacdp.store.checkpoint import Checkpoint, load_checkpoint, save_checkpoint

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from bounds import _check
 from pacdp.features import OrientedGradients, unit
+from pacdp.features.pooling import padded
 from pacdp.store.canonical import JOINED_LATER, left_out
 from pacdp.store.record import record
 
@@ -94,13 +95,3 @@ class View:
 
 
 _LAST: dict[View, tuple[Tensor, Tensor]] = {}
-
-
-def padded(rows: Tensor, size: int) -> list[Tensor]:
-    """Batches of exactly ``size`` rows, the last one filled up with zeros.
-
-    A row's outputs may depend on the size of its batch by rounding, and in a batch of one size they do not.
-    """
-    missing = -len(rows) % size
-    filled = torch.cat([rows, rows.new_zeros(missing, *rows.shape[1:])]) if missing else rows
-    return list(filled.split(size))

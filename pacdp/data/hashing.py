@@ -21,6 +21,7 @@ from jaxtyping import Shaped, UInt64
 
 from pacdp.data.errors import DataError
 
+_FEW = 64  # rows that say in which precision all are
 _CHUNK = 1 << 18  # numbers at a time: 2 MB as float64, which a core's cache holds
 
 
@@ -95,6 +96,12 @@ def table_hashes(values: Any, *, name: str = "values") -> UInt64[np.ndarray, " n
     return row_hashes(
         np.frombuffer(b"".join(digests), dtype="<i8")[places].reshape(array.shape), name=name
     )
+
+
+def is_double(values: Any, *, name: str = "values") -> bool:
+    """Whether the first rows hold numbers that single precision does not, so that no such row has a hash of it."""
+    few = array_of(values[:_FEW], name)
+    return few.dtype == np.float64 and not np.array_equal(_in_single(few), few, equal_nan=True)
 
 
 def _in_single(numbers: Any) -> Any:

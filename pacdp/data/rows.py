@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Int64, UInt64
 
 from pacdp.data.errors import DataError
-from pacdp.data.hashing import array_of, pair_hashes, row_hashes
+from pacdp.data.hashing import array_of, is_double, pair_hashes, row_hashes
 
 SEVERAL = -1
 """The width of inputs of several widths: where they are padded, an example is another row beside longer ones."""
@@ -40,6 +40,7 @@ class Rows:
         key_mark: says of which inputs they are where examples have several by keyword; 0 of one input.
         width: how many numbers an input has; ``SEVERAL`` if they differ, and 0 where that is not known, as of rows that
             were kept in a file.
+        double: whether inputs are numbers that single precision does not hold; None where that is not known.
     """
 
     examples: UInt64[np.ndarray, " n"]
@@ -47,6 +48,7 @@ class Rows:
     owners: UInt64[np.ndarray, " n"] | None = None
     key_mark: int = 0
     width: int = 0
+    double: bool | None = None
 
     def __post_init__(self) -> None:
         """Check that the hashes belong together; raises DataError naming the field."""
@@ -88,12 +90,13 @@ class Rows:
                 )
             owners = _each(people.astype(np.int64), "people", len(hashed))
         width = math.prod(np.shape(inputs)[1:])
-        return cls.sorted(examples, hashed, owners, width=width)
+        double = is_double(inputs, name="inputs")
+        return cls.sorted(examples, hashed, owners, width=width, double=double)
 
     @classmethod
     def sorted(
         cls, examples: np.ndarray, inputs: np.ndarray, owners: np.ndarray | None, mark: int = 0, *,
-        width: int = 0
+        width: int = 0, double: bool | None = None
     ) -> "Rows":  # fmt: skip
         """The rows of hashes in any order; raises DataError as the constructor does."""
         order = _order(examples, inputs, owners)
@@ -103,6 +106,7 @@ class Rows:
             owners=None if owners is None else owners[order],
             key_mark=mark,
             width=width,
+            double=double,
         )
 
     @property
@@ -194,7 +198,7 @@ class Rows:
         mark = found.pop("key_mark")
         if mark.shape != (1,):
             raise DataError(f"key_mark of Rows must hold one number, got shape {mark.shape}.")
-        return cls(key_mark=int(mark[0]), width=0, **found)
+        return cls(key_mark=int(mark[0]), width=0, double=None, **found)
 
     def _arrays(self) -> dict[str, UInt64[np.ndarray, " n"]]:
         named = {"examples": self.examples, "inputs": self.inputs}
@@ -213,6 +217,11 @@ class Rows:
             raise DataError(
                 f"the two Rows are of inputs of {self.width} and of {other.width} numbers, of which none can be equal: "
                 "give both in the form that the network reads, or leave the ones it saw to be declared."
+            )
+        if None not in (self.double, other.double) and self.double != other.double:
+            raise DataError(
+                "the two Rows are of inputs of double and of single precision, of which none can be equal: convert "
+                "both to one, as by inputs.astype(numpy.float32)."
             )
 
 

@@ -24,6 +24,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from pacdp.errors import MissingExtra
 from pacdp.features.backbone_cache import entry, kept_rows, read_rows
+from pacdp.features.pooling import padded
 
 DIM = 1280
 SIDE = 224
@@ -116,8 +117,8 @@ def embed(
 def _computed(
     backbone: Backbone, images: Float32[np.ndarray, "n channels height width"]
 ) -> Float32[np.ndarray, "n 1280"]:
-    batches = torch.tensor(images).split(_BATCH)
-    return torch.cat([backbone(batch) for batch in batches]).numpy()
+    batches = padded(torch.tensor(images), _BATCH)
+    return torch.cat([backbone(batch) for batch in batches])[: len(images)].numpy()
 
 
 def _fuse(part: Any) -> None:

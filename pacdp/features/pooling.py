@@ -22,11 +22,24 @@ def unit(rows: Float[Tensor, "n dim"]) -> Float[Tensor, "n dim"]:
     return rows / rows.norm(dim=1, keepdim=True).clamp_min(1e-6)
 
 
+def padded(rows: Tensor, size: int) -> list[Tensor]:
+    """Batches of exactly ``size`` rows, the last one filled up with zeros.
+
+    A row's outputs may depend on the size of its batch by rounding, and in a batch of one size they do not.
+    """
+    missing = -len(rows) % size
+    filled = torch.cat([rows, rows.new_zeros(missing, *rows.shape[1:])]) if missing else rows
+    return list(filled.split(size))
+
+
 @torch.no_grad()
 def transform(
-    features: nn.Module, inputs: np.ndarray | Tensor, *, batch_size: int = 250
+    features: nn.Module, inputs: np.ndarray | Tensor, *, batch_size: int = 256
 ) -> Float32[Tensor, "n ..."]:
     """``features`` of all inputs [n, ...], computed once, on the device of ``features``' first buffer, kept on the CPU.
+
+    All batches are of one size, and that one without a remainder for kernels that take several rows at once, so that
+    equal inputs have equal rows, and equal hashes, in whatever call.
 
     Raises:
         ValueError: nothing to transform, or a feature that is not finite.
@@ -40,7 +53,8 @@ def transform(
     tensors = (
         one if isinstance(one, Tensor) else torch.as_tensor(np.array(one)) for one in batches
     )
-    found = torch.cat([features(one.to(device)).cpu() for one in tensors])
+    filled = (part for one in tensors for part in padded(one, batch_size))
+    found = torch.cat([features(one.to(device)).cpu() for one in filled])[: len(inputs)]
     if not bool(torch.isfinite(found).all()):
         raise ValueError("features hold a NaN or an infinity: check that the inputs are finite")
     return found

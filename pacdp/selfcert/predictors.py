@@ -12,7 +12,7 @@ from pacdp.backprop.fit import Examples, FitSettings, fit
 from pacdp.certify.examples import Device
 from pacdp.certify.outputs import classes_of
 from pacdp.certify.reading import Function, Network, Reading
-from pacdp.compress.learner import seeded
+from pacdp.compress.learner import seeded, unfitted
 from pacdp.errors import Diverged, naming
 from pacdp.selfcert.examples import Given
 from pacdp.store.record import record
@@ -58,7 +58,7 @@ def tensor(inputs: Any) -> Tensor:
     try:
         if np.iscomplexobj(inputs):
             raise TypeError("they are complex")
-        return torch.tensor(np.asarray(inputs), dtype=torch.float32)
+        return torch.tensor(np.ascontiguousarray(inputs), dtype=torch.float32)
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"inputs must be numbers for a network, got {type(inputs).__name__}: {error}"
@@ -72,14 +72,9 @@ def is_estimator(model: Any) -> bool:
 
 def fitted(estimator: Any, learning: Given, *, seed: int) -> Any:
     """A copy of the estimator, fitted on the training part."""
-    try:
-        from sklearn.base import clone
-
-        made: Any = clone(estimator)
-    except (ImportError, TypeError):  # no scikit-learn, or an estimator without get_params
-        made = copy.deepcopy(estimator)
+    made, own = unfitted(estimator), learning.at(np.arange(learning.n))  # into which fit may write
     with seeded(seed, 1), naming("fit"):
-        made.fit(learning.inputs, learning.labels)
+        made.fit(own.inputs, own.labels)
     return made
 
 

@@ -13,7 +13,10 @@ where none is, a wrong norm does not.
 
 import copy
 import math
+import warnings
 from collections.abc import Callable
+from contextlib import suppress
+from itertools import product
 from typing import Any
 
 import torch
@@ -36,6 +39,7 @@ from pacdp.step.units import ByPlace, Network, Units, take, trained
 from pacdp.trials import (
     MOST,
     Unwritten,
+    kept_draws,
     made_up_batch,
     made_up_targets,
     pool,
@@ -230,10 +234,40 @@ def require_apart(network: Network, template: tuple[Tensor, Tensor], mechanism: 
     """Refuse a network or a loss in which examples meet, in batches of the size that will be used."""
     inputs, targets = made_up_batch(template[0]), torch.zeros_like(template[1])
     size = at_once(mechanism) or MOST
+    _require_taken(network, inputs[:4], targets)
     with naming(_NETWORK.format(tuple(inputs.shape[1:]), inputs.dtype)):
         require_independent_examples(
             network.module, (inputs,), targets=targets, loss=network.loss, size=size
         )
+
+
+def _require_taken(network: Network, inputs: Tensor, targets: Tensor) -> None:
+    """Refuse records that network and loss do not take, and would take in another form, by raising ValueError."""
+    module = copy.deepcopy(network.module)
+    kind = next((p.dtype for p in module.parameters() if p.is_floating_point()), inputs.dtype)
+
+    def takes(x: Tensor, y: Tensor) -> bool:
+        with suppress(Exception), kept_draws(), warnings.catch_warnings(action="ignore"):
+            return len(network.loss(module(x), y)) == len(x)
+        return False
+
+    rows = {"": inputs, f"inputs.to({kind})": inputs.to(kind)}
+    forms = {
+        "": targets,
+        **({"targets.squeeze(1)": targets[:, 0]} if targets.shape[1:] == (1,) else {}),
+    }
+    answers = dict(forms)
+    for name, one in forms.items():
+        for how, to in ((".long()", torch.int64), (f".to({kind})", kind)):
+            answers[(name or "targets") + how] = one.to(to)
+    for (row, x), (answer, y) in product(rows.items(), answers.items()):
+        if takes(x, y):
+            if named := " and ".join(filter(None, (row, answer))):
+                raise ValueError(
+                    f"dataset gives inputs of {inputs.dtype} and targets of {targets.dtype}, shape "
+                    f"{list(targets.shape[1:])} an example, which network and loss do not take: let it give {named}"
+                )
+            return
 
 
 def global_state(network: Network, template: tuple[Tensor, Tensor]) -> Tensor | None:

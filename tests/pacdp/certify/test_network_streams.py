@@ -283,6 +283,9 @@ def test_loaders_that_read_all_of_their_places_say_what_was_seen():
 def test_rows_of_another_width_prove_nothing_of_what_was_seen():
     with refusal("inputs of 7 and of 6 numbers", DataError):
         certify(NET, ALL, seen=(torch.cat([INPUTS, LABELS[:, None]], dim=1) + 1.0, LABELS))
+    fractions = INPUTS.numpy().astype(float) / 255  # which the network read in single precision
+    with refusal("of double and of single precision", DataError):
+        certify(NET, (torch.tensor(fractions).float(), LABELS), seen=(fractions, LABELS.numpy()))
 
 
 def padded(lengths):

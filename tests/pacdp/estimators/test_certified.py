@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from numpy.random import default_rng
 from scipy import sparse
 from sklearn.datasets import load_diabetes, load_digits
@@ -93,8 +94,9 @@ def test_copies_are_not_counted_and_draws_that_recur_are_named():
         model.fit(np.tile(x, (3, 1)), np.tile(y, 3)).certify()
     whose = np.tile(np.arange(200), 3)
     assert model.fit(np.tile(x, (3, 1)), np.tile(y, 3), groups=whose).certify().statements[0].measured > 0.3
-    with refusal("groups have some", DataError):
-        model.certify(*coins(seed=8), groups=whose[:200])
+    for form in (np.asarray, torch.tensor, lambda one: [*torch.tensor(one)], lambda one: one.astype(str)):
+        with refusal("groups have some", DataError):
+            model.certify(*coins(seed=8), groups=form(whose[:200]))
     with pytest.raises(ValueError, match="groups must say whose"):
         model.certify(*coins(seed=8))
     with refusal("100 of the 300 .* an earlier one has", DataError):
@@ -163,6 +165,28 @@ def test_an_estimator_that_learnt_more_since_fit_is_refused_and_hidden_labels_ar
     for call in (lambda: model.fit(x, masked), lambda: model.fit(x, y).certify(new, masked)):
         with refusal("y are a masked array", DataError):
             call()
+
+
+class Mended(DummyClassifier):
+    """Answers 0, but for what it was shown since it was fitted."""
+
+    shown = np.empty(0)
+
+    def predict(self, X):
+        return np.isin(X[:, 0], self.shown).astype(int)
+
+
+def test_answers_that_are_others_than_when_fit_ended_are_errors():
+    x = default_rng(0).normal(size=(1000, 2))
+    y = np.arange(1000) % 100 == 0
+    model = CertifiedClassifier(Mended(), random_state=0).fit(x, y.astype(int))
+    before = model.certify()
+    kept = model._kept[0][:, 0]
+    model.estimator_.shown = kept[model._kept[1] == 1][:1]
+    assert model.certify() == before
+    model.estimator_.shown = kept[model._kept[1] == 1][:2]
+    with refusal("answers other than when fit ended"):
+        model.certify()
 
 
 def test_classes_may_be_whole_floats():

@@ -102,6 +102,15 @@ def test_transform_is_the_module_in_batches_and_takes_read_only_arrays():
     assert_close(transform(features, inputs, batch_size=3), features(images()), rtol=1e-5, atol=1e-6)
 
 
+def test_an_image_has_the_same_row_to_the_bit_in_whatever_call_it_is_made():
+    """Else the rows of a prior that saw it and of a bound that counts it have other hashes."""
+    inputs = torch.rand((277, 1, 28, 28), generator=seeded(0))
+    features = OrientedGradients(size=28, orientations=12, cells=7)
+    whole = transform(features, inputs)
+    for start in (13, 250, 270):
+        assert equal(transform(features, inputs[start:]), whole[start:])
+
+
 GRADIENTS = OrientedGradients(size=14)
 REFUSED = {
     "no inputs": (lambda: transform(GRADIENTS, np.zeros((0, 1, 14, 14), np.float32)), "expected inputs"),

@@ -182,6 +182,15 @@ def of_loader(sampler):
 
 SAMPLERS = [SubsetRandomSampler([0, 1]), WeightedRandomSampler([1.0, 2.0], 2), RandomSampler(range(40), num_samples=9)]
 EMPTY = TensorDataset(torch.zeros(0, 4), torch.zeros(0, dtype=torch.int64))
+FIRST, SECOND = data().tensors
+SAME, SMALL = torch.clone, torch.Tensor.byte
+FORMS = (
+    (SAME, torch.Tensor.int, r"targets.long\(\)"),
+    (SAME, torch.Tensor.float, r"targets.long\(\)"),
+    (SAME, lambda y: y[:, None], r"targets.squeeze\(1\)"),
+    (SMALL, SAME, r"inputs.to\(torch.float32\)"),
+    (SMALL, lambda y: y[:, None].int(), r"inputs.to\(torch.float32\) and targets.squeeze\(1\).long\(\)"),
+)
 AGAIN = Subset(data(), [*range(-40, 0), 0, 39])
 TWICE = (AGAIN, 2), (ConcatDataset([Subset(AGAIN, [3, 4]), data(), AGAIN.dataset]), 2)
 REFUSALS = [
@@ -192,6 +201,8 @@ REFUSALS = [
     *((lambda run=run, held=held: run(dataset=held), f"gives {again} of its")
       for run in (private, partial(trained, OURS)) for held, again in TWICE),
     (lambda: trained(USER_LEVEL, dataset=AGAIN, people=torch.arange(42)), "and 2 of the 42 records are an example"),
+    *((lambda x=x, y=y: trained(OURS, dataset=TensorDataset(x(FIRST), y(SECOND))), f"let it give {words}$")
+      for x, y, words in FORMS),
     (lambda: trained(OURS, ledger="runs/ledger"), "ledger must be"),
     (lambda: trained(OURS, randomness=7), "randomness must be"),
     (lambda: trained(OURS, checkpoint_every=2.5), "checkpoint_every must be"),

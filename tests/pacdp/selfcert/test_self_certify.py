@@ -9,7 +9,10 @@ import numpy as np
 from numpy import array_equal
 from numpy.random import default_rng
 from scipy import sparse, stats
-from sklearn.linear_model import LogisticRegression
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression, Perceptron
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 import bounds
@@ -191,6 +194,19 @@ def test_of_several_models_the_smallest_is_taken_and_all_are_paid_for():
     assert found.chosen == "held-out count, good"
     assert [one.certificate.failure_prob for one in found.tried] == [0.025, 0.025]
     assert found.certificate.failure_prob == near(0.05)
+
+
+def test_an_estimator_begins_unfitted_on_every_route_and_writes_into_no_other_s_examples():
+    rng = default_rng(2)
+    data = rng.normal(size=(100, 30)), rng.integers(0, 2, 100)  # which no input tells anything about
+    warm = Perceptron(warm_start=True, max_iter=200)
+    known, new = (self_certify(one, data, routes=["compression"]) for one in (clone(warm).fit(*data), warm))
+    assert known.to_dict() == new.to_dict()
+    assert known.certificate.value > 0.5
+    scaled = make_pipeline(StandardScaler(copy=False), LogisticRegression())
+    calls = (held_out({"a": one, "b": LogisticRegression()}, data) for one in (Fixed(data[0][0]), scaled))
+    first, after = (one.tried[1].certificate for one in calls)
+    assert first == after
 
 
 def test_routes_that_came_to_nothing_are_paid_for_and_what_was_given_is_declared():
