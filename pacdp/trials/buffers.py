@@ -352,7 +352,7 @@ def _reachable(
         if isinstance(thing, _SEQUENCES) and (numbers := _as_numbers(thing)) is not None:
             yield where.removeprefix("."), numbers
             continue
-        if (table := _of_frame(thing)) is not None:
+        if hasattr(type(thing), "to_numpy") and (table := _of_frame(thing)) is not None:
             yield where.removeprefix("."), table
         kinds = () if isinstance(thing, type) else type(thing).__mro__
         parts = [*_parts(thing), *(("", kind) for kind in kinds if id(kind) not in seen)]
@@ -371,7 +371,7 @@ def _as_numbers(thing: Any) -> np.ndarray | None:
 
 def _of_frame(thing: Any) -> np.ndarray | None:
     """The numbers of a data frame, whose columns are kept one by one or by type; None of anything else."""
-    if all(hasattr(type(thing), name) for name in ("columns", "to_numpy")):
+    if hasattr(type(thing), "columns"):
         with suppress(Exception):
             return np.asarray(thing.to_numpy(), dtype=np.float64)
     return None
