@@ -17,16 +17,15 @@ import torch
 from jaxtyping import Bool, Int64, UInt64
 from torch import Tensor
 from torch.utils.data import (
-    ConcatDataset,
     DataLoader,
     Dataset,
-    Subset,
     WeightedRandomSampler,
 )
 
 from pacdp.certify.examples import BoundSet
 from pacdp.data import Dataset as Images
 from pacdp.data.hashing import pair_hashes, require_no_mask, row_hashes
+from pacdp.data.places import MADE_OF_OTHERS, places_in
 from pacdp.data.rows import Rows
 from pacdp.errors import said
 from pacdp.store.record import record
@@ -190,7 +189,7 @@ def require_each_once(data: Any) -> None:
             f"the loader draws its examples by a {type(sampler).__name__}, several times or some more often than "
             "others, and n counts each of them once: leave its sampler out"
         )
-    places: list[Any] = list(_places(held)) if isinstance(held, Subset | ConcatDataset) else []
+    places: list[Any] = list(places_in(held)) if isinstance(held, MADE_OF_OTHERS) else []
     if (listed := _listed(data)) is not None:
         places = [places[k] for k in listed] if places else listed
     if len(set(places)) < len(places):
@@ -245,20 +244,6 @@ def _listed(data: Any) -> list[int] | None:
         listed = list(chain.from_iterable(batches))
     known = isinstance(listed, Sequence | np.ndarray | Tensor)
     return list(map(index, listed)) if known else None
-
-
-def _places(held: Any) -> Iterator[tuple[int, Any]]:
-    """Which examples of which data set stand in one made of others."""
-    if isinstance(held, Subset):
-        whole = isinstance(held.dataset, Subset | ConcatDataset)
-        own = list(_places(held.dataset)) if whole else None
-        for k in map(index, held.indices):  # tensors are equal to themselves alone
-            yield (id(held.dataset), k) if own is None else own[k]
-    elif isinstance(held, ConcatDataset):
-        for one in held.datasets:
-            yield from _places(one)
-    else:
-        yield from ((id(held), place) for place in range(len(held)))
 
 
 def batches_of(data: Any, *, batch_size: int | None = None) -> Iterator[Batch]:

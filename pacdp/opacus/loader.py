@@ -20,7 +20,7 @@ from torch.utils.data import Dataset, default_collate, get_worker_info
 
 from pacdp.data.hashing import row_hashes
 from pacdp.step.noise import Randomness
-from pacdp.step.units import size
+from pacdp.step.units import Units
 
 Collate = Callable[[list[Any]], Any]
 _TRIED = 8
@@ -173,7 +173,7 @@ class PoissonLoader(DPDataLoader):
     def __init__(self, dataset: Dataset[Any], *, sample_rate: float, steps: int, randomness: Randomness,
                  collate_fn: Collate | None = None, sampler: type[PoissonSampler] = PoissonSampler,
                  **options: Any) -> None:  # fmt: skip
-        collate, n = collate_fn or default_collate, size(dataset)
+        collate, n = collate_fn or default_collate, len(Units.group(dataset, None))
         super().__init__(dataset, sample_rate=sample_rate, collate_fn=collate, **options)
         self.drawn_by = sampler(n=n, sample_rate=sample_rate, steps=steps, randomness=randomness)
         object.__setattr__(self, "batch_sampler", self.drawn_by)

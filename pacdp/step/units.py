@@ -20,6 +20,7 @@ from torch.func import grad, vmap
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.data import Dataset, TensorDataset, default_collate
 
+from pacdp.data.places import given_again
 from pacdp.layers.plain import call_with
 from pacdp.layers.random import forget_draws
 from pacdp.losses import PerExampleLoss
@@ -104,10 +105,15 @@ class Units:
             people: the person's number for each record, (records,), integers; None where a record is a unit.
 
         Raises:
-            ValueError: not one whole number a record.
+            ValueError: not one whole number a record; a record that is a unit and stands in the data set twice.
         """
         n = size(dataset)
         if people is None:
+            if again := given_again(dataset):
+                raise ValueError(
+                    f"dataset gives {again} of its {n} examples again, and each time one adds up to the clip norm: "
+                    "give every example once, and weigh it in the loss"
+                )
             return cls(dataset, None)
         if not isinstance(people, Tensor):
             raise ValueError(
