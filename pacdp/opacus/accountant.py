@@ -22,7 +22,7 @@ from pacdp.step.accountant import epsilon
 from pacdp.step.budget import planned, planned_epochs
 from pacdp.step.noise import Randomness
 from pacdp.step.paid import Paid, stream_of
-from pacdp.step.processes import Together, process_rank, require_agreement
+from pacdp.step.processes import Together, process_rank
 from pacdp.store.ledger import Ledger
 from pacdp.store.reservation import Books, NoLedger, new_run
 
@@ -192,10 +192,11 @@ class Account:
             ValueError: the ledger refuses, and no noise may be drawn.
         """
         books = self.accountant.books
-        if self.together.several:
-            require_agreement({"whether the engine has a ledger": books is None}, self.device)
-        if books is not None:
-            self.paid = self.paid or self._paid(books)
+        if (
+            books is not None or self.together.several
+        ):  # where all hear whether some have a ledger alone
+            if self.paid is None or books not in (None, self.paid.books):
+                self.paid = self._paid(NoLedger() if books is None else books)
             self.paid.before(step + 1)
             self.accountant.receipt = self.paid.receipt
         if not self.once:
