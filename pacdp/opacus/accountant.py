@@ -38,7 +38,7 @@ class EventAccountant(IAccountant):
     """
 
     def __init__(self) -> None:
-        self._history = events.History()
+        self._history, self._ran = events.History(), False
         self.books: Ledger | None = None
         """The ledger that counts steps too, where there is one by the time of a step."""
         self.receipt: Mapping[str, Any] | None = None
@@ -67,7 +67,7 @@ class EventAccountant(IAccountant):
             ValueError: its steps were counted in another ledger, or there is none here.
         """
         self.require(receipt)
-        self.event, self.receipt = event, receipt
+        self.event, self.receipt, self._ran = event, receipt, event is not None
         if receipt is None:
             self.enter()
 
@@ -101,7 +101,16 @@ class EventAccountant(IAccountant):
 
     @history.setter
     def history(self, runs: Sequence[tuple[float | int, float | int, int]]) -> None:
-        """Opacus's search for a noise multiplier writes here."""
+        """Opacus's search for a noise multiplier writes here.
+
+        Raises:
+            ValueError: steps ran, which writing would forget.
+        """
+        if self._ran:
+            raise ValueError(
+                f"this accountant has recorded {len(self)} steps that ran, which another history would forget: take "
+                "a new engine for other data, and pacdp.private.joined for what one more run costs"
+            )
         each = (
             (events.sampled_step([float(noise)], sample_rate=rate), steps)
             for noise, rate, steps in runs
@@ -115,6 +124,7 @@ class EventAccountant(IAccountant):
     def count(self, event: Event) -> None:
         """Record a step, or an epoch."""
         self._history.append(event)
+        self._ran = True
 
     def get_epsilon(self, delta: float, *, adjacency: Adjacency | None = None) -> float:  # pyright: ignore[reportIncompatibleMethodOverride]
         """See :func:`pacdp.step.accountant.epsilon`."""
