@@ -22,7 +22,7 @@ from pacdp.step.accountant import epsilon
 from pacdp.step.budget import planned, planned_epochs
 from pacdp.step.noise import Randomness
 from pacdp.step.paid import Paid, stream_of
-from pacdp.step.processes import Together, process_rank, require_agreement
+from pacdp.step.processes import Together, process_rank
 from pacdp.store.ledger import Ledger
 from pacdp.store.reservation import Books, NoLedger, new_run
 
@@ -38,7 +38,7 @@ class EventAccountant(IAccountant):
     """
 
     def __init__(self) -> None:
-        self._history = events.History()
+        self._history, self._ran = events.History(), False
         self.books: Ledger | None = None
         """The ledger that counts steps too, where there is one by the time of a step."""
         self.receipt: Mapping[str, Any] | None = None
@@ -67,7 +67,7 @@ class EventAccountant(IAccountant):
             ValueError: its steps were counted in another ledger, or there is none here.
         """
         self.require(receipt)
-        self.event, self.receipt = event, receipt
+        self.event, self.receipt, self._ran = event, receipt, event is not None
         if receipt is None:
             self.enter()
 
@@ -101,7 +101,16 @@ class EventAccountant(IAccountant):
 
     @history.setter
     def history(self, runs: Sequence[tuple[float | int, float | int, int]]) -> None:
-        """Opacus's search for a noise multiplier writes here."""
+        """Opacus's search for a noise multiplier writes here.
+
+        Raises:
+            ValueError: steps ran, which writing would forget.
+        """
+        if self._ran:
+            raise ValueError(
+                f"this accountant has recorded {len(self)} steps that ran, which another history would forget: take "
+                "a new engine for other data, and pacdp.private.joined for what one more run costs"
+            )
         each = (
             (events.sampled_step([float(noise)], sample_rate=rate), steps)
             for noise, rate, steps in runs
@@ -115,6 +124,7 @@ class EventAccountant(IAccountant):
     def count(self, event: Event) -> None:
         """Record a step, or an epoch."""
         self._history.append(event)
+        self._ran = True
 
     def get_epsilon(self, delta: float, *, adjacency: Adjacency | None = None) -> float:  # pyright: ignore[reportIncompatibleMethodOverride]
         """See :func:`pacdp.step.accountant.epsilon`."""
@@ -192,10 +202,11 @@ class Account:
             ValueError: the ledger refuses, and no noise may be drawn.
         """
         books = self.accountant.books
-        if self.together.several:
-            require_agreement({"whether the engine has a ledger": books is None}, self.device)
-        if books is not None:
-            self.paid = self.paid or self._paid(books)
+        if (
+            books is not None or self.together.several
+        ):  # where all hear whether some have a ledger alone
+            if self.paid is None or books not in (None, self.paid.books):
+                self.paid = self._paid(NoLedger() if books is None else books)
             self.paid.before(step + 1)
             self.accountant.receipt = self.paid.receipt
         if not self.once:

@@ -116,9 +116,9 @@ class PrivateOptimizer(DPOptimizer):
             self.guard.sampler.require(examples)
         if self._settled() != self._told:
             raise ValueError(
-                "noise_multiplier, max_grad_norm, expected_batch_size or data_free_gradient of the optimizer was "
-                "changed after make_private, as Opacus's schedulers do: give make_private noise_multiplier= a function "
-                "of the step, and the others once"
+                "noise_multiplier, max_grad_norm, expected_batch_size or data_free_gradient of the optimizer, or "
+                "sample_rate of the loader's sampler, was changed after make_private, as Opacus's schedulers do: give "
+                "make_private noise_multiplier= a function of the step, and the others once"
             )
         if self._hooked() != self._hooks or (self._state and self._versions() != self._state):
             raise ValueError(
@@ -145,6 +145,7 @@ class PrivateOptimizer(DPOptimizer):
             sampler.counted(step, counted)
         self.logical_step = step
         std, together = self.noise_multiplier * self.max_grad_norm, self.account.together
+        self.original_optimizer.zero_grad()  # a gradient that was there before frozen weights were
         weights = dict(self.guard.module.named_parameters())
         for name, value in together.noised(found.total, std, self.randomness).items():
             whole = value.to(weights[name].dtype).view_as(weights[name])
@@ -168,6 +169,7 @@ class PrivateOptimizer(DPOptimizer):
             self.max_grad_norm,
             self.expected_batch_size,
             id(self.data_free_gradient),
+            self.guard.sampler and self.guard.sampler.sample_rate,
         )
 
     def _hooked(self) -> list[Any]:

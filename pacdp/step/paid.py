@@ -48,10 +48,20 @@ class Paid:
         """Ask for leave to draw the noise of ``step``, from 1 on; a new stretch is entered where the last one ended.
 
         Raises:
-            ValueError: the stretch cannot be counted, or would pass the ledger's limit; nothing was drawn.
+            ValueError: the stretch cannot be counted, or would pass the ledger's limit, or processes differ in whether
+                there is a ledger; nothing was drawn.
         """
         says = "the first process could not enter the steps into the ledger: it says why"
-        self.together.first_does(partial(self._ask, step), self.device, otherwise=ValueError(says))
+        self.together.first_does(
+            partial(self._ask, step),
+            self.device,
+            otherwise=ValueError(says),
+            said=not isinstance(self.books, NoLedger),
+            differ=ValueError(
+                "some processes of this run have a ledger and others none: name it at each of them, of which the first "
+                "one counts, or at none"
+            ),
+        )
 
     def _ask(self, step: int) -> None:
         if self._granted is None or step > self._granted.stretch.last:

@@ -183,17 +183,31 @@ class Together:
         return torch.tensor(totals(numbers.tolist(), numbers.device), dtype=numbers.dtype)
 
     def first_does(
-        self, action: Callable[[], object], device: torch.device, *, otherwise: Exception
+        self,
+        action: Callable[[], object],
+        device: torch.device,
+        *,
+        otherwise: Exception,
+        said: bool = False,
+        differ: Exception | None = None,
     ) -> None:
-        """Do something at the first process; where that fails, fail at each of them."""
+        """Do something at the first process; where that fails, fail at each of them.
+
+        Args:
+            said: what all must say alike; where some do not, ``differ`` is raised at each.
+        """
         failure: Exception | None = None
         if not self.several or process_rank() == 0:
             try:
                 action()
             except Exception as error:  # the others wait to hear of it, whatever it is
                 failure = error
-        if self.several and totals([float(failure is not None)], device) != [0.0]:
-            failure = failure or otherwise
+        if self.several:
+            failures, yes = totals([float(failure is not None), float(said)], device)
+            if failures:
+                failure = failure or otherwise
+            elif yes not in (0.0, process_count()):
+                failure = differ
         if failure is not None:
             raise failure
 

@@ -167,6 +167,12 @@ def refusals(rank, folder):
     def given(**changes):
         return lambda: trained(SAME["DP-SGD"][0], **{"seed": 1, "distributed": True, **changes})
 
+    def counted_at(one):
+        *loop, engine = private(DPDDP(mlp()), batches="loader")
+        if rank == one:
+            engine.ledger(folder / f"books of {one}")
+        sweep(*loop)
+
     attempts = {
         "DifferentiallyPrivateDistributedDataParallel instead": lambda: private(
             nn.parallel.DistributedDataParallel(mlp())
@@ -182,6 +188,8 @@ def refusals(rank, folder):
         "whether there is a ledger": given(ledger=Ledger.open(folder / "books") if rank else None),
         "when checkpoints are written": given(checkpoint=folder / "none" if rank else None),
         "disagree on sample_rate": lambda: private(DPDDP(mlp()), sample_rate=0.25 / (1 + rank), steps=4),
+        "some processes of this run have a ledger": lambda: counted_at(0),
+        "others none: name it at each of them": lambda: counted_at(1),
         "cannot write checkpoint|the first process could not write": given(checkpoint=folder),
     }
     out = {}

@@ -207,6 +207,9 @@ def test_the_history_can_be_read_and_written_and_a_large_delta_is_remarked_upon(
     assert other.event == one.event
     one.event = joined(one.event, sampled_step([0.0], sample_rate=0.1))
     assert one.history == [*triples, (0.0, 1.0, 1)]
+    one.step(noise_multiplier=1.0, sample_rate=0.1)
+    with refusal("steps that ran, which another history would forget"):
+        one.history = []
     engine = made(linear(), both, noise_multiplier=2.0)[3]
     for adjacency in ("add-remove", "replace-one"):
         with pytest.warns(UserWarning, match="1/n"):

@@ -2,11 +2,13 @@
 
 import pytest
 import torch
-from private_toys import ADD, DECAY, data, flat, private, sweep
+from private_toys import ADD, DECAY, data, flat, mlp, private, sweep, trained
+from torch.nn import functional
 from torch.testing import assert_close
-from torch.utils.data import Dataset
+from torch.utils.data import ConcatDataset, Dataset, Subset
 
 from pacdp.private import (
+    DPSGD,
     BatchMemoryManager,
     PrivateEngine,
     SystemRandomness,
@@ -108,3 +110,42 @@ def test_nothing_without_noise_is_left_at_the_weights(mode):
     criterion(module(randn(4, 4)), torch.zeros(4, dtype=torch.int64)).backward()
     for p in module.parameters():
         assert all(getattr(p, name, None) is None for name in ("grad", "grad_sample", "summed_grad", "_norm_sample"))
+
+
+def test_a_gradient_from_before_weights_were_frozen_moves_nothing():
+    """A loss that was tried before set-up left it, and torch's optimizers step on any gradient that is there."""
+    net, (x, y) = mlp(), data()[:]
+    functional.cross_entropy(net(x), y).backward()
+    net.get_submodule("0").requires_grad_(requires_grad=False)
+    before = net.get_parameter("0.weight").detach().clone()
+    module, optimizer, criterion, loader, _ = private(net, batches="loader")
+    for x, y in loader:
+        criterion(module(x), y).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    assert net.get_parameter("0.weight").equal(before)
+
+
+def test_a_rate_that_is_written_later_is_refused_before_a_step():
+    module, optimizer, criterion, loader, engine = private(batches="loader")
+    loader.batch_sampler.sample_rate = 0.9
+    with refusal("sample_rate of the loader's sampler, was changed after make_private"):
+        sweep(module, optimizer, criterion, loader)
+    assert engine.event is None
+
+
+AGAIN = {
+    "places that repeat": (lambda whole: Subset(whole, [0, 1, 1, 2, 2, 2]), 3),
+    "a part beside the whole": (lambda whole: ConcatDataset([whole, Subset(Subset(whole, [4, 5]), [1])]), 1),
+}
+"""As examples of rare classes are repeated."""
+
+
+@parametrize("made_of, again", AGAIN.values(), ids=AGAIN)
+def test_an_example_that_stands_in_the_data_twice_is_refused(made_of, again):
+    repeated = made_of(data(9))
+    sentence = f"gives {again} of its {len(repeated)} examples again, as records of their own, and epsilon would hide one record"
+    with refusal(sentence):
+        private(dataset=repeated)
+    with refusal(sentence):
+        trained(DPSGD(learning_rate=0.1), mlp(), repeated)
