@@ -26,8 +26,8 @@ from pacdp.verify.claim import (
     number,
     parsed,
     require,
+    require_asked,
     same,
-    told_beside,
     unasked,
 )
 from pacdp.verify.files import other_format
@@ -42,6 +42,7 @@ from pacdp.verify.formulas import (
     counts,
 )
 from pacdp.verify.formulas.prices import OWN_INPUT, check_price
+from pacdp.verify.formulas.transfer import SPLIT
 from pacdp.verify.needs import (
     KNOWN,
     RECORDS,
@@ -140,10 +141,9 @@ def check_certificate(
     redone: Collection[str] = (),
     losses_known: bool = False,
 ) -> list[Statement]:
-    """A statement on each of: failure probability, hypotheses and their proofs, labels, costs, terms, value.
+    """A statement on each of: failure probability, hypotheses and their proofs, labels, costs, terms, value, the rest.
 
     Args:
-        record: the certificate as it is written.
         privacy: what its report says of privacy, where there is one.
         redone: the hypotheses whose proofs were done again from the files beside it.
         losses_known: whether no loss of it was given with predictions, and called as anybody likes.
@@ -154,24 +154,26 @@ def check_certificate(
         why = other_format(made["format"], FORMAT)
         return [Statement(subject, "format", CANNOT, why)]
     claims = list[Claim]()
-    unread = judged(
-        subject,
-        {"value": lambda *given: claims.append(read_claim(*given))},
-        made,
-        privacy,
-        losses_known,
-    )
+    given = made, privacy, losses_known
+    read = {"value": lambda: claims.append(read_claim(*given))}
+    unread = judged(subject, read)
     if not claims:
         return unread
-    checks = {**_CHECKS, **_OF_KINDS.get(made.name, {})}
-    if any(one["standing"] == "proved" for one in made.hypotheses):
-        checks["proofs of hypotheses"] = lambda c: require_proofs(
+    checks = {
+        **_CHECKS,
+        **_OF_KINDS.get(claims[0].name, {}),
+        "proofs of hypotheses": lambda c: require_proofs(
             c.record, redone
-        )
-    found = judged(subject, checks, *claims)
-    names = [*unasked(made, TOLD)]
-    names += {one.name for one in made.hypotheses} - KNOWN
-    return found + told_beside(subject, names)
+        ),
+        "what is told beside": _beside,
+    }
+    return judged(subject, checks, *claims)
+
+
+def _beside(c: Claim) -> None:
+    """Nothing is told that no check asked for, and no hypothesis that is in no table here."""
+    names = standings(c.record).keys() - KNOWN
+    require_asked([*unasked(c.record, TOLD), *names])
 
 
 def _failure(c: Claim) -> None:
@@ -188,11 +190,7 @@ def _failure(c: Claim) -> None:
         payer = "PAC step"
     said = {*BOUGHT} & c.budget.keys()
     if c.prefix == "private_":
-        said -= {
-            "transfer",
-            "privacy tail",
-            "unbounded privacy loss",
-        }
+        said -= {*SPLIT.values()}
     require(
         said <= {payer}, f"{said} pay for it, and not {payer!r}"
     )

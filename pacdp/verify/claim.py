@@ -15,7 +15,7 @@ from collections.abc import (
 )
 from itertools import count, takewhile
 from math import inf, isnan
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from flint import arb  # pyright: ignore[reportMissingImports]
 
@@ -52,6 +52,10 @@ class Wrong(Exception):
     verdict = DOES_NOT
 
 
+class Missing(AttributeError):
+    """Which entry a record does not have."""
+
+
 # What reading a record may raise that is not as it was written.
 DAMAGED = (
     LookupError,
@@ -66,7 +70,12 @@ class Fields(dict[str, Any]):
     """An object of a JSON file, which knows which of its entries were asked for.
 
     ``record.name`` has to be there; ``record["name"]`` is None where it is not.
+
+    Attributes:
+        asked_last: the entry that was asked for last, in any record.
     """
+
+    asked_last: ClassVar = ""
 
     def __init__(self, entries: Any = ()) -> None:
         super().__init__(entries)
@@ -80,12 +89,13 @@ class Fields(dict[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         self.asked.add(name)
+        Fields.asked_last = name
         return dict.get(self, name)
 
     def __getattr__(self, name: str) -> Any:
         """The entry."""
         if name not in self.keys():
-            raise AttributeError(f"there is no {name!r}")
+            raise Missing(f"there is no {name!r}")
         return self[name]
 
     def get(self, name: str, default: Any = None) -> Any:
@@ -163,20 +173,23 @@ def judged(
             why = str(reason)
         except DAMAGED as reason:
             verdict = DOES_NOT
-            why = f"the record is damaged: {type(reason).__name__} {reason}"
+            why = damage(reason)
         found.append(Statement(subject, claim, verdict, why))
     return found
 
 
-def told_beside(
-    subject: str, names: Iterable[str]
-) -> list[Statement]:
-    """A statement that names what no check asked for; none where there are no names."""
-    found = ", ".join(dict.fromkeys(names))
-    if not found:
-        return []
-    why = f"nothing in the file determines {found}"
-    return [Statement(subject, "what is told beside", CANNOT, why)]
+def damage(error: Exception) -> str:
+    """What is not as it was written, by the name of its entry, and what helps."""
+    what = f"what stands under {Fields.asked_last!r} is of another kind than there has to be ({error})"
+    if isinstance(error, Missing):
+        what = str(error)
+    return f"the record is damaged: {what}; check the file as it was written"
+
+
+def require_asked(names: Iterable[str], of: str = "file") -> None:
+    """Raise Unchecked where there are names of what no check asked for."""
+    if found := ", ".join(dict.fromkeys(names)):
+        raise Unchecked(f"nothing in the {of} determines {found}")
 
 
 def without_unit(measures: str, unit: str) -> str:

@@ -46,9 +46,9 @@ def steps_of(
     kind = event["event"]
     inner = event.get("inner")
     if kind == "PoissonSampled":
-        return steps_of(
-            inner, replaced, rate * event["sample_rate"]
-        )
+        share = event["sample_rate"]
+        require(0 <= share <= 1, f"a sample rate is {share!r}")
+        return steps_of(inner, replaced, rate * share)
     if kind == "NonPrivate":
         return [Step(rate, 0.0)]
     if kind == "LastAlone" and rate == 1.0:
@@ -78,7 +78,7 @@ def _on_one_sample(event: Any, replaced: bool, rate: float) -> Step:
         require(kind, "an event has no name")
         added = part.get("adjacency") == "add-remove"
         if kind == "Gaussian":
-            noises.append(float(part["noise_multiplier"]))
+            noises.append(_noise_in(part))
         elif kind == "ExponentialMechanism" and (replaced or added):
             twice = 2 if added and replaced else 1
             epsilons.append(twice * float(part["epsilon"]))
@@ -92,6 +92,13 @@ def _on_one_sample(event: Any, replaced: bool, rate: float) -> Step:
             f"no theorem here covers {len(epsilons)} pure mechanisms on a sample of these neighbours"
         )
     return Step(rate, noise_of_all(noises), tuple(sorted(epsilons)))
+
+
+def _noise_in(event: Any) -> float:
+    """The noise multiplier of a Gaussian mechanism."""
+    noise = float(event["noise_multiplier"])
+    require(noise >= 0, f"a noise multiplier is {noise!r}")
+    return noise
 
 
 def _parts(event: Any) -> list[Any]:
@@ -118,7 +125,7 @@ def noise_of_the_last(event: Any) -> float:
     """
     c = ball(event["contraction"])
     steps = times_of(event["steps"])
-    noise = float(event["inner"]["noise_multiplier"])
+    noise = _noise_in(event["inner"])
     require(
         0 <= c <= 1 and event["inner"]["event"] == "Gaussian",
         f"{event!r} is no last iterate of noisy steps that contract",
@@ -170,7 +177,7 @@ def epochs_of(event: Any) -> list[tuple[int, float]]:
         kinds = one["event"], inner.get("event")
         why = f"{kinds} is no epoch with every record in one batch and with noise"
         require(kinds == ("OnceAnEpoch", "Gaussian"), why)
-        noise = float(inner["noise_multiplier"])
+        noise = _noise_in(inner)
         require(noise > 0.0, why)
         found.append((times_of(one["batches"]), noise))
     return found

@@ -23,6 +23,7 @@ from pacdp.verify.claim import (
     parsed,
     repeats,
     require,
+    require_asked,
     same,
     unasked,
 )
@@ -215,10 +216,7 @@ def _rest(f: Folder) -> None:
         for at, (part, known) in parts.items()
         for name in unasked(part, known, at)
     ]
-    if told:
-        raise Unchecked(
-            f"nothing in the folder determines {', '.join(told)}"
-        )
+    require_asked(told, of="folder")
 
 
 def _report(f: Folder) -> None:

@@ -131,6 +131,10 @@ def _named_rows(report: Fields) -> None:
         rows = filter(None, report.rows.values())
         named = [dict.get(one, "digest") for one in rows]
         require(
+            all(type(one) is str and one for one in named),
+            f"the digests of rows are {named}, and each has to be there",
+        )
+        require(
             len(named) == len(set(named)),
             "one digest is that of two sets of rows",
         )
@@ -166,13 +170,11 @@ def sizes(report: Fields) -> dict[str, set[int | None]]:
     if report.unit == "example":
         same("the number of examples", report.examples, people)
         people = None
-    for role, said in rows.items():
-        why = (
-            f"the rows of {role} have {said and said.people} people"
-        )
+    for role, said in filter(all, rows.items()):
         require(
-            not said or (said.people is None) == (people is None),
-            why,
+            (said.people is None) == (people is None)
+            and (said.people or 0) <= said.n,
+            f"the {said.n} rows of {role} have {said.people} people",
         )
     if bound := rows["bound"]:
         said = bound.n, bound.people
@@ -267,7 +269,17 @@ def _measured(report: Fields) -> None:
     """Means are those of the counts beside them, and certificates are made of what was measured."""
     means = _measured_means(report)
     for one in report.measured:
-        _check_mean(one, report.unit)
+        mean = number(one.mean)
+        what = f"the mean of {one.of}"
+        most = 1 if one.loss in _SHARES else mean
+        require(0 <= mean <= most, f"{what} is {mean!r}")
+        errors = one.errors
+        if report.unit == "example" and errors is not None:
+            require(
+                type(errors) is int and 0 <= errors <= one.n,
+                f"{errors!r} of {one.n} are said to be in error",
+            )
+            about(what, mean, arb(errors) / one.n)
     for one in report.monte_carlo:
         _check_draws(one, means["randomised", "bound", one.loss])
     drawn = [(one.mean, one.terms) for one in report.monte_carlo]
@@ -298,20 +310,6 @@ def _check_draws(one: Fields, said: Fields) -> None:
     if one.loss in _RANGES:
         ends = one.low, one.high
         same(f"the range of {what}", ends, _RANGES[one.loss])
-
-
-def _check_mean(one: Fields, unit: str) -> None:
-    """A mean loss is one, and that of the errors counted, which are no more than the records."""
-    mean = number(one.mean)
-    what = f"the mean of {one.of}"
-    most = 1 if one.loss in _SHARES else mean
-    require(0 <= mean <= most, f"{what} is {mean!r}")
-    if unit == "example" and one.errors is not None:
-        require(
-            type(one.errors) is int and 0 <= one.errors <= one.n,
-            f"{one.errors!r} of {one.n} are said to be in error",
-        )
-        about(what, mean, arb(one.errors) / one.n)
 
 
 def _check_counted(made: Fields, said: Fields) -> None:

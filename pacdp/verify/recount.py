@@ -96,6 +96,18 @@ def _check_errors(
     found = count_errors(network, stored, data)
     for name, count in said.items():
         same(f"the number of errors of {name}", count, found)
+    if not _has_its_weights(network, stored):
+        raise Unchecked(
+            f"the network of --model errs {found} times too, at weights of its own, and nothing shows that they are "
+            "the report's: give a folder with its checkpoint, and a module for the weights in it"
+        )
+
+
+def _has_its_weights(network: Any, stored: Stored) -> bool:
+    """Whether the checkpoint's weights are to be loaded into the network."""
+    return bool(stored.header) and hasattr(
+        network, "load_state_dict"
+    )
 
 
 def count_errors(
@@ -104,7 +116,7 @@ def count_errors(
     """Examples whose own class has not the largest output; a tie is an error. With a checkpoint, at its weights."""
     import torch
 
-    if stored.header and hasattr(network, "load_state_dict"):
+    if _has_its_weights(network, stored):
         weights = {
             name.removeprefix("model."): torch.from_numpy(
                 tensor.array().copy()

@@ -5,6 +5,7 @@ certificate itself (``pacdp.verify.formulas.counts``).
 """
 
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from pacdp.verify.claim import (
     fields,
     judged,
     require,
+    require_asked,
     same,
+    unasked,
 )
 from pacdp.verify.events import steps_of
 from pacdp.verify.files import (
@@ -50,6 +53,7 @@ _PUBLIC_BATCHES = (
     "add-remove neighbours"
 )
 """What may be remarked on weights that leave: other words could tell of the data."""
+_FORMAT = "pacdp-release/1"
 _DELTA = 1e-5
 """At which the cost of weights without a report is told."""
 _PAGE = "report.html"
@@ -120,6 +124,7 @@ def _event(f: Folder) -> None:
 def _settings(f: Folder) -> None:
     """The settings have their hash and the report's unit, say whose the noise is, and plan the event."""
     require(f.settings, f"there is no {SETTINGS}")
+    same(f"format of {SETTINGS}", f.settings.format, _FORMAT)
     run = f.settings.run
     event = f.header.event
     said = f.settings.config_hash, f.settings.unit
@@ -142,6 +147,13 @@ def _settings(f: Folder) -> None:
         run.sampling.public_size * run.sampling.sample_rate,
     )
     steps_paid_for(event, len(made), planned, run)
+
+
+def _beside(f: Folder) -> None:
+    """Nothing is told in settings or header that no check asked for."""
+    parts = {"settings": f.settings, "header": f.header}
+    names = (unasked(part, at=at) for at, part in parts.items())
+    require_asked(chain(*names), of="folder")
 
 
 def _remarks(f: Folder) -> None:
@@ -264,6 +276,7 @@ _OF_WEIGHTS: dict[str, Callable[[Folder], None]] = {
     "weights": _weights,
     "nothing else": _nothing_beside,
     "what the event costs": _cost_alone,
+    "what is told beside": _beside,
 }
 _OF_A_REPORT: dict[str, Callable[[Folder], None]] = {
     "weights": _weights,
@@ -273,5 +286,6 @@ _OF_A_REPORT: dict[str, Callable[[Folder], None]] = {
     "spent": _spent,
     "counts": _counts,
     "nothing else": _nothing_else,
+    "what is told beside": _beside,
 }
 """What is checked of an exported folder, in this order: of weights alone, and of weights with a report."""

@@ -29,13 +29,14 @@ from pacdp.verify.claim import (
     Fields,
     Statement,
     Unchecked,
+    damage,
     fields,
     judged,
     number,
     repeats,
     require,
+    require_asked,
     same,
-    told_beside,
     unasked,
 )
 from pacdp.verify.compressed import check_told
@@ -74,11 +75,12 @@ UNREADABLE = 2
 UNSOUND = 1
 OPEN = 3
 """Exit statuses: nothing could be read, something does not follow, something cannot be checked."""
-_KEYS = """
-    format route subject n unit examples failure_prob certificates not_applicable measured monte_carlo prior privacy
-    rows choices gibbs diagnosis details provenance
-"""
-"""What every report has, be it null."""
+_WORDS = "format route n unit examples failure_prob".split()
+_PARTS = """
+    subject certificates not_applicable measured monte_carlo prior privacy rows choices gibbs diagnosis details
+    provenance
+""".split()
+"""What every report has, be it null: numbers and words, and records, or lists of records."""
 _ENDS = {
     "epsilon": False,
     "upper": False,
@@ -109,11 +111,9 @@ def check_path(
         beside += recount(report, stored, data, model)
     if report["format"] != CERTIFICATE:
         return [*check_report(report, redone), *beside]
-    found = check_certificate(report)
     alone = "no report beside the certificate says what was measured, and of what"
     bare = Statement(file.name, "what it is about", CANNOT, alone)
-    left = told_beside(file.name, unasked(report))
-    return [*found, bare, *left, *beside]
+    return [*check_certificate(report), bare, *beside]
 
 
 def _format(r: Fields) -> None:
@@ -122,13 +122,16 @@ def _format(r: Fields) -> None:
         known = f"{FORMAT} and {CERTIFICATE}"
         why = other_format(r["format"], known, r["provenance"])
         raise Unchecked(why)
-    missing = ", ".join(sorted({*_KEYS.split()} - r.keys()))
+    missing = ", ".join(sorted({*_WORDS, *_PARTS} - r.keys()))
     why = f"its format has {missing}, and they are not there"
     require(not missing, why)
-    require(
-        all(isinstance(one, Mapping) for one in r.certificates),
-        "one of its certificates is no record, with names and values",
-    )
+    for name in _PARTS:
+        said = dict.get(r, name) or []
+        parts = said if isinstance(said, list) else [said]
+        require(
+            all(isinstance(one, Fields) for one in parts),
+            f"what stands under {name!r} is no record, with names and values: check the file as it was written",
+        )
 
 
 def check_report(
@@ -160,7 +163,7 @@ def check_report(
     found += judged("report", checks, r)
     if r.route not in _OF_ROUTES:
         found += _of_a_run(r)
-    found += _told_beside(r)
+    found += judged("report", {"what is told beside": _beside}, r)
     for name, other in details.part("references").items():
         own = check_report(other)
         found += [
@@ -183,7 +186,7 @@ def _of_a_run(report: Fields) -> list[Statement]:
         found += judged("report", of_a_chain, *given)
     epsilons = [*_epsilons(report)]
     if spent := report.part("details")["spent"]:
-        epsilons.append((spent, report.privacy["event"]))
+        epsilons.append((spent, report.part("privacy")["event"]))
     for given in epsilons:
         found += judged("report", {"epsilon": _epsilon}, *given)
     why = "nothing in the file says whether a certificate was taken out of it"
@@ -193,15 +196,15 @@ def _of_a_run(report: Fields) -> list[Statement]:
     ]
 
 
-def _told_beside(report: Fields) -> list[Statement]:
-    """What a report says that nothing in it, or beside it, determines; certificates name their own."""
+def _beside(report: Fields) -> None:
+    """Nothing is told that nothing in it, or beside it, determines; certificates name their own."""
     names = [
-        *unasked(report, ("certificates", "details.references"))
+        *unasked(report, ("certificates", "details.references")),
+        *held_by_nothing(report),
     ]
-    names += held_by_nothing(report)
     for made in report.certificates:
         names += {*unasked(made)} & TOLD
-    return told_beside("report", names)
+    require_asked(names)
 
 
 def _the_prior(report: Fields) -> None:
@@ -213,7 +216,8 @@ def _the_prior(report: Fields) -> None:
         f"{report.route!r} is no way to a certificate",
     )
     require(
-        {*_OF_SOURCES[source].split()} <= prior.keys(),
+        bool(source) == bool(prior)
+        and {*_OF_SOURCES[source].split()} <= prior.keys(),
         f"of a prior that is {source} it says {[*prior]}",
     )
     if "unit" in prior:
@@ -344,13 +348,13 @@ _UNFIT = (OSError, ImportError, RecursionError, MemoryError)
 
 
 def _told(error: BaseException) -> str:
-    """What an error says, with its kind where it is no sentence."""
+    """What an error says, with its kind or its place where it is no sentence."""
     kind = type(error)
-    return (
-        str(error)
-        if kind is ValueError
-        else f"{kind.__name__}: {error}"
-    )
+    if kind is ValueError:
+        return str(error)
+    if isinstance(error, DAMAGED):
+        return damage(error)
+    return f"{kind.__name__}: {error}"
 
 
 def main(argv: Sequence[str] | None = None) -> int:

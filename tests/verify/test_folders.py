@@ -128,6 +128,12 @@ def test_no_number_of_a_report_changes_without_notice(folder, monkeypatch):
     assert set(wrong(folder)) == {"report"}, "a shortened history is not that of the settings"
 
 
+def trained_network(network, folder):
+    """The network with the weights of the folder's checkpoint."""
+    network.load_state_dict(load_checkpoint(folder).model)
+    return network.eval()
+
+
 def test_rows_are_recounted(folder, monkeypatch):
     problem, module = (Problem.from_dict(load_checkpoint(folder).header["problem"]), types.ModuleType("mine"))
     train, _ = problem.data()
@@ -143,7 +149,10 @@ def test_rows_are_recounted(folder, monkeypatch):
 
     assert recounted(model="mine:model") == {"rows": FOLLOWS, "errors": FOLLOWS}
     module.other = lambda: nn.Linear(2, 2)
+    module.own = lambda: trained_network(problem.model(train, generator=seeded(0)), folder)
     assert recounted(model="mine:other")["errors"] == CANNOT
+    bare = recount(read(folder / "certificates.json"), NOTHING, "mine:data", "mine:own")[-1]
+    assert (bare.verdict, "weights of its own" in bare.why) == (CANNOT, True)
     assert recounted(train.inputs[::-1].copy(), labels[::-1])["rows"] == FOLLOWS  # the order does not enter
     assert recounted(other)["rows"] == DOES_NOT
     assert recount({"rows": {"bound": {"digest": "0" * 64}}}, NOTHING, "mine:data", None)[0].verdict == CANNOT, (

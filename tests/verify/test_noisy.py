@@ -11,7 +11,7 @@ from bounds.accounting import Composed, Gaussian, PoissonSampled, event_to_dict
 from pacdp.verify.arithmetic import ball
 from pacdp.verify.certificate import check_certificate
 from pacdp.verify.claim import DOES_NOT, FOLLOWS, Wrong
-from pacdp.verify.events import noisy_sums_of
+from pacdp.verify.events import noisy_sums_of, steps_of
 from pacdp.verify.formulas.prices import log_moment, serves
 from pacdp.verify.norms import realised_contributions
 from tests.edits import judged, leaves, moved
@@ -97,3 +97,15 @@ def test_norms_of_a_run_are_added_up_once_more():
     for odd, why in ((norms[:2], "3 steps ran, and 2 norms were recorded"), ([1.0, -1.0, 1.0], "negative")):
         with pytest.raises(Wrong, match=why):
             realised_contributions(odd, [1.0, 2.0, 4.0])
+
+
+@pytest.mark.parametrize("rate", [-0.1, 1.5, float("nan")])
+@pytest.mark.parametrize("noise", [-5.0, float("nan")])
+def test_rates_are_shares_and_noise_is_not_below_zero(rate, noise):
+    """Two rates that are none have a product that may be one; the square of noise hides its sign."""
+    plain = {"event": "Gaussian", "noise_multiplier": 5.0}
+    sampled = {"event": "PoissonSampled", "sample_rate": rate, "inner": plain}
+    hidden = {"event": "LastAlone", "steps": 3, "contraction": 0.5, "inner": {**plain, "noise_multiplier": noise}}
+    for event in (sampled, {**sampled, "inner": sampled}, {**plain, "noise_multiplier": noise}, hidden):
+        with pytest.raises(Wrong, match=r"rate is|multiplier is"):
+            steps_of(event)

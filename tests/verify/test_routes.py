@@ -103,6 +103,8 @@ SILENT = {
     "rows under two names": lambda r: r["rows"].update(test=r["rows"]["bound"]),
     "nothing of settings": lambda r: r.update(choices=None),
     "names no rows of the test": lambda r: r["rows"].pop("test"),
+    "rows without a digest": lambda r: r["rows"]["bound"].update(digest=None),
+    "more people than rows": lambda r: r["rows"]["test"].update(n=1, people=r["n"]),
 }
 
 
@@ -159,7 +161,11 @@ def test_a_prior_that_saw_some_rows_freely_saw_none_of_these():
         made["hypotheses"] = [one for one in made["hypotheses"] if one["name"] != name]
     wrong = {one.claim for one in check_report(report) if one.verdict == DOES_NOT}
     assert wrong == {"hypotheses", "hypotheses of the prior"}
-    for edit in ({"source": "HeldOut"}, {"privacy": {"adjacency": "replace-one", "status": "accounted"}}):
+    for edit in (
+        {"source": "HeldOut"},
+        {"source": None},
+        {"privacy": {"adjacency": "replace-one", "status": "accounted"}},
+    ):
         edited = {**report, "prior": {**report["prior"], **edit}}
         assert DOES_NOT in verdicts(check_report(edited))
 
@@ -185,3 +191,25 @@ def test_a_nested_report_is_read_too():
     assert not odd(check_report(report))
     report["details"]["references"]["again"]["certificates"][0]["value"] *= 0.9
     assert DOES_NOT in verdicts(check_report(report))
+
+
+DAMAGED = {
+    "subject": lambda r: r.update(subject="x"),
+    "certificates": lambda r: r.update(certificates=[7]),
+    "details": lambda r: r.update(details=[[]]),
+    "name": lambda r: r["certificates"][0].pop("name"),
+    "measures": lambda r: r["certificates"][0].update(measures=None),
+    "hypotheses": lambda r: r["certificates"][0].update(hypotheses=None),
+    "nats": lambda r: [one["costs"] and one["costs"][0].pop("nats") for one in r["certificates"]],
+    "loss": lambda r: r["measured"][0].pop("loss"),
+}
+
+
+def test_what_is_of_another_kind_is_named_and_does_not_follow():
+    """In a sentence that names the entry, and what helps; nothing of Python's own stands before it."""
+    report = json.loads(json.dumps(ROUTES["independent prior"](*_sets()).to_dict()))
+    for name, edit in DAMAGED.items():
+        edited = json.loads(json.dumps(report))
+        edit(edited)
+        wrong = [one.why for one in check_report(edited) if one.verdict == DOES_NOT]
+        assert any(repr(name) in why and "check the file as it was written" in why for why in wrong), (name, wrong)

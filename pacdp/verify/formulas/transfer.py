@@ -37,7 +37,7 @@ from pacdp.verify.claim import (
 )
 from pacdp.verify.events import mu_of, steps_of
 
-_SPLIT = {
+SPLIT = {
     "transfer_prob": "transfer",
     "privacy_tail_prob": "privacy tail",
     "unbounded_prob": "unbounded privacy loss",
@@ -122,8 +122,8 @@ def check(p: Price) -> None:
 def split(p: Price) -> list[arb]:
     """δ₁, δ₂ and δ₃, by the terms and by the budget, which add up to what pays for the price."""
     budget = p.c.budget
-    said = [p.c.terms[one + p.suffix] for one in _SPLIT]
-    paid = [budget[entry] for entry in _SPLIT.values()]
+    said = [p.c.terms[one + p.suffix] for one in SPLIT]
+    paid = [budget[entry] for entry in SPLIT.values()]
     none = [None] * 3
     if "transfer" in budget:
         require(

@@ -51,7 +51,7 @@ def test_a_report_that_names_a_list_of_settings_does_not_follow_from_it(runs):
     (told,) = [
         one
         for one in check_report({**read(runs["sgd"] / "certificates.json"), "choices": record})
-        if one.claim == "what is told beside"
+        if (one.subject, one.claim) == ("report", "what is told beside")
     ]
     assert "choices.digest, choices.J" in told.why
 

@@ -144,7 +144,7 @@ AGAIN = {
 @parametrize("made_of, again", AGAIN.values(), ids=AGAIN)
 def test_an_example_that_stands_in_the_data_twice_is_refused(made_of, again):
     repeated = made_of(data(9))
-    sentence = f"gives {again} of its {len(repeated)} examples again, as records of their own, and epsilon would hide one record"
+    sentence = f"gives {again} of its {len(repeated)} examples again, as records of their own"
     with refusal(sentence):
         private(dataset=repeated)
     with refusal(sentence):
