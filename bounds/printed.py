@@ -45,6 +45,24 @@ from bounds.prices import (
 from bounds.privacy import PrivacyClaim
 from bounds.reliability import ece_pac_bayes
 
+__all__ = [
+    "dp_chernoff",
+    "dp_chernoff_2018",
+    "dp_ece_pac_bayes",
+    "dp_gibbs_pac_bayes",
+    "dp_hoeffding",
+    "dp_hoeffding_2018",
+    "dp_kl_chernoff",
+    "dp_pac_bayes",
+    "dp_pac_bayes_2018",
+    "dp_pac_bayes_max_information",
+    "hybrid_pac_bayes",
+    "private_catoni",
+    "private_ece_pac_bayes",
+    "private_kl_chernoff",
+    "private_pac_bayes",
+]
+
 _REFERENCE = 'docs/guarantees.md, "Private weights"'
 Bound = Callable[..., Certificate]
 

@@ -133,7 +133,7 @@ class Observer(NoLedger):
                 self.algorithm, self.subject.module, _Read(self.subject.dataset, self),
                 mechanism=self.mechanism, loss=self.subject.loss, people=self.subject.people,
                 randomness=self._overheard(source), progress=self._progress, checkpoint=checkpoint,
-                checkpoint_every=1, ledger=self, keeps=lambda step: True,
+                checkpoint_every=int(checkpoint is not None), ledger=self, keeps=lambda step: True,
                 watch=self._watch,
             )  # fmt: skip
         except Stop:

@@ -10,8 +10,6 @@ from dataclasses import fields, is_dataclass
 from types import MappingProxyType
 from typing import Any
 
-from bounds._check import json_value
-
 JOINED_LATER = MappingProxyType({"left out at its default": True})
 """Metadata of a plain field, with a default, that joined a record later: while it has its default it is left out of the
 record's JSON, so that the JSON and the hashes of earlier records stay what they were."""
@@ -60,6 +58,8 @@ def canonical(values: Any) -> str:
 
 def parsed(text: str) -> Any:
     """The value that a line of JSON holds; None where it holds none, or one that nests too deep or has a key twice."""
+    from bounds._check import json_value  # NumPy and SciPy come with it, which help does without
+
     try:
         return json_value(text)
     except ValueError:

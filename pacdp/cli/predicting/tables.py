@@ -262,8 +262,8 @@ def _json(path: Path, _ignore: Sequence[str]) -> _Read:
     content, remarks = _text(path)
     lined, text = _suffix(path) == ".jsonl", content.decode()
     for number, one in enumerate(text.split("\n") if lined else [text], start=1):
-        where = f"line {number}" if lined else "it"
-        with refusing(f"{path} is no JSON, {where}", or_else="write it anew"):
+        where = f", line {number}" if lined else ""
+        with refusing(f"{path} is no JSON{where}", or_else="write every key once"):
             json_value(one.strip() or "null")  # of a key that stands twice polars keeps one
     read = pl.read_ndjson if lined else pl.read_json
     frame = read(content, infer_schema_length=None)

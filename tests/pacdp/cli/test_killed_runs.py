@@ -70,7 +70,9 @@ def go(name, seeded, place):
         return whole(**{**values, "watch": watch})
 
     pacdp.loop.PrivateStep = watched  # type: ignore[misc, assignment]
-    train_private(private(name, seeded=seeded), place / "run", replace(RUNTIME, resume=True, ledger=place / "ledger"))
+    train_private(
+        private(name, seeded=seeded), place / "run", Training(threads=1, resume=True, ledger=place / "ledger")
+    )
 
 
 def left(name, place):

@@ -127,10 +127,10 @@ CONTENT = {
 
 TWICE = '{"label": 0, "prediction": 0}\n{"label": 1, "prediction": 0, "prediction": 1}'
 KEYS = {
-    "in lines": ("answers.jsonl", TWICE, "key 'prediction' stands twice in line 2: write every key once"),
-    "in records": ("answers.json", f"[{TWICE}]".replace("\n", ","), "key 'prediction' stands twice: write every"),
+    "in lines": ("answers.jsonl", TWICE, "no JSON, line 2 (key 'prediction' stands twice): write every key once"),
+    "in records": ("answers.json", f"[{TWICE}]".replace("\n", ","), "no JSON (key 'prediction' stands twice): write"),
     "in two spellings": (
-        "answers.jsonl", r'{"label": 0, "prediction": 0, "\u0070rediction": 1}', "'prediction' stands twice in line 1"),
+        "answers.jsonl", r'{"label": 0, "prediction": 0, "\u0070rediction": 1}', "1 (key 'prediction' stands twice)"),
 }  # fmt: skip
 
 
