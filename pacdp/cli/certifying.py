@@ -15,7 +15,7 @@ from pacdp.chains.diagnostics import diagnose
 from pacdp.cli.config import Run, require_rederived
 from pacdp.cli.console import showing
 from pacdp.cli.folder import PRIVATE, Folder, read_json, reported, require_replaceable, write_json
-from pacdp.cli.runtime import Certifying, Runtime, Training
+from pacdp.cli.runtime import Certifying, Runtime, Training, require_unset
 from pacdp.cli.serial import Values
 from pacdp.cli.sweep.batches import carry_out
 from pacdp.cli.sweep.jobs import Job
@@ -29,7 +29,7 @@ def certify(path: Path, runtime: Runtime, how: Certifying) -> Values:
 
     What is not asked for comes from the run.
     """
-    how.require_no_spread("a chain")
+    require_unset(how, "std", by="for a chain, around which no Gaussian is put")
     runtime.apply()
     trained = load_trained(path, data_root=runtime.data_root, device=runtime.device, in_bytes=True)
     trained = replace(trained, fixed=Settings.tried(how.tried, how.by))

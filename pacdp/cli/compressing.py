@@ -22,7 +22,7 @@ from pacdp.certify.evidence import Settings
 from pacdp.certify.examples import BoundSet
 from pacdp.cli.config import TABLES, merged
 from pacdp.cli.folder import Folder, reported
-from pacdp.cli.runtime import Certifying, Runtime, Scale, Training
+from pacdp.cli.runtime import Certifying, Runtime, Scale, Training, require_unset
 from pacdp.cli.serial import Values, from_dict, later, record, to_dict
 from pacdp.compress import Adam, Chained, Groups, KernelRidge, Stop
 from pacdp.compress.certify import Compressed
@@ -131,7 +131,7 @@ def run(config: Compression, out: Path, how: Training) -> Values:
         Looks: the learner looks at records that it did not pick.
         ValueError: the folder holds another run, or a finished one.
     """
-    how.require_unset("batching", "bfloat16", by="pacdp compress")
+    require_unset(how, "batching", "bfloat16", by="by pacdp compress")
     folder = Folder(out)
     with folder.at_work(config, how) as going_on:
         if not going_on:

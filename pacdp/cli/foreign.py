@@ -25,7 +25,7 @@ from pacdp.certify.foreign import file_hash, law_of, load_into, read_weights
 from pacdp.certify.outputs import LossOf
 from pacdp.cli.commands.certify import Foreign
 from pacdp.cli.folder import reported
-from pacdp.cli.runtime import Certifying, Runtime
+from pacdp.cli.runtime import Certifying, Runtime, require_unset
 from pacdp.cli.serial import Values
 from pacdp.cli.terminal import refusing
 from pacdp.data import Split, index_hash
@@ -146,7 +146,7 @@ def certify_foreign(path: Path, given: Foreign, runtime: Runtime, how: Certifyin
     details: Values = {}
     test = given.test
     if given.prior is None:
-        how.require_no_spread("weights without --prior")
+        require_unset(how, "std", by="for weights without --prior, around which no Gaussian is put")
         network = load_into(module, read_weights(path), source=str(path)).to(runtime.device)
         found = certify(
             network, called(given.data, "data"), test=test and called(test, "test"), seen=source,

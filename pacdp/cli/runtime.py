@@ -17,6 +17,23 @@ def silent(step: int, steps: int, row: Values | None) -> None:
     """Report to nobody."""
 
 
+def require_unset(how: Any, *names: str, by: str) -> None:
+    """Refuse what has no effect, lest it be taken for what was done.
+
+    Args:
+        how: a record of which each field has a default.
+        names: of its fields.
+        by: who does without them.
+
+    Raises:
+        ValueError: one of these fields was given.
+    """
+    for name in names:
+        if getattr(how, name) != getattr(type(how)(), name):
+            option = name.replace("_", "-")
+            raise ValueError(f"--{option} is not used {by}: leave it out")
+
+
 @record
 class Runtime:
     """How a run is carried out; only ``bfloat16`` and ``tf32`` change what it computes beyond floating-point order."""
@@ -73,17 +90,6 @@ class Runtime:
                 f"leave out --tf32: gradients are {what}, and that is done in float32 alone"
             )
 
-    def require_unset(self, *names: str, by: str) -> None:
-        """Refuse what has no effect, lest it be taken for what was done.
-
-        Raises:
-            ValueError: one of these fields was given; it says who does without, as ``by`` names it.
-        """
-        for name in names:
-            if getattr(self, name) != getattr(Runtime(), name):
-                option = name.replace("_", "-")
-                raise ValueError(f"--{option} is not used by {by}: leave it out")
-
     def recorded(self) -> Values:
         """What may change the numbers of a run, for its checkpoint."""
         more = {"tf32": True} if self.tf32 else {}  # earlier checkpoints do not name it
@@ -112,17 +118,6 @@ class Certifying:
     def spread(self) -> float:
         """The standard deviation of every weight of a Gaussian around the weights."""
         return 0.01 if self.std is None else self.std
-
-    def require_no_spread(self, what: str) -> None:
-        """Refuse a standard deviation where no Gaussian is put around the weights.
-
-        Raises:
-            ValueError: one was given.
-        """
-        if self.std is not None:
-            raise ValueError(
-                f"--std is not used for {what}, around which no Gaussian is put: leave it out"
-            )
 
 
 @record

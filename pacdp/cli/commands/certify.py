@@ -5,7 +5,7 @@ from pathlib import Path
 
 import tyro
 
-from pacdp.cli.runtime import Certifying, Runtime
+from pacdp.cli.runtime import Certifying, Runtime, require_unset
 from pacdp.cli.serial import record
 from pacdp.cli.terminal import answer, require_failure_prob
 
@@ -65,12 +65,8 @@ class Certify:
         from pacdp.cli.folder import require_replaceable, write_report
 
         require_failure_prob(self.how.failure_prob)
-        self.runtime.require_unset(
-            "batching",
-            "bfloat16",
-            "checkpoint_seconds",
-            by="pacdp certify, which evaluates in float32",
-        )
+        require_unset(self.runtime, "batching", "bfloat16", "checkpoint_seconds",
+                      by="by pacdp certify, which evaluates in float32")  # fmt: skip
         folder = self.path if self.path.is_dir() else self.path.parent
         out = self.out or folder / "certificates.json"
         require_replaceable(out)

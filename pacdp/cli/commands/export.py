@@ -4,7 +4,7 @@ from pathlib import Path
 
 import tyro
 
-from pacdp.cli.runtime import Runtime
+from pacdp.cli.runtime import Runtime, require_unset
 from pacdp.cli.serial import record
 from pacdp.cli.terminal import answer, messages, require_failure_prob, word
 
@@ -41,12 +41,8 @@ class Export:
     def __call__(self) -> None:
         """Write the run's folder for others."""
         require_failure_prob(self.failure_prob)
-        self.runtime.require_unset(
-            "batching",
-            "bfloat16",
-            "checkpoint_seconds",
-            by="pacdp export, which evaluates in float32",
-        )
+        require_unset(self.runtime, "batching", "bfloat16", "checkpoint_seconds",
+                      by="by pacdp export, which evaluates in float32")  # fmt: skip
         from bounds.numbers import up_digits
         from pacdp.cli.exporting import export_run
         from pacdp.cli.reading import certificates_of

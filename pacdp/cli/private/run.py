@@ -15,7 +15,7 @@ from pacdp.cli.private.algorithms import Predict, Public, mechanism, network, pr
 from pacdp.cli.private.books import books_of
 from pacdp.cli.private.config import PrivateConfig
 from pacdp.cli.private.data import examples
-from pacdp.cli.runtime import Training
+from pacdp.cli.runtime import Training, require_unset
 from pacdp.cli.serial import Values, to_dict
 from pacdp.data import Dataset
 from pacdp.losses import cross_entropies
@@ -37,7 +37,7 @@ def train_private(config: PrivateConfig, out: Path, how: Training) -> Values:
             network or budget do not fit together.
         Diverged: a weight is not finite.
     """
-    how.require_unset("batching", "bfloat16", "checkpoint_seconds", by="private recipes, which add gradients up by "
+    require_unset(how, "batching", "bfloat16", "checkpoint_seconds", by="by private recipes, which add gradients up by "
                       "--sampling.grad-sample-mode and write a checkpoint at each of --records")  # fmt: skip
     folder = Folder(out)
     with folder.at_work(config, how) as going_on:
