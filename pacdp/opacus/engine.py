@@ -100,9 +100,27 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
             raise ValueError("secure_mode=True and noise from a seed do not go together: give one")
         with warnings.catch_warnings(action="ignore"):  # that Opacus's own secure generator is off
             super().__init__(accountant=NAME)
-        self.accountant: EventAccountant = EventAccountant()
         self._most_examples = 0
         self._own_batches = False
+
+    @property
+    def accountant(self) -> EventAccountant:
+        """The account of all that this engine's optimizers release."""
+        return self._own
+
+    @accountant.setter
+    def accountant(self, accountant: Any) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Opacus's constructor writes here.
+
+        Raises:
+            ValueError: anybody else does.
+        """
+        if hasattr(self, "_own"):
+            raise ValueError(
+                "accountant cannot be exchanged, since another would forget the steps that ran: take a new "
+                "PrivateEngine for other data"
+            )
+        self._own = EventAccountant()
 
     def get_epsilon(self, delta: float, *, adjacency: Adjacency | None = None) -> float:
         """See :func:`pacdp.private.epsilon`; :func:`pacdp.private.privacy_spent` of ``event`` has the lower end.

@@ -211,6 +211,8 @@ def test_the_history_can_be_read_and_written_and_a_large_delta_is_remarked_upon(
     with refusal("steps that ran, which another history would forget"):
         one.history = []
     engine = made(linear(), both, noise_multiplier=2.0)[3]
+    with refusal("accountant cannot be exchanged, since another would forget the steps that ran"):
+        engine.accountant = EventAccountant()
     for adjacency in ("add-remove", "replace-one"):
         with pytest.warns(UserWarning, match="1/n"):
             assert engine.get_epsilon(0.03, adjacency=adjacency) == 0.0
