@@ -3,7 +3,9 @@
 import math
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from decimal import Decimal, InvalidOperation
 from numbers import Real
 from typing import Any
 
@@ -372,15 +374,17 @@ def _rows(n: int, model: str) -> str:
 
 
 def _alike(what: str, names: Sequence[Name]) -> Iterator[str]:
-    """Two names that differ by spaces, case or the form of a letter alone."""
-    seen = dict[str, Name]()
+    """Two names that differ by spaces, case, the form of a letter or zeros about a number alone."""
+    seen = dict[str | Decimal, Name]()
     for one in names:
         if not isinstance(one, str):
             return
         plain = "".join(unicodedata.normalize("NFKC", one).casefold().split())
+        with suppress(InvalidOperation):  # Decimal of a text that is no number
+            plain = number if (number := Decimal(plain)).is_finite() else plain
         if (other := seen.setdefault(plain, one)) != one:
             yield (
-                f"the {what} {other!r} and {one!r} differ by a space or by case alone, and count "
+                f"the {what} {other!r} and {one!r} differ by a space, case or zeros alone, and count "
                 "as two: if they are one, write them alike"
             )
             return

@@ -2,6 +2,7 @@
 
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from flint import arb  # pyright: ignore[reportMissingImports]
@@ -192,15 +193,21 @@ def pairs(report: Fields) -> None:
 
 
 def alike(kind: str, names: Iterable[str]) -> Iterator[str]:
-    """The first two names, as Python writes them, that differ by a space, by case or by the form of a letter alone."""
-    first = dict[str, str]()
+    """The first two names, as Python writes them, that differ by spaces, case, a letter's form or a number's zeros."""
+    first = dict[str | Decimal, str]()
     for name in names:
-        bare = unicodedata.normalize("NFKC", name).casefold()
-        other = first.setdefault("".join(bare.split()), name)
+        text = unicodedata.normalize("NFKC", name).casefold()
+        bare = "".join(text.split())
+        try:
+            number = Decimal(bare.strip("'"))
+        except InvalidOperation:
+            number = Decimal("nan")
+        key = number if number.is_finite() else bare
+        other = first.setdefault(key, name)
         if other != name:
             yield (
-                f"the {kind} {other} and {name} differ by a space or by case alone, and count as two: if they are one, "
-                "write them alike"
+                f"the {kind} {other} and {name} differ by a space, case or zeros alone, and count as two: if they are "
+                "one, write them alike"
             )
             return
 
