@@ -102,6 +102,13 @@ def test_the_upper_bound_on_kl_is_at_least_the_exact_one(tau, low, width, share)
     assert Fraction(value) >= min(max(Fraction(0), first), exact, exact * exact / 8)
 
 
+@given(floats(1e-3, 1e3), floats(1e3, 1e9))
+def test_the_upper_bound_on_kl_is_rounded_up_where_the_ends_are_large(tau, end):
+    value = gibbs_kl_upper(log_partition_lower_nats=0.0, tau=tau, loss_low=-end, loss_high=end)
+    least = Fraction(tau) * Fraction(end)
+    assert Fraction(value) >= min(least, least * least / 2)
+
+
 @pytest.mark.parametrize("bound", [gibbs_pac_bayes, dp_gibbs_pac_bayes, gibbs_catoni])
 def test_what_is_known_for_certain_rests_on_no_draws(bound):
     base = (CATONI if bound is gibbs_catoni else BASE) | ({"epsilon": 0.01} if bound is dp_gibbs_pac_bayes else {})

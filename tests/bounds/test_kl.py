@@ -77,6 +77,11 @@ def test_edges():
     assert binary_kl([0, 1, 0.5], [0, 1, 0.5]).tolist() == [0, 0, 0]
 
 
+@pytest.mark.parametrize(("q", "p"), [(0.5, 1e-300), (1.0, 5e-324), (1e-10, 1e-305), (1e-300, 0.5)])
+def test_kl_of_rates_whose_ratio_no_number_holds(q, p):
+    assert binary_kl(q, p) == pytest.approx(float(exact.kl(q, p)), rel=1e-13)
+
+
 def test_invalid_input_gives_nan_without_a_warning():
     for q, x in [(nan, 0.1), (-0.1, 0.1), (1.1, 0.1), (0.1, nan), (0.1, -0.1)]:
         assert isnan(binary_kl(q, x))

@@ -9,7 +9,7 @@ from mpmath import mpf
 from numpy.random import default_rng
 
 from bounds import betting_upper, empirical_bernstein_upper, second_moment_upper
-from bounds.means import _blind_order, ratio_betting_upper
+from bounds.means import ETAS, GRID_NATS, _blind_order, ratio_betting_upper
 
 RNG = default_rng(12)
 ARRAY_BOUNDS = [empirical_bernstein_upper, betting_upper]
@@ -81,3 +81,7 @@ def test_laws_of_array_bounds(bound):
     assert bound(np.ones(5), 0.05) == 1.0
     assert bound([0.2, 0.4], 1e-9) > 0.99
     assert bound(np.tile(values, 20), 0.05) < bound(values, 0.05)
+
+
+def test_the_price_of_the_grid_is_rounded_up():
+    assert mp.log(len(ETAS)) <= GRID_NATS <= mp.log(len(ETAS)) * (1 + mpf("1e-14"))
