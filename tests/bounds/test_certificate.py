@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis.strategies import floats, integers
 
 from bounds import Certificate, Cost, declared, maurer, proved, unproved
+from bounds.prices import Independent, billed, settled
 
 STATIONARY = unproved("chain stationary", "nobody looked")
 
@@ -99,3 +100,8 @@ def test_contradictions_are_refused(changes, sentence):
 def test_a_damaged_field_is_refused(name):
     record = {**certificate().to_dict(), name: "nonsense"}
     refused(name, Certificate.from_dict, record)
+
+
+def test_a_value_that_is_no_number_certifies_nothing():
+    bill = billed("maurer", Independent(), 10, 0.05, kl=1.0, log_xi=1.0)
+    assert settled(bill, nan, terms={}, inputs={}, reference="").value == 1.0

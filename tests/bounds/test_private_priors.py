@@ -3,8 +3,11 @@
 from math import exp, isqrt, sqrt
 
 import binomial
+import mpmath as mp
 import pytest
 from cells import within_rounding
+from mpmath import mpf
+from numpy.random import default_rng
 
 from bounds import MaxInformation, Sharp
 from bounds.printed import Printed2018, dp_chernoff_2018, dp_pac_bayes
@@ -31,3 +34,10 @@ def test_transfer_formal_guarantee_on_every_threshold_event(n, epsilon):
         released = binomial.log_cdf(k, n, 1 / (1 + exp(epsilon)))
         if released > -700.0:  # else the failure probability is no float
             assert Sharp(epsilon=epsilon).charge(n=n, failure_prob=exp(released)).nats >= -independent
+
+
+def test_the_transfer_by_max_information_is_rounded_up():
+    rng = default_rng(5)
+    for n, epsilon in zip(rng.integers(1, 10**6, 300).tolist(), rng.uniform(1.0, 40.0, 300).tolist(), strict=True):
+        exact = mp.log(40) + mpf(n) * mpf(epsilon) ** 2 / 2 + mpf(epsilon) * mp.sqrt(n * mp.log(80) / 2)
+        assert MaxInformation(epsilon=epsilon).charge(n=n, failure_prob=0.05).nats >= exact

@@ -12,7 +12,7 @@ from numpy.random import default_rng
 from scipy.stats import beta, binom
 
 from bounds import calibration_sample, mce_clopper_pearson, mce_hoeffding
-from bounds.reliability import ConfidenceBin
+from bounds.reliability import ConfidenceBin, people_calibration
 
 BOUNDS = [mce_hoeffding, mce_clopper_pearson]
 every_bound = pytest.mark.parametrize("bound", BOUNDS)
@@ -108,3 +108,16 @@ def test_counts_and_gaps_are_those_of_the_definition_rounded_up():
 def test_one_example_in_one_bin_is_all_of_them():
     one = ConfidenceBin(low=0.0, high=1.0, count=1, correct=1, mean_confidence=0.5)
     assert at(mce_hoeffding, one).terms["share_certified"] == 1.0
+
+
+def test_the_plug_in_of_people_is_that_of_the_formula_rounded_up_a_little():
+    rng = default_rng(8)
+    confidence, people = rng.uniform(size=400), np.arange(400) % 40
+    gap, edges = (rng.uniform(size=400) < 0.6) - confidence, np.array([0.0, 0.5, 1.0])
+    slot = (confidence >= 0.5).astype(int)
+    means = [np.array([(gap * (slot == b))[people == one].mean() for one in range(40)]).mean() for b in (0, 1)]
+    squares = np.mean([np.abs(gap[people == one]).mean() ** 2 for one in range(40)])
+    exact = np.array([np.abs(means).sum(), squares])
+    found = np.array(people_calibration(confidence, gap + confidence > 0.5, people, edges))
+    assert (found >= exact * (1.0 - 1e-14)).all()
+    assert found == pytest.approx(exact, rel=1e-9)

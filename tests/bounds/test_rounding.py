@@ -5,7 +5,7 @@ from math import inf, ulp
 
 import pytest
 
-from bounds._arithmetic import inward, log_inverse, outward, total
+from bounds._arithmetic import inward, least, log_inverse, outward, total
 
 ULP = Fraction(1, 2**52)
 LEAST = ulp(0.0)
@@ -37,3 +37,8 @@ def test_logarithms_of_one_over_a_probability(probability):
     exact = -mp.log(mp.mpf(probability))
     assert exact * (1 + 7 * mp.mpf(2) ** -52) <= log_inverse(probability) <= exact * (1 + 10 * mp.mpf(2) ** -52)
     assert (log_inverse(0.0), log_inverse(1.0)) == (inf, 0.0)
+
+
+def test_the_least_number_that_is_enough_is_found_from_above():
+    found = least(lambda at: at >= 0.3, 0.0, 1.0, relative=1e-9)
+    assert 0.3 <= found <= 0.3 * (1.0 + 2e-9)

@@ -73,7 +73,7 @@ FILES = {
     "a label twice": ("a.jsonl", read_table, (RECORD + "\n" + RECORD.replace(LABELS, LABELS * 2)).encode,
         "line 2 .*'label' stands twice"),
     "a label twice in a list": ("a.json", read_table, f"[{RECORD.replace(LABELS, LABELS * 2)}]".encode,
-        "it .*'label' stands twice"),
+        "no JSON .key 'label' stands twice"),
 }  # fmt: skip
 
 
