@@ -106,7 +106,7 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
     @property
     def accountant(self) -> EventAccountant:
         """The account of all that this engine's optimizers release."""
-        return self._own
+        return self._account
 
     @accountant.setter
     def accountant(self, accountant: Any) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -115,12 +115,12 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
         Raises:
             ValueError: anybody else does.
         """
-        if hasattr(self, "_own"):
+        if hasattr(self, "_account"):
             raise ValueError(
                 "accountant cannot be exchanged, since another would forget the steps that ran: take a new "
                 "PrivateEngine for other data"
             )
-        self._own = EventAccountant()
+        self._account = EventAccountant()
 
     def get_epsilon(self, delta: float, *, adjacency: Adjacency | None = None) -> float:
         """See :func:`pacdp.private.epsilon`; :func:`pacdp.private.privacy_spent` of ``event`` has the lower end.

@@ -145,7 +145,7 @@ class PrivateOptimizer(DPOptimizer):
             sampler.counted(step, counted)
         self.logical_step = step
         std, together = self.noise_multiplier * self.max_grad_norm, self.account.together
-        self.original_optimizer.zero_grad()  # a gradient that was there before frozen weights were
+        self.original_optimizer.zero_grad()  # frozen weights may have a gradient from before
         weights = dict(self.guard.module.named_parameters())
         for name, value in together.noised(found.total, std, self.randomness).items():
             whole = value.to(weights[name].dtype).view_as(weights[name])

@@ -166,10 +166,8 @@ def headline(made: Certificate, *, failure_prob: float | None = None) -> str:
     )
     many = f"a new {record}'s examples" if new and record != "example" else "new examples"
     if made.vacuous or percent_of(Decimal(repr(float(made.value)))) >= 100:
-        risk, rounded = (
-            "error" if measures == _ERROR else measures,
-            "" if made.vacuous else ", rounded up",
-        )
+        risk = "error" if measures == _ERROR else measures
+        rounded = "" if made.vacuous else ", rounded up"
         return f"Nothing is known of the {risk} of {of} on {many}: its certificate is 1{rounded}."
     said = _said(measures.removeprefix(_WEIGHTED), made.value, of, many)
     said += ", by weight" * measures.startswith(_WEIGHTED)
