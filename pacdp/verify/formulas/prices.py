@@ -44,7 +44,7 @@ def check_price(p: Price) -> None:
     """Raise unless the nats that are claimed pay for a prior of the claim's kind on n records."""
     exact = PRICES[p.c.prefix](p)
     if exact is not None:  # it was not compared there
-        p.agree(exact)
+        agree(p.what, p.claimed, exact)
 
 
 def independent(p: Price) -> arb:
