@@ -40,6 +40,10 @@ BOUGHT = (
 """Entries of a budget that pay for the bound itself; others pay for what it was given."""
 
 
+Checks = Mapping[str, Callable[..., object]]
+"""Functions that judge what is given, by the name of what they judge."""
+
+
 class Unchecked(Exception):
     """Why a statement can be neither confirmed nor refuted."""
 
@@ -135,16 +139,16 @@ def ask_all(said: Any) -> None:
         ask_all(part)
 
 
-def parsed(text: str | bytes) -> Any:
-    """The value of a JSON text; a name that stands twice is refused, since readers differ in which one they take."""
-    return json.loads(text, object_pairs_hook=Fields)
+def parsed(value: Any) -> Any:
+    """A JSON text, or a value as JSON has it, with ``Fields`` for every object.
 
-
-def fields(value: Any) -> Any:
-    """A JSON value in which every object is ``Fields``."""
+    A name that stands twice is refused, since readers differ in which one they take.
+    """
     if isinstance(value, Fields):
         return value
-    return parsed(json.dumps(value))
+    if not isinstance(value, str | bytes):
+        value = json.dumps(value)
+    return json.loads(value, object_pairs_hook=Fields)
 
 
 class Statement(NamedTuple):
@@ -157,9 +161,7 @@ class Statement(NamedTuple):
 
 
 def judged(
-    subject: str,
-    checks: Mapping[str, Callable[..., object]],
-    *given: Any,
+    subject: str, checks: Checks, *given: Any
 ) -> list[Statement]:
     """The verdicts of these checks, in their order; each raises Wrong or Unchecked, or is silent."""
     found = list[Statement]()

@@ -4,7 +4,7 @@
 folder. What the trajectory of a chain is paid for is asked in ``norms``.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,12 @@ from pacdp.verify.certificate import read_claim
 from pacdp.verify.claim import (
     CANNOT,
     FOLLOWS,
+    Checks,
     Fields,
     Statement,
     Unchecked,
     agree,
     exactly,
-    fields,
     judged,
     parsed,
     require,
@@ -94,13 +94,13 @@ def check_folder(path: Path, report: Any) -> list[Statement]:
     """
     if not any((path / name).is_file() for name in _READ.split()):
         return []
-    f = Folder(path, fields(report))
+    f = Folder(path, parsed(report))
     if why := f.another_version():
         return [Statement(path.name, "format", CANNOT, why)]
     return judged(path.name, _checks(f), f)
 
 
-def _checks(f: Folder) -> dict[str, Callable[[Folder], None]]:
+def _checks(f: Folder) -> Checks:
     """What is checked of this folder, in this order; without a run it is anyone's folder."""
     header = f.header
     report = f.report and header

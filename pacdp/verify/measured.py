@@ -1,7 +1,7 @@
 """What a report counts: settings paid for, rows, records and measured errors, alike everywhere and each once."""
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from flint import arb  # pyright: ignore[reportMissingImports]
@@ -9,6 +9,7 @@ from flint import arb  # pyright: ignore[reportMissingImports]
 from pacdp.verify.arithmetic import ball, kl_upper, total
 from pacdp.verify.claim import (
     GROUPED,
+    Checks,
     Claim,
     Fields,
     Unchecked,
@@ -355,7 +356,7 @@ def mean_of(made: Fields) -> Any:
     return None
 
 
-SHARED: dict[str, Callable[[Fields], object]] = {
+SHARED: Checks = {
     "measured errors": _measured,
     "settings paid for": _paid_for,
     "units": _units,

@@ -1,12 +1,12 @@
 """A report on predictions: its ledger, the rows that its certificates carry, and counts that must add up."""
 
-from collections.abc import Callable
 from typing import Any
 
 from flint import arb  # pyright: ignore[reportMissingImports]
 
 from pacdp.verify.arithmetic import ZERO, total
 from pacdp.verify.claim import (
+    Checks,
     Fields,
     Unchecked,
     about,
@@ -360,7 +360,7 @@ def _data(_: Any) -> None:
     )
 
 
-OF_PREDICTIONS: dict[str, Callable[[Fields], object]] = {
+OF_PREDICTIONS: Checks = {
     "failure probability of everything together": _paid,
     "rows": _rows,
     "counts": _counts,
