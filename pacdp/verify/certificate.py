@@ -153,7 +153,7 @@ def check_certificate(
     if made["format"] != FORMAT:
         why = other_format(made["format"], FORMAT)
         return [Statement(subject, "format", CANNOT, why)]
-    claims = list[Claim]()
+    claims = []
     given = made, privacy, losses_known
     read = {"value": lambda: claims.append(read_claim(*given))}
     unread = judged(subject, read)
@@ -295,7 +295,7 @@ def _costs(c: Claim) -> None:
             f"inputs.{name} is {said}, and none is below 0",
         )
     price = "transfer" if c.prefix else "confidence"
-    expected = set[str]()
+    expected = set()
     if c.formula in PRICED:
         expected = {price, *PRICED[c.formula]}
     same("the list of costs", c.costs.keys() - {"draw"}, expected)

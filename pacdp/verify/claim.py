@@ -83,7 +83,7 @@ class Fields(dict[str, Any]):
 
     def __init__(self, entries: Any = ()) -> None:
         super().__init__(entries)
-        self.asked = set[str]()
+        self.asked = set()
         if len(self) < len(entries):
             names = Counter(name for name, _ in entries)
             twice = names.most_common(1)[0][0]
@@ -164,7 +164,7 @@ def judged(
     subject: str, checks: Checks, *given: Any
 ) -> list[Statement]:
     """The verdicts of these checks, in their order; each raises Wrong or Unchecked, or is silent."""
-    found = list[Statement]()
+    found = []
     for claim, check in checks.items():
         verdict = FOLLOWS
         why = ""
@@ -216,7 +216,7 @@ def hold(table: str, **files: Any) -> None:
     """
     nothing = ()
     for line in table.strip().splitlines():
-        values = list[Any]()
+        values = []
         for side in line.split(" = "):
             absent = nothing if "?" in side else None
             found: Any = files

@@ -86,7 +86,7 @@ def _check_picks(f: Folder, rounds: list[Round]) -> None:
     groups = f.run.groups
     begun = [*zip(groups.sizes, groups.starts, strict=True)]
     picked = 0
-    expected = list[Round]()
+    expected = []
     for number, one in enumerate(rounds, start=1):
         picked += [
             size for size, start in begun if start <= picked

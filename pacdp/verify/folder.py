@@ -336,7 +336,7 @@ def proofs_redone(
 ) -> set[str]:
     """The hypotheses whose proofs these statements on a folder are, where all that they rest on follows too."""
     follows = {one.claim for one in found if one.verdict == FOLLOWS}
-    shown = set[str]()
+    shown = set()
     if not {"content of the checkpoint", "run", "steps"} <= follows:
         return shown
     f = Folder(path, report)

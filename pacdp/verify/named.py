@@ -3,7 +3,6 @@
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal, InvalidOperation
-from typing import Any
 
 from flint import arb  # pyright: ignore[reportMissingImports]
 
@@ -31,7 +30,7 @@ def ranks(report: Fields) -> None:
     rows = of_family(report, "leaderboard")
     if not board and not rows:
         return
-    below = set[tuple[str, str]]()
+    below = set()
     for row in rows:
         one, other = row.of.rsplit(" against ", 1)
         if row.upper < 0:
@@ -41,7 +40,7 @@ def ranks(report: Fields) -> None:
     errors = {
         row.of: row.measured for row in of_family(report, "error")
     }
-    due = list[Any]()
+    due = []
     for of in sorted(errors, key=lambda of: errors[of]):
         better = {a for a, b in below if b == of}
         worse = {b for a, b in below if a == of}
@@ -100,10 +99,10 @@ def named(report: Fields) -> None:
     positive = report.details["positive"]
     if positive is None and not said:
         return
-    due = dict[tuple[str, str], Any]()
+    due = {}
     for of in {row.of for row in of_family(report, "error")}:
-        own = dict[str, Fields]()
-        classes = set[str]()
+        own = {}
+        classes = set()
         for row in report.details.statements:
             rate, _, label = row.quantity.partition(" of class ")
             if row.of == of and rate in ("recall", "precision"):
@@ -190,7 +189,7 @@ def pairs(report: Fields) -> None:
 
 def alike(kind: str, names: Iterable[str]) -> Iterator[str]:
     """The first two names, as Python writes them, that differ by spaces, case, a letter's form or a number's zeros."""
-    first = dict[str | Decimal, str]()
+    first = {}
     for name in names:
         text = unicodedata.normalize("NFKC", name).casefold()
         bare = "".join(text.split())

@@ -100,7 +100,7 @@ def never_shown(
 ) -> set[str]:
     """The hypotheses that must be called unproved, whatever anybody says."""
     status = inputs.get("privacy_status")
-    names = set[str]()
+    names = set()
     if (
         formula == "correlated_risk_upper"
         or "monte_carlo_kept_steps" in inputs
@@ -154,7 +154,7 @@ def units(record: Fields) -> set[str]:
 
 def standings(record: Fields) -> dict[str, str]:
     """How each hypothesis of a certificate stands, by its name; each says by whom, and for which unit."""
-    found = dict[str, str]()
+    found = {}
     for one in record.hypotheses:
         by = dict.get(one, "by")  # no file shows that they did
         said = type(by) is str and by
@@ -196,7 +196,7 @@ def require_no_better(record: Fields, other: Fields) -> None:
 
 def require_proofs(record: Fields, redone: Collection[str]) -> None:
     """Raise Wrong for proofs that cannot be, Unchecked for those that were not done again from the files."""
-    left = list[str]()
+    left = []
     for one in record.hypotheses:
         if one.standing == "proved":
             require(

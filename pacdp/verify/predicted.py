@@ -90,7 +90,7 @@ def _paid(report: Fields) -> None:
     ledger = report.details.budget
     whole = exactly(report.failure_prob)
     about("the ledger's total", ledger.total, whole)
-    payers = dict[int, str]()
+    payers = {}
     for row, _, place in ends(report.details.statements):
         family = payers.setdefault(place, row.family)
         same(f"what pays for {row.quantity}", row.family, family)
@@ -144,17 +144,21 @@ def _rows(report: Fields) -> None:
             about(what, row.measured, low + width * mean)
 
 
-def _of_bin(row: Fields, made: Fields, name: str) -> arb:
-    """What a certificate's input says of the bin of a row."""
+def _bin(row: Fields, made: Fields) -> dict[str, arb]:
+    """What a certificate's inputs say of the bin of a row."""
     place = int(row.term.removeprefix("gap_"))
-    return exactly(float(made.inputs[name].split(",")[place]))
+    names = "counts corrects mean_confidences lows highs"
+    return {
+        name: exactly(float(made.inputs[name].split(",")[place]))
+        for name in names.split()
+    }
 
 
 def _bin_gap(row: Fields, made: Fields) -> arb:
     """|share of right answers - mean confidence| in the bin of a row."""
-    count = _of_bin(row, made, "counts")
-    confidence = _of_bin(row, made, "mean_confidences")
-    return abs(_of_bin(row, made, "corrects") / count - confidence)
+    own = _bin(row, made)
+    share = own["corrects"] / own["counts"]
+    return abs(share - own["mean_confidences"])
 
 
 def _check_same(
@@ -166,12 +170,13 @@ def _check_same(
     """
     n = made.inputs.get("n", row.n)
     if row.term:
-        n = _of_bin(row, made, "counts")
-        low, high = (
-            f"{float(_of_bin(row, made, name)):.2f}"
-            for name in ("lows", "highs")
+        own = _bin(row, made)
+        n = own["counts"]
+        low = float(own["lows"])
+        high = float(own["highs"])
+        said = (
+            f"calibration gap at confidence {low:.2f} to {high:.2f}"
         )
-        said = f"calibration gap at confidence {low} to {high}"
         same("the name of a bin", row.quantity, said)
     what = f"the certificate of {row.quantity}"
     same(f"what {what} is about", (made.of, n), (row.of, row.n))
@@ -280,7 +285,7 @@ def _complete(report: Fields) -> None:
         raise Unchecked(
             "nothing in the file determines which rows have no answer"
         )
-    left = list[str]()
+    left = []
     models = {row.of for row in of_family(report, "error")}
     others = len(models) - 1
     pairs = {

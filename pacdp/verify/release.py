@@ -191,11 +191,10 @@ def _remarks(f: Folder) -> None:
 
 
 def _spent(f: Folder) -> None:
-    """The report's epsilon is for the run's delta and neighbours, and nothing else is told beside it."""
+    """The report's epsilon is for the run's delta and neighbours; its bracket is asked of the report."""
     spent = f.report.details.spent
     said = spent.delta, spent.adjacency == "replace-one"
     same("delta and neighbours", said, relation(f.settings.run))
-    loss.require_bracket(spent)
 
 
 def _counts(f: Folder) -> None:

@@ -91,7 +91,7 @@ def check_path(
     """All statements of a file of certificates, or of a run's folder."""
     file = path / "certificates.json" if path.is_dir() else path
     report = read_json(file)
-    beside = list[Statement]()
+    beside = []
     if path.is_dir():
         exported = (path / WEIGHTS).is_file()
         check = check_release if exported else check_folder
@@ -141,7 +141,7 @@ def check_report(
     if form.verdict != FOLLOWS:
         return [form]
     table = r.route == "predictions"
-    found = list[Statement]()
+    found = []
     for made in r.certificates:
         own = check_certificate(made, r.privacy, redone, not table)
         if table:
@@ -170,7 +170,7 @@ def check_report(
 
 def _of_a_run(report: Fields) -> list[Statement]:
     """What a chain leaves unproved, every epsilon of a mechanism, and that certificates may lack."""
-    found = list[Statement]()
+    found = []
     if report.part("subject")["sampler"]:
         of_a_chain = {"hypotheses": require_of_a_chain}
         given = (
