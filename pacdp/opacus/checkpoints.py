@@ -150,8 +150,8 @@ class Files:
         optimizer.guard.set_up = set_up(network(module))
         optimizer.guard.keep()
         optimizer.forget_state()
-        self.accountant.begin(state.history.event, state.receipt)
         self.accountant.public_size |= state.adjacency != events.ADJACENCY
+        self.accountant.begin(state.history.event, state.receipt)
 
     def _require_own(self, optimizer: PrivateOptimizer) -> None:
         """Refuse, by raising CheckpointError, an optimizer whose steps another engine counts."""

@@ -117,6 +117,7 @@ def test_chains_pay_each_and_force_pays_anew(tmp_path):
     outs = [tmp_path / f"chain-{chain}" for chain in range(2)]
     assert all(isinstance(one, dict) for one in train_together(runs, outs, replace(RUNTIME, ledger=ledger)))
     assert sorted(stretches(ledger)) == sorted(2 * [(1, 45), (46, 90)])
+    assert all(one.stretch.tells_size for one in Ledger.load(ledger).entries)
     paid = counted_in(ledger)
     assert not any(one.stream.seeded for one in paid)
     assert len({one.run for one in paid}) == len({*map(key_of, outs)}) == 2
