@@ -41,7 +41,7 @@ from pacdp.step.sums import Reference, Summer
 from pacdp.step.units import Network, Units, trained
 from pacdp.store.canonical import described
 from pacdp.store.reservation import Books, NoLedger
-from pacdp.trials import Unmoved, Unwritten, require_no_writes
+from pacdp.trials import Unmoved, Unwritten, require_no_writes, require_own_memory
 
 
 class Progress(NamedTuple):
@@ -150,6 +150,7 @@ def train(
                 f"{what} must be of a kind that train takes (see help(train)), got {given!r}"
             )
     require_clippable(module)
+    require_own_memory(module)
     promise = _promise(algorithm, mechanism)
     if path is not None:
         require_place(path)
