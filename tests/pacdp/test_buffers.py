@@ -218,7 +218,7 @@ def test_inputs_of_one_number():
 def test_weights_side_by_side_in_one_block_of_memory_are_no_copies_of_each_other():
     net, block = nn.Sequential(nn.Linear(2, 3), nn.LSTM(2, 3)), torch.zeros(9)
     net[0].weight, net[0].bias = nn.Parameter(block[:6].view(3, 2)), nn.Parameter(block[6:])
-    net.same = net[0].weight
+    net[1].same = net[0].weight
     require_own_memory(net)
     net.last = block[5:6]
     with refusal("last of module lies in the memory of its parameter 0.weight"):
