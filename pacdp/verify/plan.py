@@ -27,7 +27,6 @@ from pacdp.verify.loss import (
     require_private,
 )
 
-
 _METHODS = "DPSGD DPAdam DPSGLD DPSGLDHead DPBBP DPMCDropout P3SGD UserDPSGD".split()
 _CLIPPING = (None, "flat", "automatic", "quantile")
 """Where no clipping is named it is flat."""
