@@ -30,10 +30,10 @@ from pacdp.step.clip import (
     Clip,
     Clipping,
     Weights,
-    all_on_a_cpu,
     clip_factors,
     clipped_sum,
     joint_norms,
+    kept,
     kind_of_sums,
     row_norms,
     row_squares,
@@ -201,16 +201,14 @@ def _by_layers(
             break
         slope = backward(slope)
     clipping = clip_factors(squares.sqrt(), clip, x.dtype)
-    keep = clipping.finite if member is None else clipping.finite & member
+    counted = kept(clipping, member)
     scale = without_subnormals((clipping.factors / clip.divisor).to(x.dtype))[:, None]
-    gone, whole = ~keep[:, None], all_on_a_cpu(keep, member)
     for name, (met, slope) in outer.items():
-        scaled = without_subnormals((slope if whole else slope.masked_fill(gone, 0.0)) * scale)
+        scaled = without_subnormals(counted(slope) * scale)
         if f"{name}.weight" in weights:  # the views of weights lie input-major
-            kept = met if whole else met.masked_fill(gone, 0.0)
-            view = into[f"{name}.weight"].mT
+            view, met = into[f"{name}.weight"].mT, counted(met).mT
             direct = member is None and view.is_contiguous()
-            torch.mm(kept.mT, scaled, out=view) if direct else view.copy_(kept.mT @ scaled)
+            torch.mm(met, scaled, out=view) if direct else view.copy_(met @ scaled)
         if f"{name}.bias" in weights:
             into[f"{name}.bias"].copy_(scaled.sum(dim=0))
     if clipping.scale != 1.0:
