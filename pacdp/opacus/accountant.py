@@ -16,6 +16,7 @@ from opacus.accountants import IAccountant, register_accountant
 
 from bounds.accounting import Event, OnceAnEpoch, SelfComposed, event_from_dict, event_to_dict
 from bounds.privacy import Adjacency
+from pacdp.opacus.loader import Epoch
 from pacdp.schedules import Schedule
 from pacdp.step import event as events
 from pacdp.step.accountant import epsilon
@@ -195,12 +196,28 @@ class Account:
     once: bool = False
     paid: Paid | None = None
 
-    def __call__(self, step: int, noise_multiplier: float, *, begins: bool) -> float:
-        """Count ``step``, from 0 on; with ``once`` the epoch that begins with it, or nothing. Return at which noise.
+    def next(self, step: int, epoch: Epoch | None) -> tuple[int, float]:
+        """Count the next step, from 0 on, or the epoch that begins with it; return its number and its noise multiplier.
+
+        Args:
+            step: by how many it follows; epochs begin at multiples of ``every``.
+            epoch: that of its batch, where passes are epochs.
 
         Raises:
-            ValueError: the ledger refuses, and no noise may be drawn.
+            ValueError: the ledger refuses, and no noise may be drawn; or the epoch was counted at more noise, as where
+                a run goes on with another schedule.
         """
+        first = step
+        if epoch is not None:
+            ahead = -(-step // self.every) * self.every
+            first = ahead if epoch.first is None else epoch.first
+            step = first + epoch.used - 1
+        noise = float(self.schedule(step))
+        if epoch is not None and noise < epoch.noise:
+            raise ValueError(
+                f"this epoch was counted at noise_multiplier {epoch.noise:g}, and this step has {noise:g}: go on with "
+                "the schedule that it began with"
+            )
         books = self.accountant.books
         if (
             books is not None or self.together.several
@@ -209,14 +226,14 @@ class Account:
                 self.paid = self._paid(NoLedger() if books is None else books)
             self.paid.before(step + 1)
             self.accountant.receipt = self.paid.receipt
-        if not self.once:
-            self.accountant.step(noise_multiplier=noise_multiplier, sample_rate=self.sample_rate)
-        elif begins:
-            first = step // self.every * self.every
-            ((epoch, _),) = events.runs_of(self.planned(first, first + self.every))
-            self.accountant.count(epoch)
-            return epoch.event.noise_multiplier if isinstance(epoch, OnceAnEpoch) else 0.0
-        return noise_multiplier
+        if epoch is None:
+            self.accountant.step(noise_multiplier=noise, sample_rate=self.sample_rate)
+        elif epoch.begins:
+            ((whole, _),) = events.runs_of(self.planned(first, first + self.every))
+            self.accountant.count(whole)
+            epoch.first = first
+            epoch.noise = whole.event.noise_multiplier if isinstance(whole, OnceAnEpoch) else 0.0
+        return step, noise
 
     def planned(self, done: int, steps: int) -> Event | None:
         """The history that the steps from ``done`` on and before ``steps`` will have."""

@@ -13,7 +13,7 @@ from pacdp.errors import CheckpointError
 from pacdp.opacus.accountant import Account, EventAccountant
 from pacdp.opacus.arguments import PUBLIC_SIZE
 from pacdp.opacus.epochs import OnceAnEpochSampler
-from pacdp.opacus.guard import Guard, set_up
+from pacdp.opacus.guard import Guard
 from pacdp.opacus.modules import network
 from pacdp.opacus.optimizers import PrivateOptimizer
 from pacdp.resume import RunState, export, load_run, save_run
@@ -144,12 +144,7 @@ class Files:
             self.accountant.require(read.receipt)
 
         load_run(path, state, together=account.together, check=check)
-        optimizer.logical_step = state.step
-        if isinstance(optimizer.guard.sampler, OnceAnEpochSampler):
-            optimizer.guard.sampler.resume(state.step)
-        optimizer.guard.set_up = set_up(network(module))
-        optimizer.guard.keep()
-        optimizer.forget_state()
+        optimizer.go_on(state.step)
         self.accountant.begin(state.history.event, state.receipt)
         self.accountant.public_size |= state.adjacency != events.ADJACENCY
 
