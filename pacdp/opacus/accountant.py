@@ -16,6 +16,7 @@ from opacus.accountants import IAccountant, register_accountant
 
 from bounds.accounting import Event, OnceAnEpoch, SelfComposed, event_from_dict, event_to_dict
 from bounds.privacy import Adjacency
+from pacdp.errors import CheckpointError
 from pacdp.opacus.loader import Epoch
 from pacdp.schedules import Schedule
 from pacdp.step import event as events
@@ -65,7 +66,7 @@ class EventAccountant(IAccountant):
         """Go on from what was recorded elsewhere, which enters a ledger that has not counted it.
 
         Raises:
-            ValueError: its steps were counted in another ledger, or there is none here.
+            ValueError: its steps were counted in another ledger, or there is none here; or another history is here.
         """
         self.require(receipt)
         self.event, self.receipt, self._ran = event, receipt, event is not None
@@ -73,7 +74,13 @@ class EventAccountant(IAccountant):
             self.enter()
 
     def require(self, receipt: Mapping[str, Any] | None) -> None:
-        """Refuse, by raising ValueError, steps that were counted in another ledger than this accountant's."""
+        """Refuse, by raising ValueError, steps that were counted in another ledger than this accountant's, and any
+        where it has a history, which they would replace."""
+        if self.event is not None:
+            raise CheckpointError(
+                f"this engine has already recorded {len(self)} steps, which loading would forget: load into a new one, "
+                "and join their events with pacdp.private.joined"
+            )
         if receipt is not None:
             (self.books or NoLedger()).require(receipt)
 
@@ -144,7 +151,7 @@ class EventAccountant(IAccountant):
         state = OrderedDict() if destination is None else destination
         state["event"] = None if self.event is None else event_to_dict(self.event)
         state["adjacency"] = self.adjacency
-        state["receipt"], state["mechanism"] = self.receipt, self.mechanism()
+        state["receipt"], state["mechanism"] = self.receipt, NAME
         return state
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
@@ -154,19 +161,11 @@ class EventAccountant(IAccountant):
             ValueError: the state of another mechanism, an event that none can have, recorded steps that loading
                 would forget, or steps that another ledger counts.
         """
-        if (
-            not state_dict
-            or state_dict.get("mechanism") != self.mechanism()
-            or not {"event", "adjacency"} <= state_dict.keys()
-        ):
-            name = (state_dict or {}).get("mechanism")
+        name = (state_dict or {}).get("mechanism")
+        if name != NAME or not {"event", "adjacency"} <= state_dict.keys():
             raise ValueError(
                 f"state must be one that an accountant {NAME!r} wrote, got one of {name!r}: account for that run by "
                 "the accountant that it was started with"
-            )
-        if self.event is not None:
-            raise ValueError(
-                f"this accountant has recorded {len(self)} steps, which loading would forget: load into a new one"
             )
         record = state_dict["event"]
         event = None if record is None else event_from_dict(record)

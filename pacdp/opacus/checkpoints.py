@@ -132,11 +132,6 @@ class Files:
         """
         _require_none(of_opacus)
         self._require_own(optimizer)
-        if self.event is not None:
-            raise CheckpointError(
-                f"this engine has already recorded {len(self.accountant)} steps, which loading {path} would forget: "
-                "load into a new engine and join their events with pacdp.private.joined"
-            )
         state, account = self._state(module, optimizer, None), optimizer.account
 
         def check(read: RunState) -> None:
