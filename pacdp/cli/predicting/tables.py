@@ -263,7 +263,7 @@ def _json(path: Path, _ignore: Sequence[str]) -> _Read:
     lined, text = _suffix(path) == ".jsonl", content.decode()
     read = partial(pl.read_ndjson if lined else pl.read_json, content, infer_schema_length=None)
     frame = pl.DataFrame()
-    with suppress(DAMAGED):
+    with suppress(*DAMAGED):
         frame = read()
     if not _keys_once(content, frame):
         for number, one in enumerate(text.split("\n") if lined else [text], start=1):
