@@ -7,7 +7,6 @@ Whose data they are and who serves them is registered beside the reader of each 
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -15,6 +14,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import platformdirs
 
 from pacdp.data.errors import DataError
+from pacdp.store.record import record
 
 
 @runtime_checkable
@@ -36,7 +36,7 @@ class Progress(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class FileEntry:
     """What a file must be: its length in bytes and its sha256 in lowercase hex."""
 
@@ -44,7 +44,7 @@ class FileEntry:
     sha256: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class DatasetEntry:
     """The files of one dataset by name, and where they come from.
 

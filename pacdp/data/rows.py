@@ -12,7 +12,6 @@ Certificates ask of rows that they are apart from those of a prior or a test, co
 import hashlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from jaxtyping import Int64, UInt64
 
 from pacdp.data.errors import DataError
 from pacdp.data.hashing import array_of, is_double, pair_hashes, row_hashes
+from pacdp.store.record import record
 
 SEVERAL = -1
 """The width of inputs of several widths: where they are padded, an example is another row beside longer ones."""
@@ -29,7 +29,7 @@ FEW = 0.01
 """The largest share of rows that may repeat an input, or recur among others, before copies are suspected."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record(eq=False)
 class Rows:
     """The hashes of n examples, aligned and sorted by example and then by person.
 

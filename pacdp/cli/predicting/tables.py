@@ -13,7 +13,6 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from pacdp.cli.predicting.called import PROBABILITY, called
 from pacdp.cli.terminal import refusing, word
 from pacdp.data.unpacking import read_npz, require_room, room
 from pacdp.predictions.columns import LEFT_OUT, Coded, coded
+from pacdp.store.record import record
 
 NAMED = ("label", "prediction", "group", "person", "model", "id")
 """Columns of names; each at most once."""
@@ -49,7 +49,7 @@ DAMAGED = (pl.exceptions.PolarsError, pl.exceptions.PanicException, UnicodeError
 """Polars panics at some damaged files of Parquet."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record(eq=False)
 class Table:
     """The columns of a file, by their names.
 
