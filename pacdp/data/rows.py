@@ -15,10 +15,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int64, UInt64
+from jaxtyping import Int64
 
 from pacdp.data.errors import DataError
-from pacdp.data.hashing import array_of, is_double, pair_hashes, row_hashes
+from pacdp.data.hashing import Hashes, array_of, is_double, pair_hashes, row_hashes
 from pacdp.store.record import record
 
 SEVERAL = -1
@@ -43,9 +43,9 @@ class Rows:
         double: whether inputs are numbers that single precision does not hold; None where that is not known.
     """
 
-    examples: UInt64[np.ndarray, " n"]
-    inputs: UInt64[np.ndarray, " n"]
-    owners: UInt64[np.ndarray, " n"] | None = None
+    examples: Hashes
+    inputs: Hashes
+    owners: Hashes | None = None
     key_mark: int = 0
     width: int = 0
     double: bool | None = None
@@ -142,23 +142,14 @@ class Rows:
             self.n if self.owners is None else len(np.unique(pair_hashes(self.inputs, self.owners)))
         )
 
-    def shared(self, other: "Rows") -> int:
-        """How many distinct examples both have."""
-        return len(self._common(other, "examples"))
+    def shared(self, other: "Rows", what: str = "examples") -> int:
+        """How many distinct examples, ``inputs`` whatever their labels, or ``owners`` both have.
 
-    def shared_inputs(self, other: "Rows") -> int:
-        """How many distinct inputs both have, whatever their labels."""
-        return len(self._common(other, "inputs"))
-
-    def shared_people(self, other: "Rows") -> int:
-        """How many people both have; 0 if either knows of none."""
-        return (
-            0 if self.owners is None or other.owners is None else len(self._common(other, "owners"))
-        )
-
-    def missing_from(self, other: "Rows") -> int:
-        """How many distinct examples of these ``other`` lacks."""
-        return len(np.unique(self.examples)) - self.shared(other)
+        It is 0 of owners where either knows of none.
+        """
+        self._require_comparable(other)
+        own, others = getattr(self, what), getattr(other, what)
+        return 0 if own is None or others is None else len(np.intersect1d(own, others))
 
     def summary(self) -> dict[str, Any]:
         """JSON values: digest, n and people. The digest identifies a data set to whoever has it."""
@@ -200,13 +191,9 @@ class Rows:
             raise DataError(f"key_mark of Rows must hold one number, got shape {mark.shape}.")
         return cls(key_mark=int(mark[0]), width=0, double=None, **found)
 
-    def _arrays(self) -> dict[str, UInt64[np.ndarray, " n"]]:
+    def _arrays(self) -> dict[str, Hashes]:
         named = {"examples": self.examples, "inputs": self.inputs}
         return named if self.owners is None else named | {"owners": self.owners}
-
-    def _common(self, other: "Rows", name: str) -> UInt64[np.ndarray, " k"]:
-        self._require_comparable(other)
-        return np.intersect1d(getattr(self, name), getattr(other, name))
 
     def _require_comparable(self, other: "Rows") -> None:
         if self.key_mark != other.key_mark:
@@ -225,7 +212,7 @@ class Rows:
             )
 
 
-def _each(values: Any, name: str, n: int) -> UInt64[np.ndarray, " n"]:
+def _each(values: Any, name: str, n: int) -> Hashes:
     hashes = row_hashes(values, name=name)
     if len(hashes) != n:
         raise DataError(f"{name} must be one for each of the {n} inputs, got {len(hashes)}.")
@@ -233,9 +220,9 @@ def _each(values: Any, name: str, n: int) -> UInt64[np.ndarray, " n"]:
 
 
 def _order(
-    examples: UInt64[np.ndarray, " n"],
-    inputs: UInt64[np.ndarray, " n"],
-    owners: UInt64[np.ndarray, " n"] | None,
+    examples: Hashes,
+    inputs: Hashes,
+    owners: Hashes | None,
 ) -> Int64[np.ndarray, " n"]:
     return np.lexsort((inputs, examples) if owners is None else (inputs, owners, examples))
 
@@ -247,8 +234,8 @@ def require_apart(a: Rows, b: Rows, names: tuple[str, str] = ("a's rows", "b's r
         DataError: they do; the sentence counts all three.
     """
     common = np.intersect1d(a.examples, b.examples)
-    shared, people = a.shared(b), a.shared_people(b)
-    relabelled = a.shared_inputs(b) - len(np.unique(a.inputs[np.isin(a.examples, common)]))
+    shared, people = a.shared(b), a.shared(b, "owners")
+    relabelled = a.shared(b, "inputs") - len(np.unique(a.inputs[np.isin(a.examples, common)]))
     if not (shared or relabelled or people):
         return
     found = [_count(shared, "example")] if shared else []
@@ -272,7 +259,7 @@ def require_covers(claim: Rows, bound: Rows) -> None:
     Raises:
         DataError: the claim lacks an example, or the bound counts people and the claim does not, or counts others.
     """
-    missing = bound.missing_from(claim)
+    missing = len(np.unique(bound.examples)) - bound.shared(claim)
     if missing:
         raise DataError(
             f"the privacy claim covers {_count(claim.n, 'example')}, and {missing} of the bound's "
