@@ -4,7 +4,6 @@ from dataclasses import replace
 from shutil import copytree
 
 import numpy as np
-import pytest
 import torch
 from cli_tools import read, rows, tensors
 from numpy.random import default_rng
@@ -16,11 +15,11 @@ from pacdp.cli.private.config import P3SGD, PRIVATE_RECIPES, Budget, private_rec
 from pacdp.cli.private.run import judged, train_private
 from pacdp.data import Dataset
 from pacdp.loop import PrivateRun
-from tests.marks import at_most, refusal
+from tests.marks import at_most, parametrize, refusal
 from tests.schema import validate
 
 
-@pytest.mark.parametrize("name", PRIVATE_RECIPES)
+@parametrize("name", PRIVATE_RECIPES)
 def test_every_recipe_keeps_to_its_budget_and_reports_accuracy_calibration_and_epsilon(name, tmp_path):
     config = tiny_private(name, budget=private_recipe(name, scale="smoke").budget)
     result = train_private(config, tmp_path, RUNTIME)
@@ -61,7 +60,7 @@ def test_configurations_that_make_no_sense_are_refused_in_a_sentence():
         replace(private_recipe("p3sgd-malaria", scale="smoke"), budget=Budget(adjacency="replace-one"))
 
 
-@pytest.mark.parametrize("lost", [np.nan, np.inf, -np.inf])
+@parametrize("lost", [np.nan, np.inf, -np.inf])
 def test_an_example_without_finite_probabilities_is_certainly_wrong(lost):
     drawn, labels = default_rng(0).dirichlet([1.0, 1.0, 1.0], size=50), np.arange(50) % 3
     data = Dataset(name="made up", inputs=np.arange(50, dtype=np.float32)[:, None], labels=labels, classes=3)
