@@ -14,6 +14,7 @@ from pacdp.posterior import GaussianPosterior
 from pacdp.stochastic import fresh_pass
 from pacdp.trials import MOST, pool, require_own_losses, require_own_outputs, require_true_slope
 from tests.marks import every_case, parametrize, refusal
+from tests.pacdp.small_networks import only_from
 
 CROSS_ENTROPY, DATA = bounded_cross_entropy(classes=3), toy_data(n=60, classes=3)
 OUTPUTS, LABELS = torch.randn(40, 3, generator=seeded(0)), torch.arange(500) % 3
@@ -29,10 +30,6 @@ class Mixing(nn.Module):
 
     def forward(self, x):
         return self.mix(self.layer(x))
-
-
-def only_from(size):
-    return lambda h: h - h.mean(dim=0) if len(h) >= size else h
 
 
 def remembering():
