@@ -26,6 +26,10 @@ from pacdp.verify.loss import (
     require_private,
 )
 
+_METHODS = "DPSGD DPAdam DPSGLD DPSGLDHead DPBBP DPMCDropout P3SGD UserDPSGD".split()
+_CLIPPING = (None, "flat", "automatic", "quantile")
+"""Where no clipping is named it is flat."""
+
 
 def steps_of_chain(
     sampler: Fields, n: int, steps: int
@@ -138,6 +142,14 @@ def steps_by_settings(
     """
     method = run.method
     sampling = run.sampling
+    follows = sampling["clipping"] == "quantile"
+    require(
+        method.kind in _METHODS
+        and sampling["clipping"] in _CLIPPING
+        and follows == bool(sampling["count_noise"]),
+        f"no method is called {method.kind} with clipping {sampling['clipping']} and count_noise "
+        f"{sampling['count_noise']}",
+    )
     made = steps_of(event)
     given = sampling.noise_multiplier
     epsilons = ()
