@@ -26,12 +26,14 @@ def private_module(
     clip: Clip,
     *,
     mode: GradSampleMode | None,
+    **watched: Any,
 ) -> PrivateModule:
     """The network in the wrapper whose clipped sums are those of its examples.
 
     Args:
         probe: positional inputs of at least three examples; None to make them up in the shape of the loader's.
         mode: None to choose.
+        watched: what else the guard is told.
 
     Raises:
         UnsupportedModuleError: an example sees another, or the network cannot be run on such inputs.
@@ -57,9 +59,8 @@ def private_module(
         clip_norm=clip.norm,
     )
     ghost = chosen == "ghost"
-    return PrivateModule(
-        module, Ghost(module, clip) if ghost else ByReference(module, clip, inputs=inputs)
-    )
+    way = Ghost(module, clip) if ghost else ByReference(module, clip, inputs=inputs)
+    return PrivateModule(module, way, **watched)
 
 
 def _made_up_input(loader: PoissonLoader) -> Tensor:

@@ -8,17 +8,18 @@ writes it), ``stream``, ``label`` and ``tells_size``, which older lines lack; a 
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from bounds import _check
 from bounds.accounting import Composed, Event, SelfComposed, event_from_dict, event_to_dict
 from bounds.accounting.events import delta_in_range
 from bounds.privacy import Adjacency, one_of
+from pacdp.store.record import record
 from pacdp.store.reservation import UNITS, Stream, Stretch, Unit
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Entry:
     """A stretch that counts: the number of its line, when it was written, and its event in parts."""
 
@@ -83,7 +84,7 @@ class Entry:
         return next((one for one in others if _identity(of) != _identity(one.stretch)), None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Limit:
     """What all that is counted may cost together: (epsilon, delta) for these neighbours of this unit."""
 

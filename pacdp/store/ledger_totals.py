@@ -19,6 +19,7 @@ from bounds.accounting import Composed, Event, SelfComposed, privacy_epsilon, re
 from bounds.numbers import up_digits
 from bounds.privacy import Adjacency
 from pacdp.store.ledger_entries import Entry, Limit
+from pacdp.store.record import record
 from pacdp.store.reservation import Unit
 
 TOLD = (
@@ -27,7 +28,7 @@ TOLD = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Spent:
     """A total.
 

@@ -20,6 +20,7 @@ from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 from bounds import _check
 from bounds.accounting import Event, event_to_dict
+from pacdp.store.record import record
 
 Unit = Literal["example", "person"]
 UNITS: tuple[Unit, ...] = get_args(Unit)
@@ -30,7 +31,7 @@ class NotReserved(ValueError):
     """Noise was about to be drawn that nobody reserved."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Stream:
     """Where noise comes from: the operating system, or numbers that a seed or a key fixes.
 
@@ -66,7 +67,7 @@ SYSTEM = Stream()
 """Noise that nobody can draw again."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Stretch:
     """Steps of a run that are to be counted together. Values out of range raise ValueError."""
 

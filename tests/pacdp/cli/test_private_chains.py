@@ -12,7 +12,7 @@ from tiny_runs import RUNTIME, chain_folders, counted_run, left_behind
 
 from pacdp import load_checkpoint, load_trained
 from pacdp.chains import SecretKeys
-from pacdp.cli import batch
+from pacdp.cli import run as running
 from pacdp.cli.commands.export import Export
 from pacdp.cli.config import CLIPPED, RECIPES, recipe
 from pacdp.cli.exporting import export_run, leaving
@@ -95,7 +95,7 @@ def test_noise_is_counted_before_it_is_drawn(name, tmp_path, monkeypatch):
 
 
 def test_a_reservation_after_drawing_would_be_seen(tmp_path, monkeypatch):
-    reserve, owed = batch.Batch._reserve, []
+    reserve, owed = running.Batch._reserve, []
 
     def late(self, first, last):
         owed.append((first, last))
@@ -103,7 +103,7 @@ def test_a_reservation_after_drawing_would_be_seen(tmp_path, monkeypatch):
             reserve(self, *one)
         del owed[:-1]
 
-    monkeypatch.setattr(batch.Batch, "_reserve", late)
+    monkeypatch.setattr(running.Batch, "_reserve", late)
     seen = watched(secret(), tmp_path / "ledger", monkeypatch)
     counted_run(secret(), tmp_path)
     assert not all(seen)

@@ -222,6 +222,8 @@ REFUSALS = [
                      TensorDataset(torch.ones(5, 4).long(), torch.ones(5).long())), "sparse=False"),
     (lambda: trained(OURS, loss=lambda o, t: nn.functional.cross_entropy(o, t, torch.ones(3), reduction="none")),
      "weight.to"),
+    (lambda: trained(OURS, loss=lambda o, t: (o[:, :1] - t.float()).square().mean(1)),
+     r"outputs of shape \['n', 3\] and targets of shape \['n'\] .* one shape"),
     (lambda: trained(OURS, people=torch.arange(40)), "which hides no person"),
     (lambda: trained(USER_LEVEL, people=torch.zeros(3, dtype=torch.int64)), "people must hold a whole number"),
     (lambda: trained(OURS, mechanism=mechanism(noise_multiplier=0.5, budget=budget(epsilon=0.1))), "first step alone"),
