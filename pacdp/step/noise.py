@@ -79,10 +79,10 @@ def share(std: float, processes: int) -> float:
     It is the least floating-point number s with processes · s² >= std².
     """
     _check.count(processes=processes)
-    part, whole = std / math.sqrt(processes), Fraction(std) ** 2
-    while processes * Fraction(below := math.nextafter(part, 0.0)) ** 2 >= whole and below > 0.0:
-        part = below
-    while processes * Fraction(part) ** 2 < whole:
+    part = (
+        std / math.sqrt(processes) * (1.0 - 2.0**-50)
+    )  # below it, whatever root and quotient round to
+    while processes * Fraction(part) ** 2 < Fraction(std) ** 2:
         part = math.nextafter(part, math.inf)
     return part
 

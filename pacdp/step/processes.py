@@ -168,6 +168,15 @@ def rank_randomness(randomness: Randomness | None) -> RankRandomness:
     return RankRandomness(SystemRandomness() if randomness is None else randomness)
 
 
+def of_all(randomness: Any) -> Any:
+    """The whole run's randomness, of which a process may hold its part."""
+    return randomness.base if isinstance(randomness, RankRandomness) else randomness
+
+
+def _noisy(values: Weights, std: float, randomness: Randomness) -> Weights:
+    return {name: add_noise(one, std=std, randomness=randomness) for name, one in values.items()}
+
+
 class Together:
     """What the processes of one run do with a sum: alone, or with the others of the default group.
 
@@ -181,19 +190,14 @@ class Together:
 
     def noised(self, total: Weights, std: float, randomness: Randomness) -> Weights:
         """The sum over all processes with independent N(0, std²) on every coordinate, the same at each."""
-        made = {
-            name: add_noise(value, std=std, randomness=randomness) for name, value in total.items()
-        }
+        made = _noisy(total, std, randomness)
         if self.several:
             _made_the_same(made.values(), added=True)
         return {name: value.to(total[name].dtype) for name, value in made.items()}
 
     def noisier(self, released: Weights, std: float, randomness: Randomness) -> Weights:
         """What was released, the same at each process, with independent N(0, std²) from the first one."""
-        whole = getattr(randomness, "base", randomness)
-        made = {
-            name: add_noise(value, std=std, randomness=whole) for name, value in released.items()
-        }
+        made = _noisy(released, std, of_all(randomness))
         if self.several:
             _made_the_same(made.values())
         return made
