@@ -26,7 +26,7 @@ from pacdp.store.canonical import digest
 from pacdp.store.ledger import Ledger, Overdrawn, SharedNoise
 from pacdp.store.ledger_entries import Limit
 from pacdp.verify.report import check_path
-from tests.marks import refusal
+from tests.marks import near, parametrize, refusal
 
 
 def key_of(folder):
@@ -82,7 +82,7 @@ def watched(run, ledger, monkeypatch):
     return seen
 
 
-every_kind = pytest.mark.parametrize("name", KINDS)
+every_kind = parametrize("name", KINDS)
 
 
 @pytest.mark.cases(2)
@@ -126,7 +126,7 @@ def test_chains_pay_each_and_force_pays_anew(tmp_path):
     assert len(stretches(ledger)) == 6
 
 
-@pytest.mark.parametrize("run", [secret(), SEEDED], ids=["secret", "seeded"])
+@parametrize("run", [secret(), SEEDED], ids=["secret", "seeded"])
 def test_a_key_or_seed_that_drew_for_other_settings_is_refused(run, tmp_path, monkeypatch):
     monkeypatch.setattr(cipher, "new_key", lambda: bytes(32))
     counted_run(run, tmp_path, "a")
@@ -220,5 +220,5 @@ def test_a_secret_chain_leaves_without_its_key_and_with_the_event_of_its_setting
 def test_a_listed_run_leaves_at_what_is_left_of_its_failure_probability(tmp_path):
     run = counted_run(replace(secret(), stopping="listed"), tmp_path)
     report = export_run(Export(run=run, out=tmp_path / "out", runtime=RUNTIME, **NOISE))
-    assert report["certificates"][0]["budget"]["other stopping times"] == pytest.approx(0.025)
+    assert report["certificates"][0]["budget"]["other stopping times"] == near(0.025)
     assert verdicts(tmp_path / "out") == {"follows"}

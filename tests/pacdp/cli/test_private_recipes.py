@@ -4,7 +4,6 @@ from dataclasses import replace
 from shutil import copytree
 
 import numpy as np
-import pytest
 import torch
 from cli_tools import read, rows, tensors
 from numpy.random import default_rng
@@ -17,11 +16,11 @@ from pacdp.cli.private.run import judged, train_private
 from pacdp.data import Dataset
 from pacdp.loop import PrivateRun
 from pacdp.store.ledger import Ledger
-from tests.marks import at_most, refusal
+from tests.marks import at_most, parametrize, refusal
 from tests.schema import validate
 
 
-@pytest.mark.parametrize("name", PRIVATE_RECIPES)
+@parametrize("name", PRIVATE_RECIPES)
 def test_every_recipe_keeps_to_its_budget_and_reports_accuracy_calibration_and_epsilon(name, tmp_path):
     config = tiny_private(name, budget=private_recipe(name, scale="smoke").budget)
     result = train_private(config, tmp_path, RUNTIME)
@@ -62,7 +61,7 @@ def test_configurations_that_make_no_sense_are_refused_in_a_sentence():
         replace(private_recipe("p3sgd-malaria", scale="smoke"), budget=Budget(adjacency="replace-one"))
 
 
-@pytest.mark.parametrize("lost", [np.nan, np.inf, -np.inf])
+@parametrize("lost", [np.nan, np.inf, -np.inf])
 def test_an_example_without_finite_probabilities_is_certainly_wrong(lost):
     drawn, labels = default_rng(0).dirichlet([1.0, 1.0, 1.0], size=50), np.arange(50) % 3
     data = Dataset(name="made up", inputs=np.arange(50, dtype=np.float32)[:, None], labels=labels, classes=3)
@@ -101,7 +100,7 @@ def test_a_private_run_is_certified_by_its_own_examples(name, exported, tmp_path
     assert {made.status for made in found.values()} == {"rigorous"}
 
 
-@pytest.mark.parametrize("size", [0.0, 1500.0])
+@parametrize("size", [0.0, 1500.0])
 def test_a_ledger_hears_whether_a_run_tells_the_number_of_records(size, tmp_path):
     config = tiny_private("dp-sgd-mnist", steps=2)
     counted_run(replace(config, sampling=replace(config.sampling, public_size=size)), tmp_path)

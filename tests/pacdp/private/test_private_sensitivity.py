@@ -18,6 +18,7 @@ from private_toys import (
     fresh,
     gradient,
     mlp,
+    plain,
     private,
     scale_is_this_and_no_other,
 )
@@ -203,9 +204,7 @@ def gradients(mode=None, *, inputs=None, targets=None, draws=200, network=cnn, r
     optimizer.randomness = randomness or optimizer.randomness
     found = []
     for _ in range(draws):
-        optimizer.zero_grad()
-        criterion(module(inputs), targets).backward()
-        optimizer.step()
+        plain(module, optimizer, inputs, targets, loss=criterion)
         found.append(gradient(module).double())
     return torch.stack(found)
 
@@ -238,15 +237,14 @@ def test_the_divisor_is_fixed_whatever_the_reduction_and_the_batch(mode, reducti
     inputs, targets = batch()
     module, optimizer, criterion, _, _ = private(
         mode=mode, noise_multiplier=0.0, expected_batch_size=20.0, loss_reduction=reduction)  # fmt: skip
-    criterion(module(inputs), targets).backward()
-    optimizer.step()
+    plain(module, optimizer, inputs, targets, loss=criterion)
     expected = clipped_sum(mlp(), inputs, targets, mode="reference")[0]
     assert_close(20.0 * gradient(module), expected, atol=1e-6, rtol=1e-5)
 
 
 def test_pre_noise_is_inside_the_clipping():
     network, units = Network.of(mlp(), cross_entropy), Units.group(data(1, seed=5), None)
-    summer = Reference(network, units, Clip(CLIP), pre_noise=3.0, generator=torch.Generator().manual_seed(0))
+    summer = Reference(network, units, Clip(CLIP), pre_noise=3.0, generator=seeded())
     one, weights = torch.tensor([0]), trained(network.module)
     sums = torch.stack([flat(summer(one, weights).total).double() for _ in range(40)])
     norms = sums.norm(dim=1)
