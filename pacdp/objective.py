@@ -39,8 +39,8 @@ from pacdp.step.chain_sums import (
 )
 from pacdp.step.clip import Clip, require_clip_norm
 from pacdp.step.gradients import NO_CLIPPING
-from pacdp.step.noise import poisson, with_replacement
 from pacdp.step.precision import full_precision
+from pacdp.step.sampling import poisson, with_replacement
 from pacdp.step.set_up import require_own_examples
 from pacdp.step.units import Network
 from pacdp.trials import mixes, require_no_writes
