@@ -41,7 +41,7 @@ from pacdp.step.sums import Reference, Summer
 from pacdp.step.units import Network, Units, trained
 from pacdp.store.canonical import described
 from pacdp.store.reservation import Books, NoLedger
-from pacdp.trials import Unmoved, Unwritten, require_no_writes
+from pacdp.trials import Unmoved, Unwritten, require_no_writes, require_own_memory
 
 
 class Progress(NamedTuple):
@@ -93,6 +93,7 @@ def train(
     checkpoint: Path | str | None = None,
     checkpoint_every: int = 0,
     ledger: Books | None = None,
+    tells_size: bool = False,
     about: Mapping[str, Any] | None = None,
     distributed: bool = False,
     keeps: Callable[[int], bool] | None = None,
@@ -117,6 +118,8 @@ def train(
             except by a ledger where a seed is given: a finished run returns its own weights, whatever data it is given.
         ledger: where steps are counted before their noise is drawn (:class:`pacdp.store.ledger.Ledger`), from one
             checkpoint to the next: killed, copied, forked and tuned runs on the same data are all paid for.
+        tells_size: whether rate or divisor are made of the number of units: the ledger then promises nothing for
+            add-remove neighbours.
         about: JSON values for the checkpoint's header, under "about": which data, which network.
         distributed: whether the processes of the default group (``torchrun``) train one network together. All must
             call this with the same arguments, ``dataset`` being the whole data set; the first process's weights and
@@ -147,6 +150,7 @@ def train(
                 f"{what} must be of a kind that train takes (see help(train)), got {given!r}"
             )
     require_clippable(module)
+    require_own_memory(module)
     if algorithm.FIXES_NOISE and mechanism.noise_multiplier is not None:
         raise ValueError(
             f"the numbers of {algorithm.NAME} fix the noise: leave mechanism.noise_multiplier out"
@@ -199,6 +203,7 @@ def train(
         last=last,
         together=together,
         device=device,
+        tells_size=tells_size,
     )
     unmoved = Unmoved(network.module)
     begins = events.begins(promise)

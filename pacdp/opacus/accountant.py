@@ -88,7 +88,9 @@ class EventAccountant(IAccountant):
         """Enter all that ran into the ledger."""
         if self.books is not None and self.event is not None and process_rank() == 0:
             label = "steps before the engine's ledger"
-            self.books.correct(event=self.event, unit="example", label=label)
+            self.books.correct(
+                event=self.event, unit="example", label=label, tells_size=self.public_size
+            )
 
     @property
     def history(self) -> list[tuple[float, float, int]]:
@@ -169,8 +171,8 @@ class EventAccountant(IAccountant):
             )
         record = state_dict["event"]
         event = None if record is None else event_from_dict(record)
-        self.begin(event, state_dict.get("receipt"))
         self.public_size |= state_dict["adjacency"] != events.ADJACENCY
+        self.begin(event, state_dict.get("receipt"))
 
 
 @dataclass(kw_only=True)
@@ -255,6 +257,7 @@ class Account:
             last=_NO_END,
             together=self.together,
             device=self.device,
+            tells_size=self.accountant.public_size,
         )
 
 

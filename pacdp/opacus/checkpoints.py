@@ -135,8 +135,8 @@ class Files:
 
         load_run(path, state, together=account.together, check=check)
         optimizer.go_on(state.step)
-        self.accountant.begin(state.history.event, state.receipt)
         self.accountant.public_size |= state.adjacency != events.ADJACENCY
+        self.accountant.begin(state.history.event, state.receipt)
 
     def _state(
         self,

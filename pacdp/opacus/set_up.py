@@ -16,7 +16,7 @@ from pacdp.step.mechanism import GradSampleMode
 from pacdp.step.set_up import chosen_mode
 from pacdp.step.sums import NOT_PACKED
 from pacdp.step.units import Network
-from pacdp.trials import made_up_batch, require_independent_examples
+from pacdp.trials import made_up_batch, require_independent_examples, require_own_memory
 
 
 def private_module(
@@ -82,6 +82,7 @@ def require_ownership(module: nn.Module, optimizer: optim.Optimizer) -> None:
         ValueError: as said.
     """
     require_clippable(module)
+    require_own_memory(module)
     if any(hasattr(p, "grad_sample") for p in module.parameters()):
         raise ValueError(
             "module is private already: go on with what make_private returned, or call to_standard_module() on it first"
