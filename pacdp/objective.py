@@ -80,11 +80,10 @@ class Objective:
 
     Raises:
         ValueError: norms to be kept of clipped gradients or of some people's examples, ``every_record`` with another
-            batch size than n,
-            BatchNorm without ``batch_statistics`` or with norms or clipping, active dropout in the model, an example
-            whose output or loss depends on the others of its batch or on what the network saw before, a batch size
-            outside [1, n] under clipping, labels of another length, or a network that ``batching`` or
-            clipping cannot batch.
+            batch size than n, BatchNorm without ``batch_statistics`` or with norms or clipping, active dropout in the
+            model, an example whose output or loss depends on the others of its batch or on what the network saw
+            before, a batch size outside [1, n] under clipping, labels of another length, or a network that
+            ``batching`` or clipping cannot batch.
     """
 
     def __init__(

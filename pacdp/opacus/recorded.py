@@ -6,7 +6,6 @@ is noted down on the tape of their forward pass, and ``backward`` of the loss go
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -80,8 +79,7 @@ class Tape:
         return tree_unflatten(leaves, form)
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
+class Made(NamedTuple):
     """A result of a call on a tape, of which number 0 is the forward pass, until something is written into it."""
 
     tape: Tape
