@@ -258,7 +258,7 @@ def disagreement(
     known = saw if seen is None else {**saw, "the network's rows": rows_of(seen, "seen")}
     require_plain(found.rows, name="the unlabelled rows")
     for name, one in known.items():
-        if shared := found.rows.shared_inputs(one):
+        if shared := found.rows.shared(one, "inputs"):
             raise DataError(
                 f"{shared} of the unlabelled rows are among {name}: give rows that were set aside by their place, "
                 "because networks that learnt from a row agree there more often than on new ones."

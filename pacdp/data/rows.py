@@ -12,22 +12,23 @@ Certificates ask of rows that they are apart from those of a prior or a test, co
 import hashlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int64, UInt64
+from jaxtyping import Int64
 
 from pacdp.data.errors import DataError
 from pacdp.data.hashing import (
     DOUBLE,
     SINGLE,
     WHOLE,
+    Hashes,
     array_of,
     pair_hashes,
     precision_of,
     row_hashes,
 )
+from pacdp.store.record import record
 
 SEVERAL = -1
 """The width of inputs of several widths or types: padded beside longer ones, or rounded, an example is another row."""
@@ -37,7 +38,7 @@ FEW = 0.01
 """The largest share of rows that may repeat an input, or recur among others, before copies are suspected."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record(eq=False)
 class Rows:
     """The hashes of n examples, aligned and sorted by example and then by person.
 
@@ -51,9 +52,9 @@ class Rows:
         precision: of the inputs, as `pacdp.data.hashing.precision_of` says; 0 where that is not known.
     """
 
-    examples: UInt64[np.ndarray, " n"]
-    inputs: UInt64[np.ndarray, " n"]
-    owners: UInt64[np.ndarray, " n"] | None = None
+    examples: Hashes
+    inputs: Hashes
+    owners: Hashes | None = None
     key_mark: int = 0
     width: int = 0
     precision: int = 0
@@ -150,23 +151,14 @@ class Rows:
             self.n if self.owners is None else len(np.unique(pair_hashes(self.inputs, self.owners)))
         )
 
-    def shared(self, other: "Rows") -> int:
-        """How many distinct examples both have."""
-        return len(self._common(other, "examples"))
+    def shared(self, other: "Rows", what: str = "examples") -> int:
+        """How many distinct examples, ``inputs`` whatever their labels, or ``owners`` both have.
 
-    def shared_inputs(self, other: "Rows") -> int:
-        """How many distinct inputs both have, whatever their labels."""
-        return len(self._common(other, "inputs"))
-
-    def shared_people(self, other: "Rows") -> int:
-        """How many people both have; 0 if either knows of none."""
-        return (
-            0 if self.owners is None or other.owners is None else len(self._common(other, "owners"))
-        )
-
-    def missing_from(self, other: "Rows") -> int:
-        """How many distinct examples of these ``other`` lacks."""
-        return len(np.unique(self.examples)) - self.shared(other)
+        It is 0 of owners where either knows of none.
+        """
+        self._require_comparable(other)
+        own, others = getattr(self, what), getattr(other, what)
+        return 0 if own is None or others is None else len(np.intersect1d(own, others))
 
     def silent(self, other: "Rows") -> str:
         """Why it shows nothing that these share no row with ``other``: a clause, or nothing where it shows that."""
@@ -228,13 +220,9 @@ class Rows:
             raise DataError(f"form of Rows must hold two numbers, got shape {form.shape}.")
         return cls(key_mark=int(mark[0]), width=int(form[0]), precision=int(form[1]), **found)
 
-    def _arrays(self) -> dict[str, UInt64[np.ndarray, " n"]]:
+    def _arrays(self) -> dict[str, Hashes]:
         named = {"examples": self.examples, "inputs": self.inputs}
         return named if self.owners is None else named | {"owners": self.owners}
-
-    def _common(self, other: "Rows", name: str) -> UInt64[np.ndarray, " k"]:
-        self._require_comparable(other)
-        return np.intersect1d(getattr(self, name), getattr(other, name))
 
     def _require_comparable(self, other: "Rows") -> None:
         if self.key_mark != other.key_mark:
@@ -253,7 +241,7 @@ class Rows:
             )
 
 
-def _each(values: Any, name: str, n: int) -> UInt64[np.ndarray, " n"]:
+def _each(values: Any, name: str, n: int) -> Hashes:
     hashes = row_hashes(values, name=name)
     if len(hashes) != n:
         raise DataError(f"{name} must be one for each of the {n} inputs, got {len(hashes)}.")
@@ -261,9 +249,9 @@ def _each(values: Any, name: str, n: int) -> UInt64[np.ndarray, " n"]:
 
 
 def _order(
-    examples: UInt64[np.ndarray, " n"],
-    inputs: UInt64[np.ndarray, " n"],
-    owners: UInt64[np.ndarray, " n"] | None,
+    examples: Hashes,
+    inputs: Hashes,
+    owners: Hashes | None,
 ) -> Int64[np.ndarray, " n"]:
     return np.lexsort((inputs, examples) if owners is None else (inputs, owners, examples))
 
@@ -275,8 +263,8 @@ def require_apart(a: Rows, b: Rows, names: tuple[str, str] = ("a's rows", "b's r
         DataError: they do; the sentence counts all three.
     """
     common = np.intersect1d(a.examples, b.examples)
-    shared, people = a.shared(b), a.shared_people(b)
-    relabelled = a.shared_inputs(b) - len(np.unique(a.inputs[np.isin(a.examples, common)]))
+    shared, people = a.shared(b), a.shared(b, "owners")
+    relabelled = a.shared(b, "inputs") - len(np.unique(a.inputs[np.isin(a.examples, common)]))
     if not (shared or relabelled or people):
         return
     found = [_count(shared, "example")] if shared else []
@@ -300,7 +288,7 @@ def require_covers(claim: Rows, bound: Rows) -> None:
     Raises:
         DataError: the claim lacks an example, or the bound counts people and the claim does not, or counts others.
     """
-    missing = bound.missing_from(claim)
+    missing = len(np.unique(bound.examples)) - bound.shared(claim)
     if missing:
         raise DataError(
             f"the privacy claim covers {_count(claim.n, 'example')}, and {missing} of the bound's "

@@ -35,10 +35,9 @@ def test_sets_of_indices_and_of_hashes_agree(a, b, people, seed):
     assert one.n == len(a)
     assert one.people == (len({k // 5 for k in a}) if people else None)
     assert one.repeats == (0 if people else len(a) - len(set(a)))
-    assert one.shared(two) == two.shared(one) == one.shared_inputs(two) == len({*a} & {*b})
-    assert one.shared_people(two) == (len({k // 5 for k in a} & {k // 5 for k in b}) if people else 0)
-    assert one.missing_from(two) == len({*a} - {*b})
-    assert (one.missing_from(two) == 0) == ({*a} <= {*b})
+    assert one.shared(two) == two.shared(one) == one.shared(two, "inputs") == len({*a} & {*b})
+    assert one.shared(two, "owners") == (len({k // 5 for k in a} & {k // 5 for k in b}) if people else 0)
+    assert len({*a}) - one.shared(two) == len({*a} - {*b})
     # neither order matters
     shuffled = default_rng(seed).permutation(a)
     assert part(shuffled, people=people).digest == one.digest
