@@ -18,7 +18,7 @@ from pacdp.chains import CERTIFY, Keys
 from pacdp.losses import Loss
 from pacdp.objective import Objective, Risks
 from pacdp.posterior import LocalGibbs
-from pacdp.predictions.fresh import about, clopper_pearson
+from pacdp.predictions.bounding import about, clopper_pearson
 from pacdp.predictions.report import Measured, Refusal, Report
 from pacdp.step.event import NoPrivacy
 from pacdp.store.record import Values

@@ -28,7 +28,7 @@ from pacdp.certify.priors import NoisySum, Prior, Private
 from pacdp.certify.reading import AtWeights, Network, Reading
 from pacdp.losses import brier, zero_one
 from pacdp.posterior import GaussianPosterior
-from pacdp.predictions.fresh import about, clopper_pearson
+from pacdp.predictions.bounding import about, clopper_pearson
 from pacdp.predictions.report import Measured, Refusal, Report
 from pacdp.stochastic import MonteCarloRisk, mean_risks
 from pacdp.stochastic.law import require_law_of

@@ -17,7 +17,8 @@ from pacdp.predictions.bounding import (
     largest_gap,
 )
 from pacdp.predictions.columns import Name
-from pacdp.predictions.examples import Examples, described, judged, of_losses, real_numbers
+from pacdp.predictions.described import described
+from pacdp.predictions.examples import Examples, judged, of_losses, real_numbers
 from pacdp.predictions.named import ranks
 from pacdp.predictions.parts import asked, parts, shown
 from pacdp.predictions.report import Measured, Refusal, Report
