@@ -102,19 +102,18 @@ def judged(
             answers[model] = Answers(predicted=columns.placed(argument, column, names, where))
         return Examples(n=named.n, models=answers, labels=places, classes=names)
     given = _models("probabilities", probabilities)
-    tables = [(model, argument, table_of(table, argument)) for model, argument, table in given]
-    names, places = of_columns(named, max(table.shape[1] for _, _, table in tables), known)
-    for _, argument, table in tables:
+    tables = [table_of(table, argument) for _, argument, table in given]
+    names, places = of_columns(named, max(table.shape[1] for table in tables), known)
+    answers = dict[str, Answers]()
+    for (model, argument, framed), table in zip(given, tables, strict=True):
         require_rows(named.n, **{argument: len(table)})
         if table.shape[1] != len(names):
             raise ValueError(
                 f"{argument} must have a column for each of the {len(names)} classes, got {table.shape[1]}: pass the "
                 "columns in the order of classes"
             )
-    for _, argument, table in given:
-        columns.require_class_order(argument, table, names)
-    answers = {model: from_probabilities(table, places, name=argument)
-               for model, argument, table in tables}  # fmt: skip
+        columns.require_class_order(argument, framed, names)
+        answers[model] = from_probabilities(table, places, name=argument)
     return Examples(n=named.n, models=answers, labels=places, classes=names)
 
 
