@@ -41,7 +41,7 @@ def from_dict(kind: type[Config], values: Mapping[str, Any]) -> Config:
     try:
         return _read(values, kind)
     except TypeError as error:
-        words = f"this is not the configuration of a run of this version ({kind.__name__})"
+        words = f"this is not the configuration of a run of this version ({' or '.join(_records(kind))})"
         raise ValueError(f"{words}: {error}") from error
 
 
