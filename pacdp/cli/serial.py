@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import field, fields, is_dataclass
-from types import NoneType
+from types import NoneType, UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from pacdp.store.canonical import JOINED_LATER as JOINED_LATER
@@ -32,8 +32,10 @@ def to_dict(config: Any) -> Values:
     return _written(config, type(config))
 
 
-def from_dict(kind: type[Config], values: Mapping[str, Any]) -> Config:
+def from_dict(kind: type[Config] | UnionType, values: Mapping[str, Any]) -> Config:
     """The inverse of :func:`to_dict`. A plain value may be missing where it has a default; records and tuples may not.
+
+    Of one of several kinds of record the value itself says which it is.
 
     Raises:
         ValueError: a part is missing, unknown or out of range.

@@ -9,7 +9,7 @@ as given, noise scales chosen from a set, (0.1)^½-private choices. `smoke` runs
 numbers stand in ``recipes.json``.
 """
 
-from typing import Any, ClassVar, Literal, cast, get_args
+from typing import ClassVar, Literal, get_args
 
 from bounds._check import nonnegative
 from bounds.privacy import Adjacency
@@ -29,8 +29,7 @@ from pacdp.step.budget import PrivacyBudget
 
 Method = DPSGD | DPAdam | DPSGLD | DPSGLDHead | DPBBP | DPMCDropout | P3SGD | UserDPSGD
 METHODS: dict[str, Method] = {
-    name: from_dict(cast(Any, Method), settings)
-    for name, settings in TABLES["private"]["method"].items()
+    name: from_dict(Method, settings) for name, settings in TABLES["private"]["method"].items()
 }
 """Settings of the recipes, by the algorithm's name in them."""
 NAMES: dict[str, str] = {one.__name__: one.NAME for one in get_args(Method)}
