@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from pacdp.cli.batch import derived_seed
 from torch import Tensor
 
 import bounds
@@ -25,6 +24,7 @@ from pacdp.certify.gibbs import GibbsEstimate, GibbsSettings, estimate_gibbs
 from pacdp.chains import Keys, Trace, run_chains
 from pacdp.chains.diagnostics import diagnose
 from pacdp.cli.figures import names
+from pacdp.cli.run import derived_seed
 from pacdp.cli.runtime import Runtime
 from pacdp.cli.sweep.jobs import single
 from pacdp.objective import Objective, Risks
