@@ -27,7 +27,7 @@ from torch import Tensor
 from bounds._check import json_value
 from pacdp.errors import CheckpointError
 from pacdp.store.canonical import canonical
-from pacdp.store.files import replacing
+from pacdp.store.files import write_whole
 from pacdp.store.record import record
 
 FORMAT = "pacdp-checkpoint/3"
@@ -68,8 +68,7 @@ def save_checkpoint(path: Path | str, checkpoint: Checkpoint) -> None:
     }
     header["content_hash"] = content_hash(header, tensors)
     try:
-        with replacing(path) as file:
-            file.write(save(tensors, metadata={"pacdp": canonical(header)}))
+        write_whole(path, save(tensors, metadata={"pacdp": canonical(header)}))
     except (OSError, SafetensorError) as error:
         raise CheckpointError(
             f"cannot write checkpoint {path}: {error}; free space or choose another folder"
