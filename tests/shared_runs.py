@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.marks import made_once
+
 sys.path.append(str(Path(__file__).parent / "pacdp" / "cli"))  # for tests of other folders
 
 
@@ -25,7 +27,7 @@ def few_draws():
         yield
 
 
-@pytest.fixture(scope="module")
+@made_once
 def few_passes():
     """The same for the tests of a file."""
     with few_draws():

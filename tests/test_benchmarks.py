@@ -8,10 +8,11 @@ import torch
 
 from benchmarks import cold_start, gpu
 from pacdp.step.mechanism import MODES
+from tests.marks import parametrize
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "most"), [("fc(100)", 26), ("conv", 32)])
+@parametrize(("name", "most"), [("fc(100)", 26), ("conv", 32)])
 def test_a_first_use_compiles_few_functions_and_a_second_one_none(name, most, tmp_path):
     """What a cold start costs is about a quarter of a second a function; nothing depends on the clock here."""
     cold = cold_start.start(name, tmp_path, synthetic=4096)

@@ -16,6 +16,7 @@ import bounds
 from pacdp.cli.main import main
 from pacdp.data import load
 from pacdp.features.named import seen_through
+from tests.marks import made_once
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -30,7 +31,7 @@ OF_ALL = r"(torch|torch\.cuda)\.(manual_seed|manual_seed_all|seed)|(np|numpy)\.r
 """What seeds or draws for the whole process."""
 
 
-@pytest.fixture(scope="module")
+@made_once
 def library():
     """The sources by their paths."""
     paths = [path for package in ("bounds", "pacdp", "experiments") for path in sorted((ROOT / package).rglob("*.py"))]

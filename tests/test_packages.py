@@ -7,11 +7,11 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
-import pytest
 from hatchling.builders.wheel import WheelBuilder
 
 import bounds
 import pacdp
+from tests.marks import made_once
 
 ROOT = Path(__file__).parents[1]
 LINES = """
@@ -25,7 +25,7 @@ main(["bound", "maurer", "--risk", "0.02", "--kl-nats", "500", "--n", "60000"])
 """
 
 
-@pytest.fixture(scope="module")
+@made_once
 def wheel(tmp_path_factory):
     (path,) = WheelBuilder(str(ROOT)).build(directory=str(tmp_path_factory.mktemp("wheel")), versions=["standard"])
     return Path(path)

@@ -6,6 +6,7 @@ import textwrap
 import pytest
 from jaxtyping import TypeCheckError
 
+from tests.marks import every_case, made_once, parametrize
 from tests.typed import _Wrapped, next_test, unchecked
 
 SOURCE = '''
@@ -50,7 +51,7 @@ def compiled(x: int) -> int:
 '''
 
 
-@pytest.fixture(scope="module")
+@made_once
 def module():
     names = {}
     tree = ast.fix_missing_locations(_Wrapped().visit(ast.parse(textwrap.dedent(SOURCE))))
@@ -58,8 +59,7 @@ def module():
     return names
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize(
+@every_case(
     "call",
     ["half('x')", "Count(1).twice", "added(np.zeros(2), np.zeros(3))", "Rows(np.zeros((2, 3)), np.zeros(3))"],
 )  # fmt: skip
@@ -68,7 +68,7 @@ def test_wrong_types_and_shapes_are_caught(module, call):
         eval(call, module)
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("call", "expected"),
     [("half(3)", 1.5), ("Count(2).n", 2), ("free(1.0)", 1.0), ("compiled(1)", 2), ("Pair(np.ones(2), 3).k", 3)],
 )

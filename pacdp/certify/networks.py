@@ -264,9 +264,11 @@ def disagreement(
                 "because networks that learnt from a row agree there more often than on new ones."
             )
     by = f"row hashes show that they are not among {', '.join(known)}"
-    unseen = (
-        declared(SEEN, f"the caller, for the network; {by}") if seen is None else proved(SEEN, by)
-    )
+    silent = "".join(dict.fromkeys(found.rows.silent(one) for one in known.values()))
+    if silent or seen is None:
+        unseen = declared(SEEN, f"the caller, for the network; {silent or by}")
+    else:
+        unseen = proved(SEEN, by)
     settings.standing(found)
     Holdings(law.network).require_none(
         found.inputs, hashes=found.rows.inputs, whose="the unlabelled"

@@ -374,6 +374,7 @@ def _paid(one: Member, how: Training, *, keys: Keys) -> Paid | None:
         books, run=known["run"], algorithm=run.algorithm, unit="example",
         cost=lambda first, last: run.sampler.promise(n, last - first + 1, start=first - 1),
         stream=stream, every=-(-steps // run.records), last=steps, together=Together(several=False), device=device,
+        tells_size=True,
     )  # fmt: skip
 
 

@@ -21,6 +21,7 @@ from jaxtyping import Shaped, UInt64
 
 from pacdp.data.errors import DataError
 
+WHOLE, SINGLE, DOUBLE = 1, 2, 3
 _FEW = 64  # rows that say in which precision all are
 Hashes = UInt64[np.ndarray, " n"]
 """A hash for each of n rows."""
@@ -99,10 +100,16 @@ def table_hashes(values: Any, *, name: str = "values") -> Hashes:
     )
 
 
-def is_double(values: Any, *, name: str = "values") -> bool:
-    """Whether the first rows hold numbers that single precision does not, so that no such row has a hash of it."""
+def precision_of(values: Any, *, name: str = "values") -> int:
+    """What the first rows hold: whole numbers alone, fractions of single precision, or ones that it does not hold.
+
+    No row of one kind has the hash of the same data in another, as bytes and bytes / 255 are.
+    """
     few = array_of(values[:_FEW], name)
-    return few.dtype == np.float64 and not np.array_equal(_in_single(few), few, equal_nan=True)
+    if few.dtype.kind not in "fc" or np.array_equal(np.rint(few), few, equal_nan=True):
+        return WHOLE
+    exact = few.dtype != np.float64 or np.array_equal(_in_single(few), few, equal_nan=True)
+    return SINGLE if exact else DOUBLE
 
 
 def _in_single(numbers: Any) -> Any:

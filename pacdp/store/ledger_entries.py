@@ -2,8 +2,8 @@
 
 Every line has ``entry``, its number, ``kind`` and ``time`` (UTC, by this machine's clock). A reservation, a release and
 a correction have ``run``, ``algorithm``, ``unit``, ``steps`` (first and last), ``event`` (as ``bounds.accounting``
-writes it), ``stream`` and ``label``; a limit has ``epsilon``, ``delta``, ``adjacency``, ``unit`` and whether it was
-``raised``.
+writes it), ``stream``, ``label`` and ``tells_size``, which older lines lack; a limit has ``epsilon``, ``delta``,
+``adjacency``, ``unit`` and whether it was ``raised``.
 """
 
 from collections import Counter
@@ -48,6 +48,7 @@ class Entry:
             "event": event_to_dict(of.event),
             "stream": asdict(of.stream),
             "label": of.label,
+            "tells_size": of.tells_size,
         }
 
     def repeats(self, earlier: Sequence["Entry"]) -> "Entry | None":

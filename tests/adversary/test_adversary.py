@@ -5,17 +5,16 @@ import pytest
 from tests.adversary import networks
 from tests.adversary.doors import DOORS, complaints, worlds
 from tests.adversary.harness import Door, play, tally
+from tests.marks import every_case
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("door", DOORS, ids=[door.name for door in DOORS])
+@every_case("door", DOORS, ids=[door.name for door in DOORS])
 def test_a_door_misses_no_more_often_than_it_says_and_too_small_limits_are_noticed(door, whole):
     assert not complaints(door, tally(door, worlds(door, 20_000 if whole else 500)))
 
 
 @pytest.mark.xfail(reason="what networks.UNFOUND says is not looked for")
-@pytest.mark.every_case
-@pytest.mark.parametrize("name", networks.UNFOUND)
+@every_case("name", networks.UNFOUND)
 def test_cheats_that_a_declared_hypothesis_must_bear_today(name):
     door = Door(name, lambda rng, failure: networks.cheating(rng, failure, [name]), 0.0)
     assert not tally(door, range(3)).misses

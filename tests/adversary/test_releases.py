@@ -1,10 +1,9 @@
 """Private training keeps its epsilon against the best attack on what it releases; less noise than is said is found."""
 
 import numpy as np
-import pytest
 import torch
 
-from pacdp.opacus.epochs import OnceAnEpochSampler
+from pacdp.opacus.loader import Epoch
 from pacdp.private import SeededRandomness
 from tests.adversary.releases import (
     HABITS,
@@ -16,10 +15,10 @@ from tests.adversary.releases import (
     watched_head,
     watched_once_an_epoch,
 )
+from tests.marks import every_case, parametrize
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("name", HABITS)
+@every_case("name", HABITS)
 def test_no_attack_refutes_the_epsilon_that_is_printed(name, whole):
     runs = 20 if whole else 1
     for seed in range(runs):
@@ -27,7 +26,7 @@ def test_no_attack_refutes_the_epsilon_that_is_printed(name, whole):
         assert not found, f"run {seed} of {name}: {found}"
 
 
-@pytest.mark.parametrize("name", ["a row of one's own", "small noise", "people who share inputs"])
+@parametrize("name", ["a row of one's own", "small noise", "people who share inputs"])
 def test_less_noise_than_is_said_is_refuted(name, monkeypatch):
     right = SeededRandomness.noised
     monkeypatch.setattr(
@@ -58,7 +57,7 @@ def the_places_of_the_first_epoch(monkeypatch):
 
 
 def epochs_that_count_at_their_end(monkeypatch):
-    monkeypatch.setattr(OnceAnEpochSampler, "begins", property(lambda self: self.used == self.steps))
+    monkeypatch.setattr(Epoch, "begins", property(lambda self: self.used == 3))
 
 
 ONCE = {
@@ -68,7 +67,7 @@ ONCE = {
 }
 
 
-@pytest.mark.parametrize("name", ONCE)
+@parametrize("name", ONCE)
 def test_once_an_epoch_no_attack_refutes_epsilon_and_each_planted_fault_is_found(name, monkeypatch):
     plant, options = ONCE[name]
     assert not attacked_once_an_epoch(**options)
@@ -76,7 +75,7 @@ def test_once_an_epoch_no_attack_refutes_epsilon_and_each_planted_fault_is_found
     assert attacked_once_an_epoch(**options)
 
 
-@pytest.mark.parametrize("fault", ["too little noise", "all iterates"])
+@parametrize("fault", ["too little noise", "all iterates"])
 def test_no_attack_on_a_head_refutes_the_epsilon_of_its_last_iterate_and_each_planted_fault_is_found(
     fault, monkeypatch
 ):
@@ -104,7 +103,7 @@ def moved_by(unit, *, steps=3, people=False):
     return float((with_it - without).norm()) / steps
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("unit", "people"),
     [([(0, 2.0)], False), ([(1, 1e30)], False), ([(0, float("nan"))], False), ([(2, float("-inf"))], False),
      ([(1, 3e38)], False), ([(0, 5.0), (1, 5.0), (2, 5.0)], True), ([(0, float("nan")), (1, 9.0)], True),

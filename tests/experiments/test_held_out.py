@@ -3,14 +3,13 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from bounds import declared
 from experiments.runs import held_out as config
 from experiments.runs.held_out import SMOKE, certify_on, held_out_config
 from pacdp.backprop import FitSettings, PosteriorSettings, hold_out
 from pacdp.data import DataError, load
-from tests.marks import refusal
+from tests.marks import made_once, near, refusal
 from tests.schema import validate
 
 QUICK = replace(
@@ -28,7 +27,7 @@ def some(people=False):
     return replace(train, people=np.arange(300) // 3, unit="writer") if people else train, test
 
 
-@pytest.fixture(scope="module")
+@made_once
 def result():
     return certify_on(QUICK, *load("digits"))
 
@@ -54,7 +53,7 @@ def test_every_number_is_in_its_place(result):
 def test_what_is_chosen_is_paid_for_and_people_are_held_out_whole():
     compared = certify_on(replace(FEW, compared=4), *some(people=True))
     assert (compared.unit, compared.n, compared.examples) == ("person", 50, 150)
-    assert all(made.failure_prob == pytest.approx(0.05 / 4) for made in compared.certificates)
+    assert all(made.failure_prob == near(0.05 / 4) for made in compared.certificates)
     fixed = {made.hypothesis("settings fixed beforehand") for made in compared.certificates}
     assert {(one.standing, "after they were tried" in one.by) for one in fixed} == {("declared", True)}
     assert compared.choices["count"] == 4

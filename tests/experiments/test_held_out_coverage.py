@@ -15,7 +15,7 @@ from held_out_worlds import (
 )
 from scipy import stats
 
-from tests.marks import slow
+from tests.marks import parametrize, slow
 
 LEARNABLE = World(cells=30, n=160, noise=0.2, epochs=6, std=0.3)
 MEMORISING = World(cells=400, n=240, noise=0.5, epochs=30, std=0.3)
@@ -28,7 +28,7 @@ def too_often(found, repetitions):
     return float(stats.binom.sf(found - 1, repetitions, FAILURE_PROB))
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("world", "fault", "repetitions"),
     [
         pytest.param(MEMORISING, {"split": same_examples, "provenance": forgotten}, 25, id="overlap"),
@@ -44,6 +44,6 @@ def test_a_planted_fault_shows(world, fault, repetitions, whole):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("world", [LEARNABLE, MEMORISING, ONE_CELL], ids=["learnable", "memorising", "one cell"])
+@parametrize("world", [LEARNABLE, MEMORISING, ONE_CELL], ids=["learnable", "memorising", "one cell"])
 def test_coverage(world):
     assert violations(world, SOUND, repetitions=200) <= 200 * FAILURE_PROB

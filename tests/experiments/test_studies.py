@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from pathlib import Path
 
-import pytest
 from tiny_runs import carried_out
 
 from experiments.page import render
@@ -14,7 +13,7 @@ from experiments.registry import sections, studies, titles
 from experiments.runner import RESULTS, read_table, results_of
 from pacdp.cli.folder import read_json
 from pacdp.cli.serial import from_dict, to_dict
-from tests.marks import every_case, slow
+from tests.marks import every_case, parametrize, slow
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "results.md"
@@ -31,7 +30,7 @@ def _records():
         yield from (*section.errata, *section.not_run)
 
 
-@pytest.mark.parametrize("smoke", [True, False])
+@parametrize("smoke", [True, False])
 def test_a_key_tells_runs_apart_and_is_one_configuration_in_all_studies(smoke):
     configs = {}
     assert titles() == {name: (study.title, study.paper) for name, study in studies().items()}
@@ -62,7 +61,7 @@ def test_a_committed_table_is_the_study_s_and_is_read_without_loss(name, tmp_pat
     assert {one.holds for one in study.judged(nothing)} <= {None}, "where no run has ended nothing is claimed"
 
 
-@pytest.mark.parametrize("name", [slow(name) for name in NAMES])
+@parametrize("name", [slow(name) for name in NAMES])
 def test_smoke_runs_leave_rows_that_are_drawn_and_judged(name, tmp_path):
     study = studies()[name]
     jobs = study.jobs(True, 0)

@@ -4,7 +4,6 @@ from collections import OrderedDict
 from dataclasses import replace
 
 import numpy as np
-import pytest
 import torch
 from scipy import stats
 from small_networks import reused, tied
@@ -20,7 +19,7 @@ from pacdp.step import gradients as clipped
 from pacdp.step.clip import Clip
 from pacdp.step.gradients import clipped_gradient
 from pacdp.step.units import Network, trained
-from tests.marks import at_most, every_case, refusal
+from tests.marks import at_most, every_case, parametrize, refusal
 
 LOSS = bounded_cross_entropy(classes=3)
 
@@ -63,7 +62,7 @@ def test_every_example_joins_independently_with_probability_batch_size_over_n():
 
 
 @at_most(2, "hidden", [(7, 6), (3000,)])
-@pytest.mark.parametrize("scale", [1e-6, 1.0, 30.0])
+@parametrize("scale", [1e-6, 1.0, 30.0])
 def test_no_example_contributes_more_than_the_clip_norm_in_exact_arithmetic(hidden, scale):
     data = toy_data(n=8, shape=(500,))
     data = replace(data, inputs=data.inputs * np.float32(scale))
@@ -135,7 +134,7 @@ SHAPES = {"conv": (1, 28, 28), "layers on positions": (3, 6), "flattened in part
 
 
 @every_case("name", NETWORKS)
-@pytest.mark.parametrize("quantile", [0.0, 0.5, 1.0], ids=["all clipped", "half clipped", "none clipped"])
+@parametrize("quantile", [0.0, 0.5, 1.0], ids=["all clipped", "half clipped", "none clipped"])
 def test_clipped_sums_are_those_of_the_network_itself(name, quantile):
     """Slow twin: module(x) and .backward(), one example at a time, then clipped; the normaliser is fixed."""
     torch.manual_seed(0)
@@ -169,7 +168,7 @@ def test_a_loss_over_pairs_has_no_way_into_another_example_s_gradient():
     assert float((sums[0] - sums[1]).norm()) <= 0.1
 
 
-@pytest.mark.parametrize("far", [None, 3e38])
+@parametrize("far", [None, 3e38])
 def test_layer_by_layer_sums_of_another_network_are_found_out(far, monkeypatch):
     """The planted fault: repeated layers are left out, as once they were. Records far away hide nothing."""
     torch.manual_seed(0)

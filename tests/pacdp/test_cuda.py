@@ -18,6 +18,7 @@ from pacdp.problem import Problem
 from pacdp.random import cipher
 from pacdp.random.philox_compiled import words
 from pacdp.step.noise import SystemRandomness
+from tests.marks import near, parametrize
 from tests.pacdp.random.known_answers import VECTORS, numbers
 
 pytestmark = [pytest.mark.cuda, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
@@ -28,7 +29,7 @@ SAMPLERS = [SGLD(tau=38.0), SGHMC(tau=38.0), PSGLD(tau=38.0, stabiliser=0.1), En
 NAMES = ["SGLD", "SGHMC", "pSGLD", "Entropy-SGLD"]
 
 
-@pytest.mark.parametrize("tick", [0, 2**32 + 5, 2**40])
+@parametrize("tick", [0, 2**32 + 5, 2**40])
 def test_words_are_equal_and_normals_agree(tick):
     drawn = np.empty(1001, np.uint32)
     words(drawn, KEYS.batch[0], np.uint32(BATCH), np.uint64(tick))
@@ -39,7 +40,7 @@ def test_words_are_equal_and_normals_agree(tick):
     assert (ours - theirs.cpu()).abs().max() < 2e-5
 
 
-@pytest.mark.parametrize(("counter", "key", "expected"), VECTORS)
+@parametrize(("counter", "key", "expected"), VECTORS)
 def test_the_words_of_triton_are_the_known_answers(counter, key, expected):
     pytest.importorskip("triton")
     from tests.pacdp.random.triton_block import words_of
@@ -61,11 +62,11 @@ def test_an_update_agrees():
         assert_close(ours, theirs, rtol=1e-5, atol=5e-5)
 
 
-clipped_or_not = pytest.mark.parametrize("clip_norm", [None, 0.5])
+clipped_or_not = parametrize("clip_norm", [None, 0.5])
 
 
 @clipped_or_not
-@pytest.mark.parametrize("name", ["fc", "conv"])
+@parametrize("name", ["fc", "conv"])
 def test_an_estimate_agrees(name, clip_norm):
     data = sparse_data(shape=(1, 28, 28), n=30, classes=3) if name == "fc" else toy_data(shape=(1, 28, 28), n=30)
     architecture = Architecture(hidden=(20, 10)) if name == "fc" else Architecture(name="conv")
@@ -78,10 +79,10 @@ def test_an_estimate_agrees(name, clip_norm):
         assert (left.gradient - right.gradient.cpu()).norm() < 1e-3 * left.gradient.norm()
         assert_close(left.loss, right.loss.cpu(), rtol=1e-4, atol=1e-5)
         assert_close(left.error, right.error.cpu())
-    assert theirs.risks(weights.cuda())[0].loss == pytest.approx(ours.risks(weights)[0].loss, rel=1e-5)
+    assert theirs.risks(weights.cuda())[0].loss == near(ours.risks(weights)[0].loss, rel=1e-5)
 
 
-every_sampler = pytest.mark.parametrize("settings", SAMPLERS, ids=NAMES)
+every_sampler = parametrize("settings", SAMPLERS, ids=NAMES)
 
 
 @every_sampler
@@ -99,7 +100,7 @@ def test_twenty_steps_agree(settings):
 
 
 @clipped_or_not
-@pytest.mark.parametrize("kind", [SGLD, EntropySGD])
+@parametrize("kind", [SGLD, EntropySGD])
 def test_replayed_steps_are_the_steps(kind, clip_norm):
     settings = kind(tau=38.0, batch_size=10, clip_norm=clip_norm)
     objective = toy_objective(toy_data(n=60), clip_norm=clip_norm, device="cuda")
@@ -153,5 +154,5 @@ def test_a_gpu_makes_the_words_of_chacha20():
 
 def test_noise_of_the_system_is_made_on_the_gpu_with_the_size_asked_for():
     made = SystemRandomness().noised(torch.ones(300_000, device=CUDA), std=3.0)
-    assert float(made.mean()) == pytest.approx(1.0, abs=0.04)
-    assert float(made.std()) == pytest.approx(3.0, rel=0.01)
+    assert float(made.mean()) == near(1.0, abs=0.04)
+    assert float(made.std()) == near(3.0, rel=0.01)

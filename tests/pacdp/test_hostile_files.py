@@ -7,15 +7,15 @@ from hypothesis import HealthCheck, Phase, given, settings
 from loaders import LOADERS
 
 from tests.hostile import bombs, contents, outcome, pickle_that_creates
-from tests.marks import slow
+from tests.marks import parametrize, slow
 
 pytestmark = [
     pytest.mark.every_case,
     pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is limited by what /proc says"),
     pytest.mark.filterwarnings("ignore::UserWarning"),  # of libraries, about what is odd in a file
 ]
-every_loader = pytest.mark.parametrize("loader", LOADERS.values(), ids=LOADERS)
-many = pytest.mark.parametrize("many", [False, slow(True)], ids=["few", "many"])
+every_loader = parametrize("loader", LOADERS.values(), ids=LOADERS)
+many = parametrize("many", [False, slow(True)], ids=["few", "many"])
 
 
 @every_loader

@@ -5,7 +5,6 @@ from dataclasses import replace
 from math import sqrt
 
 import numpy as np
-import pytest
 import torch
 from numpy.random import default_rng
 from scipy import stats
@@ -19,6 +18,7 @@ from pacdp.objective import Objective
 from pacdp.schedules import cyclical
 from pacdp.step.event import steps_of
 from pacdp.step.langevin import accounted_privacy, accounted_to_dict
+from tests.marks import near, parametrize
 
 N, K, C = 40, 10, 0.25
 CHAINS = {
@@ -85,8 +85,8 @@ def test_entropy_sgld_at_the_papers_setting():
     """n = 60000, τ = √n, K = 128, L = 20, C = 1; 2343 outer steps are 100 epochs."""
     settings = EntropySGD(tau=sqrt(60_000), clip_norm=1.0)
     chain = accounted_to_dict(settings.promise(60_000, 2343))
-    assert chain["mu_central_limit"] == pytest.approx(0.01695, abs=6e-6)
-    assert chain["epsilon_add_remove"] == pytest.approx(0.0489, abs=6e-5)
+    assert chain["mu_central_limit"] == near(0.01695, abs=6e-6)
+    assert chain["epsilon_add_remove"] == near(0.0489, abs=6e-5)
     assert chain["epsilon_add_remove"] < chain["epsilon_replace_one"]
     assert chain["mechanisms"] == 20 * 2343
 
@@ -97,7 +97,7 @@ def test_all_examples_in_every_step_are_exactly_gaussian():
     assert isinstance(found, bounds.GaussianDP)
     assert found == bounds.GaussianDP(mu=found.mu, adjacency="add-remove", status="accounted")
     time = 9 * 2 * 0.3 / 7.0
-    assert found.mu == pytest.approx(7.0 * C / (2 * N) * sqrt(time), rel=1e-5)
+    assert found.mu == near(7.0 * C / (2 * N) * sqrt(time), rel=1e-5)
     assert settings.promise(N, 0) is None
     assert accounted_privacy(settings, n=N, steps=0) == replace(found, mu=0.0)
 
@@ -160,7 +160,7 @@ def strongest(name):
     return 1.0 / min(multipliers(CHAINS[name].promise(N, 1)))
 
 
-every_chain = pytest.mark.parametrize("name", CHAINS)
+every_chain = parametrize("name", CHAINS)
 
 
 @every_chain
@@ -194,7 +194,7 @@ def test_every_noisy_step_that_reads_data_is_counted(name):
     assert steps_of(settings.promise(N, 6)) == len(seen)
 
 
-@pytest.mark.parametrize("name", ["SGLD", "Entropy-SGLD"])
+@parametrize("name", ["SGLD", "Entropy-SGLD"])
 def test_the_noise_of_a_step_has_the_accounted_scale(name):
     """Batches without examples leave the noise alone; σ h C / K is its standard deviation."""
     settings = replace(CHAINS[name], base_std=1e6) if name == "SGLD" else replace(CHAINS[name], gamma=1e-9)

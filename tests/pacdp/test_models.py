@@ -1,11 +1,10 @@
 """Networks have the paper's sizes, depend on their generator alone, and judge each example by itself."""
 
-import pytest
 import torch
 from toys import seeded
 
 from pacdp.models import Architecture, batch_dependent_layers, build
-from tests.marks import every_case
+from tests.marks import every_case, parametrize
 
 IMAGE = (1, 28, 28)
 
@@ -28,7 +27,7 @@ def test_parameter_counts(architecture, classes, count):
     assert model(torch.zeros(4, *IMAGE)).shape == (4, 1 if classes == 2 else classes)
 
 
-@pytest.mark.parametrize(("name", "norm"), [("fc", "none"), ("conv", "batch"), ("conv", "group")])
+@parametrize(("name", "norm"), [("fc", "none"), ("conv", "batch"), ("conv", "group")])
 def test_weights_come_from_the_generator_alone(name, norm):
     before = torch.get_rng_state()
     first, again, other = (
@@ -49,7 +48,7 @@ def test_first_weights_fill_the_interval_of_one_over_root_fan_in():
         assert layer.weight.abs().max() > 0.9 * fan_in**-0.5
 
 
-@pytest.mark.parametrize("width", [2, 5, 100])
+@parametrize("width", [2, 5, 100])
 def test_group_norm_does_not_erase_the_input(width):
     model = build(Architecture(hidden=(width,), norm="group"), input_shape=(8,), classes=2, generator=seeded(0))
     assert model(torch.randn(64, 8, generator=seeded(1))).std() > 1e-3

@@ -14,11 +14,11 @@ from pacdp.losses import bounded_cross_entropy, ramp, zero_one
 from pacdp.models import Architecture, build, random_layers
 from pacdp.objective import Objective
 from pacdp.problem import Problem
-from tests.marks import refusal
+from tests.marks import near, parametrize, refusal
 
 ARCHITECTURES = [Architecture(hidden=(7, 6)), Architecture(hidden=(8,), norm="group")]
 CROSS_ENTROPY = bounded_cross_entropy(classes=2)
-binary_or_not = pytest.mark.parametrize("classes", [2, 3])
+binary_or_not = parametrize("classes", [2, 3])
 
 
 def risks_of(objective):
@@ -27,7 +27,7 @@ def risks_of(objective):
 
 @pytest.mark.every_case
 @binary_or_not
-@pytest.mark.parametrize("norm", ["none", "group", "batch"])
+@parametrize("norm", ["none", "group", "batch"])
 def test_gradient_is_that_of_plain_autograd(norm, classes):
     """Batch norm that is asked for uses the batch at hand."""
     data, problem = (toy_data(classes=classes), Problem(architecture=Architecture(hidden=(7, 6), norm=norm)))
@@ -59,7 +59,7 @@ def test_weights_that_are_given_are_judged_and_the_networks_own_stay():
 
 
 @binary_or_not
-@pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda a: a.norm)
+@parametrize("architecture", ARCHITECTURES, ids=lambda a: a.norm)
 def test_risks_are_those_of_a_plain_loop_in_double(architecture, classes):
     data = toy_data(n=53, classes=classes)
     objective = toy_objective(data, architecture=architecture)
@@ -74,8 +74,8 @@ def test_risks_are_those_of_a_plain_loop_in_double(architecture, classes):
         (risks,) = objective.risks(objective.weights())
         assert (risks.errors, risks.n) == (sum(errors), 53)
         assert risks.error == sum(errors) / 53
-        assert risks.loss == pytest.approx(np.mean(losses), rel=1e-6)
-        assert risks.ramp == pytest.approx(np.mean(ramps), abs=1e-6)
+        assert risks.loss == near(np.mean(losses), rel=1e-6)
+        assert risks.ramp == near(np.mean(ramps), abs=1e-6)
         assert risks.error <= risks.ramp
 
 
@@ -83,7 +83,7 @@ def estimated(objective, weights, keys):
     return [part.clone() for part in objective.estimate(weights, keys, 4) if part is not None]
 
 
-@pytest.mark.parametrize("clip_norm", [None, 0.5])
+@parametrize("clip_norm", [None, 0.5])
 def test_chains_have_their_own_draws_weights_and_labels(clip_norm):
     data, keys = toy_data(classes=3), Keys.derive([5, 6, 5], [0, 0, 0])
     labels = [np.roll(data.labels, k) for k in range(3)]
@@ -99,13 +99,13 @@ def test_chains_have_their_own_draws_weights_and_labels(clip_norm):
     for k in range(3):
         own = Dataset("own", data.inputs, labels[k], 3)
         alone = Objective(model, loss, own, batch_size=10, clip_norm=clip_norm)
-        assert alone.risks(weights[[k]])[0] == pytest.approx(together.risks(weights)[k], rel=1e-6)
+        assert alone.risks(weights[[k]])[0] == near(together.risks(weights)[k], rel=1e-6)
     parts = estimated(together.select([2, 0]), weights[[2, 0]], keys.select([2, 0]))
     for part, found in zip(parts, estimate, strict=True):
         assert_close(part, found[[2, 0]], rtol=1e-5, atol=1e-7)
 
 
-@pytest.mark.parametrize("name", ["fc", "conv"])
+@parametrize("name", ["fc", "conv"])
 def test_batch_norm_is_refused(name):
     data = toy_data(shape=(1, 28, 28), n=4)
     with refusal(r"normalise over the batch.*use norm='group' or norm='none'"):
@@ -116,7 +116,7 @@ def test_batch_norm_is_refused(name):
         )
 
 
-@pytest.mark.parametrize("layer", [nn.Dropout(0.5), nn.AlphaDropout(0.1), nn.RReLU()], ids=lambda x: type(x).__name__)
+@parametrize("layer", [nn.Dropout(0.5), nn.AlphaDropout(0.1), nn.RReLU()], ids=lambda x: type(x).__name__)
 def test_active_dropout_is_refused(layer):
     model, data = Sequential(Linear(5, 8), layer, Linear(8, 1)), toy_data()
     with refusal(r"^layers 1 draw random numbers in every pass.*call eval\(\)"):

@@ -19,7 +19,7 @@ from pacdp.objective import Objective
 from pacdp.step.planned_steps import Plan
 from pacdp.store.ledger_entries import Limit
 from pacdp.store.reservation import Stream
-from tests.marks import refusal
+from tests.marks import parametrize, refusal
 from tests.refusals import refuses
 
 pytestmark = pytest.mark.every_case
@@ -88,7 +88,7 @@ ROWS = [
 test_what_is_refused_and_why = pytest.mark.wrong_types(refuses(ROWS))
 
 
-@pytest.mark.parametrize("settings", KINDS, ids=lambda one: one.name)
+@parametrize("settings", KINDS, ids=lambda one: one.name)
 def test_numbers_of_samplers_are_positive(settings):
     named = {field.name: getattr(settings, field.name) for field in fields(settings)}
     for name, value in named.items():

@@ -7,6 +7,7 @@ from torch.testing import assert_close
 from toys import keys_of, tensors, toy_data, toy_objective
 
 from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, build, chain_of, restore, stacked
+from tests.marks import parametrize
 
 SAMPLERS = {
     **toys.SAMPLERS,
@@ -15,7 +16,7 @@ SAMPLERS = {
     "Entropy-SGLD clipped": EntropySGD(tau=30.0, inner_steps=3, clip_norm=0.5),
 }
 pytestmark = pytest.mark.every_case
-each = pytest.mark.parametrize("name", SAMPLERS)
+each = parametrize("name", SAMPLERS)
 
 
 def equal(left, right):

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from math import nan
 
-import pytest
 import torch
 from torch import nn
 from torch.nn import Flatten, Linear, ReLU, Sequential
@@ -14,7 +13,8 @@ from pacdp.objective import Objective
 from pacdp.posterior import GaussianPosterior
 from pacdp.stochastic import fresh_pass
 from pacdp.trials import MOST, pool, require_own_losses, require_own_outputs, require_true_slope
-from tests.marks import every_case, refusal
+from tests.marks import every_case, parametrize, refusal
+from tests.pacdp.small_networks import only_from
 
 CROSS_ENTROPY, DATA = bounded_cross_entropy(classes=3), toy_data(n=60, classes=3)
 OUTPUTS, LABELS = torch.randn(40, 3, generator=seeded(0)), torch.arange(500) % 3
@@ -30,10 +30,6 @@ class Mixing(nn.Module):
 
     def forward(self, x):
         return self.mix(self.layer(x))
-
-
-def only_from(size):
-    return lambda h: h - h.mean(dim=0) if len(h) >= size else h
 
 
 def remembering():
@@ -98,9 +94,9 @@ def test_the_batches_that_the_network_will_meet_are_tried():
             objective_of(Mixing(only_from(45)), batch_size=batch_size)
 
 
-@pytest.mark.parametrize("far", [1e25, 3e38])
-@pytest.mark.parametrize("clip_norm", [None, 1.0])
-@pytest.mark.parametrize("records", [[0], [0, 1, 2], range(60)], ids=["one", "three", "all"])
+@parametrize("far", [1e25, 3e38])
+@parametrize("clip_norm", [None, 1.0])
+@parametrize("records", [[0], [0, 1, 2], range(60)], ids=["one", "three", "all"])
 def test_no_record_decides_that_nothing_is_tried(far, clip_norm, records):
     """A record whose outputs are not finite, or so large that nothing beside them is, hides no mixing."""
     inputs = DATA.inputs.copy()
@@ -143,7 +139,7 @@ def test_a_network_that_changes_its_buffers_is_refused_by_name():
         counted(Counting().eval())
 
 
-@pytest.mark.parametrize("first", [[ReLU(inplace=True)], [Flatten(), nn.SiLU(inplace=True)]], ids=["first", "view"])
+@parametrize("first", [[ReLU(inplace=True)], [Flatten(), nn.SiLU(inplace=True)]], ids=["first", "view"])
 def test_a_network_that_overwrites_its_inputs_is_refused(first):
     """Chains and counts hand out views of the data: the second pass would see other data."""
     module = Sequential(*first, Linear(5, 3)).eval()
@@ -171,7 +167,7 @@ def many(logits, labels):
     return losses * losses.mean() if len(losses) > 20 else losses
 
 
-@pytest.mark.parametrize("function", [weighted, hardest, spread_out, many], ids=lambda f: f.__name__)
+@parametrize("function", [weighted, hardest, spread_out, many], ids=lambda f: f.__name__)
 def test_losses_that_mix_examples_are_refused(function):
     loss = Loss(name="mine", low=0.0, high=1.0, function=function)
     with refusal("loss mine of an example depends on the other examples"):
@@ -180,7 +176,7 @@ def test_losses_that_mix_examples_are_refused(function):
         objective_of(Mixing(lambda h: h), loss)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@parametrize("seed", range(5))
 def test_networks_and_losses_that_treat_examples_alone_pass(seed):
     torch.manual_seed(seed)
     module = Sequential(Linear(5, 64), nn.GroupNorm(4, 64), nn.GELU(), Linear(64, 3))

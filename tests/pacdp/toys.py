@@ -1,7 +1,6 @@
 """Small things that the tests of pacdp share: toy data, toy networks, keys, and a quadratic potential."""
 
 import numpy as np
-import pytest
 import torch
 from numpy.random import default_rng
 from torch import Tensor
@@ -14,8 +13,9 @@ from pacdp.losses import bounded_cross_entropy
 from pacdp.models import Architecture, build
 from pacdp.objective import Estimate, Objective
 from pacdp.store.reservation import Stretch
+from tests.marks import parametrize
 
-dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+dtypes = parametrize("dtype", [torch.float32, torch.float64])
 GRADIENT_NOISE = 77
 """A stream that no sampler uses."""
 

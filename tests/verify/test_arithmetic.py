@@ -1,15 +1,15 @@
 """Numbers with error bars contain what mpmath finds, and are narrow."""
 
 import mpmath
-import pytest
 from flint import arb
 from mpmath import mpf
 
 from pacdp.verify import arithmetic as num
+from tests.marks import parametrize
 from tests.oracles.kl_by_mpmath import xi
 
 
-@pytest.mark.parametrize("q", [0.0, 1e-9, 0.02, 0.3, 0.999, 1.0])
+@parametrize("q", [0.0, 1e-9, 0.02, 0.3, 0.999, 1.0])
 def test_inverse_kl(q):
     def kl(p):
         return num.binary_kl(arb(q), arb(p))
@@ -21,7 +21,7 @@ def test_inverse_kl(q):
         assert upper.rad() < 1e-20
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 8, 100, 1000])
+@parametrize("n", [1, 2, 3, 8, 100, 1000])
 def test_log_xi(n):
     with mpmath.workdps(40):
         exact, found = mpmath.log(xi(n)), num.log_xi(n)
@@ -29,7 +29,7 @@ def test_log_xi(n):
         assert num.upper(found) - num.lower(found) <= 1e-15 * abs(exact) + 1e-15
 
 
-@pytest.mark.parametrize(("errors", "n"), [(0, 10), (3, 10), (9, 10), (10, 10), (300, 10_000), (59_999, 60_000)])
+@parametrize(("errors", "n"), [(0, 10), (3, 10), (9, 10), (10, 10), (300, 10_000), (59_999, 60_000)])
 def test_clopper_and_pearson(errors, n):
     delta = arb("0.01")
     p = num.binomial_upper(errors, n, delta)

@@ -22,6 +22,7 @@ from bounds.refined import ExcessStep
 from pacdp.verify.certificate import check_certificate
 from pacdp.verify.claim import CANNOT, DOES_NOT, FOLLOWS
 from tests.edits import judged, leaves, moved
+from tests.marks import parametrize
 
 PRICES = [*prices(), "none"]
 NOT_CHECKED = {"new_person_bernstein", "new_person_betting", "new_example_betting"}
@@ -41,7 +42,7 @@ def _standard(formula=maurer, **changes):
     return formula(**{"risk": 0.07, "kl_nats": 50.0, "n": 5000, "failure_prob": 0.05, **changes})
 
 
-every_price = pytest.mark.parametrize("price", PRICES)
+every_price = parametrize("price", PRICES)
 
 
 @pytest.mark.every_case
@@ -85,7 +86,7 @@ def test_no_number_can_be_changed_without_notice(price, whole):
     assert not missed
 
 
-@pytest.mark.parametrize("price", ["independent", "distribution", "noise on all records", "none"])
+@parametrize("price", ["independent", "distribution", "noise on all records", "none"])
 def test_what_was_compared_and_what_ran_cannot_be_changed_either(price):
     """Every number of the inputs that are JSON: those compared, the event, and another network's certificate."""
     if price == "none":
@@ -138,7 +139,7 @@ class _Small(int):
         return True
 
 
-@pytest.mark.parametrize("sizes", [(3000, 1500), (5000,), (3000, 3000), (1500, 3000)])
+@parametrize("sizes", [(3000, 1500), (5000,), (3000, 3000), (1500, 3000)])
 @pytest.mark.every_case
 def test_a_recursion_over_subsamples_that_do_not_shrink_is_noticed(sizes, monkeypatch):
     """Even if every number follows from their sizes."""
@@ -164,7 +165,7 @@ def test_every_public_bound_is_among_those_checked():
             assert any(one.endswith(name) for one in written), f"{name} has no certificate in made.py"
 
 
-@pytest.mark.parametrize("n", [1, 2, 7, 100, 60_000, 10**9])
+@parametrize("n", [1, 2, 7, 100, 60_000, 10**9])
 def test_the_grid(n):
     formulas = (maurer, langford_seeger, mcallester, quadratic, thiemann)
     for risk, kl_nats in product([0.0, 1e-9, 0.02, 0.5, 1.0], [0.0, 1e-12, 3.0, 1e5]):

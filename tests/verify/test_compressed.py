@@ -13,10 +13,10 @@ from pacdp import load_checkpoint
 from pacdp.verify.claim import CANNOT, DOES_NOT, FOLLOWS
 from pacdp.verify.report import check_path
 from tests.edits import judged, written
+from tests.marks import every_case
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize(
+@every_case(
     ("k", "n", "failure_prob"), [(0, 1, 0.05), (3, 40, 1e-9), (1137, 60_000, 0.05), (7, 10**9, 1e-300), (40, 40, 0.05)]
 )
 def test_what_bounds_writes_follows(k, n, failure_prob):

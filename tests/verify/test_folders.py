@@ -25,6 +25,7 @@ from pacdp.verify.folder import check_folder
 from pacdp.verify.recount import count_errors, recount
 from pacdp.verify.report import check_path, check_report, main
 from tests.edits import UNSEEN, leaves, moved, written
+from tests.marks import every_case, parametrize
 from tests.pacdp.toys import seeded
 
 # What a header, a report or a row may say that nothing else in the folder, nor any theorem, determines.
@@ -41,8 +42,7 @@ def folder(runs, tmp_path):
     return Path(shutil.copytree(runs["clipped-sgld"], tmp_path / "run"))
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("name", ["clipped-sgld", "clipped-entropy-sgd", "sgd", "entropy-sgld"])
+@every_case("name", ["clipped-sgld", "clipped-entropy-sgd", "sgd", "entropy-sgld"])
 def test_a_fresh_run_follows(runs, name, capsys):
     found = check_path(runs[name])
     assert {one.claim for one in found if one.verdict != FOLLOWS} <= UNSEEN, found
@@ -76,7 +76,7 @@ def test_a_forged_header_is_found_even_with_a_new_hash(folder):
         assert wrong(folder), name
 
 
-@pytest.mark.parametrize("cut", [slice(1, None), slice(None, -1)])
+@parametrize("cut", [slice(1, None), slice(None, -1)])
 def test_rows_cannot_be_taken_out(folder, cut):
     lines = (folder / "metrics.jsonl").read_text().splitlines(keepends=True)
     (folder / "metrics.jsonl").write_text("".join(lines[cut]))
@@ -170,7 +170,7 @@ def test_ties_and_outputs_without_a_number_are_recounted_as_errors():
     assert count_errors(lambda rows: rows, NOTHING, Examples([0.0, 1.0, -1.0, np.nan], [1, 1, 0, 0])) == 2
 
 
-@pytest.mark.parametrize("kind", [np.float32, np.float64, np.uint8, np.int64, np.uint64, np.bool_])
+@parametrize("kind", [np.float32, np.float64, np.uint8, np.int64, np.uint64, np.bool_])
 def test_hashes_of_rows_are_those_of_the_data_package(kind):
     rng = default_rng(1)
     inputs = (rng.uniform(0, 200, size=(700, 3, 5))).astype(kind)

@@ -24,6 +24,7 @@ from pacdp.verify import events, loss, loss_of_a_step
 from pacdp.verify.arithmetic import ball
 from pacdp.verify.claim import Unchecked, Wrong
 from pacdp.verify.formulas.transfer import Transfer, excess, gaussian
+from tests.marks import every_case, near, parametrize, refusal
 
 
 def _phi(z):
@@ -38,7 +39,7 @@ def _ran(rate, noise, times):
     return frozenset({(events.Step(rate, noise), times)})
 
 
-@pytest.mark.parametrize("mu", [0.05, 0.5, 2.0])
+@parametrize("mu", [0.05, 0.5, 2.0])
 def test_full_batches_are_one_gaussian(mu):
     for resolution, epsilon in product((0.1, 0.02), (0.0, mu / 2, 2 * mu)):
         made, exact = (loss.compose(_ran(1.0, sqrt(50) / mu, 50), False, resolution), _stick(mu, epsilon))
@@ -65,8 +66,7 @@ EVENTS = (_sampled(0.01, 300, _noise(1.1)), _sampled(0.002, 5000, _noise(12.0)),
 P3SGD = _sampled(0.1, 100, _noise(0.95), CHOICE), "add-remove"
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize(("event", "adjacency"), [P3SGD, *product(EVENTS, ["add-remove", "replace-one"])])
+@every_case(("event", "adjacency"), [P3SGD, *product(EVENTS, ["add-remove", "replace-one"])])
 def test_epsilon_lies_in_both_accountants_brackets(event, adjacency):
     theirs = privacy_epsilon(event=event, delta=1e-5, adjacency=adjacency)
     replaced = adjacency == "replace-one"
@@ -86,7 +86,7 @@ def test_divergence_of_a_gaussian_by_closed_form_and_by_composition():
     mu, e, a = 0.05, 0.1, 0.002
     t = Transfer(1, ball(e), ball(a), arb(1), arb(1), ball(1e-12))
     exact = float(gaussian(ball(mu), t))
-    assert exact == pytest.approx(4.969694939521e-4, rel=1e-9)  # docs of the theory, H_gdp(.002, .05, 1.1)
+    assert exact == near(4.969694939521e-4, rel=1e-9)  # docs of the theory, H_gdp(.002, .05, 1.1)
     made = loss.compose(_ran(1.0, sqrt(50) / mu, 50), False, 0.02)
     low, high = excess(made, t)
     assert low <= exact <= high
@@ -122,12 +122,12 @@ def test_events_that_are_not_covered_say_so():
         with pytest.raises(Unchecked):
             steps(event, replaced)
     bare = Composed(events=(sample, NonPrivate()))
-    with pytest.raises(Wrong, match="without any protection"):
+    with refusal("without any protection", Wrong):
         loss.private(steps(bare), 5.0, 1e-5, False)
 
 
-@pytest.mark.parametrize("epsilon", [0.01, 0.05, 0.5])
-@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+@parametrize("epsilon", [0.01, 0.05, 0.5])
+@parametrize("adjacency", ["add-remove", "replace-one"])
 def test_pure_mechanisms_are_randomised_responses(epsilon, adjacency):
     """Ten of them: the loss is epsilon times (2 Bin(10, p) - 10), P has p = 1/(1 + e^-epsilon)."""
     event = {"event": "SelfComposed", "count": 10, "inner": {
@@ -148,9 +148,7 @@ def test_pure_mechanisms_are_randomised_responses(epsilon, adjacency):
                 assert at > 4 * epsilon or high - low < 0.25 * exact, (resolution, at, low, exact, high)
 
 
-@pytest.mark.parametrize(
-    ("rate", "noise", "choices"), [(0.02, 0.9, ()), (0.05, 1.3, (0.4,)), (1.0, 1.3, (0.4,))], ids=str
-)
+@parametrize(("rate", "noise", "choices"), [(0.02, 0.9, ()), (0.05, 1.3, (0.4,)), (1.0, 1.3, (0.4,))], ids=str)
 def test_one_step_is_bracketed_against_quadrature(rate, noise, choices):
     """Noise and at most one response: u = 1 - q + q e^(±epsilon + z s - s²/2)."""
     outer, inner = loss_of_a_step.atoms(events.Step(rate, noise, choices), False, 1e-3, 1, 0.005)

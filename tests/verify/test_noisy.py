@@ -3,7 +3,6 @@
 import json
 
 import numpy as np
-import pytest
 from made import prices
 
 from bounds import RealisedPoissonSum, declared, ece_pac_bayes, maurer, poisson_sum_realised
@@ -15,6 +14,7 @@ from pacdp.verify.events import noisy_sums_of, steps_of
 from pacdp.verify.formulas.prices import log_moment, serves
 from pacdp.verify.norms import realised_contributions
 from tests.edits import judged, leaves, moved
+from tests.marks import every_case, parametrize, refusal
 
 KINDS = ("noisy sum", "realised sum", "poisson sum", "epochs", "realised poisson")
 
@@ -23,7 +23,7 @@ def _record(kind):
     return maurer(risk=0.07, kl_nats=50.0, n=5000, failure_prob=0.05, price=prices()[kind]).to_dict()
 
 
-@pytest.mark.parametrize("kind", ["realised sum", "realised poisson"])
+@parametrize("kind", ["realised sum", "realised poisson"])
 def test_lists_of_numbers_cannot_be_changed(kind):
     """That of the best order above all: orders far from it have no part in the root, to nine digits."""
     record, price = _record(kind), prices()[kind]
@@ -54,7 +54,7 @@ def test_no_amount_is_below_zero_and_a_measured_price_serves_no_formula_without_
         assert why in check_certificate({**record, "name": name})[0].why
 
 
-@pytest.mark.parametrize("kind", ["noisy sum", "poisson sum", "epochs"])
+@parametrize("kind", ["noisy sum", "poisson sum", "epochs"])
 def test_what_ran_cannot_be_changed(kind):
     record = _record(kind)
     event = json.loads(record["inputs"]["sum_event"])
@@ -67,8 +67,7 @@ def test_what_ran_cannot_be_changed(kind):
         assert DOES_NOT in judged(record, sum_event=json.dumps(other)), other
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("kind", KINDS)
+@every_case("kind", KINDS)
 def test_a_price_pays_for_the_calibration_error_of_one_draw_and_passes_for_no_other_kind(kind):
     at = {"calibration_error": 0.02, "mean_squared_gap": 0.02, "kl_nats": 30.0, "n": 5000, "failure_prob": 0.05}
     made = ece_pac_bayes(**at, price=prices()[kind]).resting_on(declared("draws independent", "a test"))
@@ -95,17 +94,17 @@ def test_norms_of_a_run_are_added_up_once_more():
         assert moment * (1 - 1e-12) <= claimed <= moment * (1 + 1e-9)
     assert float(realised_contributions(norms, [1.0, 2.0, 4.0])) == 20.0 + 31.5 / 16
     for odd, why in ((norms[:2], "3 steps ran, and 2 norms were recorded"), ([1.0, -1.0, 1.0], "negative")):
-        with pytest.raises(Wrong, match=why):
+        with refusal(why, Wrong):
             realised_contributions(odd, [1.0, 2.0, 4.0])
 
 
-@pytest.mark.parametrize("rate", [-0.1, 1.5, float("nan")])
-@pytest.mark.parametrize("noise", [-5.0, float("nan")])
+@parametrize("rate", [-0.1, 1.5, float("nan")])
+@parametrize("noise", [-5.0, float("nan")])
 def test_rates_are_shares_and_noise_is_not_below_zero(rate, noise):
     """Two rates that are none have a product that may be one; the square of noise hides its sign."""
     plain = {"event": "Gaussian", "noise_multiplier": 5.0}
     sampled = {"event": "PoissonSampled", "sample_rate": rate, "inner": plain}
     hidden = {"event": "LastAlone", "steps": 3, "contraction": 0.5, "inner": {**plain, "noise_multiplier": noise}}
     for event in (sampled, {**sampled, "inner": sampled}, {**plain, "noise_multiplier": noise}, hidden):
-        with pytest.raises(Wrong, match=r"rate is|multiplier is"):
+        with refusal(r"rate is|multiplier is", Wrong):
             steps_of(event)

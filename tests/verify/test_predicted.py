@@ -5,7 +5,6 @@ import functools
 import json
 
 import numpy as np
-import pytest
 from made import verdicts
 from numpy.random import default_rng
 
@@ -13,6 +12,7 @@ from pacdp import certify_predictions
 from pacdp.verify.claim import CANNOT, DOES_NOT
 from pacdp.verify.report import check_path, check_report, main
 from tests.edits import WHOLE, unnoticed, written
+from tests.marks import every_case, parametrize, refusal
 
 RNG = default_rng(3)
 LABELS, GROUPS = RNG.integers(0, 2, 400), RNG.choice(["a", "b"], 400)
@@ -116,8 +116,7 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("name", GIVEN)
+@every_case("name", GIVEN)
 def test_edits_that_change_what_a_row_says_are_noticed(name):
     assert DOES_NOT not in verdicts(check_report(report(name)))
     for why in CASES[name]:
@@ -126,8 +125,7 @@ def test_edits_that_change_what_a_row_says_are_noticed(name):
         assert DOES_NOT in verdicts(check_report(edited)), why
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("name", sorted(GIVEN.keys() - {"counts"}))
+@every_case("name", sorted(GIVEN.keys() - {"counts"}))
 def test_what_no_check_holds_is_named(name):
     """Fewer numbers may be measured, and the least count of a bin may be any that leaves out the same ones."""
     assert {*unnoticed(report(name), check_report)} <= {"measured", "certificates.inputs.min_count"}
@@ -140,8 +138,7 @@ NAMES = (
 PARTS = ({}, {"groups": GROUPS}, {"people": np.arange(400) // 2}, {"groups": GROUPS, "people": np.arange(400) // 2})
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("parts", PARTS, ids=lambda parts: " and ".join(parts) or "alone")
+@every_case("parts", PARTS, ids=lambda parts: " and ".join(parts) or "alone")
 def test_whatever_a_loss_is_called_its_certificates_are_not_accused(parts, monkeypatch):
     """What only a loss of that name can be is left open, and a row of another name than its certificate is not.
 
@@ -168,7 +165,7 @@ def test_other_counts_everywhere_are_said_not_to_be_compared_with_the_data(tmp_p
         assert "the counts and means were not compared with the data" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("place", ["", "details", "certificates 0", "certificates 0 inputs", "certificates 0 terms"])
+@parametrize("place", ["", "details", "certificates 0", "certificates 0 inputs", "certificates 0 terms"])
 def test_what_stands_twice_or_is_not_known_is_named(place, tmp_path):
     edited = holder = copy.deepcopy(report("counts"))
     for key in place.split():
@@ -177,5 +174,5 @@ def test_what_stands_twice_or_is_not_known_is_named(place, tmp_path):
     odd = [one for one in check_report(edited) if "at_most" in one.why]
     assert [(one.claim, one.verdict) for one in odd] == [("what is told beside", CANNOT)]
     (tmp_path / "x.json").write_text(json.dumps(edited).replace('"at_most"', '"at_most": 1, "at_most"'))
-    with pytest.raises(ValueError, match=r"x\.json: the name 'at_most' stands twice"):
+    with refusal(r"x\.json: the name 'at_most' stands twice"):
         check_path(tmp_path / "x.json")

@@ -19,6 +19,7 @@ from pacdp.verify.files import digest
 from pacdp.verify.folder import check_folder
 from pacdp.verify.report import check_path, check_report
 from tests.edits import leaves, moved, odd, written
+from tests.marks import near, parametrize
 
 NAMES = ("calibrated", "halted", "langevin", "tempered", "parameters", "people", "quantile", "last")
 # what a mechanism does not depend on: learning rates, networks, seeds, and how many examples at a time
@@ -28,7 +29,7 @@ FREE = set((
 ).split())  # fmt: skip
 
 
-every_folder = pytest.mark.parametrize("name", NAMES)
+every_folder = parametrize("name", NAMES)
 
 
 @pytest.mark.every_case
@@ -94,6 +95,13 @@ def test_no_number_of_an_event_changes_without_notice(private_runs, forged, name
         assert forged(name, **moved(told, place, (1.1, 0.9)[number % 2])), place
     assert forged(name, event=None), "nothing ran"
     assert forged(name, chosen=header["chosen"][:-1])
+
+
+def test_a_method_or_a_clipping_of_no_known_name_is_no_mechanism(private_runs, forged):
+    run = load_checkpoint(private_runs["calibrated"]).header["about"]["run"]
+    assert forged("calibrated", {**run, "method": {**run["method"], "kind": "DPMagic"}})
+    for clipping in ("none", "quantile"):  # the second without noise on the count
+        assert forged("calibrated", {**run, "sampling": {**run["sampling"], "clipping": clipping}})
 
 
 def test_a_run_stopped_by_hand_pays_for_its_plan(private_runs, forged, tmp_path):
@@ -182,7 +190,7 @@ def test_weights_without_a_report_are_told_what_their_event_costs(exported, tmp_
     assert [one.verdict for one in found] == [FOLLOWS, FOLLOWS, CANNOT, FOLLOWS]
     most = privacy_epsilon(event=told["event"], delta=1e-5, adjacency="add-remove")
     (said,) = re.findall(r"epsilon = (\S+) and delta = 1e-05 for add-remove", found[-2].why)
-    assert float(said) == pytest.approx(most.upper, rel=2e-3)
+    assert float(said) == near(most.upper, rel=2e-3)
     export(path, **told, remark="the third record is a 7")
     assert DOES_NOT in verdicts(check_path(folder), "nothing else")
     export(path, **told)
@@ -198,7 +206,7 @@ def test_quieter_candidates_are_found(private_runs, forged):
     run = header["about"]["run"]
     scales = run["method"]["noise_scales"]
     gaussian, choice = header["event"]["inner"][0]["inner"]["inner"]["inner"]
-    assert gaussian["noise_multiplier"] == pytest.approx(1 / sqrt(sum(z**-2 for z in scales)), rel=1e-12)
+    assert gaussian["noise_multiplier"] == near(1 / sqrt(sum(z**-2 for z in scales)), rel=1e-12)
     assert choice["epsilon"] == run["method"]["selection_epsilon"]
     for change in ({"nested": True}, {"noise_scales": scales[:1]}):
         assert "steps" in forged("people", {**run, "method": {**run["method"], **change}})

@@ -19,6 +19,7 @@ from pacdp.verify import loss
 from pacdp.verify.claim import DOES_NOT
 from pacdp.verify.report import check_report
 from tests.edits import WHOLE, leaves, moved, odd, unnoticed
+from tests.marks import parametrize
 
 N = 400
 EVENT = SelfComposed(event=PoissonSampled(sample_rate=0.05, event=Gaussian(noise_multiplier=30.0)), count=200)
@@ -108,7 +109,7 @@ SILENT = {
 }
 
 
-every_route = pytest.mark.parametrize("name", ROUTES)
+every_route = parametrize("name", ROUTES)
 
 
 @pytest.mark.every_case
@@ -170,7 +171,7 @@ def test_a_prior_that_saw_some_rows_freely_saw_none_of_these():
         assert DOES_NOT in verdicts(check_report(edited))
 
 
-@pytest.mark.parametrize("people", [False, True])
+@parametrize("people", [False, True])
 def test_a_risk_cannot_be_called_by_another_name(people):
     """Calibration, or that of a new person, where every loss is one of pacdp's own; nor a record by another unit."""
     report = ROUTES["one network"](*_sets(people=people)).to_dict()

@@ -3,7 +3,6 @@
 import copy
 import json
 
-import pytest
 from made import verdicts
 from numpy.random import default_rng
 
@@ -11,9 +10,10 @@ from bounds import Monitor, maurer
 from pacdp.verify.claim import CANNOT, DOES_NOT
 from pacdp.verify.report import check_path, check_report, main
 from tests.edits import unnoticed, written
+from tests.marks import every_case, made_once
 
 
-@pytest.fixture(scope="module")
+@made_once
 def record():
     from sklearn.linear_model import LogisticRegression
 
@@ -47,8 +47,7 @@ EDITS = {
 }
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("why", EDITS)
+@every_case("why", EDITS)
 def test_no_part_can_be_changed(record, why, tmp_path):
     assert DOES_NOT not in judged({**record, "at_most": 0.001}, tmp_path)
     assert "at_most" in check_path(tmp_path / "self.json")[-1].why

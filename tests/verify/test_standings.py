@@ -16,6 +16,7 @@ from pacdp.verify.certificate import check_certificate
 from pacdp.verify.claim import CANNOT, DOES_NOT, FOLLOWS
 from pacdp.verify.folder import check_folder
 from pacdp.verify.report import check_report
+from tests.marks import parametrize
 
 CONTROLLED = ("risk", "selective_risk", "set_size", "groups", "false_negatives", "miscoverage")
 CLAIMS = ("hypotheses", "proofs of hypotheses", "surrogate")
@@ -43,7 +44,7 @@ def predicted():
     return [Certificate.from_dict(one) for name in counted for one in report(name)["certificates"]]
 
 
-@pytest.mark.parametrize("kinds", [everything, predicted])
+@parametrize("kinds", [everything, predicted])
 def test_no_hypothesis_of_any_kind_can_be_left_out_or_promoted(kinds, words, whole):
     missed = set()
     for made in list({made.name: made for made in kinds()}.values())[:: 1 if whole or kinds is predicted else 6]:
@@ -58,7 +59,7 @@ def test_no_hypothesis_of_any_kind_can_be_left_out_or_promoted(kinds, words, who
     assert not missed
 
 
-@pytest.mark.parametrize("name", ["by", "unit"])
+@parametrize("name", ["by", "unit"])
 def test_a_hypothesis_says_by_whom_and_for_which_unit(name, words):
     record = predicted()[0].to_dict()
     for place, one in enumerate(record["hypotheses"]):
@@ -87,7 +88,7 @@ def silenced(report):
         yield edited
 
 
-@pytest.mark.parametrize("name", ["sgld", "entropy-sgld", "clipped-sgld"])
+@parametrize("name", ["sgld", "entropy-sgld", "clipped-sgld"])
 def test_what_rests_on_a_chain_stays_unproved(runs, name, words):
     report = read(runs[name] / "certificates.json")
     bare = {**report, "subject": None}

@@ -257,13 +257,25 @@ def _json(path: Path, _ignore: Sequence[str]) -> _Read:
     """Records in lines, or in a list."""
     content, remarks = _text(path)
     lined, text = _suffix(path) == ".jsonl", content.decode()
-    for number, one in enumerate(text.split("\n") if lined else [text], start=1):
-        where = f", line {number}" if lined else ""
-        with refusing(f"{path} is no JSON{where}", or_else="write every key once"):
-            json_value(one.strip() or "null")  # of a key that stands twice polars keeps one
-    read = pl.read_ndjson if lined else pl.read_json
-    frame = read(content, infer_schema_length=None)
+    read = partial(pl.read_ndjson if lined else pl.read_json, content, infer_schema_length=None)
+    frame = pl.DataFrame()
+    with suppress(*DAMAGED):
+        frame = read()
+    if not _keys_once(content, frame):
+        for number, one in enumerate(text.split("\n") if lined else [text], start=1):
+            where = f", line {number}" if lined else ""
+            with refusing(f"{path} is no JSON{where}", or_else="write every key once"):
+                json_value(one.strip() or "null")  # of a key that stands twice polars keeps one
+        frame = read()
     return frame.columns, lambda kept, _: frame.select(kept), remarks
+
+
+def _keys_once(content: bytes, frame: pl.DataFrame) -> bool:
+    """Whether it can be seen by counting that no record has a key twice: each has all keys, and in one spelling."""
+    plain = b"\\" not in content and not any(one.is_nested() for one in frame.dtypes)
+    whole = not frame.is_empty() and not any(frame.null_count().row(0))
+    marks = [b"{", *(f'"{name}"'.encode() for name in frame.columns)]
+    return plain and whole and all(content.count(one) == frame.height for one in marks)
 
 
 def _csv(path: Path, _ignore: Sequence[str]) -> _Read:

@@ -16,7 +16,7 @@ from pacdp.cli.runtime import Runtime
 from pacdp.data import DataError, load
 from pacdp.verify.report import check_report
 from tests.edits import seen
-from tests.marks import refusal
+from tests.marks import made_once, near, refusal
 from tests.pacdp.toys import seeded
 from tests.schema import validate
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook is firing")
 TINY = replace(SMOKE, clipped=Clipped(steps=5, mu=1.0), passes=1, stds=(0.3, 0.6))
 
 
-@pytest.fixture(scope="module")
+@made_once
 def report(tmp_path_factory):
     return _conduct(tmp_path_factory.mktemp("run"))
 
@@ -49,7 +49,7 @@ def test_every_certificate_is_rigorous_follows_and_lies_above_its_errors(report)
     for one in _all(report).values():
         for made in validate(one):
             assert made.status == "rigorous"
-            assert made.failure_prob == pytest.approx(TINY.failure_prob / TINY.compared)
+            assert made.failure_prob == near(TINY.failure_prob / TINY.compared)
             fixed = made.hypothesis("settings fixed beforehand")
             assert fixed.standing == "proved"
             assert "not the bound's" in fixed.by
@@ -61,7 +61,7 @@ def test_each_route_pays_its_own_price(report):
     kept, clipped, curve = (_made(report, route) for route in (KEPT, CLIPPED, CURVE))
     spent = 0.96 * TINY.failure_prob / TINY.compared
     worst = bounds.WorstCaseSum(mu=TINY.clipped.mu).charge(n=report["n"], failure_prob=spent).nats
-    assert clipped.nats("transfer") == pytest.approx(worst, rel=1e-9)
+    assert clipped.nats("transfer") == near(worst, rel=1e-9)
     assert curve.nats("transfer") > 2.0 * clipped.nats("transfer")
     added = float(kept.inputs["sum_contributions"])
     log = -math.log(spent)

@@ -13,6 +13,7 @@ from pacdp.certify import BoundSet
 from pacdp.data import load
 from pacdp.features import fit_mean, gaussian_errors, unit
 from pacdp.private import privacy_claim, runs_of, steps_of
+from tests.marks import near
 from tests.pacdp.toys import seeded
 
 CONFIG = SmallConfig(dataset="digits", features="coarse-gradients", n=10)
@@ -63,7 +64,7 @@ def certified(head_mu, seed):
     claim = privacy_claim(history, adjacency="add-remove")
     assert steps_of(history) == 5
     assert all(step.sample_rate == 1.0 for step, _ in runs_of(history))
-    assert claim.mu == pytest.approx(head_mu, rel=1e-9)
+    assert claim.mu == near(head_mu, rel=1e-9)
     transfer = bounds.transfer.transfer_cost(privacy=claim, n=n, failure_prob=0.05).nats
     mean = fit_mean(rows, labels, prior_mean=head, std=1.0, cost_nats=bounds.log_xi(n) + transfer, iterations=5)
     risk = min(1.0, float(gaussian_errors(rows @ mean.T, labels).mean()))

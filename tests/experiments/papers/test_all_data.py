@@ -19,6 +19,7 @@ from experiments.runs.trajectory import TRIED
 from pacdp.cli.folder import Folder, read_json
 from pacdp.cli.sweep.jobs import Job
 from pacdp.features import OrientedGradients, aligned
+from tests.marks import parametrize
 
 
 def done(job, report):
@@ -29,7 +30,7 @@ def tables():
     return {study.name: read_table(RESULTS / study.name) for study in SECTION.studies}
 
 
-@pytest.mark.parametrize("study", [TRAJECTORY, COMPRESSION, LEARNT], ids=lambda study: study.name)
+@parametrize("study", [TRAJECTORY, COMPRESSION, LEARNT], ids=lambda study: study.name)
 def test_committed_rows_are_what_the_committed_reports_say(study):
     rows = list[dict]()
     for job in study.jobs(False, 0):

@@ -15,6 +15,7 @@ from experiments.tables import part
 from pacdp import private
 from pacdp.cli.private.algorithms import Public, mechanism
 from pacdp.cli.private.config import DPSGD
+from tests.marks import near, parametrize
 
 
 def _job(name, prior="normal", **tags):
@@ -36,7 +37,7 @@ def test_every_private_network_of_table_1_costs_what_the_accountant_says():
     sampling = _job("SGLD").config.config.sampling
     plan = private.planned(SIGMA, sample_rate=sampling.sample_rate, steps=sampling.steps)
     expected = private.epsilon(plan, delta=DELTA, adjacency="add-remove")
-    assert table["epsilon"].to_list() == pytest.approx([expected] * table.height, rel=1e-6)
+    assert table["epsilon"].to_list() == near([expected] * table.height, rel=1e-6)
     assert (table["epsilon_clt_optimistic"] < expected).all(), "the central limit theorem is no bound"
 
 
@@ -57,8 +58,8 @@ def _best(table, rates, score, **where):
     return min(rates, key=lambda rate: geometric_mean(runs[rate]) if len(runs[rate]) == most else inf)
 
 
-@pytest.mark.parametrize("name", CHOSEN)
-@pytest.mark.parametrize("private", [True, False])
+@parametrize("name", CHOSEN)
+@parametrize("private", [True, False])
 def test_the_rates_of_the_regression_are_the_best_where_they_were_chosen(name, private):
     table = read_table(results_of("dp-bnn-regression"))
     found = _best(table, CURVE_RATES, "test_mse", part="run", judges=False, algorithm=name, private=private)
@@ -74,7 +75,7 @@ def test_the_simulation_that_is_drawn_is_the_median():
     assert means["seed"][means.height // 2] == DRAWN
 
 
-@pytest.mark.parametrize("cell", SEARCHED)
+@parametrize("cell", SEARCHED)
 def test_the_rates_of_table_1_are_the_best_where_they_were_chosen(cell):
     table = read_table(results_of("dp-bnn-accuracy"))
     where = dict(zip(("algorithm", "network"), cell, strict=True), private=True)

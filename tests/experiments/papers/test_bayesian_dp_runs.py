@@ -4,7 +4,6 @@ from functools import partial
 from math import isclose, sqrt
 
 import numpy as np
-import pytest
 import torch
 from torch import nn
 from torch.nn import Linear, ReLU, Sequential
@@ -15,6 +14,7 @@ from experiments.runs.bayesian_curves import simulated
 from pacdp.cli.private.algorithms import Public, mechanism
 from pacdp.cli.private.config import DPBBP, DPSGD, DPSGLD, Budget, DPMCDropout, PrivateConfig, Sampling
 from pacdp.private import bayesian, with_example_dropout
+from tests.marks import parametrize
 from tests.pacdp.toys import seeded
 
 PUBLIC = Public(input_shape=(1,), classes=2, size=64.0)
@@ -55,7 +55,7 @@ def test_plain_sgd_is_torchs_on_whole_passes():
         assert_close(one, other)
 
 
-@pytest.mark.parametrize("drift", [0.5, 1.0])
+@parametrize("drift", [0.5, 1.0])
 def test_plain_sgld_has_the_thermal_noise_and_no_other(drift):
     eta, steps = 1e-3, 50
     method = DPSGLD(convention="parameter-slot", step_size=eta, drift=drift, noise=1.0, prior="none")

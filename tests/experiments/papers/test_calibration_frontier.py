@@ -5,7 +5,6 @@ from itertools import permutations
 from operator import attrgetter
 
 import polars as pl
-import pytest
 import torch
 from tiny_runs import RUNTIME
 from torch.testing import assert_close
@@ -33,6 +32,7 @@ from experiments.tables import part
 from pacdp import private
 from pacdp.cli.private.config import Budget
 from pacdp.schedules import Table
+from tests.marks import near, parametrize
 
 SMALL = FrontierRun(hidden=(8,), sample_rate=0.1, steps=12, kept=3, budget=Budget(epsilon=8.0, delta=1e-3))
 SETTING = ["method", "averaged", "clip_norm", "reach", "steps"]
@@ -42,10 +42,10 @@ def test_falling_steps_keep_their_mean_and_their_noise_follows_them_at_the_same_
     run = replace(SMALL, method="DP-SGLD", decay=True, steps=20, clip_norm=2.0, reach=3.0)
     settings, mechanism = algorithm(run, problem("digits", False, False, None), 1000)
     rates, sigmas = ([of(t, mechanism) for t in range(20)] for of in (settings.rate_at, settings.noise_at))
-    assert sum(rates) / 20 == pytest.approx(1.5)
+    assert sum(rates) / 20 == near(1.5)
     assert rates[0] > 3.0 * rates[-1]
     for rate, sigma in zip(rates, sigmas, strict=True):
-        assert sigma / sigmas[0] == pytest.approx((rate / rates[0]) ** 0.5)
+        assert sigma / sigmas[0] == near((rate / rates[0]) ** 0.5)
     event = private.planned(Table(values=tuple(sigmas)), sample_rate=0.1, steps=20)
     spent = private.epsilon(event, delta=1e-3, adjacency="add-remove")
     assert 0.98 * 8.0 < spent <= 8.0
@@ -77,7 +77,7 @@ def test_the_images_of_a_temperature_change_it_and_nothing_before_it(tmp_path, m
     assert plain["scores"]["after"]["accuracy"] == plain["scores"]["before"]["accuracy"]
 
 
-@pytest.mark.parametrize("smoke", [True, False])
+@parametrize("smoke", [True, False])
 def test_private_runs_of_a_bench_have_one_budget_and_no_seed_judges_that_chose(smoke):
     jobs, shared = (frontier_jobs(smoke, 3), attrgetter("budget", "sample_rate", "dataset", "patients"))
     for bench in BENCHES[:1] if smoke else BENCHES[1:]:

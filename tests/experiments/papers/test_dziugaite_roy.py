@@ -3,7 +3,6 @@
 from math import sqrt
 
 import polars as pl
-import pytest
 
 from experiments.claims import judge
 from experiments.papers import dziugaite_roy as section
@@ -11,6 +10,7 @@ from experiments.runs.local_entropy import Plane, plane
 from experiments.runs.temperature import BOUNDS
 from pacdp.cli.figures.names import GIBBS_BOUNDS
 from pacdp.cli.runtime import Runtime
+from tests.marks import parametrize
 
 N = 60_000
 
@@ -37,7 +37,7 @@ def _chains(run, train, test):
             for k in range(2)]  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("learnt", "random_test", "holds"),
     [(0.1, 0.5, True), (0.4, 0.5, None), (0.1, 0.56, False), (0.4, 0.56, False), (0.1, 0.52, None)],
 )

@@ -27,6 +27,7 @@ from pacdp.algorithms.p3sgd import P3SGD
 from pacdp.loop import train
 from pacdp.step.mechanism import Mechanism
 from pacdp.step.noise import SeededRandomness
+from tests.marks import near, parametrize
 from tests.pacdp.toys import seeded
 
 PEOPLE = torch.arange(40) // 4
@@ -35,7 +36,7 @@ Y = (X[:, 0] > 0).long()
 CLASSES = torch.arange(3)
 
 
-@pytest.mark.parametrize(("rate", "size", "side"), [(0.3, 3, 7), (0.1, 2, 5), (0.3, 1, 6), (0.2, 9, 4)])
+@parametrize(("rate", "size", "side"), [(0.3, 3, 7), (0.1, 2, 5), (0.3, 1, 6), (0.2, 9, 4)])
 def test_dropblock_drops_squares_of_the_stated_law(rate, size, side):
     """A number survives if no square that covers it was drawn: (1 - γ)^(number of places whose square covers it)."""
     block = min(size, side)
@@ -48,7 +49,7 @@ def test_dropblock_drops_squares_of_the_stated_law(rate, size, side):
     assert_close(kept.mean((0, 1)), law, atol=5 * 0.5 / 8000**0.5, rtol=0.0)
     # no more is dropped than asked for, since squares overlap, and what is left is scaled to keep the sum
     assert 0.7 * rate < 1.0 - float(kept.mean()) < rate + 0.01
-    assert float(out.sum()) == pytest.approx(out.numel(), rel=1e-4)
+    assert float(out.sum()) == near(out.numel(), rel=1e-4)
     # every zero lies in a whole square of zeros
     zero = 1.0 - kept
     whole = -nn.functional.max_pool2d(-zero, block, stride=1)
@@ -56,8 +57,8 @@ def test_dropblock_drops_squares_of_the_stated_law(rate, size, side):
     assert torch.equal(covered, zero)
 
 
-@pytest.mark.parametrize("shape", [(1, 8, 8), (1, 28, 28), (1, 50, 50), (1, 64, 64), (3, 32, 32), (1, 224, 224)])
-@pytest.mark.parametrize("hidden", [0, 16])
+@parametrize("shape", [(1, 8, 8), (1, 28, 28), (1, 50, 50), (1, 64, 64), (3, 32, 32), (1, 224, 224)])
+@parametrize("hidden", [0, 16])
 def test_networks_take_every_data_set_and_dropblock_sees_maps_of_use(shape, hidden):
     x = torch.rand(2, *shape, generator=seeded(1))
     layers = network(Network(width=4, hidden=hidden), x, CLASSES, generator=seeded())
@@ -102,7 +103,7 @@ def test_the_printed_divisor_is_the_size_of_the_sample_and_not_its_expectation()
     assert_close(printed * sampled, corrected * 5.0, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("nats", [1e-12, 0.3, 8.0])
+@parametrize("nats", [1e-12, 0.3, 8.0])
 def test_the_printed_choice_weighs_losses_by_half_of_epsilon_over_their_bound(nats):
     settings, _ = run(PrintedP3SGD, noise_scales=(3.0, 1.0), selection_epsilon=nats)
     (better,) = settings.choices

@@ -3,7 +3,6 @@
 from math import log, sqrt
 
 import polars as pl
-import pytest
 
 from experiments.claims import (
     Below,
@@ -20,7 +19,7 @@ from experiments.claims import (
     ratio,
     within,
 )
-from tests.marks import every_case, refusal
+from tests.marks import every_case, near, refusal
 
 A, B, C = (cell("x", who=name) for name in "abc")
 SHARES = [cell("x", who=name, examples="n") for name in "ab"]
@@ -77,29 +76,29 @@ def test_a_rule_decides_only_what_its_noise_leaves_no_doubt_about(relation, valu
 
 def test_means_and_noise_are_those_by_hand():
     found = A(table(a=[1.0, 2.0, 3.0]))
-    assert (found.mean, found.noise) == (2.0, pytest.approx(4.3027 / sqrt(3.0), rel=1e-4)), "Student's, of 2 degrees"
+    assert (found.mean, found.noise) == (2.0, near(4.3027 / sqrt(3.0), rel=1e-4)), "Student's, of 2 degrees"
     one = SHARES[0](table(a=[0.2], n=400))
     share = (0.2 * 400 + 2) / 404
-    assert one.noise == pytest.approx(count_noise((0.2, 400))) == pytest.approx(2 * sqrt(share * (1 - share) / 400))
+    assert one.noise == near(count_noise((0.2, 400))) == near(2 * sqrt(share * (1 - share) / 400))
     assert count_noise((0.0, 100)) > 0.02, "no error of 100 is no risk of 0"
     two = SHARES[0](table(a=[0.2, 0.4], n=400))
-    assert two.noise == pytest.approx(sqrt((12.7062 * 0.1) ** 2 + count_noise((0.3, 400)) ** 2), rel=1e-4)
+    assert two.noise == near(sqrt((12.7062 * 0.1) ** 2 + count_noise((0.3, 400)) ** 2), rel=1e-4)
     pairs = {who: part(table(**PAIRS)) for who, part in (("a", A), ("b", B))}
-    assert pairs["b"].gap(pairs["a"]) == pytest.approx((0.11, 4.3027 * 0.01 / sqrt(3.0)), rel=1e-4)
+    assert pairs["b"].gap(pairs["a"]) == near((0.11, 4.3027 * 0.01 / sqrt(3.0)), rel=1e-4)
     same = {who: part(table(a=[0.5] * 3, b=[0.6] * 3, n=10)) for who, part in zip("ab", SHARES, strict=True)}
     assert same["b"].gap(same["a"])[1] > 0.1, "three seeds on ten examples differ by one of them"
     plain, logs = (A(table(a=[0.008, 0.012, 0.011])), Measured({9: 0.0105, 8: 0.011, 7: 0.0102}, log=True))
     assert 0.4 < plain.gap(logs)[1] < 0.7, "one scale for both"
-    assert least_risk(0.1, 1000) == pytest.approx(0.0784, abs=1e-3)
+    assert least_risk(0.1, 1000) == near(0.0784, abs=1e-3)
 
 
 def test_ratios_are_geometric_means_of_shared_repetitions_as_logarithms():
     values = table(a={0: 2.0, 1: 8.0, 2: 2.0, 3: 8.0, 4: 99.0}, b={0: 1.0, 1: 2.0, 2: 1.0, 3: 2.0})
     found = ratio(A, B)(values)
-    assert (len(found.values), found.mean) == (4, pytest.approx(sqrt(8.0)))
-    assert found.noise == pytest.approx(3.1824 / 2.0 * log(2.0) / sqrt(3.0), rel=1e-4)
+    assert (len(found.values), found.mean) == (4, near(sqrt(8.0)))
+    assert found.noise == near(3.1824 / 2.0 * log(2.0) / sqrt(3.0), rel=1e-4)
     several = ratio([A, B], [C, C])(table(a=[1.0, 4.0, 9.0], b=[4.0, 1.0], c=[1.0, 1.0, 1.0]))
-    assert several.values == pytest.approx({0: 2.0, 1: 2.0})
+    assert several.values == near({0: 2.0, 1: 2.0})
     assert ratio(A, B)(table(a={0: 1.0}, b={1: 1.0})) is None
 
 

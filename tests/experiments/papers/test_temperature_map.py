@@ -3,7 +3,6 @@
 import math
 
 import polars as pl
-import pytest
 
 import bounds
 from experiments.ours.temperature_map import coldest, zero_step
@@ -12,7 +11,7 @@ from experiments.runs.temperature import Ladder, climb
 from pacdp.cli.runtime import Runtime
 from pacdp.models import Architecture
 from pacdp.problem import Problem
-from tests.marks import near
+from tests.marks import near, parametrize
 
 
 def nats(price, n):
@@ -38,7 +37,7 @@ def test_a_ladder_says_where_each_chain_stays(tmp_path):
     assert "losses" not in cold["drawn"][0], "no order of the grid serves so cold a law"
 
 
-@pytest.mark.parametrize(("beta", "laws"), [(0.5, [OUTER]), (1.0, [INNER, OUTER]), (2.0, [COPIES, OUTER])])
+@parametrize(("beta", "laws"), [(0.5, [OUTER]), (1.0, [INNER, OUTER]), (2.0, [COPIES, OUTER])])
 def test_the_law_that_is_covered_is_named_and_pays_for_its_own_range(beta, laws, tmp_path):
     problem = Problem(dataset="digits2", architecture=Architecture(hidden=(8,)))
     found = climb(Ladder(problem=problem, algorithm="Entropy-SGLD", taus=(40.0,), starts=("base",), epochs=6.0,
@@ -59,7 +58,7 @@ def rung(times, error, **changes):
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("power", [0.5, 2.0])
+@parametrize("power", [0.5, 2.0])
 def test_the_temperature_of_an_error_is_found_exactly_on_a_power_law(power):
     table = pl.DataFrame([rung(times, 0.2 * times**-power) for times in (1.0, 3.0, 7.0, 200.0)])
     times = 10.0 ** (1.0 / power)

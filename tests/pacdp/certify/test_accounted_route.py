@@ -3,7 +3,6 @@
 from fractions import Fraction
 
 import numpy as np
-import pytest
 from test_trained import resume, train
 from toys import toy_data, toy_objective
 
@@ -17,7 +16,7 @@ from pacdp.certify.gibbs import GibbsSettings
 from pacdp.objective import Objective, Risks
 from pacdp.step.langevin import accounted_privacy
 from pacdp.step.planned_steps import Plan
-from tests.marks import near, parametrize
+from tests.marks import at_most, near
 
 EFFORT = GibbsSettings(epochs=0.1, prior_draws=2, test_draws=2)
 CLIPPED = {
@@ -39,8 +38,7 @@ def risks(found):
     return Risks(**found.details["weights"]["train"])
 
 
-@pytest.mark.cases(1)
-@parametrize("name", CLIPPED)
+@at_most(1, "name", CLIPPED)
 def test_a_clipped_checkpoint_has_rigorous_certificates_beside_the_optimistic(tmp_path, name):
     settings = CLIPPED[name]
     train(tmp_path / "c", settings, steps=3, plan=Plan(steps=3))

@@ -5,7 +5,6 @@ import math
 from math import nan, sqrt
 
 import numpy as np
-import pytest
 import torch
 from toys import keys_of, toy_data, toy_objective
 
@@ -13,7 +12,7 @@ from pacdp.certify.gibbs import GibbsSettings, estimate_gibbs
 from pacdp.errors import Diverged
 from pacdp.objective import Estimate, Objective, Risks
 from pacdp.posterior import LocalGibbs
-from tests.marks import refusal
+from tests.marks import near, parametrize, refusal
 
 DIM = 3
 
@@ -88,21 +87,21 @@ def test_kl_is_that_of_two_gaussians():
     assert error < 0.04 * expected
     assert abs(found.loss - expected) < 5 * error
     assert found.mean_loss_nats == q.tau * found.loss
-    assert found.kl_raw_nats == pytest.approx(-found.mean_loss_nats - found.log_partition_nats, rel=1e-12)
+    assert found.kl_raw_nats == near(-found.mean_loss_nats - found.log_partition_nats, rel=1e-12)
     exact = -q.tau * expected - log_partition(risk, q)
     assert abs(found.kl_nats - exact) < 5 * q.tau * error + 0.2
     assert exact > 2
     assert not found.kl_clipped
 
 
-@pytest.mark.parametrize("offset", [0.0, 0.3, 2.5])
+@parametrize("offset", [0.0, 0.3, 2.5])
 def test_a_constant_loss_teaches_nothing(offset):
     found = estimate(QuadraticRisk(0.0, offset=offset), epochs=0.05)
     assert abs(found.kl_raw_nats) < 1e-6
-    assert found.log_partition_nats == pytest.approx(-6.0 * offset, rel=1e-6)
+    assert found.log_partition_nats == near(-6.0 * offset, rel=1e-6)
     plain, shifted = (estimate(QuadraticRisk(0.8, offset=some), epochs=0.1) for some in (0.0, offset))
-    assert shifted.kl_raw_nats == pytest.approx(plain.kl_raw_nats, rel=1e-4)
-    assert shifted.loss == pytest.approx(plain.loss + offset, rel=1e-5)
+    assert shifted.kl_raw_nats == near(plain.kl_raw_nats, rel=1e-4)
+    assert shifted.loss == near(plain.loss + offset, rel=1e-5)
 
 
 def test_a_negative_estimate_is_reported_as_zero_and_says_so():
@@ -115,7 +114,7 @@ def test_a_negative_estimate_is_reported_as_zero_and_says_so():
     assert 0 < clipped < 20
 
 
-@pytest.mark.parametrize(("alpha", "burn_in"), [(0.0, 0.25), (0.005, 0.0), (0.3, 0.25)])
+@parametrize(("alpha", "burn_in"), [(0.0, 0.25), (0.005, 0.0), (0.3, 0.25)])
 def test_averages_are_those_of_the_recursion(alpha, burn_in):
     risk = QuadraticRisk(0.8)
     found = estimate(risk, epochs=0.2, alpha=alpha, burn_in=burn_in)
@@ -125,11 +124,11 @@ def test_averages_are_those_of_the_recursion(alpha, burn_in):
     for place, w in enumerate(kept, start=1):
         here, share = np.array([float(risk.risk(w)), float(w[0] > 0)]), alpha or 1 / place
         mean = here if mean is None else (1 - share) * mean + share * here
-    assert [found.loss, found.error] == pytest.approx(mean.tolist(), rel=1e-6)
+    assert [found.loss, found.error] == near(mean.tolist(), rel=1e-6)
     assert found.effective_draws <= ((2 - alpha) / alpha if alpha else len(kept))
 
 
-@pytest.mark.parametrize(("epochs", "burn_in", "steps"), [(1e-9, 0.0, 4), (1e-9, 0.99, 4), (0.005, 0.99, 5)])
+@parametrize(("epochs", "burn_in", "steps"), [(1e-9, 0.0, 4), (1e-9, 0.99, 4), (0.005, 0.99, 5)])
 def test_the_shortest_run_keeps_four_draws(epochs, burn_in, steps):
     found = estimate(QuadraticRisk(0.8), epochs=epochs, burn_in=burn_in)
     assert found.steps == steps
@@ -164,7 +163,7 @@ def test_posteriors_together_are_each_alone():
     for k in range(2):
         (alone,) = estimate_gibbs([every[k]], train, test, settings, keys.select([k]))
         for name, value in dataclasses.asdict(alone).items():
-            assert getattr(together[k], name) == pytest.approx(value, rel=1e-4, abs=1e-6), name
+            assert getattr(together[k], name) == near(value, rel=1e-4, abs=1e-6), name
 
 
 def test_a_diverging_run_names_its_chains():

@@ -23,7 +23,7 @@ from pacdp.models import Architecture
 from pacdp.posterior import LocalGibbs, Point
 from pacdp.problem import Problem
 from pacdp.step.planned_steps import Plan
-from tests.marks import every_case, refusal
+from tests.marks import every_case, made_once, near, parametrize, refusal
 
 PROBLEM = Problem(dataset="digits2", architecture=Architecture(hidden=(12,)))
 pytestmark = pytest.mark.usefixtures("few_passes")
@@ -121,7 +121,7 @@ def test_ten_steps_equal_four_saved_loaded_six(tmp_path, settings):
     assert (tmp_path / "four").read_bytes() == (tmp_path / "ten").read_bytes()
 
 
-@pytest.fixture(scope="module")
+@made_once
 def saved(tmp_path_factory):
     """Of three steps of clipped SGLD, with random labels."""
     path = tmp_path_factory.mktemp("saved") / "c"
@@ -143,7 +143,7 @@ CONTRADICTIONS = [
 
 @pytest.mark.every_case
 @pytest.mark.wrong_types
-@pytest.mark.parametrize(("change", "said"), CONTRADICTIONS)
+@parametrize(("change", "said"), CONTRADICTIONS)
 def test_a_header_that_contradicts_its_run_or_its_data_is_refused(tmp_path, saved, change, said):
     """Written again with a hash that fits, so that only the contradiction is left."""
     header = dict(saved.header)
@@ -173,8 +173,8 @@ def split(text):
     return re.sub(fraction, "x", text), [float(one) for one in re.findall(fraction, text)]
 
 
-@pytest.mark.parametrize("people", [False, True], ids=["examples", "people"])
-@pytest.mark.parametrize(
+@parametrize("people", [False, True], ids=["examples", "people"])
+@parametrize(
     "settings", [SAMPLERS["SGLD"], SAMPLERS["Entropy-SGLD"], *KEPT], ids=lambda one: f"{one.name}, {one.keep_norms}"
 )
 def test_images_of_bytes_certify_as_their_numbers_do(tmp_path, settings, people, monkeypatch):
@@ -196,4 +196,4 @@ def test_images_of_bytes_certify_as_their_numbers_do(tmp_path, settings, people,
         reports.append(found.assess(settings=GibbsSettings(epochs=0.3, prior_draws=2, test_draws=2)).to_dict())
     words, numbers = zip(*(split(json.dumps(each)) for each in reports), strict=True)
     assert words[0] == words[1]
-    assert numbers[0] == pytest.approx(numbers[1], rel=1e-6, abs=1e-5)  # sums over parts of another size
+    assert numbers[0] == near(numbers[1], rel=1e-6, abs=1e-5)  # sums over parts of another size

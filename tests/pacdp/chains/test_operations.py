@@ -25,7 +25,7 @@ from pacdp.random import philox
 from pacdp.random.philox import MULTIPLIERS
 from pacdp.step import chain_sums
 from pacdp.step.noise import most_of_poisson
-from tests.marks import parametrize, refusal, slow
+from tests.marks import at_most, parametrize, refusal, slow
 from tests.pacdp.draws import randn
 
 STEPS = [
@@ -83,8 +83,7 @@ def of_the_network(chains, architecture=FC):
     return seen.seen
 
 
-@pytest.mark.cases(2)
-@parametrize(("settings", "gradients"), STEPS, ids=lambda one: type(one).__name__)
+@at_most(2, ("settings", "gradients"), STEPS, ids=lambda one: type(one).__name__)
 def test_a_step_of_many_chains_has_as_many_kernels_as_one_of_two(settings, gradients, monkeypatch):
     few, many = (as_written(settings, chains) for chains in (2, 8))
     assert sum(many.values()) == sum(few.values()), many - few
@@ -93,8 +92,7 @@ def test_a_step_of_many_chains_has_as_many_kernels_as_one_of_two(settings, gradi
     assert sum(counted(settings, 64, monkeypatch).values()) - own < MOST * gradients
 
 
-@pytest.mark.cases(2)
-@parametrize("name", BY_NETWORK)
+@at_most(2, "name", BY_NETWORK)
 def test_a_step_has_no_more_kernels_than_the_page_says_on_60_000_examples(name, monkeypatch):
     architecture, most = BY_NETWORK[name]
     rows = most_of_poisson(60_000, 128 / 60_000)

@@ -3,12 +3,10 @@
 import inspect
 import re
 
-import pytest
-
 import bounds
 from pacdp.cli import calculator
 from pacdp.cli.commands.bounds import Bound
-from tests.marks import every_case
+from tests.marks import every_case, parametrize
 
 
 def test_a_printed_bound_is_rounded_up(said):
@@ -18,7 +16,7 @@ def test_a_printed_bound_is_rounded_up(said):
     assert made.value <= float(shown[1]) < made.value * (1 + 1e-5)
 
 
-@pytest.mark.parametrize("name", calculator.CELLS)
+@parametrize("name", calculator.CELLS)
 def test_every_name_is_that_of_its_certificates_and_of_the_library_s_function_if_it_has_one(name):
     given = Bound(name=name, risk=0.02, kl_nats=100.0, n=60_000, n_bound=60_000, epsilon=0.001, lam=1.0,
                   inverse_temperature=6e4)  # fmt: skip

@@ -10,7 +10,7 @@ from pacdp import load_checkpoint, load_trained, save_checkpoint
 from pacdp.certify.trained import records_of
 from pacdp.errors import CheckpointError
 from pacdp.verify.report import check_path, check_report
-from tests.marks import at_most, every_case, refusal
+from tests.marks import at_most, every_case, near, refusal
 
 pytestmark = pytest.mark.usefixtures("few_passes")
 
@@ -26,7 +26,7 @@ PRIVATE = ("--sampling.steps", "6", "--records", "3", "--budget.epsilon", "0.1",
 def test_settings_that_were_tried_are_paid_for_by_every_certificate(recipe, short, certify, tmp_path):
     succeed("train", recipe, "--out", tmp_path, *short, "--threads", 1)
     report = certify(tmp_path, "--tried", 2)
-    assert all(made["failure_prob"] == pytest.approx(0.05 / 2) for made in report["certificates"])
+    assert all(made["failure_prob"] == near(0.05 / 2) for made in report["certificates"])
     assert report["choices"] == {"count": 2}
     assert standings(report, "settings fixed beforehand") == {"declared"}
     followed = {one.claim: one.verdict for one in check_path(tmp_path)}

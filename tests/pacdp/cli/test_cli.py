@@ -2,11 +2,12 @@
 
 import json
 
-import pytest
 from cli_tools import QUICK, RUN_FILES, read, rows, succeed
 
+from tests.marks import parametrize
 
-@pytest.mark.parametrize("algorithm", ["sgd", "sgld", "entropy-sgd", "entropy-sgld"])
+
+@parametrize("algorithm", ["sgd", "sgld", "entropy-sgd", "entropy-sgld"])
 def test_training_leaves_a_folder_that_can_be_believed(algorithm, trained):
     folder = trained[algorithm]
     assert {path.name for path in folder.iterdir() if not path.name.startswith(".")} == RUN_FILES

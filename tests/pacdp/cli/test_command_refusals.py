@@ -5,12 +5,11 @@ from shutil import copytree
 
 import foreign_net
 import numpy as np
-import pytest
 import torch
 from safetensors.torch import save_file
 
 from pacdp.store.ledger import Ledger
-from tests.marks import every_case
+from tests.marks import every_case, made_once
 
 OURS = "certify @/weights.safetensors --model foreign_net:factory --prior @/weights.safetensors --data foreign_net:"
 AS_IT_IS = "certify @/one.safetensors --data foreign_net:test_set --model foreign_net:"
@@ -74,7 +73,7 @@ REFUSED = (
 )
 
 
-@pytest.fixture(scope="module")
+@made_once
 def place(trained, exported, compressed, tmp_path_factory):
     """A folder with runs, ledgers and weights, sound and damaged."""
     root = Path(copytree(exported, tmp_path_factory.mktemp("refused") / "place"))

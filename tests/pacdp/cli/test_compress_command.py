@@ -17,6 +17,7 @@ from pacdp.cli.main import main
 from pacdp.verify.claim import DOES_NOT, FOLLOWS
 from pacdp.verify.report import check_path
 from tests.file_faults import Fault, carried_out
+from tests.marks import parametrize
 from tests.schema import validate
 
 CHAIN = tuple(
@@ -70,7 +71,7 @@ def earlier(header, state):
     header["compression"]["best"] -= 3
 
 
-@pytest.mark.parametrize("change", [fewer, twice, earlier])
+@parametrize("change", [fewer, twice, earlier])
 def test_what_was_kept_cannot_be_changed(folder, change):
     edited(folder, change)
     assert ("kept records", DOES_NOT) in judged(folder)

@@ -2,7 +2,6 @@
 
 import json
 
-import pytest
 from cli_tools import read, succeed
 from report_pages import changed, write
 
@@ -10,7 +9,7 @@ import pacdp as library
 from pacdp.cli.predicting.logs import _member, zipfile
 from pacdp.verify.claim import CANNOT
 from pacdp.verify.report import check_report
-from tests.marks import every_case, refusal
+from tests.marks import every_case, near, parametrize, refusal
 
 
 def _harness(folder, task, scores, *, filters=("none",), metric="exact_match"):
@@ -78,10 +77,10 @@ def test_filters_are_scores_of_their_own_and_one_can_be_chosen(tmp_path):
     path = _harness(tmp_path, "gsm8k", [1.0] * 90 + [0.0] * 10, filters=("strict-match", "flexible-extract"))
     rows = _rows(path)
     assert {name: (row["measured"], row["n"]) for name, row in rows.items()} == {
-        "1 - exact_match,strict-match": (pytest.approx(0.1), 100),
-        "1 - exact_match,flexible-extract": (pytest.approx(0.5), 100),
+        "1 - exact_match,strict-match": (near(0.1), 100),
+        "1 - exact_match,flexible-extract": (near(0.5), 100),
     }
-    assert _row(path, "--metric", "exact_match,flexible-extract")["measured"] == pytest.approx(0.5)
+    assert _row(path, "--metric", "exact_match,flexible-extract")["measured"] == near(0.5)
 
 
 def test_a_folder_of_samples_is_grouped_by_task(tmp_path):
@@ -89,7 +88,7 @@ def test_a_folder_of_samples_is_grouped_by_task(tmp_path):
     _harness(tmp_path, "boolq", [1.0] * 120 + [0.0] * 80)
     (tmp_path / "results_2025-08-03T12-36-20.json").write_text("{}")
     rows = _rows(tmp_path)
-    assert rows["1 - exact_match in group 'arc'"]["measured"] == pytest.approx(0.2)
+    assert rows["1 - exact_match in group 'arc'"]["measured"] == near(0.2)
     assert rows["1 - exact_match in group 'boolq'"]["n"] == 200
     assert "largest gap between groups" in rows
 
@@ -103,7 +102,7 @@ def test_epochs_of_a_document_count_as_one_record(tmp_path, capsys):
     assert {one.verdict for one in check_report(report)} <= {"follows", CANNOT}
 
 
-@pytest.mark.parametrize("packed", [zipfile.ZIP_ZSTANDARD, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2])
+@parametrize("packed", [zipfile.ZIP_ZSTANDARD, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2])
 def test_members_are_read_however_they_are_packed_and_no_further_than_a_limit(packed, tmp_path):
     path = _inspect(tmp_path / "log.eval", "C" * 28 + "I" * 4 + "P" * 8, scorer="graded", packed=packed)
     row = _row(path)
@@ -144,12 +143,12 @@ def test_the_range_of_a_score_is_declared_or_known_and_never_read_off(value, wit
         assert "grade lies in 2 to 10 as far as is known, and" in other
     report = _certified(path, *(("--range", *within) if within else ()))
     (row,), (made,) = report["details"]["statements"], report["certificates"]
-    assert (row["quantity"], row["measured"]) == (name, pytest.approx(measured))
+    assert (row["quantity"], row["measured"]) == (name, near(measured))
     assert row["upper"] == 1.0 or measured < 1.0
     assert sum("losses within their range" == one["name"] for one in made["hypotheses"]) == 1
 
 
-@pytest.mark.parametrize("less", [True, False, None])
+@parametrize("less", [True, False, None])
 def test_the_direction_of_a_score_is_what_the_results_say(less, tmp_path):
     _harness(tmp_path, "bias", [1] * 75 + [0] * 25, metric="pct_stereotype")
     told = {} if less is None else {"higher_is_better": {"bias": {"pct_stereotype": not less}}}
@@ -173,7 +172,7 @@ def test_two_models_on_the_same_documents_are_compared(tmp_path):
     _inspect(tmp_path / "a.json", "C" * 80 + "I" * 20, model="one")
     _inspect(tmp_path / "b.eval", "C" * 70 + "I" * 30, model="two")
     difference = _rows(tmp_path)["1 - match of two minus 1 - match of one"]
-    assert difference["measured"] == pytest.approx(0.1)
+    assert difference["measured"] == near(0.1)
 
 
 def _text(name, content):

@@ -26,7 +26,7 @@ from pacdp.cli.private.run import train_private
 from pacdp.store.canonical import digest
 from pacdp.store.ledger import Ledger, Overdrawn
 from pacdp.store.ledger_entries import Limit
-from tests.marks import at_most, refusal
+from tests.marks import at_most, near, parametrize, refusal
 from tests.schema import validate
 
 FILES = {"certificates.json", "settings.json", "weights.safetensors"}
@@ -92,7 +92,7 @@ def test_a_run_that_hides_people_is_certified_and_leaves_by_people(name, written
     assert {str(people), "1437"}.isdisjoint(re.findall(r"[\d.]+", words(tmp_path / "out")))
     seen = reading.Reading(law=one.predictor).seen(one.bound, "the", held=False)
     rates = sum_of_rates(seen.wrong, one.bound.people)
-    assert certificate.inputs["released_errors"] == pytest.approx(rates, abs=30.0)
+    assert certificate.inputs["released_errors"] == near(rates, abs=30.0)
     assert verdicts(tmp_path / "out") == {"follows"}
 
 
@@ -180,7 +180,7 @@ def test_the_command_counts_beside_the_run_unless_it_is_told_otherwise(given, tm
 # runs that may not leave, or not yet
 
 
-@pytest.mark.parametrize("run", [TINY, secret()], ids=["private", "chain"])
+@parametrize("run", [TINY, secret()], ids=["private", "chain"])
 def test_a_run_that_is_seeded_or_in_no_ledger_leaves_with_a_word_or_stays(run, tmp_path, refused):
     given = ("--std-n", "20", "--threads", "1")
     ledger, seeded, uncounted = (tmp_path / name for name in ("ledger", "seeded", "uncounted"))

@@ -14,7 +14,7 @@ from pacdp.cli.commands.export import Export
 from pacdp.cli.exporting import export_run
 from pacdp.step.noise import SystemRandomness
 from tests.file_faults import Fault, carried_out, note
-from tests.marks import slow
+from tests.marks import parametrize, slow
 
 
 def export(folder, out):
@@ -38,7 +38,7 @@ def draws(folder):
     return len((folder / "drawn").read_text().splitlines()) if (folder / "drawn").exists() else 0
 
 
-@pytest.mark.parametrize("every", [7, slow(1)])
+@parametrize("every", [7, slow(1)])
 def test_an_export_may_be_killed_at_any_operation(every, exported, tmp_path, monkeypatch):
     place, fresh = tmp_path / "first", Path(copytree(exported, tmp_path / "fresh"))
     shutil.rmtree(fresh / "out")

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.fault_worlds import WORLDS, carried_out, given, put_to
+from tests.marks import parametrize
 
 BY_NAME = {world.name: world for world in WORLDS}
 SAMPLE = (
@@ -25,7 +26,7 @@ def put(world, root, choose):
 
 @pytest.mark.cases(2)
 @pytest.mark.usefixtures("exported")
-@pytest.mark.parametrize(("name", "of"), SAMPLE)
+@parametrize(("name", "of"), SAMPLE)
 def test_a_fault(name, of, tmp_path):
     chance = random.Random(f"{name}, {of}")
 

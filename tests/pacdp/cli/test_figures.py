@@ -11,7 +11,7 @@ from bounds.numbers import percent
 from pacdp import certify_predictions
 from pacdp.cli.figures import run, style
 from pacdp.cli.reading import Reading
-from tests.marks import slow
+from tests.marks import parametrize, slow
 
 
 def _row(step, **bounds):
@@ -70,7 +70,7 @@ def _at_once(_, function, *given, **more):
     return done
 
 
-@pytest.mark.parametrize("alone", [True, slow(False)])
+@parametrize("alone", [True, slow(False)])
 def test_demo_ends_with_a_sentence_that_its_files_prove(alone, tmp_path, capsys, monkeypatch):
     from pacdp.cli import demo
 

@@ -22,7 +22,7 @@ from pacdp.cli.run import train
 from pacdp.cli.runtime import Training
 from pacdp.predictions import certify_predictions
 from pacdp.store.files import begin
-from tests.marks import every_case, refusal
+from tests.marks import every_case, parametrize, refusal
 
 SGD = tiny("sgd")
 HOLD = """
@@ -70,7 +70,7 @@ def test_workers_go_on_with_their_own_runs_on_a_disk_without_flock(tmp_path, mon
 THEIRS = ("table.csv", "figure.png", "figure.pdf", "report.html", "certificates.json", "certificates.json.1", ".tmp12")
 
 
-@pytest.mark.parametrize("force", [False, True])
+@parametrize("force", [False, True])
 def test_a_folder_that_pacdp_never_used_keeps_what_is_in_it(tmp_path, force):
     for name in THEIRS:
         (tmp_path / name).write_text("mine")
@@ -89,7 +89,7 @@ def test_a_file_that_the_run_would_write_and_pacdp_did_not_is_not_overwritten(tm
     assert (tmp_path / name).read_text() == '{"mine": 1}'
 
 
-@pytest.mark.parametrize("listed", [True, False])
+@parametrize("listed", [True, False])
 def test_every_earlier_report_is_kept_under_a_free_name_and_leaves_with_its_run(tmp_path, listed):
     mine, folder = tmp_path / "certificates.json.2", Folder(tmp_path)
     mine.write_text("mine")

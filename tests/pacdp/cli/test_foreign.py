@@ -13,12 +13,12 @@ import bounds
 from pacdp.certify.foreign import load_into, read_weights
 from pacdp.data import Rows
 from pacdp.errors import CheckpointError
-from tests.marks import refusal
+from tests.marks import made_once, near, parametrize, refusal
 
 PRIOR_SAW = "prior saw none of these rows"
 
 
-@pytest.fixture(scope="module")
+@made_once
 def module():
     return foreign_net.trained()
 
@@ -58,13 +58,13 @@ def test_a_stranger_s_weights_get_rigorous_certificates(files, certify):
     best = found["randomised_maurer"]
     (tested,) = [m for m in report["measured"] if (m["of"], m["on"]) == ("randomised", "test")]
     assert tested["mean"] < best["value"] < 0.2
-    assert all(c["failure_prob"] == pytest.approx(0.05 / 4) for c in report["certificates"])
+    assert all(c["failure_prob"] == near(0.05 / 4) for c in report["certificates"])
     assert report["choices"] == {"count": 4}
     assert standings(report, PRIOR_SAW) == {"declared"}, "indices are the user's word"
     assert standings(report, "settings fixed beforehand") == {"declared"}
 
 
-@pytest.mark.parametrize("form", ["data", "rows.npz"])
+@parametrize("form", ["data", "rows.npz"])
 def test_rows_that_the_prior_saw_prove_that_the_bound_s_are_others(files, certify, form):
     arrays = Rows.of(*foreign_net.prior_set()).to_arrays()
     np.savez(files / "rows.npz", **arrays)
@@ -122,5 +122,5 @@ def test_wrong_names_shapes_and_values_are_refused(module):
         "of shape": {**state, "1.bias": torch.zeros(3)},
         "not finite": {**state, "1.bias": torch.full((32,), torch.nan)},
     }.items():
-        with pytest.raises(CheckpointError, match=said):
+        with refusal(said, CheckpointError):
             load_into(foreign_net.factory(), wrong, source="here")

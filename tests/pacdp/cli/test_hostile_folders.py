@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from pacdp.cli.predicting import tables
 from tests.hostile import contents, limited
-from tests.marks import every_case, refusal, slow
+from tests.marks import every_case, parametrize, refusal, slow
 
 FILES = (
     "config.json", "provenance.json", "metrics.jsonl", "checkpoint.safetensors", "result.json", "certificates.json",
@@ -30,7 +30,7 @@ EXAMPLES = [pytest.param(1, id="few"), slow(500, id="many")]
 
 @pytest.mark.cases(2)
 @every_case("examples", EXAMPLES)
-@pytest.mark.parametrize("command", COMMANDS)
+@parametrize("command", COMMANDS)
 def test_a_damaged_file_ends_in_a_sentence(runs, tmp_path, capsys, command, examples):
     whole = runs["sgld"]
     damages = {name: contents((whole / name).read_bytes()) for name in FILES}

@@ -21,6 +21,7 @@ from pacdp.random import cipher
 from pacdp.step import event as events
 from pacdp.store.ledger import Ledger
 from tests.file_faults import Fault, carried_out, note
+from tests.marks import parametrize
 
 RUNTIME = Training(threads=1, checkpoint_seconds=0.0)
 CHAINS = (*ALGORITHMS, "entropy-sgd-clipped", "entropy-sgld-clipped")
@@ -164,14 +165,14 @@ def _require_equal(name, place, expected, *, seeded):
 
 @pytest.mark.cases(2)
 @pytest.mark.usefixtures("trained", "exported")  # forks have what these load at first use
-@pytest.mark.parametrize("name", [*SECRET, "entropy-sgld", "p3sgd", "dp-sgld"])
+@parametrize("name", [*SECRET, "entropy-sgld", "p3sgd", "dp-sgld"])
 def test_a_few_kills(name, tmp_path):
     assert killed_often(name, tmp_path, kills=4)[0] == 4
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("trained", "exported")
-@pytest.mark.parametrize(
+@parametrize(
     ("name", "seeded"), [(name, True) for name in (*CHAINS, *SECRET, *PRIVATE)] + [(name, False) for name in PRIVATE]
 )
 def test_kills_leave_the_weights_of_an_uninterrupted_run_and_a_ledger_of_all_that_was_released(name, seeded, tmp_path):

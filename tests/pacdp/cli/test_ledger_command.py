@@ -5,6 +5,7 @@ from cli_tools import succeed
 
 from bounds.accounting import Gaussian, NonPrivate, SelfComposed, privacy_epsilon
 from pacdp.store.ledger import Ledger, Overdrawn
+from tests.marks import near
 from tests.pacdp import toys
 
 LIMIT = ("--delta", "1e-5", "--adjacency", "add-remove")
@@ -37,7 +38,7 @@ def test_show_lists_runs_and_adds_up(path, said):
     assert [run["seeded"] for run in record["runs"]] == [False, False, True]
 
     def cost(count, adjacency):
-        return pytest.approx(privacy_epsilon(event=steps(count), delta=1e-5, adjacency=adjacency).upper)
+        return near(privacy_epsilon(event=steps(count), delta=1e-5, adjacency=adjacency).upper)
 
     assert [one["epsilon"]["add-remove"] for one in (first, third)] == [cost(30, "add-remove"), cost(10, "add-remove")]
     totals = {(total["unit"], total["adjacency"]): total["epsilon"] for total in record["totals"]}
@@ -47,7 +48,7 @@ def test_show_lists_runs_and_adds_up(path, said):
 
 def test_a_total_for_add_remove_says_when_it_means_nothing(path, said):
     """A run that tells the number of records tells data sets of unequal size apart with certainty."""
-    told = "if no release tells how many records there are, as runs without sampling.public_size"
+    told = "if no release tells how many records there are, as loops whose rate"
     lines = [line for line in said("ledger", "show", path).splitlines() if ": epsilon <=" in line]
     assert [(told in line) for line in lines] == ["add-remove" in line for line in lines] == [True, False]
     assert f"it is kept {told}" in said("ledger", "limit", path, *LIMIT, "--epsilon", "1")

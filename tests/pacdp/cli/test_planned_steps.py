@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
 from cli_tools import forge, rows
 from tiny_runs import RUNTIME, interrupted, tiny
 
@@ -12,14 +11,14 @@ from pacdp.cli.run import train
 from pacdp.step.langevin import accounted_privacy
 from pacdp.step.planned_steps import Plan
 from pacdp.store.canonical import digest
-from tests.marks import refusal
+from tests.marks import near, parametrize, refusal
 from tests.schema import validate
 
 N = 1437
 CLIPPED = tiny("clipped-sgld", records=3)
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("stopping", "after", "charged"), [("planned", 30, (90, 1, "declared")), ("listed", 60, (60, 3, "proved"))]
 )
 def test_a_run_that_is_stopped_by_hand_pays_for_its_plan(stopping, after, charged, tmp_path, certify):
@@ -31,7 +30,7 @@ def test_a_run_that_is_stopped_by_hand_pays_for_its_plan(stopping, after, charge
     privacy = accounted_privacy(run.sampler, n=N, steps=steps)
     paid = bounds.transfer.transfer_cost(privacy=privacy, n=N, failure_prob=0.05 / times)
     assert one.nats("transfer") == paid.nats
-    assert one.failure_prob == pytest.approx(0.05, rel=1e-15)
+    assert one.failure_prob == near(0.05, rel=1e-15)
     assert (plan.steps, plan.stopping_times, plan.hypothesis.standing) == (steps, times, standing)
     assert rows(tmp_path)[-1]["step"] == after
     assert rows(tmp_path)[-1]["bounds"]["private_kl_chernoff"] == one.value

@@ -5,7 +5,6 @@ import zipfile
 
 import numpy as np
 import polars as pl
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +16,7 @@ from pacdp.predictions.certify import certified
 from pacdp.verify.claim import DOES_NOT
 from pacdp.verify.report import check_report
 from tests.hostile import contents
-from tests.marks import every_case, slow
+from tests.marks import every_case, parametrize, slow
 
 ODD = ["", "a", "b", "0.5", "0.25", "1.0", "nan", "inf", "None", '"x,y"', "ü"]
 CELL = st.one_of(st.integers(-1, 3).map(str), st.sampled_from(ODD), st.text(max_size=3))
@@ -84,9 +83,9 @@ def _log(path):
     return path.read_bytes()
 
 
-@pytest.mark.parametrize("every", [5, slow(1)])
-@pytest.mark.parametrize("flip", [1, 8, 0x23, 64, 255])
-@pytest.mark.parametrize(("name", "write"), [("answers.npz", _answers), ("log.eval", _log)])
+@parametrize("every", [5, slow(1)])
+@parametrize("flip", [1, 8, 0x23, 64, 255])
+@parametrize(("name", "write"), [("answers.npz", _answers), ("log.eval", _log)])
 def test_no_byte_of_a_zip_leads_astray(name, write, flip, every, tmp_path):
     """Flags of a member say how it is packed, or encrypted; any of them may be what is damaged."""
     path = tmp_path / name

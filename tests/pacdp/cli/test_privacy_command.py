@@ -1,7 +1,5 @@
 """`pacdp privacy`: numbers, files, refusals, and a start without torch."""
 
-import pytest
-
 from bounds.accounting import (
     Gaussian,
     PoissonSampled,
@@ -10,7 +8,7 @@ from bounds.accounting import (
     privacy_epsilon,
     sampled_gaussians,
 )
-from tests.marks import every_case
+from tests.marks import every_case, near, parametrize
 
 PUBLIC = ("--delta", "1e-5", "--adjacency", "add-remove")
 HEADLINE = ("privacy", "--noise-multiplier", "1.1", "--sample-rate", "0.004266666666666667", "--steps", "3516", *PUBLIC)
@@ -32,7 +30,7 @@ def test_the_numbers_are_the_accountant_s(said):
 def test_people_read_numbers_rounded_to_the_safe_side(said):
     made, text = said(*HEADLINE, "--json"), said(*HEADLINE)
     shown = dict(line.split()[:2] for line in text.splitlines() if line.startswith("  "))
-    assert float(shown["upper"]) >= made["upper"] == pytest.approx(1.13388, abs=2e-5)
+    assert float(shown["upper"]) >= made["upper"] == near(1.13388, abs=2e-5)
     assert float(shown["lower"]) <= made["lower"]
     assert shown["status"] == "accounted"
     assert f"epsilon <= {shown['upper']} at delta 1e-05, add-remove neighbours" in text
@@ -50,9 +48,7 @@ def test_a_target_gives_the_noise_multiplier(said):
     assert said(*arguments, "--epsilon", "1").splitlines()[0] == f"noise multiplier {noise!r}"
 
 
-@pytest.mark.parametrize(
-    ("name", "text"), [("s.json", "[0.8, 0.9, 0.9, 1.5]"), ("s.csv", "\ufeff0.8\n0.9\n\n0.9\n1.5")]
-)
+@parametrize(("name", "text"), [("s.json", "[0.8, 0.9, 0.9, 1.5]"), ("s.csv", "\ufeff0.8\n0.9\n\n0.9\n1.5")])
 def test_schedules_from_files(name, text, tmp_path, said):
     (tmp_path / name).write_text(text, encoding="utf-8")
     arguments = ("privacy", "--schedule", tmp_path / name, "--sample-rate", "0.1", *PUBLIC)

@@ -26,7 +26,7 @@ from pacdp.store.canonical import digest
 from pacdp.store.ledger import Ledger, Overdrawn, SharedNoise
 from pacdp.store.ledger_entries import Limit
 from pacdp.verify.report import check_path
-from tests.marks import refusal
+from tests.marks import near, parametrize, refusal
 
 
 def key_of(folder):
@@ -82,7 +82,7 @@ def watched(run, ledger, monkeypatch):
     return seen
 
 
-every_kind = pytest.mark.parametrize("name", KINDS)
+every_kind = parametrize("name", KINDS)
 
 
 @pytest.mark.cases(2)
@@ -117,6 +117,7 @@ def test_chains_pay_each_and_force_pays_anew(tmp_path):
     outs = [tmp_path / f"chain-{chain}" for chain in range(2)]
     assert all(isinstance(one, dict) for one in train_together(runs, outs, replace(RUNTIME, ledger=ledger)))
     assert sorted(stretches(ledger)) == sorted(2 * [(1, 45), (46, 90)])
+    assert all(one.stretch.tells_size for one in Ledger.load(ledger).entries)
     paid = counted_in(ledger)
     assert not any(one.stream.seeded for one in paid)
     assert len({one.run for one in paid}) == len({*map(key_of, outs)}) == 2
@@ -125,7 +126,7 @@ def test_chains_pay_each_and_force_pays_anew(tmp_path):
     assert len(stretches(ledger)) == 6
 
 
-@pytest.mark.parametrize("run", [secret(), SEEDED], ids=["secret", "seeded"])
+@parametrize("run", [secret(), SEEDED], ids=["secret", "seeded"])
 def test_a_key_or_seed_that_drew_for_other_settings_is_refused(run, tmp_path, monkeypatch):
     monkeypatch.setattr(cipher, "new_key", lambda: bytes(32))
     counted_run(run, tmp_path, "a")
@@ -219,5 +220,5 @@ def test_a_secret_chain_leaves_without_its_key_and_with_the_event_of_its_setting
 def test_a_listed_run_leaves_at_what_is_left_of_its_failure_probability(tmp_path):
     run = counted_run(replace(secret(), stopping="listed"), tmp_path)
     report = export_run(Export(run=run, out=tmp_path / "out", runtime=RUNTIME, **NOISE))
-    assert report["certificates"][0]["budget"]["other stopping times"] == pytest.approx(0.025)
+    assert report["certificates"][0]["budget"]["other stopping times"] == near(0.025)
     assert verdicts(tmp_path / "out") == {"follows"}

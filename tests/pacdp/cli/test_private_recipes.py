@@ -4,11 +4,10 @@ from dataclasses import replace
 from shutil import copytree
 
 import numpy as np
-import pytest
 import torch
 from cli_tools import read, rows, tensors
 from numpy.random import default_rng
-from tiny_runs import RUNTIME, tiny_private
+from tiny_runs import RUNTIME, counted_run, tiny_private
 
 from pacdp import load_checkpoint
 from pacdp.cli.private.algorithms import Public, network, predictor
@@ -16,11 +15,12 @@ from pacdp.cli.private.config import P3SGD, PRIVATE_RECIPES, Budget, private_rec
 from pacdp.cli.private.run import judged, train_private
 from pacdp.data import Dataset
 from pacdp.loop import PrivateRun
-from tests.marks import at_most, refusal
+from pacdp.store.ledger import Ledger
+from tests.marks import at_most, parametrize, refusal
 from tests.schema import validate
 
 
-@pytest.mark.parametrize("name", PRIVATE_RECIPES)
+@parametrize("name", PRIVATE_RECIPES)
 def test_every_recipe_keeps_to_its_budget_and_reports_accuracy_calibration_and_epsilon(name, tmp_path):
     config = tiny_private(name, budget=private_recipe(name, scale="smoke").budget)
     result = train_private(config, tmp_path, RUNTIME)
@@ -61,7 +61,7 @@ def test_configurations_that_make_no_sense_are_refused_in_a_sentence():
         replace(private_recipe("p3sgd-malaria", scale="smoke"), budget=Budget(adjacency="replace-one"))
 
 
-@pytest.mark.parametrize("lost", [np.nan, np.inf, -np.inf])
+@parametrize("lost", [np.nan, np.inf, -np.inf])
 def test_an_example_without_finite_probabilities_is_certainly_wrong(lost):
     drawn, labels = default_rng(0).dirichlet([1.0, 1.0, 1.0], size=50), np.arange(50) % 3
     data = Dataset(name="made up", inputs=np.arange(50, dtype=np.float32)[:, None], labels=labels, classes=3)
@@ -98,6 +98,13 @@ def test_a_private_run_is_certified_by_its_own_examples(name, exported, tmp_path
     assert report["privacy"]["event"] == header["event"] == read(folder / "result.json")["privacy"]["event"]
     assert (("randomised_private_pac_bayes", "randomised") in found) != drawn
     assert {made.status for made in found.values()} == {"rigorous"}
+
+
+@parametrize("size", [0.0, 1500.0])
+def test_a_ledger_hears_whether_a_run_tells_the_number_of_records(size, tmp_path):
+    config = tiny_private("dp-sgd-mnist", steps=2)
+    counted_run(replace(config, sampling=replace(config.sampling, public_size=size)), tmp_path)
+    assert {one.stretch.tells_size for one in Ledger.load(tmp_path / "ledger").entries} == {not size}
 
 
 def test_people_who_were_made_up_certify_nothing(tmp_path, refused):

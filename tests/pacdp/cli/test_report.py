@@ -16,19 +16,19 @@ from tiny_runs import RUNTIME
 from pacdp.cli.folder import PRIVATE
 from pacdp.cli.reading import certificates_of
 from pacdp.cli.run import train
-from tests.marks import at_most, every_case
+from tests.marks import at_most, every_case, made_once, near, parametrize
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>$\\frac{</svg>&lt;"
 
 
-@pytest.fixture(scope="module")
+@made_once
 def certified(trained, few_passes, tmp_path_factory):
     folder = copytree(trained["entropy-sgld"], tmp_path_factory.mktemp("certified") / "run")
     succeed("certify", folder, "--threads", 1)
     return folder
 
 
-@pytest.fixture(scope="module")
+@made_once
 def private(exported):
     return exported / "run"
 
@@ -44,7 +44,7 @@ def report(folder, *, out):
     return page_of(out)
 
 
-@pytest.fixture(scope="module")
+@made_once
 def page(certified, tmp_path_factory):
     """The page of the run with certificates."""
     with mpl.rc_context():
@@ -93,7 +93,7 @@ def test_costs_add_up_to_the_certificates_own_totals(certified, page):
         assert made.total_nats <= total <= made.total_nats * 1.001
         parts = [float(cell) for cell in row[2 : header.index("sum")] if cell != "–"]
         assert len(parts) == len(made.costs)
-        assert math.fsum(parts) == pytest.approx(total, rel=2e-3)
+        assert math.fsum(parts) == near(total, rel=2e-3)
 
 
 def test_a_private_run_says_what_it_spent(private, tmp_path):
@@ -114,7 +114,7 @@ def test_a_private_run_says_what_it_spent(private, tmp_path):
 
 
 @at_most(2, "kept", ["a run under way", "a finished one"])
-@pytest.mark.parametrize("secret", [True, False])
+@parametrize("secret", [True, False])
 def test_a_chain_with_secret_noise_is_not_to_be_published_finished_or_not(secret, kept, tmp_path):
     train(replace(KINDS["SGLD"], reproducible=not secret), tmp_path / "run", RUNTIME)
     if kept == "a run under way":

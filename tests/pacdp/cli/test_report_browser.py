@@ -13,11 +13,13 @@ from numpy.random import default_rng
 from report_pages import write
 from reports import handmade
 
+from tests.marks import at_most, made_once
+
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 WIDTHS = (1280, 400)
 
 
-@pytest.fixture(scope="module")
+@made_once
 def browser():
     playwright = pytest.importorskip("playwright.sync_api")
     found = next(filter(None, map(shutil.which, BROWSERS)), None)
@@ -53,8 +55,7 @@ def _unfinished(copied, tmp_path):
 MADE = {"predictions": _predictions, "a report alone": _handmade, "not finished": _unfinished}
 
 
-@pytest.mark.cases(1)
-@pytest.mark.parametrize("kind", MADE)
+@at_most(1, "kind", MADE)
 def test_reports_are_read_on_a_desk_and_on_a_phone(kind, browser, copied, tmp_path):
     folder = MADE[kind](copied, tmp_path)
     with mpl.rc_context():

@@ -1,6 +1,5 @@
 """Runs that are killed, stopped or diverge: what remains goes on to the same weights, bit for bit."""
 
-import pytest
 import torch
 from cli_tools import QUICK, read, rows, succeed, tensors
 from tiny_runs import interrupted
@@ -10,13 +9,14 @@ from pacdp.cli.config import Run
 from pacdp.cli.folder import Folder
 from pacdp.cli.main import main
 from tests.file_faults import Fault, carried_out
+from tests.marks import made_once
 
 RECIPE = "entropy-sgld-digits2"
 LENGTH = ("--epochs", "24", "--records", "4", "--checkpoint-seconds", "0", *QUICK[4:])
 """A checkpoint after every few steps, so that what is done to files is the same each time."""
 
 
-@pytest.fixture(scope="module")
+@made_once
 def uninterrupted(tmp_path_factory):
     folder = tmp_path_factory.mktemp("uninterrupted") / "run"
     succeed("train", RECIPE, "--out", folder, *LENGTH)

@@ -6,7 +6,7 @@ from tiny_runs import begin, tiny
 
 from pacdp.cli.private.config import PrivateConfig
 from pacdp.cli.runtime import Training
-from tests.marks import refusal
+from tests.marks import parametrize, refusal
 
 
 @pytest.fixture(autouse=True)
@@ -17,7 +17,7 @@ def as_before():
     matmul.allow_tf32, cudnn.allow_tf32 = before
 
 
-@pytest.mark.parametrize("tf32", [False, True])
+@parametrize("tf32", [False, True])
 def test_float32_is_float32_unless_less_is_asked_for(tf32):
     torch.backends.cudnn.allow_tf32 = not tf32  # torch's own default is True
     Training(tf32=tf32).apply()
@@ -25,7 +25,7 @@ def test_float32_is_float32_unless_less_is_asked_for(tf32):
     assert torch.backends.cudnn.allow_tf32 is tf32
 
 
-@pytest.mark.parametrize(
+@parametrize(
     "run", [tiny("clipped-sgld"), tiny("sgld", keep_norms=True), PrivateConfig()], ids=["clipped", "kept", "private"]
 )
 def test_clipped_or_kept_sums_are_not_rounded(tmp_path, run):

@@ -11,7 +11,7 @@ from pacdp.cli import compressing
 from pacdp.cli.config import RECIPES, Run, recipe
 from pacdp.cli.private.config import PRIVATE_RECIPES, Method, private_recipe
 from pacdp.cli.serial import JOINED_LATER, digest, from_dict, to_dict
-from tests.marks import every_case, refusal
+from tests.marks import every_case, parametrize, refusal
 
 MAKERS = (
     (recipe, RECIPES), (private_recipe, PRIVATE_RECIPES), (compressing.recipe, compressing.RECIPES)
@@ -94,7 +94,7 @@ def test_what_does_not_belong_is_refused_in_a_sentence(change, word):
     assert "\n" not in said
 
 
-@pytest.mark.parametrize("name", GOOD)
+@parametrize("name", GOOD)
 def test_records_and_tuples_may_not_be_missing(name):
     with refusal(f"_Whole has no '{name}'"):
         from_dict(_Whole, {part: value for part, value in GOOD.items() if part != name})

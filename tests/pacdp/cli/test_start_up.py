@@ -5,10 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from pacdp.cli.main import COMMANDS
-from tests.marks import at_most, slow
+from tests.marks import at_most, parametrize, slow
 
 ROOT = Path(__file__).parents[3]
 SCRIPT = """
@@ -53,12 +51,12 @@ def test_a_command_imports_nothing_that_it_does_not_need(words):
     assert sorted(_loaded(COMMAND, *words) & STARTS[words]) == []
 
 
-@pytest.mark.parametrize("command", ["verify", "report", slow("plot")])
+@parametrize("command", ["verify", "report", slow("plot")])
 def test_a_finished_run_is_shown_and_checked_without_what_trains(command, copied):
     assert sorted(_loaded(COMMAND, command, str(copied("sgd"))) & LEARNS) == []
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("code", "never"),
     [
         ("import pacdp", {*LEARNS, *DRAWS, *NEVER, "numpy", "bounds"}),

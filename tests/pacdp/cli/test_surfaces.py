@@ -13,6 +13,7 @@ from pacdp.cli.figures import run, style
 from pacdp.cli.report import write_report
 from pacdp.cli.terminal import answer
 from pacdp.predictions.sentence import headline
+from tests.marks import parametrize
 
 SURFACES = ("terminal, 80 columns", "terminal, 150 columns", "page", "figure")
 
@@ -45,7 +46,7 @@ def shown(request, tmp_path, monkeypatch, capsys):
     return show
 
 
-every_surface = pytest.mark.parametrize("surface", SURFACES)
+every_surface = parametrize("surface", SURFACES)
 
 
 @every_surface

@@ -189,7 +189,7 @@ def test_a_file_goes_on_where_it_stands_and_is_no_other_run_s(tmp_path, name):
         carry_out(replace(rule, seed=1), records, file=file)
 
 
-@pytest.mark.parametrize("change", [
+@parametrize("change", [
     lambda state: state["rounds"][-1, 3:].fill_(8), lambda state: state["rounds"][-1, 2:].copy_(torch.tensor([0, 8])),
     lambda state: state["picks"].add_(1000), lambda state: state.pop("rounds"),
 ])  # fmt: skip
@@ -205,7 +205,7 @@ def test_counts_of_a_file_are_those_of_its_records(tmp_path, change):
     if "rounds" in state and not int(state["rounds"][-1, 2]):
         state["errors"] = state["errors"][:0]
     save_checkpoint(how["file"], replace(found, state=state))
-    with pytest.raises(CheckpointError, match=r"holds no run|other records than|that the data do not have"):
+    with refusal(r"holds no run|other records than|that the data do not have", CheckpointError):
         pacdp.compress(LEARNERS["kernel"], noise, **how)
 
 

@@ -51,7 +51,15 @@ def test_people_are_in_the_digest():
         arrays = rows.to_arrays()
         for form in (arrays, {name: torch.tensor(array) for name, array in arrays.items()}):
             again = Rows.from_arrays(form)
-            assert (again.summary(), again.key_mark) == (rows.summary(), rows.key_mark)
+            for name in ("key_mark", "width", "precision"):
+                assert getattr(again, name) == getattr(rows, name)
+            assert again.summary() == rows.summary()
+            assert not again.silent(rows)
+        old = Rows.from_arrays({name: array for name, array in arrays.items() if name != "form"})
+        assert "does not say in which form" in old.silent(rows)
+        assert "does not say in which form" in rows.silent(old)
+        with refusal("form of Rows must hold two numbers", DataError):
+            Rows.from_arrays(arrays | {"form": np.zeros(3, np.int64)})
         for other in ({**arrays, "format": np.array([1])}, {k: a for k, a in arrays.items() if k != "format"}):
             with refusal("not hashed as pacdp-rows/2, and so cannot be compared", DataError):
                 Rows.from_arrays(other)

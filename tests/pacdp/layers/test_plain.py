@@ -2,13 +2,13 @@
 
 import copy
 
-import pytest
 import torch
 from small_networks import reused, tied
 from torch import nn
 from torch.nn import Linear, ReLU, Sequential
 
 from pacdp.layers.plain import call_with, is_plain, is_plain_linear, repeats_itself
+from tests.marks import parametrize
 
 
 def shared_within():
@@ -19,7 +19,7 @@ def shared_within():
     return module.eval()
 
 
-@pytest.mark.parametrize(
+@parametrize(
     "build_one", [reused, tied, shared_within, lambda: Linear(6, 3)], ids=["reused", "tied", "shared within", "plain"]
 )
 def test_other_weights_are_used_everywhere_and_come_back_out(build_one):

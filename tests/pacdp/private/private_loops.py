@@ -4,9 +4,8 @@ from contextlib import nullcontext
 from functools import partial
 
 import torch
-from private_toys import fresh, gradient
+from private_toys import fresh, gradient, plain
 from torch.nn import (
-    CrossEntropyLoss,
     Linear,
     init,
 )
@@ -21,7 +20,7 @@ from pacdp.private import (
 )
 from tests.pacdp.toys import seeded
 
-CLIP, CE = 1.0, CrossEntropyLoss()
+CLIP = 1.0
 SOURCE = seeded()
 X, Y = 0.3 * torch.randn(41, 8, generator=SOURCE), torch.randint(0, 2, (41,), generator=SOURCE)
 RARE = torch.cat([Y[:-1], torch.tensor([2])])
@@ -55,12 +54,6 @@ def made(net, data, *, mode=None, optimizer=None, collate=None, workers=0, **cha
         **settings,
     )
     return module, optimizer, loader, engine
-
-
-def plain(module, optimizer, x, y, *, loss=CE):
-    optimizer.zero_grad()
-    loss(module(x), y).backward()
-    optimizer.step()
 
 
 def total(data=(X, Y), *, step=plain, net=zeros, mode=None, parts=None, momentum=0.0, **options):

@@ -8,7 +8,7 @@ from scipy import stats
 from sklearn.datasets import load_digits
 from torch.nn import Conv2d, CrossEntropyLoss, Dropout, Flatten, Linear, Module, Sequential, Tanh, Unflatten, functional
 from torch.optim import SGD
-from torch.utils.data import TensorDataset
+from torch.utils.data import DataLoader, TensorDataset
 
 from pacdp.private import (
     DPBBP,
@@ -42,6 +42,7 @@ class Exponential:
 
 DECAY = Exponential(initial=1.5, factor=0.9)
 ADD = {"delta": 1e-5, "adjacency": "add-remove"}
+CE = CrossEntropyLoss()
 RECORDS = (1, 7, 3, 1, 12, 5)
 """How many records each person of :func:`patients` has."""
 
@@ -222,13 +223,31 @@ def private(module=None, dataset=None, *, mode=None, lr=0.1, seed=0, engine=None
     return module, optimizer, criterion, loader, engine
 
 
+def noiseless(module, dataset=None, **how):
+    """The same without noise, whose steps release plain sums and move nothing."""
+    return private(module, dataset, **{"lr": 0.0, "noise_multiplier": 0.0, "expected_batch_size": 1.0, **how})
+
+
+def of_a_loader(engine, *, more=None, **how):
+    """What an engine makes of a network, an optimizer and a loader with these settings."""
+    net = mlp()
+    return engine.make_private(
+        module=net, optimizer=SGD(net.parameters(), lr=0.1), noise_multiplier=1.0, max_grad_norm=1.0,
+        data_loader=DataLoader(data(), **how), **(more or {}))  # fmt: skip
+
+
+def plain(module, optimizer, inputs, targets, *, loss=CE):
+    """A step of Opacus's loop."""
+    optimizer.zero_grad()
+    loss(module(inputs), targets).backward()
+    optimizer.step()
+
+
 def sweep(module, optimizer, criterion, loader):
     """One pass of Opacus's loop; batch sizes."""
     sizes = []
     for inputs, targets in loader:
-        optimizer.zero_grad()
-        criterion(module(inputs), targets).backward()
-        optimizer.step()
+        plain(module, optimizer, inputs, targets, loss=criterion)
         sizes.append(len(inputs))
     optimizer.zero_grad()
     return sizes
@@ -242,9 +261,6 @@ def gradient(module):
 def clipped_sum(module, inputs, targets, *, mode=None, **how):
     """The sum of clipped gradients that a step without noise makes, as one vector."""
     dataset = TensorDataset(randn(4, 4), torch.zeros(4, dtype=torch.int64))
-    numbers = {"noise_multiplier": 0.0, "expected_batch_size": 1.0, **how}
-    module, optimizer, criterion, _, _ = private(module, dataset, mode=mode, lr=0.0, **numbers)
-    optimizer.zero_grad()
-    criterion(module(inputs), targets).backward()
-    optimizer.step()
+    module, optimizer, criterion, _, _ = noiseless(module, dataset, mode=mode, **how)
+    plain(module, optimizer, inputs, targets, loss=criterion)
     return gradient(module), optimizer

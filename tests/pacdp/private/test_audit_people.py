@@ -8,7 +8,7 @@ from private_toys import cross_entropy, mechanism, mlp
 from pacdp.audit.canaries import audit_training
 from pacdp.audit.mechanism import made_up
 from pacdp.private import P3SGD, UserDPSGD
-from tests.marks import parametrize
+from tests.marks import at_most, parametrize
 
 pytestmark = pytest.mark.usefixtures("known_network")
 LOCAL = {"noise_scales": (9.0, 6.0), "learning_rate": 0.3, "local_batch_size": 2, "selection_epsilon": 0.01}
@@ -29,8 +29,7 @@ def audited(name, *, factor=1.0, canaries=1000, **more):
                           **more)  # fmt: skip
 
 
-@pytest.mark.cases(2)
-@parametrize("name", ALGORITHMS)
+@at_most(2, "name", ALGORITHMS)
 def test_half_the_noise_is_caught_and_the_claim_is_not(name):
     sound = audited(name)
     assert not sound.contradicted

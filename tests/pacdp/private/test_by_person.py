@@ -71,8 +71,7 @@ def sum_by_hand(name, module, clip_norm=CLIP):
 
 @every_case(
     ("name", "network"),
-    [("user level", cnn), ("P3SGD", mlp),
-     *(slow(*more) for more in (("user level", mlp), ("P3SGD", cnn)))],
+    [("user level", cnn), ("P3SGD", mlp), slow("user level", mlp), slow("P3SGD", cnn)],
 )  # fmt: skip
 def test_the_sum_is_that_of_whole_people_however_it_is_made(name, network, monkeypatch):
     module = network().double()
@@ -104,9 +103,8 @@ def without(dataset, person):
 @every_case(
     ("name", "scale"),
     [("user level", 1e6), ("user level", math.nan), ("P3SGD", 1e6), ("P3SGD", math.inf),
-     *(slow(*more) for more in (
-         ("user level", 1e-4), ("user level", 1e300), ("user level", math.inf),
-         ("P3SGD", 1e-4), ("P3SGD", 1e300), ("P3SGD", math.nan)))],
+     slow("user level", 1e-4), slow("user level", 1e300), slow("user level", math.inf),
+     slow("P3SGD", 1e-4), slow("P3SGD", 1e300), slow("P3SGD", math.nan)],
 )  # fmt: skip
 def test_a_person_moves_the_sum_by_at_most_the_clipping_norm(name, scale, monkeypatch):
     """All records of the person removed: C. Replaced by others: 2C."""

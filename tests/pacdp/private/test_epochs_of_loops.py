@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 import torch
-from private_toys import ADD, DECAY, Exponential, data, flat, mlp, private, sweep
+from private_toys import ADD, DECAY, Exponential, data, flat, mlp, of_a_loader, plain, private, sweep
 from torch import equal
 from torch.optim import SGD
 from torch.utils.data import DataLoader
@@ -32,9 +32,7 @@ def some(loop, steps):
     module, optimizer, criterion, loader = loop
     seen = []
     for _, (x, y) in zip(range(steps), loader, strict=False):
-        optimizer.zero_grad()
-        criterion(module(x), y).backward()
-        optimizer.step()
+        plain(module, optimizer, x, y, loss=criterion)
         seen += x[:, 0].tolist()
     optimizer.zero_grad()
     return seen
@@ -167,10 +165,8 @@ def test_two_chains_of_one_engine_add_up_and_none_goes_on_with_less_noise_than_i
 
 
 def interleaved(workers):
-    net, engine = mlp(), PrivateEngine(sampling="once-an-epoch")
-    *_, loader = engine.make_private(
-        module=net, optimizer=SGD(net.parameters(), lr=0.1), noise_multiplier=1.0, max_grad_norm=1.0, steps=4,
-        data_loader=DataLoader(data(), batch_size=10, num_workers=workers))  # fmt: skip
+    engine = PrivateEngine(sampling="once-an-epoch")
+    *_, loader = of_a_loader(engine, batch_size=10, num_workers=workers, more={"steps": 4})
     for _ in zip(loader, loader, strict=True):
         pass
 

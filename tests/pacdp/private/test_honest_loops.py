@@ -9,8 +9,8 @@ import pytest
 import torch
 from clipped_networks import slowly as by_examples
 from opacus.layers import DPLSTM
-from private_loops import CE, CLIP, RARE, X, Y, back_from, linear, made, plain, total
-from private_toys import fresh, gradient
+from private_loops import CLIP, RARE, X, Y, back_from, linear, made, total
+from private_toys import CE, fresh, gradient, plain
 from torch.nn import (
     BCEWithLogitsLoss,
     CrossEntropyLoss,
@@ -140,9 +140,7 @@ def test_an_honest_loop_releases_the_sum_of_its_examples(name, mode):
     with BatchMemoryManager(data_loader=loader, max_physical_batch_size=parts, optimizer=optimizer) as cut:
         expected = 0.0
         for x, y in cut if parts < 99 else loader:
-            optimizer.zero_grad()
-            loss(module(x), y).backward()
-            optimizer.step()
+            plain(module, optimizer, x, y, loss=loss)
             expected = expected + slowly(twin, loss, x, y)
             if not optimizer._is_last_step_skipped:
                 # factors are C / (norm + 1e-6), of at most 41 examples

@@ -12,7 +12,7 @@ from pacdp.trials import made_up_batch
 from tests.marks import every_case, refusal
 from tests.pacdp.draws import randn
 from tests.pacdp.same import left_alone
-from tests.pacdp.small_networks import Made
+from tests.pacdp.small_networks import Made, only_from
 from tests.pacdp.toys import seeded
 
 BY_SIZE = Made(lambda own, h: h / len(h))
@@ -26,10 +26,6 @@ class RunningMean(Module):
     def forward(self, x):
         self.seen.mul_(0.9).add_(0.1 * x.detach().mean(0))
         return x
-
-
-def only_from(size):
-    return lambda h: h - h.mean(dim=0) if len(h) >= size else h
 
 
 class HiddenInBackward(torch.autograd.Function):

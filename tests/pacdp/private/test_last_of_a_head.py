@@ -26,6 +26,7 @@ from pacdp.step.event import runs_of, steps_of
 from pacdp.store.ledger import Ledger
 from pacdp.trials import made_up_batch
 from tests.marks import every_case, parametrize, refusal
+from tests.pacdp.toys import seeded
 
 HEAD = DPSGLDHead(step_size=0.9, ridge=0.02, row_norm=1.0)
 NUMBERS = Mechanism(clip_norm=2.0, noise_multiplier=3.0, sample_rate=1.0, expected_batch_size=50.0, steps=8)
@@ -73,7 +74,7 @@ def test_a_step_is_that_of_the_formula_and_its_noise_that_of_the_event():
 
 
 def test_no_data_make_a_step_contract_less_than_is_proved_and_some_make_it_that():
-    draw = torch.Generator().manual_seed(0)
+    draw = seeded()
     head = DPSGLDHead(step_size=1.95, ridge=0.02, row_norm=1.0)
     one, other = (3.0 * torch.randn(3, 5, generator=draw).double() for _ in range(2))
     for size in (1.0, 30.0):
@@ -92,7 +93,7 @@ def test_no_data_make_a_step_contract_less_than_is_proved_and_some_make_it_that(
 
 
 def test_a_record_moves_a_step_by_no_more_than_the_clip_norm_says_and_clipping_changes_nothing():
-    draw = torch.Generator().manual_seed(1)
+    draw = seeded(1)
     for size in (1e-3, 1.0, 1e30):
         inputs = size * torch.randn(50, 4, generator=draw)
         targets = torch.randint(0, 3, (50,), generator=draw)

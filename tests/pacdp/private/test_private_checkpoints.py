@@ -1,6 +1,5 @@
 """Saving, resuming, refusing, publishing."""
 
-import json
 from dataclasses import replace
 from unittest.mock import patch
 
@@ -24,12 +23,11 @@ from private_toys import (
 from safetensors.torch import save_file
 from torch import equal
 
-from bounds.accounting import event_to_dict
 from pacdp import load_checkpoint, save_checkpoint
 from pacdp.errors import CheckpointError
 from pacdp.layers.random import generators
-from pacdp.private import DPSGD, PrivacyBudget, SystemRandomness, export, joined, planned, runs_of, steps_of
-from pacdp.resume import load_run, read_event
+from pacdp.private import DPSGD, PrivacyBudget, SystemRandomness, export, runs_of, steps_of
+from pacdp.resume import load_run
 from pacdp.store.checkpoint import Checkpoint
 from tests.marks import every_case, made_once, parametrize, refusal
 
@@ -177,12 +175,6 @@ def of_steps(count, rate=0.5, noise=1.0):
     gaussian = {"event": "Gaussian", "noise_multiplier": noise}
     step = {"event": "PoissonSampled", "sample_rate": rate, "inner": gaussian}
     return {"event": "SelfComposed", "count": count, "inner": step}
-
-
-def test_histories_travel_as_json():
-    history = joined(planned(1.1, sample_rate=0.01, steps=500), planned(0.9, sample_rate=0.01, steps=1))
-    record = {"event": event_to_dict(history), "adjacency": "add-remove", "step": 501}
-    assert read_event(json.loads(json.dumps(record))) == history
 
 
 @every_case("change", [

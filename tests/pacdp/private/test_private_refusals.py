@@ -20,6 +20,7 @@ from private_toys import (
     data,
     mechanism,
     mlp,
+    of_a_loader,
     p3sgd,
     private,
     sweep,
@@ -168,18 +169,14 @@ def hooked():
     return module
 
 
-def of_loader(sampler):
+def alias(of):
+    """A network with what is made of its weight, which it does not read."""
     net = mlp()
-    loader = DataLoader(data(), sampler=sampler)
-    PrivateEngine().make_private(
-        module=net,
-        optimizer=SGD(net.parameters(), lr=0.1),
-        data_loader=loader,
-        noise_multiplier=1.0,
-        max_grad_norm=1.0,
-    )
+    net.alias = of(net[0].weight)
+    return net
 
 
+ALIASES = (torch.Tensor.detach, lambda w: nn.Parameter(w.data), lambda w: [w.data[1]], lambda w: w.detach().numpy())
 SAMPLERS = [SubsetRandomSampler([0, 1]), WeightedRandomSampler([1.0, 2.0], 2), RandomSampler(range(40), num_samples=9)]
 EMPTY = TensorDataset(torch.zeros(0, 4), torch.zeros(0, dtype=torch.int64))
 FIRST, SECOND = data().tensors
@@ -192,17 +189,24 @@ FORMS = (
     (SMALL, lambda y: y[:, None].int(), r"inputs.to\(torch.float32\) and targets.squeeze\(1\).long\(\)"),
 )
 AGAIN = Subset(data(), [*range(-40, 0), 0, 39])
-TWICE = (AGAIN, 2), (ConcatDataset([Subset(AGAIN, [3, 4]), data(), AGAIN.dataset]), 2)
+TWICE = (
+    (AGAIN, 2), (ConcatDataset([Subset(AGAIN, [3, 4]), data(), AGAIN.dataset]), 2),
+    (Subset(data(9), [0, 1, 1, 2, 2, 2]), 3),
+)  # fmt: skip
+"""With examples that stand there again, as those of rare classes are repeated, or in a part beside the whole."""
 REFUSALS = [
     (lambda: trained(OURS, dataset=EMPTY), "at least 1"),
     (lambda: trained(OURS, loss=lambda o, t: cross_entropy(o, t).mean()), "first dimension must be the batch"),
     (lambda: trained(OURS, distributed=True), "torchrun"),
     (lambda: trained(OURS, people=list(range(40))), "people must be a tensor"),
-    *((lambda run=run, held=held: run(dataset=held), f"gives {again} of its")
+    *((lambda run=run, held=held: run(dataset=held),
+       f"gives {again} of its {len(held)} examples again, as records of their own")
       for run in (private, partial(trained, OURS)) for held, again in TWICE),
     (lambda: trained(USER_LEVEL, dataset=AGAIN, people=torch.arange(42)), "and 2 of the 42 records are an example"),
     *((lambda x=x, y=y: trained(OURS, dataset=TensorDataset(x(FIRST), y(SECOND))), f"let it give {words}$")
       for x, y, words in FORMS),
+    *((lambda run=run, of=of: run(alias(of)), "lies in the memory of its parameter 0.weight")
+      for run in (partial(trained, OURS), private) for of in ALIASES),
     (lambda: trained(OURS, ledger="runs/ledger"), "ledger must be"),
     (lambda: trained(OURS, randomness=7), "randomness must be"),
     (lambda: trained(OURS, checkpoint_every=2.5), "checkpoint_every must be"),
@@ -212,6 +216,8 @@ REFUSALS = [
                      TensorDataset(torch.ones(5, 4).long(), torch.ones(5).long())), "sparse=False"),
     (lambda: trained(OURS, loss=lambda o, t: nn.functional.cross_entropy(o, t, torch.ones(3), reduction="none")),
      "weight.to"),
+    (lambda: trained(OURS, loss=lambda o, t: (o[:, :1] - t.float()).square().mean(1)),
+     r"outputs of shape \['n', 3\] and targets of shape \['n'\] .* one shape"),
     (lambda: trained(OURS, people=torch.arange(40)), "which hides no person"),
     (lambda: trained(USER_LEVEL, people=torch.zeros(3, dtype=torch.int64)), "people must hold a whole number"),
     (lambda: trained(OURS, mechanism=mechanism(noise_multiplier=0.5, budget=budget(epsilon=0.1))), "first step alone"),
@@ -223,7 +229,8 @@ REFUSALS = [
     (lambda: private(PACKED), "in place of pack_padded_sequence"),
     (lambda: private(private()[0]), "already"),
     (lambda: private(dataset=DataLoader(EMPTY)), "give it as data_loader"),
-    *((partial(of_loader, drawn), f"has a {type(drawn).__name__}, which batches") for drawn in SAMPLERS),
+    *((partial(of_a_loader, PrivateEngine(), sampler=drawn), f"has a {type(drawn).__name__}, which batches")
+      for drawn in SAMPLERS),
     (lambda: private(optimizer="sgd"), "must be a torch.optim.Optimizer, got a str"),
     (lambda: private(optimizer=LBFGS(mlp().parameters())), "LBFGS looks at a batch several times"),
     *((lambda run=run, made=made: run(made()), words) for run in (private, partial(trained, OURS))

@@ -3,7 +3,6 @@
 import math
 from dataclasses import replace
 
-import pytest
 import torch
 from clipped_networks import slowly
 from private_toys import data, doubles, flat, mechanism, mlp, trained
@@ -21,15 +20,14 @@ from pacdp.private import (
     runs_of,
     steps_of,
 )
-from tests.marks import near, parametrize
+from tests.marks import at_most, near, parametrize
 
 DOUBLE = doubles()
 STEPS = lambda t: 2e-3 * (1.0 + t / 3.0) ** -0.5  # noqa: E731
 PRIORS = {"flat": "none", "normal": Normal(std=0.7), "laplace": Laplace(scale=0.4)}
 
 
-@pytest.mark.cases(2)
-@parametrize("prior", PRIORS)
+@at_most(2, "prior", PRIORS)
 @parametrize(("drift", "noise"), [(0.5, 1.0), (1.0, 2.0), (1.0, 1.0)])
 def test_dp_sgld_in_the_parameter_slot_is_dp_sgd(drift, noise, prior):
     """Theorem 1: the Langevin equation itself, DP-SGLD and DP-SGD with the theorem's numbers walk the same path."""

@@ -2,13 +2,12 @@
 
 import pytest
 import torch
-from private_toys import ADD, DECAY, data, flat, mlp, private, sweep, trained
+from private_toys import ADD, DECAY, data, flat, mlp, private, sweep
 from torch.nn import functional
 from torch.testing import assert_close
-from torch.utils.data import ConcatDataset, Dataset, Subset
+from torch.utils.data import Dataset
 
 from pacdp.private import (
-    DPSGD,
     BatchMemoryManager,
     PrivateEngine,
     SystemRandomness,
@@ -132,20 +131,3 @@ def test_a_rate_that_is_written_later_is_refused_before_a_step():
     with refusal("sample_rate of the loader's sampler, was changed after make_private"):
         sweep(module, optimizer, criterion, loader)
     assert engine.event is None
-
-
-AGAIN = {
-    "places that repeat": (lambda whole: Subset(whole, [0, 1, 1, 2, 2, 2]), 3),
-    "a part beside the whole": (lambda whole: ConcatDataset([whole, Subset(Subset(whole, [4, 5]), [1])]), 1),
-}
-"""As examples of rare classes are repeated."""
-
-
-@parametrize("made_of, again", AGAIN.values(), ids=AGAIN)
-def test_an_example_that_stands_in_the_data_twice_is_refused(made_of, again):
-    repeated = made_of(data(9))
-    sentence = f"gives {again} of its {len(repeated)} examples again, as records of their own"
-    with refusal(sentence):
-        private(dataset=repeated)
-    with refusal(sentence):
-        trained(DPSGD(learning_rate=0.1), mlp(), repeated)

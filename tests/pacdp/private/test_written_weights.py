@@ -9,8 +9,9 @@ from torch.utils.data import TensorDataset
 from pacdp.private import DPSGD, UserDPSGD
 from pacdp.step.mechanism import MODES
 from tests.marks import every_case, parametrize, refusal
+from tests.pacdp.draws import randint
 
-TOKENS = torch.randint(0, 9, (24, 3), generator=torch.Generator().manual_seed(1))
+TOKENS = randint(0, 9, (24, 3), seed=1)
 LABELS = torch.arange(24) % 2
 
 
@@ -104,14 +105,12 @@ def refused(module, mode, folder, people=None):
     assert not list(folder.iterdir())
 
 
-@every_case("what", WRITERS)
-def test_nothing_is_released_of_a_network_that_writes(what, tmp_path):
-    refused(Writing(what), None, tmp_path)
+CASES = [*((what, None) for what in WRITERS), *((what, "reference") for what in (nudge, late_by_data, first_batch))]
 
 
-@parametrize("what", [nudge, late_by_data, first_batch])
-def test_nor_by_the_reference(what, tmp_path):
-    refused(Writing(what), "reference", tmp_path)
+@every_case(("what", "mode"), CASES)
+def test_nothing_is_released_of_a_network_that_writes(what, mode, tmp_path):
+    refused(Writing(what), mode, tmp_path)
 
 
 @parametrize("mode", MODES)

@@ -11,6 +11,7 @@ from pacdp.algorithms import SGLD, build
 from pacdp.chains import Replayed, SecretKeys, graphs, langevin, update
 from pacdp.random import devices
 from pacdp.random.devices import current
+from tests.marks import parametrize
 
 CPU, SECOND = torch.device("cpu"), torch.device("cuda:1")
 KEYS = keys_of(1, 2)
@@ -141,7 +142,7 @@ def test_a_recording_takes_a_stream_of_its_own_device(monkeypatch, gpus):
     assert gpus == [0]
 
 
-@pytest.mark.parametrize("threads", [1, 2])
+@parametrize("threads", [1, 2])
 def test_each_thread_that_releases_has_the_device(monkeypatch, threads):
     _, ever = watch(monkeypatch, update)
     before = torch.get_num_threads()

@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import numba
-import pytest
 
 import pacdp
 from pacdp.random import kernels
+from tests.marks import parametrize
 
 PACKAGE = Path(pacdp.__file__).parent
 SHARED = """
@@ -62,7 +62,7 @@ def kernel_files():
     return [path for path in sorted(PACKAGE.rglob("*.py")) if "@kernel(" in path.read_text(encoding="utf-8")]
 
 
-@pytest.mark.parametrize("path", kernel_files(), ids=lambda path: path.stem)
+@parametrize("path", kernel_files(), ids=lambda path: path.stem)
 def test_loops_take_something_in_from_hashed_files_alone(path):
     """Names that a file of loops imports from the package are compiled code of a hashed file, or used by Python."""
     name = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)

@@ -20,7 +20,7 @@ from pacdp.objective import Objective
 from pacdp.step import chain_sums
 from pacdp.step.chain_sums import CompiledSums
 from pacdp.step.clip import Clipping
-from tests.marks import parametrize, refusal
+from tests.marks import at_most, parametrize, refusal
 from tests.pacdp.draws import randn
 
 
@@ -33,8 +33,7 @@ def two_threads():
     torch.set_num_threads(before)
 
 
-@pytest.mark.cases(2)
-@parametrize(("kind", "clip_norm"), [(kind, norm) for kind in COMPILED for norm in (0.3, None)])
+@at_most(2, ("kind", "clip_norm"), [(kind, norm) for kind in COMPILED for norm in (0.3, None)])
 def test_a_chain_has_the_same_bits_alone_beside_others_in_any_order_and_on_two_threads(kind, clip_norm, two_threads):
     objective, keys = objective_of(kind, clip_norm), keys_of(1, 2, 1, 4, 5)
     weights = weights_of(objective, 5)
@@ -50,8 +49,7 @@ def test_a_chain_has_the_same_bits_alone_beside_others_in_any_order_and_on_two_t
     torch.set_num_threads(2)
 
 
-@pytest.mark.cases(1)
-@parametrize("kind", COMPILED)
+@at_most(1, "kind", COMPILED)
 def test_padding_changes_nothing(kind, whole):
     """A batch's sum is that of its examples, each alone; shapes around a multiple of the padding."""
     objective = objective_of(kind, 0.2)

@@ -17,7 +17,7 @@ from pacdp import _mkl
 from pacdp.private import DPSGD, Mechanism, SeededRandomness, UserDPSGD, train
 from pacdp.step.identity import Unnamed, identity
 from pacdp.store.ledger import Ledger, SharedNoise
-from tests.marks import every_case
+from tests.marks import every_case, refusal
 from tests.pacdp.draws import randn
 from tests.pacdp.same import identical
 from tests.pacdp.toys import frozen, seeded
@@ -177,7 +177,7 @@ def test_a_product_before_pacdp_leaves_bits_to_places_in_memory_and_is_another_r
     monkeypatch.setattr(_mkl, "branch", lambda: int(early))
     book = Ledger.open(tmp_path)
     run(book)
-    with pytest.raises(SharedNoise, match="with pacdp imported first"):
+    with refusal("with pacdp imported first", SharedNoise):
         run(book)
 
 

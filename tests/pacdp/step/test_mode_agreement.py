@@ -21,7 +21,18 @@ from clipped_networks import (
     rows,
     slowly,
 )
-from private_toys import bayes_network, cross_entropy, data, dropout_network, gradient, mechanism, mlp, private
+from private_toys import (
+    bayes_network,
+    cross_entropy,
+    data,
+    dropout_network,
+    gradient,
+    mechanism,
+    mlp,
+    noiseless,
+    plain,
+    private,
+)
 from private_toys import flat as flat_weights
 from torch.nn import Dropout, LayerNorm, Linear, Module, Parameter, Sequential
 from torch.nn.functional import linear
@@ -242,15 +253,12 @@ class Gated(Module):
 
 def moved_in_a_loop(network, loss, added, *, mode):
     """By how much one example more moves the noiseless sum of a loop of one's own, over the clip norm."""
-    x, found = torch.randn(6, 4, generator=torch.Generator().manual_seed(0)), []
+    x, found = randn(6, 4), []
     x[5] = added(x[5])
-    module, optimizer, *_ = private(network, TensorDataset(x, torch.zeros(6)), mode=mode, lr=0.0, max_grad_norm=CLIP,
-                                    noise_multiplier=0.0, expected_batch_size=1.0)  # fmt: skip
+    module, optimizer, *_ = noiseless(network, TensorDataset(x, torch.zeros(6)), mode=mode, max_grad_norm=CLIP)
     for kept in (6, 5):
-        optimizer.zero_grad()
-        loss(module(x[:kept])).backward()
-        optimizer.step()
-        found.append(torch.cat([p.grad.reshape(-1) for p in optimizer.params]))
+        plain(module, optimizer, x[:kept], None, loss=lambda out, _: loss(out))
+        found.append(gradient(module))
     return float((found[0] - found[1]).norm()) / CLIP
 
 
@@ -291,8 +299,7 @@ def test_an_example_without_a_gradient_moves_no_sum_of_several_outputs(mode):
 def test_the_reference_in_a_loop_has_the_draws_of_its_forward_pass(build):
     """The slopes are those at the outputs which the same masks and weights gave; the generators go on from there."""
     x, y = rows(6)
-    module, optimizer, criterion, _, _ = private(build(), mode="reference", lr=0.0, max_grad_norm=CLIP,
-                                                 noise_multiplier=0.0, expected_batch_size=1.0)  # fmt: skip
+    module, optimizer, criterion, _, _ = noiseless(build(), mode="reference", max_grad_norm=CLIP)
     twin = build()
     for _ in range(2):
         before = random_state(module)

@@ -17,8 +17,7 @@ from tests.pacdp.random.secure_toys import fix_keys
 CPU = torch.device("cpu")
 WIDE = cipher.AT_ONCE + 7001  # more than is made at once
 STEPS = [
-    (5, WIDE), (8_000, 10),
-    *(slow(*more) for more in ((20, WIDE), (30_000, 10))),
+    (5, WIDE), (8_000, 10), slow(20, WIDE), slow(30_000, 10),
 ]  # fmt: skip
 SOURCES = {"system": SystemRandomness, "seeded": lambda: SeededRandomness(20)}
 

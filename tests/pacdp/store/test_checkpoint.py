@@ -5,7 +5,6 @@ import json
 import os
 import re
 
-import pytest
 import torch
 from loaders import checkpoint, contents, example
 from safetensors import safe_open
@@ -15,7 +14,7 @@ from pacdp import load_checkpoint, save_checkpoint
 from pacdp.errors import CheckpointError
 from pacdp.store.checkpoint import FORMAT, Checkpoint, content_hash
 from tests.file_faults import Fault, carried_out, places
-from tests.marks import every_case, refusal
+from tests.marks import every_case, parametrize, refusal
 
 
 def same(left, right):
@@ -86,7 +85,7 @@ def test_a_file_of_torch_is_refused_and_nothing_in_it_runs(tmp_path):
     assert mark.exists()
 
 
-@pytest.mark.parametrize("kind", ["full", "io"])
+@parametrize("kind", ["full", "io"])
 def test_a_full_or_failing_disk_leaves_the_old_file(tmp_path, kind):
     path = checkpoint(tmp_path)
     before = path.read_bytes()

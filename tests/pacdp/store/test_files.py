@@ -15,7 +15,7 @@ from pacdp.store import files
 from pacdp.store.files import LIST, Held, begin, keep_beside, locked, remove_own, replacing, written
 from pacdp.store.ledger import Ledger
 from tests.file_faults import KINDS, Fault, carried_out, places
-from tests.marks import refusal
+from tests.marks import parametrize, refusal
 
 
 def write(path, text):
@@ -23,7 +23,7 @@ def write(path, text):
         file.write(text.encode())
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@parametrize("kind", KINDS)
 def test_a_file_is_the_old_one_or_the_new_one_and_the_next_write_leaves_nothing_else(tmp_path, kind):
     path = tmp_path / "file.json"
     begin(tmp_path)
@@ -103,8 +103,8 @@ def without_flock(monkeypatch, number=errno.ENOSYS):
     monkeypatch.setattr(files, "_told", set())
 
 
-@pytest.mark.parametrize("number", [errno.ENOSYS, errno.EOPNOTSUPP])
-@pytest.mark.parametrize("before", [True, False])
+@parametrize("number", [errno.ENOSYS, errno.EOPNOTSUPP])
+@parametrize("before", [True, False])
 def test_a_disk_without_flock_has_locks_too_and_one_sentence_says_so(tmp_path, monkeypatch, number, before):
     path = tmp_path / ".lock"
     if before:  # begun where there is flock, or shown to be alive
@@ -144,5 +144,5 @@ def test_a_ledger_begun_with_flock_goes_on_without_and_back(tmp_path, monkeypatc
 
 def test_another_error_of_a_lock_is_told(tmp_path, monkeypatch):
     without_flock(monkeypatch, errno.EIO)
-    with pytest.raises(OSError, match="no such thing"), locked(tmp_path / ".lock"):
+    with refusal("no such thing", OSError), locked(tmp_path / ".lock"):
         pass

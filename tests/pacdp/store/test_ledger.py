@@ -20,9 +20,9 @@ from bounds.accounting import (
 )
 from pacdp.store import chained_lines
 from pacdp.store.ledger import Ledger, Overdrawn, SharedNoise
-from pacdp.store.ledger_entries import Limit
+from pacdp.store.ledger_entries import Limit, from_line
 from pacdp.store.reservation import SYSTEM, NoLedger, NotReserved
-from tests.marks import every_case, refusal
+from tests.marks import every_case, near, parametrize, refusal
 
 ABOUT = {"delta": 1e-5, "adjacency": "add-remove"}
 
@@ -43,7 +43,7 @@ def epsilon(event, adjacency="add-remove"):
 def assert_costs(book, event, adjacency="add-remove", **asked):
     """What the ledger adds up to is the cost of this event."""
     found = book.total(delta=1e-5, adjacency=adjacency, **asked).epsilon
-    assert found == pytest.approx(epsilon(event, adjacency), rel=1e-9)
+    assert found == near(epsilon(event, adjacency), rel=1e-9)
 
 
 @pytest.fixture
@@ -148,7 +148,7 @@ def test_a_limit_refuses_before_anything_is_drawn(book, tmp_path):
         Ledger.load(tmp_path).reserve(stretch(151, 201))
     said = refused.value
     for found, count in ((said.now, 150), (said.after, 201)):
-        assert found.epsilon == pytest.approx(epsilon(steps(count)), rel=1e-9)
+        assert found.epsilon == near(epsilon(steps(count)), rel=1e-9)
     assert said.now.epsilon < said.limit.epsilon < said.after.epsilon
     about = "at delta 1e-05 (add-remove, per example)"
     for part in (f"from epsilon {said.now} to {said.after}", about, "nothing was drawn"):
@@ -185,7 +185,7 @@ def test_people_cover_their_examples_and_not_the_other_way(book):
 
     def assert_examples_cost(count, adjacency):
         of_examples = book.total(delta=1e-5, adjacency=adjacency).epsilon
-        assert of_examples == pytest.approx(epsilon(steps(count), "replace-one"), rel=1e-9)
+        assert of_examples == near(epsilon(steps(count), "replace-one"), rel=1e-9)
 
     for adjacency in ("add-remove", "replace-one"):
         assert_costs(book, steps(10), adjacency, unit="person")
@@ -197,6 +197,36 @@ def test_people_cover_their_examples_and_not_the_other_way(book):
     book.set_limit(Limit(epsilon=100.0, **ABOUT, unit="person"))
     with refusal(r"to unbounded .some entries hide examples", Overdrawn):
         book.reserve(stretch(1, 5))
+
+
+def test_what_tells_the_number_of_records_promises_nothing_for_add_remove(book, tmp_path):
+    """Data sets of unequal size are told apart with certainty; those of equal size are not."""
+    book.reserve(stretch(1, 10))
+    assert_costs(book, steps(10))
+    with refusal("tells_size must be"):
+        stretch(11, 20, tells_size="yes")
+    book.correct(event=steps(10), unit="example", label="a loop", tells_size=True)
+    read = Ledger.load(tmp_path)
+    assert [one.stretch.tells_size for one in read.entries] == [False, True]
+    for unit in ("example", "person"):
+        assert read.total(**ABOUT, unit=unit).epsilon == inf
+    assert "tell how many records there are" in read.total(**ABOUT).because
+    assert_costs(read, steps(20), "replace-one")
+
+
+def test_a_limit_for_add_remove_refuses_what_tells_the_number_of_records(book):
+    book.set_limit(Limit(epsilon=100.0, **ABOUT))
+    with refusal("to unbounded .some entries tell .* nothing was drawn$", Overdrawn):
+        book.reserve(stretch(1, 10, tells_size=True))
+    book.reserve(stretch(1, 10))
+    book.set_limit(Limit(epsilon=100.0, delta=1e-5, adjacency="replace-one"), raising=True)
+    book.reserve(stretch(11, 20, tells_size=True))
+
+
+def test_a_line_of_an_earlier_version_is_read(book):
+    book.reserve(stretch(1, 10))
+    line = {name: value for name, value in book.entries[0].to_line().items() if name != "tells_size"}
+    assert from_line(line) == book.entries[0]
 
 
 def test_events_without_a_theorem(book):
@@ -229,7 +259,7 @@ def test_only_reserved_steps_are_drawn_once_in_order_by_one_process(monkeypatch)
         with refusal(f"step {wrong[-1]} of run a is not reserved", NotReserved):
             granted.draw(wrong[-1])
     granted = NoLedger().reserve(stretch(1, 5))
-    with pytest.raises(TypeError, match="not copied"):
+    with refusal("not copied", TypeError):
         copy.deepcopy(granted)
     monkeypatch.setattr("pacdp.store.reservation.os.getpid", lambda: -1)
     with refusal("reserves it itself", NotReserved):
@@ -343,7 +373,7 @@ def put(folder, content):
         (folder / name).write_bytes(held)
 
 
-@pytest.mark.parametrize("entries", [1, 2, 3])
+@parametrize("entries", [1, 2, 3])
 def test_an_open_ledger_misses_what_it_holds(tmp_path, entries):
     book, other = Ledger.open(tmp_path / "a"), Ledger.open(tmp_path / "b")
     copies = [files(book.folder)]

@@ -4,7 +4,6 @@ import multiprocessing
 from collections import Counter
 from os import listdir
 
-import pytest
 from numpy.random import default_rng
 from toys import stretch
 
@@ -13,7 +12,7 @@ from pacdp.store import chained_lines
 from pacdp.store.ledger import Ledger, Overdrawn
 from pacdp.store.ledger_entries import Limit
 from tests.file_faults import Fault, carried_out, note, places
-from tests.marks import refusal, slow
+from tests.marks import parametrize, refusal, slow
 
 FORK = multiprocessing.get_context("fork")
 LAST, EVERY = 12, 4
@@ -71,7 +70,7 @@ def killed_often(folder, kills):
     return ended
 
 
-@pytest.mark.parametrize("kills", [16, slow(200)])
+@parametrize("kills", [16, slow(200)])
 def test_kills_at_random_operations_leave_a_ledger_that_is_never_short(tmp_path, kills):
     assert killed_often(tmp_path, kills) >= kills // 60
     lines = [len(Ledger.load(place / "ledger").entries) for place in tmp_path.iterdir()]
@@ -92,7 +91,7 @@ def test_every_operation_of_a_ledger_s_start_may_be_the_last(tmp_path):
             assert left == {"ledger.jsonl", "ledger.head", ".ledger.jsonl.lock"}
 
 
-@pytest.mark.parametrize("fault", ["told before it is written", "taken for a torn line"])
+@parametrize("fault", ["told before it is written", "taken for a torn line"])
 def test_these_tests_would_notice(tmp_path, monkeypatch, fault):
     whole = chained_lines.add_line
 

@@ -18,7 +18,7 @@ from tiny_runs import RUNTIME
 
 from pacdp.cli.sweep.batches import carry_out
 from pacdp.cli.sweep.workers import Workers
-from tests.marks import refusal, slow
+from tests.marks import parametrize, refusal, slow
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])}
 
@@ -29,7 +29,7 @@ def two(request):
     return partial(two_workers, request)
 
 
-@pytest.mark.parametrize(("end", "how"), [("kill", {"retries": 2}), slow("suspend", {"limit": 20.0})])
+@parametrize(("end", "how"), [("kill", {"retries": 2}), slow("suspend", {"limit": 20.0})])
 def test_a_killed_or_stopped_worker_s_batch_starts_again_and_the_others_go_on(end, how, two, tmp_path):
     jobs = [job(0, "waits once", together=True), job(1, together=True), job(2, together=True), job(3)]
     ended_by_us = []

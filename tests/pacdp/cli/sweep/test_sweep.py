@@ -15,17 +15,17 @@ from pacdp.cli.sweep import batches as sweep
 from pacdp.cli.sweep.batches import batches, carry_out
 from pacdp.cli.sweep.kinds import sampler_job
 from pacdp.cli.sweep.workers import Died, Workers
-from tests.marks import slow
+from tests.marks import made_once, parametrize, slow
 
 
-@pytest.fixture(scope="module")
+@made_once
 def mixed():
     """Runs of three kinds: more of one than a worker's share."""
     runs = [*variants(tiny("sgld"))[:4], tiny("sgd"), replace(tiny("entropy-sgld"), chain=1)]
     return [sampler_job(run) for run in runs]
 
 
-@pytest.fixture(scope="module")
+@made_once
 def expected(mixed, tmp_path_factory):
     return alone([one.config for one in mixed], tmp_path_factory.mktemp("alone"))
 
@@ -56,7 +56,7 @@ def test_batches_partition_the_runs_by_kind_into_shares(drawn, workers):
         assert len(own) == -(-sum(own) // share)
 
 
-@pytest.mark.parametrize("which", [slow("processes"), "threads", slow("cluster")])
+@parametrize("which", [slow("processes"), "threads", slow("cluster")])
 def test_two_workers_leave_what_each_run_leaves_alone(which, mixed, expected, tmp_path, request):
     how = {}
     if which != "processes":
@@ -64,7 +64,7 @@ def test_two_workers_leave_what_each_run_leaves_alone(which, mixed, expected, tm
     assert _carried_out(mixed, tmp_path, Workers(workers=2, **how)) == expected
 
 
-@pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "no-such-host.invalid:8786"])
+@parametrize("address", ["tcp://127.0.0.1:9", "no-such-host.invalid:8786"])
 def test_no_scheduler_is_one_sentence_within_dask_s_own_timeout(address, tmp_path, refused):
     pytest.importorskip("distributed")
     import dask
@@ -96,7 +96,7 @@ def test_a_finished_run_of_another_configuration_is_reported_not_passed_over(mix
         assert dict(carry_out(changed, own, how, workers=Workers())) == {0: None, 1: None}
 
 
-@pytest.mark.parametrize("together", [False, True])
+@parametrize("together", [False, True])
 def test_a_job_that_raises_whatever_it_is_costs_the_others_nothing(together, tmp_path):
     jobs = [job(1, together=together), job(2, "raises", together=together), job(3, together=together)]
     assert ended(jobs, tmp_path) == {0: None, 1: "KeyError: 'no such thing'", 2: None}
