@@ -21,6 +21,10 @@ class CheckpointError(ValueError):
     """A checkpoint file is missing, empty, truncated, of another format, or belongs to other data."""
 
 
+class PeerLost(RuntimeError):
+    """Another process of a run ended, or cannot be reached."""
+
+
 class OutOfMemory(MemoryError, ValueError):
     """A batch of chains does not fit."""
 

@@ -41,7 +41,7 @@ from pacdp.step.sums import Reference, Summer
 from pacdp.step.units import Network, Units, trained
 from pacdp.store.canonical import described
 from pacdp.store.reservation import Books, NoLedger
-from pacdp.trials import Unmoved, Unwritten, require_no_writes
+from pacdp.trials import Unmoved, Unwritten, require_no_writes, require_own_memory
 
 
 class Progress(NamedTuple):
@@ -56,8 +56,8 @@ class Progress(NamedTuple):
     """Units of the step whose contribution was not finite and counted as zero."""
 
 
-_UNREAD = 16
-"""Steps whose numbers stay on a GPU until they are read together; checkpoints wait for theirs."""
+_UNREAD = {"cuda": 16}
+"""Steps whose numbers stay on a device until they are read together; checkpoints wait for theirs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +93,7 @@ def train(
     checkpoint: Path | str | None = None,
     checkpoint_every: int = 0,
     ledger: Books | None = None,
+    tells_size: bool = False,
     about: Mapping[str, Any] | None = None,
     distributed: bool = False,
     keeps: Callable[[int], bool] | None = None,
@@ -117,6 +118,8 @@ def train(
             except by a ledger where a seed is given: a finished run returns its own weights, whatever data it is given.
         ledger: where steps are counted before their noise is drawn (:class:`pacdp.store.ledger.Ledger`), from one
             checkpoint to the next: killed, copied, forked and tuned runs on the same data are all paid for.
+        tells_size: whether rate or divisor are made of the number of units: the ledger then promises nothing for
+            add-remove neighbours.
         about: JSON values for the checkpoint's header, under "about": which data, which network.
         distributed: whether the processes of the default group (``torchrun``) train one network together. All must
             call this with the same arguments, ``dataset`` being the whole data set; the first process's weights and
@@ -147,7 +150,12 @@ def train(
                 f"{what} must be of a kind that train takes (see help(train)), got {given!r}"
             )
     require_clippable(module)
-    promise = _promise(algorithm, mechanism)
+    require_own_memory(module)
+    if algorithm.FIXES_NOISE and mechanism.noise_multiplier is not None:
+        raise ValueError(
+            f"the numbers of {algorithm.NAME} fix the noise: leave mechanism.noise_multiplier out"
+        )
+    promise = algorithm.promise(mechanism, mechanism.steps)
     if path is not None:
         require_place(path)
     randomness = rank_randomness(randomness) if distributed else randomness or SystemRandomness()
@@ -164,8 +172,8 @@ def train(
         algorithm.require(network, mechanism, units=len(units), targets=template[1])
     require_apart(network, template, mechanism)
     state = _beginning(algorithm, mechanism, network.module, randomness, device)
-    written = (path is None, checkpoint_every)
-    public = {"settings": state.settings, "checkpoints": written, "ledger": ledger is None}
+    files = (path is None, checkpoint_every, ledger is None)
+    public = {"settings": state.settings, "files": files}
     join(together, network.module, dataset, randomness, public, people)
     name = ""
     if seed_of(books, randomness) is not None:
@@ -191,15 +199,16 @@ def train(
         unit=units.unit,
         cost=partial(_cost, algorithm, promise),
         stream=stream_of(books, randomness, release=release, device=device),
-        every=_every(algorithm, mechanism, checkpoint_every if path is not None else 0),
+        every=mechanism.steps if algorithm.RELEASES_LAST else checkpoint_every,
         last=last,
         together=together,
         device=device,
+        tells_size=tells_size,
     )
     unmoved = Unmoved(network.module)
     begins = events.begins(promise)
     what = algorithm, mechanism, state, len(units), summer, together, unmoved, watch, begins
-    seen, most, settled = list[_Seen](), _waits_for(device), None
+    seen, most, settled = list[_Seen](), _UNREAD.get(device.type, 1), None
     for number in range(state.step + 1, last + 1):
         paid.before(number)
         state.receipt = paid.receipt
@@ -209,21 +218,18 @@ def train(
             state.snapshots.append(
                 parameters_to_vector(network.module.parameters()).detach().clone()
             )
-        ends = number == last
-        written = path is not None and (
-            ends or (checkpoint_every > 0 and number % checkpoint_every == 0)
-        )
-        if len(seen) == most or ends or written:
+        due = number == last or (checkpoint_every > 0 and number % checkpoint_every == 0)
+        if len(seen) == most or due:
             # before the checkpoint, so that what is recorded of a step is there when that is
             for one in _read(seen, mechanism.steps, together):
                 if progress is not None:
                     progress(one)
             seen = []
-        if written or ends:
+        if due:
             forget_draws(network.module)
             settled.require()
-        if written and path is not None:
-            save_run(path, state, together=together, about=about)
+            if path is not None:
+                save_run(path, state, together=together, about=about)
     vector = parameters_to_vector(network.module.parameters()).detach()
     return PrivateRun(
         weights={name: p.detach().clone() for name, p in network.module.named_parameters()},
@@ -344,26 +350,12 @@ def _beginning(
     return state
 
 
-def _promise(algorithm: Algorithm, mechanism: Mechanism) -> Event | None:
-    """What all steps are to release."""
-    if algorithm.FIXES_NOISE and mechanism.noise_multiplier is not None:
-        raise ValueError(
-            f"the numbers of {algorithm.NAME} fix the noise: leave mechanism.noise_multiplier out"
-        )
-    return algorithm.promise(mechanism, mechanism.steps)
-
-
 def _cost(algorithm: Algorithm, promise: Event | None, first: int, last: int) -> Event | None:
     """What the steps from ``first`` to ``last`` release, from 1 on; a last iterate again at each beginning, as two runs
     from one checkpoint cost no more than two runs."""
     if algorithm.RELEASES_LAST:
         return promise
     return events.after(events.first(promise, last), first - 1)
-
-
-def _every(algorithm: Algorithm, mechanism: Mechanism, checkpoints: int) -> int:
-    """How many steps are entered into a ledger together."""
-    return mechanism.steps if algorithm.RELEASES_LAST else checkpoints
 
 
 def _require_own(path: Path, promise: Event | None, books: Books, read: RunState) -> None:
@@ -402,8 +394,3 @@ def _summer(
 
     ghost = partial(GhostSums, most=at_once(mechanism))
     return summer_of(reference, ghost, mechanism, template)
-
-
-def _waits_for(device: torch.device) -> int:
-    """How many steps' numbers are read together."""
-    return 1 if device.type == "cpu" else _UNREAD

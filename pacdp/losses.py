@@ -4,7 +4,7 @@ Every loss maps logits and labels to one number an example, which is checked at 
 [n] or [n, 1] and mean p(label 1) = sigmoid(f); others have shape [n, classes]. The interval is part of the guarantee:
 the privacy of a Gibbs distribution is proportional to the loss's oscillation (its largest value minus its smallest).
 
-Whoever counts errors or adds losses up does so here: :func:`sums`, :func:`error_count`.
+Whoever counts errors or adds losses up does so here: :class:`Totals`, :func:`error_count`.
 """
 
 import math
@@ -175,18 +175,9 @@ def double_sum(values: Float[Tensor, " n"], loss: Loss) -> Float[Tensor, ""]:
     return values.sum(dtype=torch.float64)
 
 
-def sums(
-    losses: Sequence[Loss], logits: Tensor, labels: Int[Tensor, " n"]
-) -> Float[Tensor, " losses"]:
-    """The sum of each loss over n examples, in double precision; each has passed :meth:`Loss.require`."""
-    found = Totals(losses)
-    found.add(logits, labels, double_sum)
-    return torch.tensor(found.read(), dtype=torch.float64)
-
-
 def error_count(logits: Tensor, labels: Int[Tensor, " n"]) -> int:
     """How many of n examples are in error: an exact count."""
-    return int(sums((zero_one(),), logits, labels))
+    return int(in_error(logits, labels).sum())
 
 
 def cross_entropies(logits: Tensor, labels: Tensor) -> Tensor:

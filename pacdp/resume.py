@@ -25,7 +25,7 @@ from torch import Tensor, nn, optim
 from bounds.accounting import Event, event_from_dict, event_to_dict
 from bounds.privacy import Adjacency, one_of
 from pacdp.errors import CheckpointError, require_finite
-from pacdp.layers.random import forget_draws, generators, layer_states, restore_layers
+from pacdp.layers.random import forget_draws, generators
 from pacdp.step import event as events
 from pacdp.step.event import History
 from pacdp.step.noise import Randomness
@@ -43,7 +43,9 @@ KIND = "private-run/1"
 RELEASE = "private-release/1"
 _MOVING = "step history adjacency chosen clip_norm run receipt first snapshots".split()
 """What a run that goes on has of its checkpoint, beside tensors."""
-_NUMBERS = (bool, int, float, str, type(None))
+_SNAPSHOTS = "extra.snapshots"
+_LAYER = "layer."
+_NUMBERS = bool | int | float | str | None
 
 
 @runtime_checkable
@@ -94,22 +96,18 @@ class RunState:
         for name, generator in generators(self.module).items():
             generator.manual_seed(self.randomness.generator(name).initial_seed())
 
-    @property
-    def kept(self) -> Mapping[str, Stateful]:
-        """What of ``generators`` goes on from a checkpoint. Masks and pre-noise of the system are drawn anew, as its
-        noise is: an example's depend on its place in the batch, and two releases that share them are no two mechanisms.
+    def kept(self) -> dict[str, Stateful]:
+        """What of this process goes on from a checkpoint, by name. Masks, weight draws and pre-noise of the system are
+        drawn anew, as its noise is: an example's depend on its place in the batch, and two releases that share them are
+        no two mechanisms.
         """
-        if self.randomness.state():
-            return self.generators
+        layers = {f"{_LAYER}{name}": one for name, one in generators(self.module).items()}
+        seeded = bool(self.randomness.state())
         return {
-            k: one for k, one in self.generators.items() if not isinstance(one, torch.Generator)
+            name: one
+            for name, one in (layers | {**self.generators}).items()
+            if seeded or not isinstance(one, torch.Generator)
         }
-
-    def own_states(self) -> dict[str, Tensor]:
-        """States of the generators that each process has for itself, and that go on from a checkpoint."""
-        layers = layer_states(self.module) if self.randomness.state() else {}
-        states = {f"layer.{key}": value for key, value in layers.items()}
-        return states | {name: generator.get_state() for name, generator in self.kept.items()}
 
 
 def save_run(
@@ -121,7 +119,7 @@ def save_run(
         CheckpointError: the file cannot be written.
     """
     device = next(state.module.parameters()).device
-    others = _states_of_others(state.own_states(), device) if together.several else ()
+    others = _states_of_others(_states(state), device) if together.several else ()
     says = f"the first process could not write {path}: its own message says why"
     together.first_does(
         lambda: _write(path, state, about, others), device, otherwise=CheckpointError(says)
@@ -151,7 +149,8 @@ def load_run(
             "unknown, so training cannot go on from it"
         )
     device = next(state.module.parameters()).device
-    kept = _part(checkpoint, "extra.").get("snapshots", ())
+    snapshots = checkpoint.state.get(_SNAPSHOTS, ())
+    parameters = dict(state.module.named_parameters())
     try:
         counted = header["ledger"] or {"run": state.run, "receipt": None}
         read = replace(
@@ -164,60 +163,55 @@ def load_run(
             run=str(counted["run"]),
             receipt=counted["receipt"],
             first=str(counted.get("first", state.first)),
-            snapshots=[one.to(device) for one in kept],
+            snapshots=[one.to(device) for one in snapshots],
         )
-        saved, optimizer = header["settings"], header["optimizer"]
-        public = {name: header["public"][name] for name in state.public}
-        written_by = int(header["processes"])
+        optimizer: dict[str, Any] = header["optimizer"] or {"kind": None}
         if read.clip_norm is not None:
             require_finite(clip_norm=read.clip_norm)
+        same = {
+            "neighbours": (read.adjacency, state.adjacency or read.adjacency),
+            "settings": (header["settings"], state.settings),
+            "optimizer": (optimizer["kind"], _kind(state.optimizer)),
+            "public numbers": ({k: header["public"][k] for k in state.public}, {**state.public}),
+            "clipping": (read.clip_norm is None, state.clip_norm is None),
+            "shapes of parameters": (_shapes(checkpoint.model), _shapes(parameters)),
+        }
+        rank, processes = (process_rank(), process_count()) if together.several else (0, 1)
+        kept, own = state.kept(), _part(checkpoint, _prefix(rank))
+        if kept:
+            each = "processes, each with random layers, pre-noise or places of its own"
+            same[each] = int(header["processes"]), processes
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(
             f"{path} lacks what a private run needs ({error}); take it from its source again"
         ) from error
-    _same(path, "neighbours", read.adjacency, state.adjacency or read.adjacency)
-    _same(path, "settings", saved, state.settings)
-    _same(path, "optimizer", (optimizer or {}).get("kind"), _kind(state.optimizer))
-    _same(path, "public numbers", public, dict(state.public))
-    _same(path, "clipping", read.clip_norm is None, state.clip_norm is None)
-    parameters = dict(state.module.named_parameters())
-    shapes, own_shapes = (
-        {k: tuple(v.shape) for k, v in of.items()} for of in (checkpoint.model, parameters)
-    )
-    _same(path, "shapes of parameters", shapes, own_shapes)
+    for what, (saved, here) in same.items():
+        if saved != here:
+            raise CheckpointError(
+                f"{path} was written by a run with other {what}: {saved!r}, not {here!r}; resume with those"
+            )
     check(read)
-    rank, processes = (process_rank(), process_count()) if together.several else (0, 1)
-    own = _part(checkpoint, _prefix(rank))
-    if state.own_states():
-        _same(
-            path,
-            "processes, each with random layers, pre-noise or places of its own",
-            written_by,
-            processes,
-        )
     try:
         state.randomness.restore(_part(checkpoint, "randomness."))
-        layers = {k.removeprefix("layer."): v for k, v in own.items() if k.startswith("layer.")}
-        for name, generator in state.kept.items():
-            if name in own:
-                generator.set_state(own[name])
-        if state.randomness.state():
-            restore_layers(state.module, layers)
-        else:
-            state.seed_layers()
-            forget_draws(state.module)
+        drawn, draws = ({k for k in of if k.startswith(_LAYER)} for of in (own, kept))
+        if drawn != draws:
+            raise ValueError(f"the saved run drew in {sorted(drawn)}, this one in {sorted(draws)}")
+        for name in kept.keys() & own:
+            kept[name].set_state(own[name])
     except ValueError as error:
         raise CheckpointError(f"{path}: {error}") from error
+    if not state.randomness.state():
+        state.seed_layers()
+    forget_draws(state.module)
     with torch.no_grad():
         for name, parameter in parameters.items():
             parameter.copy_(checkpoint.model[name])
     if state.optimizer is not None:
-        _restore_optimizer(
-            state.optimizer,
-            _part(checkpoint, "optimizer."),
-            optimizer["groups"],
-            optimizer["scalars"],
-        )
+        entries: dict[int, dict[str, Any]] = {}
+        for key, value in (_part(checkpoint, "optimizer.") | optimizer["scalars"]).items():
+            index, _, name = key.partition(".")
+            entries.setdefault(int(index), {})[name] = value
+        state.optimizer.load_state_dict({"state": entries, "param_groups": optimizer["groups"]})
     for name in _MOVING:
         setattr(state, name, getattr(read, name))
 
@@ -285,7 +279,7 @@ def export(
         CheckpointError: the file cannot be written.
     """
     header = {"kind": RELEASE, "event": _record(event), "adjacency": adjacency}
-    state = {} if snapshots is None else {"extra.snapshots": snapshots}
+    state = {} if snapshots is None else {_SNAPSHOTS: snapshots}
     noted = {**header, "remark": remark} if remark else header
     model = {name: value.detach() for name, value in weights.items()}
     save_checkpoint(path, Checkpoint(header=noted, model=model, state=state))
@@ -296,10 +290,10 @@ def _write(path: Path | str, state: RunState, about: Mapping[str, Any] | None,
     tensors, optimizer = _optimizer_state(state.optimizer)
     kept = {f"optimizer.{key}": value for key, value in tensors.items()}
     kept |= {f"randomness.{key}": value for key, value in state.randomness.state().items()}
-    for rank, own in enumerate((state.own_states(), *others)):
+    for rank, own in enumerate((_states(state), *others)):
         kept |= {_prefix(rank) + key: value for key, value in own.items()}
     if state.snapshots:
-        kept["extra.snapshots"] = torch.stack(state.snapshots)
+        kept[_SNAPSHOTS] = torch.stack(state.snapshots)
     header = {
         "kind": KIND,
         "step": state.step,
@@ -333,11 +327,12 @@ def _part(checkpoint: Checkpoint, prefix: str) -> dict[str, Tensor]:
     return {k.removeprefix(prefix): v for k, v in checkpoint.state.items() if k.startswith(prefix)}
 
 
-def _same(path: Path | str, what: str, saved: Any, here: Any) -> None:
-    if saved != here:
-        raise CheckpointError(
-            f"{path} was written by a run with other {what}: {saved!r}, not {here!r}; resume with those"
-        )
+def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(one.shape) for name, one in tensors.items()}
+
+
+def _states(state: RunState) -> dict[str, Tensor]:
+    return {name: one.get_state() for name, one in state.kept().items()}
 
 
 def _kind(optimizer: optim.Optimizer | None) -> str | None:
@@ -347,34 +342,22 @@ def _kind(optimizer: optim.Optimizer | None) -> str | None:
 def _optimizer_state(
     optimizer: optim.Optimizer | None,
 ) -> tuple[dict[str, Tensor], dict[str, Any] | None]:
+    """Its tensors, and all else as JSON values."""
     if optimizer is None:
         return {}, None
-    full = optimizer.state_dict()
-    tensors, scalars = {}, {}
+    full, tensors, scalars = optimizer.state_dict(), dict[str, Any](), dict[str, Any]()
     for index, entries in full["state"].items():
         for name, value in entries.items():
-            if isinstance(value, Tensor):
-                tensors[f"{index}.{name}"] = value
-            elif isinstance(value, _NUMBERS):
-                scalars[f"{index}.{name}"] = value
-            else:
+            if not isinstance(value, Tensor | _NUMBERS):
                 raise CheckpointError(
                     f"the optimizer's state {name!r} is no tensor or number and cannot be saved"
                 )
+            (tensors if isinstance(value, Tensor) else scalars)[f"{index}.{name}"] = value
     groups = [
         {k: list(v) if isinstance(v, tuple) else v for k, v in group.items()}
         for group in full["param_groups"]
     ]
     return tensors, {"kind": _kind(optimizer), "groups": groups, "scalars": scalars}
-
-
-def _restore_optimizer(optimizer: optim.Optimizer, tensors: Mapping[str, Tensor], groups: list[dict[str, Any]],
-                       scalars: Mapping[str, Any]) -> None:  # fmt: skip
-    state: dict[int, dict[str, Any]] = {}
-    for key, value in {**tensors, **scalars}.items():
-        index, _, name = key.partition(".")
-        state.setdefault(int(index), {})[name] = value
-    optimizer.load_state_dict({"state": state, "param_groups": groups})
 
 
 def _states_of_others(own: Mapping[str, Tensor], device: torch.device) -> list[dict[str, Tensor]]:

@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from pacdp.certify.examples import BoundSet
 from pacdp.data import Dataset as Images
-from pacdp.data.hashing import is_double, pair_hashes, require_no_mask, row_hashes
+from pacdp.data.hashing import pair_hashes, precision_of, require_no_mask, row_hashes
 from pacdp.data.places import require_each_once
 from pacdp.data.rows import SEVERAL, Rows
 from pacdp.errors import said
@@ -102,8 +102,8 @@ class Hashed:
 
     def __init__(self) -> None:
         self.inputs, self.pairs, self.owners = (list[np.ndarray]() for _ in range(3))
-        self.mark, self._widths, self._first = 0, set[int](), dict[str, np.uint64]()
-        self._double = False
+        self.mark, self._forms, self._first = 0, set[Any](), dict[str, np.uint64]()
+        self._precision = 0
 
     def add(self, batch: Batch) -> None:
         """Take a batch in.
@@ -120,8 +120,10 @@ class Hashed:
                 f"some batches have inputs by other keywords than {sorted(batch.inputs)}: give all the same"
             )
         self.mark = batch.mark
-        self._widths.add(sum(math.prod(one.shape[1:]) for one in batch.inputs.values()))
-        self._double |= any(map(is_double, batch.inputs.values()))
+        given = batch.inputs.values()
+        width = sum(math.prod(one.shape[1:]) for one in given)
+        self._forms.add((width, *(batch.inputs[name].dtype for name in sorted(batch.inputs))))
+        self._precision = max(self._precision, *map(precision_of, given))
         self.inputs.append(batch.hashes())
         self.pairs.append(pair_hashes(self.inputs[-1], row_hashes(batch.labels, name="labels")))
         if batch.people is not None:
@@ -156,10 +158,10 @@ class Hashed:
     def rows(self) -> Rows:
         """All of them."""
         owners = None if self.people is None else row_hashes(self.people, name="people")
-        width = next(iter(self._widths)) if len(self._widths) == 1 else SEVERAL
+        width = next(iter(self._forms))[0] if len(self._forms) == 1 else SEVERAL
         return Rows.sorted(
             np.concatenate(self.pairs), np.concatenate(self.inputs), owners, self.mark, width=width,
-            double=self._double
+            precision=self._precision
         )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from pacdp.certify.priors import DataFree, HeldOut, NoisySum, Prior, Private, So
 from pacdp.certify.reading import Seen
 from pacdp.data import DataError, require_disjoint
 from pacdp.data.places import require_whole
-from pacdp.data.rows import FEW, SEVERAL, Rows, require_apart, require_covers, require_plain
+from pacdp.data.rows import FEW, Rows, require_apart, require_covers, require_plain
 from pacdp.errors import CheckpointError
 from pacdp.store.record import Values, record
 
@@ -283,9 +283,8 @@ def _unseen(seen: HeldOut, data: Known, whose: str) -> Hypothesis | None:
                 "the caller, for people: row hashes compare examples, and what it saw names nobody"
             )
             return declared(UNSEEN, said)
-        if SEVERAL in (seen.rows.width, data.rows.width):
-            said = "the caller: inputs have several widths, and one that was padded otherwise is another row to a hash"
-            return declared(UNSEEN, said)
+        if silent := seen.rows.silent(data.rows):
+            return declared(UNSEEN, f"the caller: {silent}")
         return proved(UNSEEN, "row hashes, of all that the caller says it saw")
     other = bool(seen.data_hash and data.data_hash and seen.data_hash != data.data_hash)
     if seen.indices is None or data.indices is None or other:
@@ -353,8 +352,7 @@ class Settings:
         if test is not None:
             require_apart(self.elsewhere, test.rows, (chosen, "the test set's rows"))
         whose = "the bound's" if test is None else "the bound's or the test set's"
-        sets = [one for one in (data, test) if one]
-        widths = [self.elsewhere.width, *(one.rows.width for one in sets)]
-        if SEVERAL in widths or not all(_of_other_people(self.elsewhere, one) for one in sets):
-            return self.hypothesis
+        for one in filter(None, (data, test)):
+            if self.elsewhere.silent(one.rows) or not _of_other_people(self.elsewhere, one):
+                return self.hypothesis
         return proved(FIXED, f"{self.hypothesis.by}; row hashes show that these are not {whose}")

@@ -1,5 +1,6 @@
 """The examples that a certificate rests on: as tensors, with whose they are and which of a data set they are."""
 
+import math
 import sys
 from collections.abc import Iterator
 from dataclasses import field, replace
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from pacdp.chains.pixels import Pixels
 from pacdp.data import Dataset, Split
-from pacdp.data.hashing import pair_hashes, row_hashes
+from pacdp.data.hashing import pair_hashes, precision_of, row_hashes
 from pacdp.data.rows import Rows
 from pacdp.objective import Objective
 from pacdp.predictions.examples import Counted
@@ -116,7 +117,9 @@ class BoundSet(Counted):
         # inputs are not held: whoever computes with those of ``meta`` gets an error and no number
         made = cls(inputs=torch.empty(pixels.shape, device="meta"), labels=labels)
         hashed = np.concatenate([row_hashes(block, name="inputs") for block in pixels.blocks()])
-        rows = Rows.sorted(pair_hashes(hashed, row_hashes(labels, name="labels")), hashed, None)
+        pairs = pair_hashes(hashed, row_hashes(labels, name="labels"))
+        width, few = math.prod(pixels.shape[1:]), next(pixels.blocks())
+        rows = Rows.sorted(pairs, hashed, None, width=width, precision=precision_of(few))
         made._kept.update(at=made.version, rows=rows, pixels=pixels)
         return made
 

@@ -258,15 +258,17 @@ def disagreement(
     known = saw if seen is None else {**saw, "the network's rows": rows_of(seen, "seen")}
     require_plain(found.rows, name="the unlabelled rows")
     for name, one in known.items():
-        if shared := found.rows.shared_inputs(one):
+        if shared := found.rows.shared(one, "inputs"):
             raise DataError(
                 f"{shared} of the unlabelled rows are among {name}: give rows that were set aside by their place, "
                 "because networks that learnt from a row agree there more often than on new ones."
             )
     by = f"row hashes show that they are not among {', '.join(known)}"
-    unseen = (
-        declared(SEEN, f"the caller, for the network; {by}") if seen is None else proved(SEEN, by)
-    )
+    silent = "".join(dict.fromkeys(found.rows.silent(one) for one in known.values()))
+    if silent or seen is None:
+        unseen = declared(SEEN, f"the caller, for the network; {silent or by}")
+    else:
+        unseen = proved(SEEN, by)
     settings.standing(found)
     Holdings(law.network).require_none(
         found.inputs, hashes=found.rows.inputs, whose="the unlabelled"

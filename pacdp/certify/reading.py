@@ -111,8 +111,7 @@ class Seen(Examples):
         """Their share, or the mean over people of their own shares, rounded up."""
         if self.people is None:
             return error_share(self.errors, self.n)
-        _, owner, sizes = np.unique(self.people, return_inverse=True, return_counts=True)
-        counts = np.bincount(owner, weights=self.wrong)
+        sizes, counts = np.bincount(self.people), np.bincount(self.people, weights=self.wrong)
         shares = (Fraction(int(k), int(m)) for k, m in zip(counts, sizes, strict=True))
         return at_or_above(sum(shares, Fraction(0)) / len(sizes))
 

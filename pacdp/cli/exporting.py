@@ -212,7 +212,10 @@ def _counted(asked: Export, one: Leaving) -> tuple[Ledger, str]:
         ]
         if asked.correct and not counted:
             label = "trained without a ledger, exported"
-            book.correct(event=one.event, unit=one.bound.unit, label=label, run=name)
+            tells = bool(one.config.public)
+            book.correct(
+                event=one.event, unit=one.bound.unit, label=label, run=name, tells_size=tells
+            )
             messages.print(f"the steps of {run} are entered into {ledger} as a correction")
         if asked.correct or counted:
             return book, name

@@ -16,7 +16,7 @@ from pacdp.store.ledger_totals import Spent, spent, tally
 from pacdp.store.reservation import UNITS
 
 ADJACENCIES: tuple[Adjacency, ...] = ("add-remove", "replace-one")
-_SIZE = "if no release tells how many records there are, as runs without sampling.public_size and all chains do"
+_SIZE = "if no release tells how many records there are, as loops whose rate or divisor is made of it do"
 """What a number for add-remove neighbours, who are told apart by that, says nothing without."""
 _NAMED = ("run", "algorithm", "unit", "kind", "label")
 _COLUMNS = ("run", "algorithm", "unit", "steps, stretches", *ADJACENCIES, "noise", "last (UTC)", "label")  # fmt: skip

@@ -1,27 +1,48 @@
-"""Carrying out runs: train, record, checkpoint, resume. Runs of one kind go together, as one batch of chains."""
+"""Carrying out runs: train, record, checkpoint, resume. Runs of one kind go together, as one batch of chains.
+
+A fresh run writes provenance.json, config.json and its first checkpoint. At each mark it adds a row to metrics.jsonl
+and then replaces the checkpoint; between marks it replaces the checkpoint alone, and result.json comes last. A run that
+was killed goes on from its checkpoint, and rows beyond that are dropped.
+"""
 
 import json
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 
+import bounds
 from pacdp import load_checkpoint
-from pacdp.algorithms import build, stacked
-from pacdp.certify.chain_files import chain_state, first_model, objectives, require_data
-from pacdp.chains import Keys, SecretKeys, Trace, keys_of, require_memory
-from pacdp.cli.batch import Batch, Member
+from pacdp.algorithms import build, chain_of, copied, stacked
+from pacdp.certify import NoPrivacy
+from pacdp.certify.chain import chain_certificates
+from pacdp.certify.chain_files import (
+    chain_state,
+    first_model,
+    objectives,
+    require_data,
+    save_trained,
+)
+from pacdp.certify.gibbs import GibbsEstimate, estimate_gibbs
+from pacdp.certify.trained import privacy_of
+from pacdp.chains import Keys, Replayed, SecretKeys, Trace, keys_of, require_memory, run_chains
 from pacdp.cli.config import Run, require_own_run
-from pacdp.cli.folder import Folder
+from pacdp.cli.folder import PRIVATE, Folder
 from pacdp.cli.private.books import books_of
 from pacdp.cli.runtime import Training
 from pacdp.cli.serial import Values, to_dict
 from pacdp.data import Dataset, load
 from pacdp.errors import CheckpointError, Diverged
+from pacdp.objective import Risks
+from pacdp.posterior import LocalGibbs
 from pacdp.step.identity import arithmetic
 from pacdp.step.paid import Paid
 from pacdp.step.processes import Together
+from pacdp.store.checkpoint import Checkpoint
 from pacdp.store.reservation import NoLedger, new_run
 
 
@@ -56,6 +77,44 @@ def kind(run: Run) -> str:
     return json.dumps(values, sort_keys=True)
 
 
+@dataclass(slots=True, kw_only=True)
+class Member:
+    """One run of a batch, with what is its own."""
+
+    run: Run
+    folder: Folder
+    train: Dataset
+    test: Dataset
+    checkpoint: Checkpoint | None = None
+    """The one that it goes on from."""
+    paid: Paid | None = None
+    """Leave to draw its steps' noise; None where it promises nothing."""
+
+    @property
+    def step(self) -> int:
+        """Where it stands when it begins or goes on."""
+        return 0 if self.checkpoint is None else int(self.checkpoint.header["step"])
+
+    def taken_up(self, how: Training) -> "Member":
+        """The run where its checkpoint stands, which is compared with run, data and runtime.
+
+        Raises:
+            CheckpointError: it is of other ones.
+        """
+        checkpoint = load_checkpoint(self.folder.checkpoint)
+        header = checkpoint.header
+        require_own_run(self.folder.checkpoint, header, self.run, n=self.train.n)
+        require_data(self.folder.checkpoint, checkpoint, self.train, self.test)
+        trained_on = {"device": header["device"], "runtime": header["runtime"]}
+        here = {"device": torch.device(how.device).type, "runtime": how.recorded()}
+        if trained_on != here:
+            raise CheckpointError(
+                f"{self.folder.path} was trained with {trained_on}: resume there, {here} draws or rounds other numbers"
+            )
+        self.checkpoint = checkpoint
+        return self
+
+
 def train_together(
     runs: Sequence[Run], outs: Sequence[Path], how: Training
 ) -> list[Values | Exception]:
@@ -70,8 +129,7 @@ def train_together(
     """
     if len({kind(run) for run in runs}) != 1:
         raise ValueError("expected runs of one kind: the same data, network, algorithm and length")
-    folders = [Folder(out) for out in outs]
-    settings = runs[0].sampler
+    folders, settings = [Folder(out) for out in outs], runs[0].sampler
     with ExitStack() as stack:
         going_on = [
             stack.enter_context(folder.at_work(run, how))
@@ -81,10 +139,11 @@ def train_together(
         how.apply()
         loaded = load(runs[0].problem.dataset, root=how.data_root, progressbar=how.progressbar)
         data = {run.problem: run.problem.of(*loaded) for run in runs}
-        members = [
-            _member(run, folder, *data[run.problem], how, going_on=again)
-            for run, folder, again in zip(runs, folders, going_on, strict=True)
-        ]
+        members: list[Member] = []
+        for run, folder, again in zip(runs, folders, going_on, strict=True):
+            train, test = data[run.problem]
+            one = Member(run=run, folder=folder, train=train, test=test)
+            members.append(one.taken_up(how) if again else one)
         outcomes: dict[Path, Values | Exception] = {}
         for step in {one.step for one in members}:
             outcomes |= _carried([one for one in members if one.step == step], how)
@@ -96,7 +155,7 @@ def _carried(members: list[Member], how: Training) -> dict[Path, Values | Except
 
     Where something ends a batch early, each of its runs goes on from its checkpoint by itself.
     """
-    batch = _batch(members, how)
+    batch = Batch(members, how)
     try:
         return {**batch.go()}
     except (Diverged, ValueError) as error:
@@ -105,62 +164,171 @@ def _carried(members: list[Member], how: Training) -> dict[Path, Values | Except
     del batch
     ended: dict[Path, Values | Exception] = {}
     for one in members:
-        again = _member(one.run, one.folder, one.train, one.test, how, going_on=True)
-        ended |= _carried([again], how)
+        ended |= _carried([one.taken_up(how)], how)
     return ended
 
 
-def _member(
-    run: Run, folder: Folder, train: Dataset, test: Dataset, how: Training, *, going_on: bool
-) -> Member:
-    """A run beside its data and the checkpoint that it goes on from, compared with each other."""
-    if not going_on:
-        return Member(run=run, folder=folder, train=train, test=test)
-    checkpoint = load_checkpoint(folder.checkpoint)
-    header = checkpoint.header
-    require_own_run(folder.checkpoint, header, run, n=train.n)
-    require_data(folder.checkpoint, checkpoint, train, test)
-    trained_on = {"device": header["device"], "runtime": header["runtime"]}
-    here = {"device": torch.device(how.device).type, "runtime": how.recorded()}
-    if trained_on != here:
-        raise CheckpointError(
-            f"{folder.path} was trained with {trained_on}: resume there, {here} draws or rounds other numbers"
-        )
-    return Member(run=run, folder=folder, train=train, test=test, checkpoint=checkpoint)
+class Batch:
+    """Runs of one kind at one step, as chains of one sampler; their folders stand where the batch does."""
 
+    def __init__(self, members: list[Member], how: Training) -> None:
+        self.members, self.how, first = members, how, members[0].run
+        problem, settings = first.problem, first.sampler
+        labels = [one.train.labels for one in members], [one.test.labels for one in members]
+        self.objective, self.test = objectives(
+            problem, settings, members[0].train, members[0].test, device=how.device, batching=how.batching,
+            bfloat16=how.bfloat16, labels=labels,
+        )  # fmt: skip
+        objective = self.objective
+        require_memory(
+            chains=len(members), dim=objective.dim, device=objective.device, vectors=settings.vectors,
+            beside=objective.beside(len(members)),
+        )  # fmt: skip
+        self.sampler = build([one.run.sampler for one in members], objective)
+        self.keys = _keys(members)
+        self.replayed: Replayed | None = None  # the sampler as a recorded step, on a GPU
+        states, traces = [], []
+        for k, one in enumerate(members):
+            if one.checkpoint is None:
+                model = first_model(problem, one.train, seed=one.run.seed, chain=one.run.chain)
+                weights = objective.layout.of(model)[None].to(how.device)
+                states.append(self.sampler.init(weights))
+            else:
+                settings = one.run.sampler
+                states.append(chain_state(one.checkpoint, settings, objective.layout, how.device))
+                traces.append(one.checkpoint.trace)
+            one.paid = _paid(one, how, keys=self.keys.select([k]))
+        self.state = stacked(states)
+        trace = Trace.start(first.steps(objective.n))
+        self.trace = Trace.of(trace.every, traces) if traces and traces[0] else trace
+        for one in members:
+            if one.checkpoint is None:
+                one.folder.begin(one.run, how, bytes_needed=20 * objective.dim + 1_000_000)
+            else:
+                made = [mark for mark in one.run.marks(objective.n) if mark <= one.step]
+                one.folder.keep_rows(up_to_step=one.step, expected=made)
+        if self.state.step == 0:
+            self.save()
 
-def _batch(members: list[Member], how: Training) -> Batch:
-    """One batch of chains that stand at one step."""
-    first = members[0]
-    problem, settings = first.run.problem, first.run.sampler
-    objective, test = objectives(
-        problem, settings, first.train, first.test, device=how.device, batching=how.batching,
-        bfloat16=how.bfloat16, labels=([one.train.labels for one in members], [one.test.labels for one in members]),
-    )  # fmt: skip
-    require_memory(
-        chains=len(members), dim=objective.dim, device=objective.device, vectors=settings.vectors,
-        beside=objective.beside(len(members)),
-    )  # fmt: skip
-    sampler = build([one.run.sampler for one in members], objective)
-    keys = _keys(members)
-    states, traces = [], []
-    for k, one in enumerate(members):
-        if one.checkpoint is None:
-            model = first_model(problem, one.train, seed=one.run.seed, chain=one.run.chain)
-            states.append(sampler.init(objective.layout.of(model)[None].to(how.device)))
+    def save(self) -> None:
+        """Write every run's checkpoint."""
+        for i, one in enumerate(self.members):
+            run, keys, private = one.run, self.keys.select([i]), Values()
+            if isinstance(keys, SecretKeys):
+                private["noise_key"] = keys.secrets[0].hex()
+            if one.paid and not isinstance(one.paid.books, NoLedger):
+                receipt = one.paid.receipt and dict(one.paid.receipt)
+                private["ledger"] = {"run": one.paid.run, "receipt": receipt}
+            save_trained(
+                one.folder.checkpoint, problem=run.problem, settings=run.sampler, objective=self.objective,
+                hashes={"train": one.train.hash, "test": one.test.hash}, state=chain_of(self.state, i),
+                seed=run.seed, chain=run.chain, run=to_dict(run), trace=self.trace.tensors(i),
+                runtime=self.how.recorded(), plan=run.plan(self.objective.n), private=private,
+            )  # fmt: skip
+
+    def go(self) -> dict[Path, Values]:
+        """Train to the end, recording on the way; by folder, the result.
+
+        Raises:
+            Diverged: a chain met a loss or a weight that is not finite.
+            ValueError: the ledger does not count the steps of a chain.
+        """
+        first, n = self.members[0].run, self.objective.n
+        steps, started = first.steps(n), time.monotonic()
+        for mark in first.marks(n):
+            if mark <= self.state.step:
+                continue
+            self._advance(mark, steps)
+            rows = self._measure()
+            for one, row in zip(self.members, rows, strict=True):
+                row["seconds"] = round(time.monotonic() - started, 3)
+                one.folder.append_row(row)
+            self.save()  # after the rows: a crash between the two repeats them
+            self.how.report(self.state.step, steps, rows[0])
+        results: dict[Path, Values] = {}
+        for one in self.members:
+            final = one.folder.rows()[-1]
+            result = {"format": "pacdp-result/1", "steps": steps, "n": n, "final": final}
+            if not one.run.reproducible:
+                result["private"] = PRIVATE
+            results[one.folder.path] = one.folder.finish(result)
+        return results
+
+    def _advance(self, mark: int, steps: int) -> None:
+        # large batches make long steps: a checkpoint waits for the end of a chunk
+        own = self.members[0].run.sampler
+        chunk = max(1, 500 // (own.gradients_per_step * max(1, own.batch_size // 1000)))
+        replay = self.objective.device.type == "cuda" and self.objective.has_fixed_shapes(self.keys)
+        if replay and self.replayed is None:
+            self.replayed = Replayed(self.sampler, self.keys)
+        saved = time.monotonic()
+        while (step := self.state.step) < mark:
+            stop = min(mark, (step // chunk + 1) * chunk)
+            self._reserve(step + 1, stop)
+            (part,) = run_chains(
+                self.replayed or self.sampler, self.state, self.keys, until=stop, chunk=chunk, loss=self.objective.loss
+            )  # fmt: skip
+            # a replayed step overwrites its state, which must stand where this chunk ends
+            self.state = copied(part.state) if replay else part.state
+            self.trace = self.trace.extended(part)
+            self.how.report(stop, steps, None)
+            if stop < mark and time.monotonic() - saved > self.how.checkpoint_seconds:
+                self.save()
+                saved = time.monotonic()
+
+    def _reserve(self, first: int, last: int) -> None:
+        """Ask for leave to draw the noise of these steps."""
+        for paid in (one.paid for one in self.members if one.paid):
+            for step in range(first, last + 1):
+                paid.before(step)
+
+    def _measure(self) -> list[Values]:
+        """A row a run: risks of the weights, of the Gibbs classifier, and the bounds."""
+        runs, weights, step = [one.run for one in self.members], self.state.weights, self.state.step
+        try:
+            risks = [
+                [of.select([k]).risks(weights[k : k + 1])[0] for of in (self.objective, self.test)]
+                for k in range(len(runs))
+            ]
+        except ValueError as error:
+            raise Diverged(step, f"the training run ({error}); it") from error
+        laws = [run.sampler.posterior(own) for run, own in zip(runs, weights, strict=True)]
+        local = [law for law in laws if isinstance(law, LocalGibbs)]
+        gibbs: Sequence[GibbsEstimate | None] = [None] * len(runs)
+        if local:
+            # its randomness is its own, not the chains'
+            seeds = [derived_seed(run.seed, 1, step) for run in runs]
+            keys, train = Keys.derive(seeds, [r.chain for r in runs]), self.objective.unclipped()
+            try:
+                gibbs = estimate_gibbs(local, train, self.test, runs[0].track, keys)
+            except (ValueError, Diverged) as error:
+                if runs[1:] or not runs[0].promising:  # a private chain goes on: no record ends it
+                    raise Diverged(step, f"the Gibbs classifier ({error}); it") from error
+        found = zip(runs, risks, gibbs, strict=True)
+        return [self._row(run, train, test, own) for run, (train, test), own in found]
+
+    def _row(self, run: Run, train: Risks, test: Risks, gibbs: GibbsEstimate | None) -> Values:
+        objective, step = self.objective, self.state.step
+        gradients = step * run.sampler.gradients_per_step
+        row: Values = {
+            "step": step, "epochs": gradients * run.sampler.batch_size / objective.n,
+            "train_loss": train.loss, "train_error": train.error, "test_error": test.error, "n_test": test.n,
+        }  # fmt: skip
+        plan = run.plan(objective.n)
+        privacy = privacy_of(run.sampler, oscillation=objective.loss.oscillation, n=objective.n, step=step,
+                             plan=plan)  # fmt: skip
+        if gibbs:
+            row |= {"gibbs_train_error": gibbs.error, "gibbs_test_error": gibbs.test_error,
+                    "kl_nats": gibbs.kl_nats, "kl_raw_nats": gibbs.kl_raw_nats}  # fmt: skip
+        share = run.failure_prob
+        if isinstance(privacy, bounds.PureDP):
+            row["epsilon"] = privacy.epsilon
         else:
-            states.append(
-                chain_state(one.checkpoint, one.run.sampler, objective.layout, how.device)
-            )
-            traces.append(one.checkpoint.trace)
-        one.paid = _paid(one, how, keys=keys.select([k]))
-    trace = Trace.start(first.run.steps(objective.n))
-    batch = Batch(
-        members=members, how=how, keys=keys, objective=objective, test=test, sampler=sampler, state=stacked(states),
-        trace=Trace.of(trace.every, traces) if traces and traces[0] else trace,
-    )  # fmt: skip
-    batch.prepare()
-    return batch
+            share /= plan.charged(step).stopping_times
+        made = chain_certificates(objective, privacy, train, gibbs, share)
+        if not isinstance(privacy, NoPrivacy):
+            row["bounds"] = {c.name: c.value for c in made if isinstance(c, bounds.Certificate)}
+        return row
 
 
 def _keys(members: Sequence[Member]) -> Keys:
@@ -206,4 +374,10 @@ def _paid(one: Member, how: Training, *, keys: Keys) -> Paid | None:
         books, run=known["run"], algorithm=run.algorithm, unit="example",
         cost=lambda first, last: run.sampler.promise(n, last - first + 1, start=first - 1),
         stream=stream, every=-(-steps // run.records), last=steps, together=Together(several=False), device=device,
+        tells_size=True,
     )  # fmt: skip
+
+
+def derived_seed(*numbers: int) -> int:
+    """A 63-bit seed from some numbers, independent for different numbers."""
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> np.uint64(1))

@@ -110,7 +110,7 @@ class Compressed(Reported):
     def _looked_at(self) -> bool:
         """Whether settings were chosen on rows of the test set, which then certifies nothing."""
         chosen = self.settings.elsewhere
-        return bool(self.test and chosen and chosen.shared_inputs(self.test.rows))
+        return bool(self.test and chosen and chosen.shared(self.test.rows, "inputs"))
 
     @cached_property
     def _evidence(self) -> Evidence:

@@ -6,12 +6,11 @@ from which they are read without being extracted.
 """
 
 import tarfile
-from types import MappingProxyType
 
 import numpy as np
 
 from pacdp.data.dataset import Dataset
-from pacdp.data.registry import REGISTRY, DatasetEntry, FileEntry, Where
+from pacdp.data.registry import Where
 
 ARCHIVE = "cifar-10-binary.tar.gz"
 FOLDER = "cifar-10-batches-bin"
@@ -19,19 +18,6 @@ FOLDER = "cifar-10-batches-bin"
 _TRAIN = tuple(f"data_batch_{k}.bin" for k in range(1, 6))
 _TEST = ("test_batch.bin",)
 _RECORD = 1 + 3 * 32 * 32
-
-# Alex Krizhevsky, Vinod Nair, Geoffrey Hinton; the archive's md5 is the published c32a1d4ab5d03f1284b67883e8d87530
-REGISTRY["cifar10"] = DatasetEntry(
-    files=MappingProxyType(
-        {
-            ARCHIVE: FileEntry(
-                size=170_052_171,
-                sha256="c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
-            )
-        }
-    ),
-    mirrors=("https://www.cs.toronto.edu/~kriz/", "https://cave.cs.toronto.edu/kriz/"),
-)
 
 
 def load_cifar10(name: str, where: Where) -> tuple[Dataset, Dataset]:

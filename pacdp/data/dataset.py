@@ -9,7 +9,7 @@ et al., 2017).
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,11 +19,15 @@ from pacdp.data.errors import DataError
 from pacdp.data.rows import Rows
 from pacdp.data.splits import LABEL_SUBSET, LABEL_VALUES, Split, permutation, words
 
+Labels = Int64[np.ndarray, " n"]
+People = Labels | None
+"""The number of each example's person, where it is known."""
+Pixels = UInt8[np.ndarray, "n *shape"]
 _BLOCK = 1000
 """Examples whose numbers are made, hashed and looked at together."""
 
 
-def numbers_of(pixels: UInt8[np.ndarray, "n *shape"]) -> Float32[np.ndarray, "n *shape"]:
+def numbers_of(pixels: Pixels) -> Float32[np.ndarray, "n *shape"]:
     """Bytes as the numbers in [0, 1] that networks read, value/255 in float32."""
     return np.divide(pixels, 255, dtype=np.float32)
 
@@ -49,23 +53,21 @@ class Dataset:
 
     name: str
     inputs: Float32[np.ndarray, "n *shape"]
-    labels: Int64[np.ndarray, " n"]
+    labels: Labels
     classes: int
-    people: Int64[np.ndarray, " n"] | None = None
+    people: People = None
     unit: str = "example"
     _hash: list[str] = field(default_factory=list, init=False, repr=False)
-    _pixels: list[UInt8[np.ndarray, "n *shape"]] = field(
-        default_factory=list, init=False, repr=False
-    )
+    _pixels: list[Pixels] = field(default_factory=list, init=False, repr=False)
 
     @classmethod
     def of_pixels(
         cls,
         name: str,
-        pixels: UInt8[np.ndarray, "n *shape"],
-        labels: Int64[np.ndarray, " n"],
+        pixels: Pixels,
+        labels: Labels,
         classes: int,
-        people: Int64[np.ndarray, " n"] | None = None,
+        people: People = None,
         unit: str = "example",
     ) -> "Dataset":
         """Images whose inputs are `numbers_of` their bytes, in a quarter of the memory.
@@ -157,7 +159,7 @@ class Dataset:
         return self.inputs.shape[1:] if self.pixels is None else self.pixels.shape[1:]
 
     @property
-    def pixels(self) -> UInt8[np.ndarray, "n *shape"] | None:
+    def pixels(self) -> Pixels | None:
         """The bytes of which inputs are made; None where inputs are held as numbers."""
         return self._pixels[0] if self._pixels else None
 
@@ -200,26 +202,25 @@ class Dataset:
 
     def subset(self, split: Split) -> "Dataset":
         """The examples at ``split.indices``, in that order, with their people; all of them are the dataset itself."""
-        if split.n == self.n:
-            return self
-        people = None if self.people is None else self.people[split.indices]
-        labels = self.labels[split.indices]
-        if self.pixels is not None:
-            pixels = self.pixels[split.indices]
-            return Dataset.of_pixels(self.name, pixels, labels, self.classes, people, self.unit)
-        return replace(self, inputs=self.inputs[split.indices], labels=labels, people=people)
+        return self if split.n == self.n else self._at(split.indices)
 
     def renamed(self, name: str, **changes: Any) -> "Dataset":
         """The same inputs under another name, with other ``labels``, or ``people`` and their ``unit``."""
-        if self.pixels is None:
-            return replace(self, name=name, **changes)
-        kept = {
-            "labels": self.labels,
+        return self._at(slice(None), name=name, **changes)
+
+    def _at(self, places: Any, **changes: Any) -> "Dataset":
+        """The examples at some places, with changes; images in bytes stay so."""
+        known = {
+            "name": self.name,
+            "labels": self.labels[places],
             "classes": self.classes,
-            "people": self.people,
+            "people": None if self.people is None else self.people[places],
             "unit": self.unit,
+            **changes,
         }
-        return Dataset.of_pixels(name, self.pixels, **{**kept, **changes})
+        if self.pixels is None:
+            return Dataset(inputs=self.inputs[places], **known)
+        return Dataset.of_pixels(pixels=self.pixels[places], **known)
 
 
 def require_other_people(train: Dataset, test: Dataset) -> None:
@@ -239,9 +240,7 @@ def require_other_people(train: Dataset, test: Dataset) -> None:
         )
 
 
-def random_labels(
-    labels: Int64[np.ndarray, " n"], *, fraction: float, classes: int, seed: int
-) -> Int64[np.ndarray, " n"]:
+def random_labels(labels: Labels, *, fraction: float, classes: int, seed: int) -> Labels:
     """Labels of which a fixed part was drawn anew, uniformly over all classes.
 
     A drawn label may equal the true one, so about `fraction * (1 - 1/classes)` of the labels change. Subset

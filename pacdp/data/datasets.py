@@ -1,10 +1,9 @@
 """Datasets by name, as arrays whose shapes and labels have been checked: the table of readers.
 
-A new data set is a module beside this one, whose reader is a line of the table and whose files enter the registry;
+A new data set is a module beside this one, whose reader is a line of the table, and a row of ``files.json``;
 ``pacdp/cli/recipes.json`` gives it recipes.
 """
 
-import os
 from collections.abc import Callable, Mapping
 
 from pacdp.data.cifar10 import load_cifar10
@@ -13,7 +12,7 @@ from pacdp.data.digits import load_digits
 from pacdp.data.errors import DataError
 from pacdp.data.malaria import load_malaria
 from pacdp.data.mnist import load_mnist, load_writers
-from pacdp.data.registry import Progress, Where
+from pacdp.data.registry import Place, Progress, Where
 from pacdp.data.xrays import load_xrays
 
 _READERS: Mapping[str, Callable[[str, Where], tuple[Dataset, Dataset]]] = {
@@ -39,7 +38,7 @@ ALL_NAMES = tuple(_READERS)
 def load(
     name: str,
     *,
-    root: str | os.PathLike[str] | None = None,
+    root: Place = None,
     download: bool = True,
     progressbar: bool | Progress = False,
 ) -> tuple[Dataset, Dataset]:

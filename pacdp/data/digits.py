@@ -1,7 +1,7 @@
 """Scikit-learn's 8x8 digits, which need no file; and digits in two classes."""
 
 import numpy as np
-from jaxtyping import Float32, Int64, UInt8
+from jaxtyping import Int64
 
 from pacdp.data.dataset import Dataset
 from pacdp.data.registry import Where
@@ -22,27 +22,12 @@ def load_digits(name: str, where: Where) -> tuple[Dataset, Dataset]:
     pixels, digits = read(return_X_y=True)
     inputs = (np.asarray(pixels) / 16).astype(np.float32).reshape(-1, 1, 8, 8)
     splits = make_splits(len(inputs), sizes=_SIZES, seed=_SEED)
+    labels, classes = classes_of(name, np.asarray(digits, dtype=np.int64))
     rows = [splits[part].indices for part in _SIZES]
-    train, test = (
-        digits_data(name, inputs[index], np.asarray(digits)[index].astype(np.int64))
-        for index in rows
-    )
+    train, test = (Dataset(name, inputs[index], labels[index], classes) for index in rows)
     return train, test
 
 
-def digits_data(
-    name: str, inputs: Float32[np.ndarray, "n *shape"], digits: Int64[np.ndarray, " n"]
-) -> Dataset:
-    """Ten classes, or two if the name ends in 2: label 1 for the digits 0 to 4, label 0 for 5 to 9."""
-    return Dataset(name, inputs, *_classes(name, digits))
-
-
-def digits_of_pixels(
-    name: str, pixels: UInt8[np.ndarray, "n *shape"], digits: Int64[np.ndarray, " n"]
-) -> Dataset:
-    """The same of images in bytes."""
-    return Dataset.of_pixels(name, pixels, *_classes(name, digits))
-
-
-def _classes(name: str, digits: Int64[np.ndarray, " n"]) -> tuple[Int64[np.ndarray, " n"], int]:
+def classes_of(name: str, digits: Int64[np.ndarray, " n"]) -> tuple[Int64[np.ndarray, " n"], int]:
+    """Labels and their number: ten classes, or two if the name ends in 2: 1 for the digits 0 to 4, 0 for 5 to 9."""
     return ((digits <= 4).astype(np.int64), 2) if name.endswith("2") else (digits, 10)

@@ -21,11 +21,15 @@ from jaxtyping import Shaped, UInt64
 
 from pacdp.data.errors import DataError
 
+WHOLE, SINGLE, DOUBLE = 1, 2, 3
 _FEW = 64  # rows that say in which precision all are
+Hashes = UInt64[np.ndarray, " n"]
+"""A hash for each of n rows."""
+Matrix = Shaped[np.ndarray, "n width"]
 _CHUNK = 1 << 18  # numbers at a time: 2 MB as float64, which a core's cache holds
 
 
-def row_hashes(values: Any, *, name: str = "values") -> UInt64[np.ndarray, " n"]:
+def row_hashes(values: Any, *, name: str = "values") -> Hashes:
     """The hash of each row ``values[i]``, whatever shape a row has.
 
     Args:
@@ -47,9 +51,7 @@ def row_hashes(values: Any, *, name: str = "values") -> UInt64[np.ndarray, " n"]
     return hashes[places]
 
 
-def pair_hashes(
-    first: UInt64[np.ndarray, " n"], second: UInt64[np.ndarray, " n"]
-) -> UInt64[np.ndarray, " n"]:
+def pair_hashes(first: Hashes, second: Hashes) -> Hashes:
     """One hash for each pair of hashes; the order within a pair counts."""
     return _hashes(np.stack([first, second], axis=1), "pair")
 
@@ -62,7 +64,7 @@ def require_no_mask(values: Any, name: str) -> None:
         )
 
 
-def table_hashes(values: Any, *, name: str = "values") -> UInt64[np.ndarray, " n"]:
+def table_hashes(values: Any, *, name: str = "values") -> Hashes:
     """The hash of each row of a table as estimators take it, whatever form the same table comes in.
 
     Numbers agree to the 24 bits of single precision, whole ones exactly; texts without case and outer spaces.
@@ -98,10 +100,16 @@ def table_hashes(values: Any, *, name: str = "values") -> UInt64[np.ndarray, " n
     )
 
 
-def is_double(values: Any, *, name: str = "values") -> bool:
-    """Whether the first rows hold numbers that single precision does not, so that no such row has a hash of it."""
+def precision_of(values: Any, *, name: str = "values") -> int:
+    """What the first rows hold: whole numbers alone, fractions of single precision, or ones that it does not hold.
+
+    No row of one kind has the hash of the same data in another, as bytes and bytes / 255 are.
+    """
     few = array_of(values[:_FEW], name)
-    return few.dtype == np.float64 and not np.array_equal(_in_single(few), few, equal_nan=True)
+    if few.dtype.kind not in "fc" or np.array_equal(np.rint(few), few, equal_nan=True):
+        return WHOLE
+    exact = few.dtype != np.float64 or np.array_equal(_in_single(few), few, equal_nan=True)
+    return SINGLE if exact else DOUBLE
 
 
 def _in_single(numbers: Any) -> Any:
@@ -136,7 +144,7 @@ def array_of(values: Any, name: str) -> Shaped[np.ndarray, "..."]:
         ) from None
 
 
-def _matrix(values: Any, name: str) -> Shaped[np.ndarray, "n width"]:
+def _matrix(values: Any, name: str) -> Matrix:
     array = array_of(values, name)
     if array.dtype.kind not in "biufc":
         raise DataError(f"{name} must hold numbers, got an array of {array.dtype}; convert them.")
@@ -149,7 +157,7 @@ def _matrix(values: Any, name: str) -> Shaped[np.ndarray, "n width"]:
     return array.reshape(len(array), -1)
 
 
-def _value_hashes(rows: Shaped[np.ndarray, "n width"]) -> UInt64[np.ndarray, " n"]:
+def _value_hashes(rows: Matrix) -> Hashes:
     """As float32 where that is exact (NaN is NaN), else as float64, int64 or uint64."""
     if rows.dtype == np.float32:
         return _word_hashes(rows)
@@ -163,13 +171,13 @@ def _value_hashes(rows: Shaped[np.ndarray, "n width"]) -> UInt64[np.ndarray, " n
     return hashes
 
 
-def _word_hashes(rows: Shaped[np.ndarray, "n width"]) -> UInt64[np.ndarray, " n"]:
+def _word_hashes(rows: Matrix) -> Hashes:
     return _hashes(
         rows + rows.dtype.type(0), f"{rows.dtype.str}{rows.shape[1]}"
     )  # -0.0 becomes 0.0
 
 
-def _hashes(rows: Shaped[np.ndarray, "n width"], kind: str) -> UInt64[np.ndarray, " n"]:
+def _hashes(rows: Matrix, kind: str) -> Hashes:
     """BLAKE2b of each row's bytes."""
     content = np.ascontiguousarray(rows, dtype=rows.dtype.newbyteorder("<")).data.cast("B")
     width, mark = len(content) // max(1, len(rows)), kind.encode()

@@ -5,27 +5,12 @@
 stain, light and microscope, so a split that mixes patients measures too small an error.
 """
 
-from types import MappingProxyType
-
 import numpy as np
 from jaxtyping import Int64
 
 from pacdp.data.dataset import Dataset
-from pacdp.data.registry import REGISTRY, DatasetEntry, FileEntry, Where
+from pacdp.data.registry import Where
 from pacdp.data.splits import make_splits
-
-REGISTRY["malaria_cells"] = DatasetEntry(
-    files=MappingProxyType(
-        {
-            "malaria_cells_50x50_gray.npz": FileEntry(
-                size=33_985_535,
-                sha256="0b74a94bd5e6da82ba4f0766cfa67dc1cba4954e7ae685fa1d3beca7da268554",
-            )
-        }
-    ),
-    source="it is derived from the malaria cell images of the NIH's National Library of Medicine "
-    "(https://lhncbc.nlm.nih.gov/LHC-research/LHC-projects/image-processing/malaria-datasheet.html)",
-)
 
 # the split belongs to the name "malaria" and never changes
 _SEEDS = {"healthy": 0, "infected": 1}

@@ -10,43 +10,12 @@ their class column says row by row.
 import gzip
 import struct
 from pathlib import Path
-from types import MappingProxyType
 
 import numpy as np
 
 from pacdp.data.dataset import Dataset
-from pacdp.data.digits import digits_of_pixels
-from pacdp.data.registry import REGISTRY, DatasetEntry, FileEntry, Where
-
-# the md5 sums that circulate belong to the same bytes
-REGISTRY["mnist"] = DatasetEntry(
-    files=MappingProxyType(
-        {
-            "train-images-idx3-ubyte.gz": FileEntry(
-                size=9_912_422,
-                sha256="440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
-            ),
-            "train-labels-idx1-ubyte.gz": FileEntry(
-                size=28_881,
-                sha256="3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
-            ),
-            "t10k-images-idx3-ubyte.gz": FileEntry(
-                size=1_648_877,
-                sha256="8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
-            ),
-            "t10k-labels-idx1-ubyte.gz": FileEntry(
-                size=4_542,
-                sha256="f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
-            ),
-        }
-    ),
-    mirrors=(
-        "https://ossci-datasets.s3.amazonaws.com/mnist/",
-        "https://storage.googleapis.com/cvdf-datasets/mnist/",
-        "http://yann.lecun.com/exdb/mnist/",  # the origin; plain http is safe because the sha256 decides
-    ),
-)
-
+from pacdp.data.digits import classes_of
+from pacdp.data.registry import Where
 
 _TYPES = {0x08: "u1", 0x0C: ">i4"}
 _WRITER = 2
@@ -63,10 +32,10 @@ def load_mnist(name: str, where: Where) -> tuple[Dataset, Dataset]:
         return read_idx(where.locate(file_name, "mnist"))
 
     train, test = (
-        digits_of_pixels(
+        Dataset.of_pixels(
             name,
             read(f"{part}-images-idx3-ubyte.gz")[:, None],
-            read(f"{part}-labels-idx1-ubyte.gz").astype(np.int64),
+            *classes_of(name, read(f"{part}-labels-idx1-ubyte.gz").astype(np.int64)),
         )
         for part in ("train", "t10k")
     )
@@ -83,26 +52,6 @@ def read_idx(path: Path) -> np.ndarray:
     shape = struct.unpack(f">{content[3]}I", content[4:start])
     found = np.frombuffer(content, dtype, offset=start).reshape(shape)
     return found.astype(dtype.newbyteorder("="))
-
-
-REGISTRY["mnist_writers"] = DatasetEntry(
-    files=MappingProxyType(
-        {
-            "qmnist-train-labels-idx2-int.gz": FileEntry(
-                size=463_024,
-                sha256="2c05dc77f6b916b38e455e97ab129a42a444f3dbef09b278a366f82904e0dd9f",
-            ),
-            "qmnist-test-labels-idx2-int.gz": FileEntry(
-                size=526_800,
-                sha256="9fbcbe594c3766fdf4f0b15c5165dc0d1e57ac604e01422608bb72c906030d06",
-            ),
-        }
-    ),
-    mirrors=(
-        "https://raw.githubusercontent.com/facebookresearch/qmnist/master/",
-        "https://github.com/facebookresearch/qmnist/raw/master/",
-    ),
-)
 
 
 def load_writers(name: str, where: Where) -> tuple[Dataset, Dataset]:

@@ -1,13 +1,13 @@
 """Where data files come from: a folder of yours, the cache, or a public mirror; always the same bytes.
 
 A file is used only if its sha256 is the registered one, wherever it was found: readers are given no other bytes.
-Whose data they are and who serves them is registered beside the reader of each data set.
+Whose data they are and who serves them stands in ``files.json``.
 """
 
 import hashlib
+import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import platformdirs
 
 from pacdp.data.errors import DataError
+from pacdp.store.record import record
 
 
 @runtime_checkable
@@ -36,7 +37,7 @@ class Progress(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class FileEntry:
     """What a file must be: its length in bytes and its sha256 in lowercase hex."""
 
@@ -44,7 +45,7 @@ class FileEntry:
     sha256: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class DatasetEntry:
     """The files of one dataset by name, and where they come from.
 
@@ -59,14 +60,25 @@ class DatasetEntry:
     source: str = ""
 
 
-REGISTRY: dict[str, DatasetEntry] = {}
-"""The files of data sets by the name of their folder; each reader's module adds its own."""
+REGISTRY = {
+    folder: DatasetEntry(
+        files={name: FileEntry(**known) for name, known in row["files"].items()},
+        mirrors=tuple(row.get("mirrors", ())),
+        source=row.get("source", ""),
+    )
+    for folder, row in json.loads(Path(__file__).with_name("files.json").read_text()).items()
+}
+"""The files of data sets by the name of their folder."""
+
+
+Place = str | os.PathLike[str] | None
+"""A folder of data sets that the user names, if any."""
 
 
 class Where(NamedTuple):
     """Where a reader looks for its files; fields as the arguments of `locate`."""
 
-    root: str | os.PathLike[str] | None = None
+    root: Place = None
     download: bool = True
     progressbar: bool | Progress = False
 
@@ -86,7 +98,7 @@ def locate(
     file_name: str,
     dataset: str = "mnist",
     *,
-    root: str | os.PathLike[str] | None = None,
+    root: Place = None,
     download: bool = True,
     mirrors: Sequence[str] | None = None,
     progressbar: bool | Progress = False,
@@ -110,7 +122,16 @@ def locate(
             file that is nowhere while `download` is False or no mirror serves it (the sentence says whose
             data it is), or a download that failed on every mirror.
     """
-    entry, known = _lookup(file_name, dataset)
+    entry = REGISTRY.get(dataset)
+    if entry is None:
+        raise DataError(
+            f"dataset {dataset!r} is not registered; choose one of {', '.join(REGISTRY)}."
+        )
+    known = entry.files.get(file_name)
+    if known is None:
+        raise DataError(
+            f"{dataset} has no file {file_name!r}; choose one of {', '.join(entry.files)}."
+        )
     path = find(file_name, dataset, root=root)
     if path is not None:
         _verify(path, known)
@@ -131,9 +152,7 @@ def locate(
     return target
 
 
-def find(
-    file_name: str, dataset: str, *, root: str | os.PathLike[str] | None = None
-) -> Path | None:
+def find(file_name: str, dataset: str, *, root: Place = None) -> Path | None:
     """The first place where `locate` would look that has something of that name, unverified; None if none has.
 
     Raises:
@@ -144,30 +163,13 @@ def find(
     return next((path for path in paths if os.path.lexists(path)), None)
 
 
-def _lookup(file_name: str, dataset: str) -> tuple[DatasetEntry, FileEntry]:
-    entry = REGISTRY.get(dataset)
-    if entry is None:
-        raise DataError(
-            f"dataset {dataset!r} is not registered; choose one of {', '.join(REGISTRY)}."
-        )
-    known = entry.files.get(file_name)
-    if known is None:
-        raise DataError(
-            f"{dataset} has no file {file_name!r}; choose one of {', '.join(entry.files)}."
-        )
-    return entry, known
-
-
-def _folders(root: str | os.PathLike[str] | None) -> list[Path]:
+def _folders(root: Place) -> list[Path]:
     """The folders the user named, the explicit one first; each must exist. Then the cache, which need not."""
-    named: list[tuple[str, str | os.PathLike[str]]] = []
-    if root is not None:
-        named.append(("root", root))
-    if os.environ.get("PACDP_DATA"):
-        named.append(("PACDP_DATA", os.environ["PACDP_DATA"]))
     folders: list[Path] = []
-    for source, value in named:
-        folder = Path(value).expanduser()
+    for source, named in {"root": root, "PACDP_DATA": os.environ.get("PACDP_DATA") or None}.items():
+        if named is None:
+            continue
+        folder = Path(named).expanduser()
         if not folder.is_dir():
             raise DataError(
                 f"{source} names {folder}, which is not a folder; create it or correct {source}."

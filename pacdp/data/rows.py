@@ -12,24 +12,33 @@ Certificates ask of rows that they are apart from those of a prior or a test, co
 import hashlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int64, UInt64
+from jaxtyping import Int64
 
 from pacdp.data.errors import DataError
-from pacdp.data.hashing import array_of, is_double, pair_hashes, row_hashes
+from pacdp.data.hashing import (
+    DOUBLE,
+    SINGLE,
+    WHOLE,
+    Hashes,
+    array_of,
+    pair_hashes,
+    precision_of,
+    row_hashes,
+)
+from pacdp.store.record import record
 
 SEVERAL = -1
-"""The width of inputs of several widths: where they are padded, an example is another row beside longer ones."""
+"""The width of inputs of several widths or types: padded beside longer ones, or rounded, an example is another row."""
 FORMAT = "pacdp-rows/2"
 """Names the hash; those of version 1 were others."""
 FEW = 0.01
 """The largest share of rows that may repeat an input, or recur among others, before copies are suspected."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record(eq=False)
 class Rows:
     """The hashes of n examples, aligned and sorted by example and then by person.
 
@@ -39,16 +48,16 @@ class Rows:
         owners: of each example's person, or None where nobody is known.
         key_mark: says of which inputs they are where examples have several by keyword; 0 of one input.
         width: how many numbers an input has; ``SEVERAL`` if they differ, and 0 where that is not known, as of rows that
-            were kept in a file.
-        double: whether inputs are numbers that single precision does not hold; None where that is not known.
+            an earlier version kept in a file.
+        precision: of the inputs, as `pacdp.data.hashing.precision_of` says; 0 where that is not known.
     """
 
-    examples: UInt64[np.ndarray, " n"]
-    inputs: UInt64[np.ndarray, " n"]
-    owners: UInt64[np.ndarray, " n"] | None = None
+    examples: Hashes
+    inputs: Hashes
+    owners: Hashes | None = None
     key_mark: int = 0
     width: int = 0
-    double: bool | None = None
+    precision: int = 0
 
     def __post_init__(self) -> None:
         """Check that the hashes belong together; raises DataError naming the field."""
@@ -90,13 +99,13 @@ class Rows:
                 )
             owners = _each(people.astype(np.int64), "people", len(hashed))
         width = math.prod(np.shape(inputs)[1:])
-        double = is_double(inputs, name="inputs")
-        return cls.sorted(examples, hashed, owners, width=width, double=double)
+        precision = precision_of(inputs, name="inputs")
+        return cls.sorted(examples, hashed, owners, width=width, precision=precision)
 
     @classmethod
     def sorted(
         cls, examples: np.ndarray, inputs: np.ndarray, owners: np.ndarray | None, mark: int = 0, *,
-        width: int = 0, double: bool | None = None
+        width: int = 0, precision: int = 0
     ) -> "Rows":  # fmt: skip
         """The rows of hashes in any order; raises DataError as the constructor does."""
         order = _order(examples, inputs, owners)
@@ -106,7 +115,7 @@ class Rows:
             owners=None if owners is None else owners[order],
             key_mark=mark,
             width=width,
-            double=double,
+            precision=precision,
         )
 
     @property
@@ -142,32 +151,40 @@ class Rows:
             self.n if self.owners is None else len(np.unique(pair_hashes(self.inputs, self.owners)))
         )
 
-    def shared(self, other: "Rows") -> int:
-        """How many distinct examples both have."""
-        return len(self._common(other, "examples"))
+    def shared(self, other: "Rows", what: str = "examples") -> int:
+        """How many distinct examples, ``inputs`` whatever their labels, or ``owners`` both have.
 
-    def shared_inputs(self, other: "Rows") -> int:
-        """How many distinct inputs both have, whatever their labels."""
-        return len(self._common(other, "inputs"))
+        It is 0 of owners where either knows of none.
+        """
+        self._require_comparable(other)
+        own, others = getattr(self, what), getattr(other, what)
+        return 0 if own is None or others is None else len(np.intersect1d(own, others))
 
-    def shared_people(self, other: "Rows") -> int:
-        """How many people both have; 0 if either knows of none."""
-        return (
-            0 if self.owners is None or other.owners is None else len(self._common(other, "owners"))
-        )
-
-    def missing_from(self, other: "Rows") -> int:
-        """How many distinct examples of these ``other`` lacks."""
-        return len(np.unique(self.examples)) - self.shared(other)
+    def silent(self, other: "Rows") -> str:
+        """Why it shows nothing that these share no row with ``other``: a clause, or nothing where it shows that."""
+        if 0 in (self.width, other.width):
+            return "the rows were kept in a file that does not say in which form inputs were: make them again"
+        if SEVERAL in (self.width, other.width):
+            return (
+                "inputs have several widths or types, and one that was padded or rounded otherwise is another row to a "
+                "hash"
+            )
+        if (self.precision == WHOLE) != (other.precision == WHOLE):
+            return (
+                "some inputs are whole numbers and others are fractions, as the same images are once they are scaled: "
+                "give both as the network reads them"
+            )
+        return ""
 
     def summary(self) -> dict[str, Any]:
         """JSON values: digest, n and people. The digest identifies a data set to whoever has it."""
         return {"digest": self.digest, "n": self.n, "people": self.people}
 
     def to_arrays(self) -> dict[str, Int64[np.ndarray, " k"]]:
-        """The hashes, the key's mark and the format, as int64 bit for bit, which every file format knows."""
+        """The hashes, the key's mark, the inputs' form and the format, as int64 bit for bit, which all formats know."""
         marks = {
             "key_mark": np.array([self.key_mark], dtype=np.uint64),
+            "form": np.array([self.width, self.precision]).view(np.uint64),
             "format": np.array([2], dtype=np.uint64),
         }
         return {name: array.view(np.int64) for name, array in (self._arrays() | marks).items()}
@@ -181,8 +198,8 @@ class Rows:
                 are other ones.
         """
         found: dict[str, np.ndarray] = {}
-        for name in ("examples", "inputs", "owners", "key_mark"):
-            if name not in arrays and name != "owners":
+        for name in ("examples", "inputs", "owners", "key_mark", "form"):
+            if name not in arrays and name not in ("owners", "form"):
                 raise DataError(f"Rows lack the array {name}; give what to_arrays() wrote.")
             if name in arrays:
                 found[name] = array_of(arrays[name], name)
@@ -198,15 +215,14 @@ class Rows:
         mark = found.pop("key_mark")
         if mark.shape != (1,):
             raise DataError(f"key_mark of Rows must hold one number, got shape {mark.shape}.")
-        return cls(key_mark=int(mark[0]), width=0, double=None, **found)
+        form = found.pop("form", np.zeros(2, dtype=np.uint64)).view(np.int64)
+        if form.shape != (2,):
+            raise DataError(f"form of Rows must hold two numbers, got shape {form.shape}.")
+        return cls(key_mark=int(mark[0]), width=int(form[0]), precision=int(form[1]), **found)
 
-    def _arrays(self) -> dict[str, UInt64[np.ndarray, " n"]]:
+    def _arrays(self) -> dict[str, Hashes]:
         named = {"examples": self.examples, "inputs": self.inputs}
         return named if self.owners is None else named | {"owners": self.owners}
-
-    def _common(self, other: "Rows", name: str) -> UInt64[np.ndarray, " k"]:
-        self._require_comparable(other)
-        return np.intersect1d(getattr(self, name), getattr(other, name))
 
     def _require_comparable(self, other: "Rows") -> None:
         if self.key_mark != other.key_mark:
@@ -218,14 +234,14 @@ class Rows:
                 f"the two Rows are of inputs of {self.width} and of {other.width} numbers, of which none can be equal: "
                 "give both in the form that the network reads, or leave the ones it saw to be declared."
             )
-        if None not in (self.double, other.double) and self.double != other.double:
+        if {self.precision, other.precision} == {SINGLE, DOUBLE}:
             raise DataError(
                 "the two Rows are of inputs of double and of single precision, of which none can be equal: convert "
                 "both to one, as by inputs.astype(numpy.float32)."
             )
 
 
-def _each(values: Any, name: str, n: int) -> UInt64[np.ndarray, " n"]:
+def _each(values: Any, name: str, n: int) -> Hashes:
     hashes = row_hashes(values, name=name)
     if len(hashes) != n:
         raise DataError(f"{name} must be one for each of the {n} inputs, got {len(hashes)}.")
@@ -233,9 +249,9 @@ def _each(values: Any, name: str, n: int) -> UInt64[np.ndarray, " n"]:
 
 
 def _order(
-    examples: UInt64[np.ndarray, " n"],
-    inputs: UInt64[np.ndarray, " n"],
-    owners: UInt64[np.ndarray, " n"] | None,
+    examples: Hashes,
+    inputs: Hashes,
+    owners: Hashes | None,
 ) -> Int64[np.ndarray, " n"]:
     return np.lexsort((inputs, examples) if owners is None else (inputs, owners, examples))
 
@@ -247,8 +263,8 @@ def require_apart(a: Rows, b: Rows, names: tuple[str, str] = ("a's rows", "b's r
         DataError: they do; the sentence counts all three.
     """
     common = np.intersect1d(a.examples, b.examples)
-    shared, people = a.shared(b), a.shared_people(b)
-    relabelled = a.shared_inputs(b) - len(np.unique(a.inputs[np.isin(a.examples, common)]))
+    shared, people = a.shared(b), a.shared(b, "owners")
+    relabelled = a.shared(b, "inputs") - len(np.unique(a.inputs[np.isin(a.examples, common)]))
     if not (shared or relabelled or people):
         return
     found = [_count(shared, "example")] if shared else []
@@ -272,7 +288,7 @@ def require_covers(claim: Rows, bound: Rows) -> None:
     Raises:
         DataError: the claim lacks an example, or the bound counts people and the claim does not, or counts others.
     """
-    missing = bound.missing_from(claim)
+    missing = len(np.unique(bound.examples)) - bound.shared(claim)
     if missing:
         raise DataError(
             f"the privacy claim covers {_count(claim.n, 'example')}, and {missing} of the bound's "

@@ -20,7 +20,6 @@ import hashlib
 import io
 from collections.abc import Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +27,7 @@ from jaxtyping import UInt8
 
 from pacdp.data.dataset import Dataset
 from pacdp.data.errors import DataError
-from pacdp.data.registry import REGISTRY, DatasetEntry, FileEntry, Where
+from pacdp.data.registry import Where
 from pacdp.data.splits import make_splits
 
 SIDE = 224
@@ -41,18 +40,6 @@ _SMALL = 64
 _SEED = 1
 _SHARES = {"train": 0.8, "test": 0.2}
 
-REGISTRY["chest_xray"] = DatasetEntry(
-    files=MappingProxyType(
-        {
-            "metadata.csv": FileEntry(
-                size=512_511,
-                sha256="d26ea9527a9af7d9d26e8e0f7640af8ebcfcb49d646c57bea65e085febc56751",
-            )
-        }
-    ),
-    source="it lists the chest X-rays of Kermany et al. 2018 (https://doi.org/10.17632/rscbjbr9sj) scaled to 224x224 "
-    "pixels and lies beside their folder images",
-)
 
 _CLASSES = 3  # normal, bacterial, viral
 # sha256 over the 5,840 files' own sha256 sums, in the table's order

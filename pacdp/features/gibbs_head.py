@@ -17,7 +17,6 @@ norm of R, and with q = φᵀ R⁻¹ φ, a potential (τ/N) ℓ has at D a gradi
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -27,6 +26,7 @@ from torch.nn.functional import cross_entropy, one_hot
 
 from bounds.gibbs_around import LEAST_SCALE
 from pacdp.features.head import require_features
+from pacdp.store.record import record
 
 _BATCH = 4096
 _ROUNDING = 1.0 + 1e-9
@@ -46,7 +46,7 @@ class HeadDraw(NamedTuple):
     """(τ/N) v q, rounded up; of a person the mean."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class GibbsHead:
     """The law that a head is drawn from; no number here may depend on the records that it is drawn with."""
 

@@ -14,7 +14,7 @@ from pacdp.data.registry import cache_folder
 from pacdp.features.backbone_cache import entry, kept_rows, read_rows
 from pacdp.features.convolutions import RandomConvolutions
 from pacdp.features.gradients import OrientedGradients
-from pacdp.features.pooling import transform, unit
+from pacdp.features.pooling import BATCH, transform, unit
 from pacdp.features.spots import spot_features
 from pacdp.features.waves import RandomWaves
 
@@ -114,10 +114,10 @@ def _kept(
 ) -> np.ndarray:
     if len(images) < _LARGE:
         return transform(features, images).numpy()
-    # what is kept is believed as long as the same code would make it: by what it makes of some images
+    # what is kept is believed as long as the same code would make it, in such batches: by what it makes of some images
     probe = transform(features, images[:32]).numpy()
     code = hashlib.sha256(
-        repr(of._replace(waves=0, gain=0.0)).encode() + probe.tobytes()
+        repr((of._replace(waves=0, gain=0.0), BATCH)).encode() + probe.tobytes()
     ).hexdigest()
     place = entry(images, weights_sha256=code, dim=features.dim, folder=cache_folder() / "features")
     rows = read_rows(place)

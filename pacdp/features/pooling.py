@@ -5,6 +5,11 @@ import torch
 from jaxtyping import Float, Float32
 from torch import Tensor, nn
 
+from pacdp.trials import require_alone
+
+BATCH = 256
+"""Inputs at a time: the last bits of features, and so their hashes, hang on it."""
+
 
 def windows(size: int, *, cells: int, width: float) -> Float32[Tensor, "cells size"]:
     """Gaussian windows along one side of an image, each of sum 1, centred on ``cells`` equal cells.
@@ -34,15 +39,15 @@ def padded(rows: Tensor, size: int) -> list[Tensor]:
 
 @torch.no_grad()
 def transform(
-    features: nn.Module, inputs: np.ndarray | Tensor, *, batch_size: int = 256
+    features: nn.Module, inputs: np.ndarray | Tensor, *, batch_size: int = BATCH
 ) -> Float32[Tensor, "n ..."]:
     """``features`` of all inputs [n, ...], computed once, on the device of ``features``' first buffer, kept on the CPU.
 
     All batches are of one size, and that one without a remainder for kernels that take several rows at once, so that
-    equal inputs have equal rows, and equal hashes, in whatever call.
+    equal inputs have equal rows, and equal hashes, in whatever call. Of each batch a few inputs are seen alone too.
 
     Raises:
-        ValueError: nothing to transform, or a feature that is not finite.
+        ValueError: nothing to transform, a feature that is not finite, or one that moves with the others of its batch.
     """
     if len(inputs) == 0 or batch_size < 1:
         raise ValueError(
@@ -53,8 +58,12 @@ def transform(
     tensors = (
         one if isinstance(one, Tensor) else torch.as_tensor(np.array(one)) for one in batches
     )
-    filled = (part for one in tensors for part in padded(one, batch_size))
-    found = torch.cat([features(one.to(device)).cpu() for one in filled])[: len(inputs)]
+    made = list[Tensor]()
+    for one in (part.to(device) for each in tensors for part in padded(each, batch_size)):
+        found = features(one)
+        require_alone(found, lambda places, one=one: features(one[places]))
+        made.append(found.cpu())
+    found = torch.cat(made)[: len(inputs)]
     if not bool(torch.isfinite(found).all()):
         raise ValueError("features hold a NaN or an infinity: check that the inputs are finite")
     return found

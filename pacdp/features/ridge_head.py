@@ -10,7 +10,6 @@ coordinates of a record are a function of that record; ``bounds.gibbs_around`` p
 """
 
 import math
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -20,12 +19,13 @@ from torch import Tensor
 
 from bounds.gibbs_around import Array, margins, sigmoid_moments
 from pacdp.features.head import require_features
+from pacdp.store.record import record
 
 _STEPS, _ROUNDS = 12, 3
 _SMALL = 1e-9
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class RidgeHeads:
     """The law; no number here may depend on the records that it is conditioned on."""
 
@@ -83,7 +83,7 @@ class Normal(NamedTuple):
     factor: Array
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record(eq=False)
 class UndrawnHeads:
     """Independent Gaussians over the weights of the heads, around the Gibbs law of the records."""
 

@@ -16,6 +16,8 @@ from opacus.accountants import IAccountant, register_accountant
 
 from bounds.accounting import Event, OnceAnEpoch, SelfComposed, event_from_dict, event_to_dict
 from bounds.privacy import Adjacency
+from pacdp.errors import CheckpointError
+from pacdp.opacus.loader import Epoch
 from pacdp.schedules import Schedule
 from pacdp.step import event as events
 from pacdp.step.accountant import epsilon
@@ -64,7 +66,7 @@ class EventAccountant(IAccountant):
         """Go on from what was recorded elsewhere, which enters a ledger that has not counted it.
 
         Raises:
-            ValueError: its steps were counted in another ledger, or there is none here.
+            ValueError: its steps were counted in another ledger, or there is none here; or another history is here.
         """
         self.require(receipt)
         self.event, self.receipt, self._ran = event, receipt, event is not None
@@ -72,7 +74,13 @@ class EventAccountant(IAccountant):
             self.enter()
 
     def require(self, receipt: Mapping[str, Any] | None) -> None:
-        """Refuse, by raising ValueError, steps that were counted in another ledger than this accountant's."""
+        """Refuse, by raising ValueError, steps that were counted in another ledger than this accountant's, and any
+        where it has a history, which they would replace."""
+        if self.event is not None:
+            raise CheckpointError(
+                f"this engine has already recorded {len(self)} steps, which loading would forget: load into a new one, "
+                "and join their events with pacdp.private.joined"
+            )
         if receipt is not None:
             (self.books or NoLedger()).require(receipt)
 
@@ -80,7 +88,9 @@ class EventAccountant(IAccountant):
         """Enter all that ran into the ledger."""
         if self.books is not None and self.event is not None and process_rank() == 0:
             label = "steps before the engine's ledger"
-            self.books.correct(event=self.event, unit="example", label=label)
+            self.books.correct(
+                event=self.event, unit="example", label=label, tells_size=self.public_size
+            )
 
     @property
     def history(self) -> list[tuple[float, float, int]]:
@@ -143,7 +153,7 @@ class EventAccountant(IAccountant):
         state = OrderedDict() if destination is None else destination
         state["event"] = None if self.event is None else event_to_dict(self.event)
         state["adjacency"] = self.adjacency
-        state["receipt"], state["mechanism"] = self.receipt, self.mechanism()
+        state["receipt"], state["mechanism"] = self.receipt, NAME
         return state
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
@@ -153,24 +163,16 @@ class EventAccountant(IAccountant):
             ValueError: the state of another mechanism, an event that none can have, recorded steps that loading
                 would forget, or steps that another ledger counts.
         """
-        if (
-            not state_dict
-            or state_dict.get("mechanism") != self.mechanism()
-            or not {"event", "adjacency"} <= state_dict.keys()
-        ):
-            name = (state_dict or {}).get("mechanism")
+        name = (state_dict or {}).get("mechanism")
+        if name != NAME or not {"event", "adjacency"} <= state_dict.keys():
             raise ValueError(
                 f"state must be one that an accountant {NAME!r} wrote, got one of {name!r}: account for that run by "
                 "the accountant that it was started with"
             )
-        if self.event is not None:
-            raise ValueError(
-                f"this accountant has recorded {len(self)} steps, which loading would forget: load into a new one"
-            )
         record = state_dict["event"]
         event = None if record is None else event_from_dict(record)
-        self.begin(event, state_dict.get("receipt"))
         self.public_size |= state_dict["adjacency"] != events.ADJACENCY
+        self.begin(event, state_dict.get("receipt"))
 
 
 @dataclass(kw_only=True)
@@ -195,12 +197,28 @@ class Account:
     once: bool = False
     paid: Paid | None = None
 
-    def __call__(self, step: int, noise_multiplier: float, *, begins: bool) -> float:
-        """Count ``step``, from 0 on; with ``once`` the epoch that begins with it, or nothing. Return at which noise.
+    def next(self, step: int, epoch: Epoch | None) -> tuple[int, float]:
+        """Count the next step, from 0 on, or the epoch that begins with it; return its number and its noise multiplier.
+
+        Args:
+            step: by how many it follows; epochs begin at multiples of ``every``.
+            epoch: that of its batch, where passes are epochs.
 
         Raises:
-            ValueError: the ledger refuses, and no noise may be drawn.
+            ValueError: the ledger refuses, and no noise may be drawn; or the epoch was counted at more noise, as where
+                a run goes on with another schedule.
         """
+        first = step
+        if epoch is not None:
+            ahead = -(-step // self.every) * self.every
+            first = ahead if epoch.first is None else epoch.first
+            step = first + epoch.used - 1
+        noise = float(self.schedule(step))
+        if epoch is not None and noise < epoch.noise:
+            raise ValueError(
+                f"this epoch was counted at noise_multiplier {epoch.noise:g}, and this step has {noise:g}: go on with "
+                "the schedule that it began with"
+            )
         books = self.accountant.books
         if (
             books is not None or self.together.several
@@ -209,14 +227,14 @@ class Account:
                 self.paid = self._paid(NoLedger() if books is None else books)
             self.paid.before(step + 1)
             self.accountant.receipt = self.paid.receipt
-        if not self.once:
-            self.accountant.step(noise_multiplier=noise_multiplier, sample_rate=self.sample_rate)
-        elif begins:
-            first = step // self.every * self.every
-            ((epoch, _),) = events.runs_of(self.planned(first, first + self.every))
-            self.accountant.count(epoch)
-            return epoch.event.noise_multiplier if isinstance(epoch, OnceAnEpoch) else 0.0
-        return noise_multiplier
+        if epoch is None:
+            self.accountant.step(noise_multiplier=noise, sample_rate=self.sample_rate)
+        elif epoch.begins:
+            ((whole, _),) = events.runs_of(self.planned(first, first + self.every))
+            self.accountant.count(whole)
+            epoch.first = first
+            epoch.noise = whole.event.noise_multiplier if isinstance(whole, OnceAnEpoch) else 0.0
+        return step, noise
 
     def planned(self, done: int, steps: int) -> Event | None:
         """The history that the steps from ``done`` on and before ``steps`` will have."""
@@ -239,6 +257,7 @@ class Account:
             last=_NO_END,
             together=self.together,
             device=self.device,
+            tells_size=self.accountant.public_size,
         )
 
 

@@ -13,7 +13,7 @@ from pacdp.errors import CheckpointError
 from pacdp.opacus.accountant import Account, EventAccountant
 from pacdp.opacus.arguments import PUBLIC_SIZE
 from pacdp.opacus.epochs import OnceAnEpochSampler
-from pacdp.opacus.guard import Guard, set_up
+from pacdp.opacus.guard import Guard
 from pacdp.opacus.modules import network
 from pacdp.opacus.optimizers import PrivateOptimizer
 from pacdp.resume import RunState, export, load_run, save_run
@@ -132,11 +132,6 @@ class Files:
         """
         _require_none(of_opacus)
         self._require_own(optimizer)
-        if self.event is not None:
-            raise CheckpointError(
-                f"this engine has already recorded {len(self.accountant)} steps, which loading {path} would forget: "
-                "load into a new engine and join their events with pacdp.private.joined"
-            )
         state, account = self._state(module, optimizer, None), optimizer.account
 
         def check(read: RunState) -> None:
@@ -144,14 +139,9 @@ class Files:
             self.accountant.require(read.receipt)
 
         load_run(path, state, together=account.together, check=check)
-        optimizer.logical_step = state.step
-        if isinstance(optimizer.guard.sampler, OnceAnEpochSampler):
-            optimizer.guard.sampler.resume(state.step)
-        optimizer.guard.set_up = set_up(network(module))
-        optimizer.guard.keep()
-        optimizer.forget_state()
-        self.accountant.begin(state.history.event, state.receipt)
+        optimizer.go_on(state.step)
         self.accountant.public_size |= state.adjacency != events.ADJACENCY
+        self.accountant.begin(state.history.event, state.receipt)
 
     def _require_own(self, optimizer: PrivateOptimizer) -> None:
         """Refuse, by raising CheckpointError, an optimizer whose steps another engine counts."""

@@ -49,7 +49,6 @@ from pacdp.opacus.arguments import (
 from pacdp.opacus.checkpoints import Files
 from pacdp.opacus.distributed import unwrapped
 from pacdp.opacus.epochs import OnceAnEpochSampler
-from pacdp.opacus.guard import Guard
 from pacdp.opacus.loader import PoissonLoader, PoissonSampler
 from pacdp.opacus.loss_by_example import PrivateCriterion, Reduction
 from pacdp.opacus.optimizers import DataFreeGradient, PrivateOptimizer
@@ -236,11 +235,11 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
             claims = numbers | own
             require_one_run(claims, loader.dataset, rank_randomness(randomness), device)
         wrapped = private_module(
-            module, loader, probe, Clip(max_grad_norm, rule=clipping), mode=mode
-        )
-        wrapped.guard = guard = Guard(
             module,
-            clipped=wrapped.clipped_sum,
+            loader,
+            probe,
+            Clip(max_grad_norm, rule=clipping),
+            mode=mode,
             loss_reduction=loss_reduction,
             sampler=loader.drawn_by if batches == "loader" else None,
         )
@@ -256,14 +255,14 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
         )
         private = PrivateOptimizer(
             optimizer.original_optimizer if isinstance(optimizer, DPOptimizer) else optimizer,
-            guard=guard,
+            guard=wrapped.guard,
             account=account,
             randomness=randomness,
             data_free_gradient=data_free_gradient,
             loss_reduction=loss_reduction,
             **numbers,
         )
-        self._made, self._guard = (module, loader.dataset), guard
+        self._made, self._guard = (module, loader.dataset), wrapped.guard
         self._own_batches |= batches == "own"
         if criterion is not None:
             return wrapped, private, PrivateCriterion(criterion, loss_reduction), loader

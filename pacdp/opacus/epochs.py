@@ -5,13 +5,13 @@ uniformly. The account counts the whole epoch before the noise of its first step
 is left before its end is over, and the next one is another epoch.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from pacdp.opacus.loader import PoissonSampler
+from pacdp.opacus.loader import Epoch, PoissonSampler
 
 
 class OnceAnEpochSampler(PoissonSampler):
@@ -20,16 +20,8 @@ class OnceAnEpochSampler(PoissonSampler):
     Logical steps are numbered by epochs: batch j of the chain's epoch e has step e · steps + j.
     """
 
-    places: Tensor | None = None
-    """The batch of each example in this epoch: private."""
-    used = 0
-    """Batches of this epoch that a step was given."""
-    first: int | None = None
-    """The step of this epoch's first batch; None until it is counted."""
-    noise = 0.0
-    """The noise multiplier that this epoch is counted at."""
-    _loaded: Tensor | None = None
-    _goes_on = False
+    _next: Epoch | None = None
+    """The epoch that a checkpoint was written in, until the next pass goes on with it."""
 
     def __init__(self, *, steps: int, **options: Any) -> None:
         super().__init__(steps=steps, **options)
@@ -37,70 +29,19 @@ class OnceAnEpochSampler(PoissonSampler):
 
     def draws(self) -> Iterator[Tensor]:
         """The batches of a new epoch, or the rest of the one that a checkpoint was written in."""
-        if not self._goes_on:
-            self.places, self.used, self.first = (
-                self.randomness.places(self.num_samples, self.batches),
-                0,
-                None,
-            )
-        self._goes_on, places = False, self.places
-        assert places is not None
-        for batch in range(self.used, self.batches):
-            self._require_newest(places)
-            yield (places == batch).nonzero()[:, 0]
-
-    def handing(self) -> Callable[[Any], Any]:
-        """What hands out the batches of the pass that just began, until another one begins."""
-        places = self.places
-
-        def hand_out(batch: Any) -> Any:
-            self._require_newest(places)
-            return self.hand_out(batch)
-
-        return hand_out
-
-    def _require_newest(self, places: Tensor | None) -> None:
-        if self.places is not places:
-            raise ValueError(
-                "another pass of the loader began before this one ended, and an example may be in a batch of each: "
-                "make one pass after the other"
-            )
-
-    def require(self, examples: int) -> None:
-        """Refuse a step on something else than the batch that was drawn for it, and note that it was used."""
-        super().require(examples)
-        self.used += 1
-
-    @property
-    def begins(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Whether the account does not have this epoch yet."""
-        return self.first is None
-
-    def numbered(self, step: int) -> int:
-        """The place of the batch in its epoch, which begins at a multiple of ``steps``."""
-        first = -(-step // self.batches) * self.batches if self.first is None else self.first
-        return first + self.used - 1
-
-    def counted(self, step: int, noise_multiplier: float) -> None:
-        """Note that the account has the epoch of this step, at that noise.
-
-        Raises:
-            ValueError: it has it at more, as where a run goes on with another schedule.
-        """
-        if self.first is not None and noise_multiplier < self.noise:
-            raise ValueError(
-                f"this epoch was counted at noise_multiplier {self.noise:g}, and this step has {noise_multiplier:g}: "
-                "go on with the schedule that it began with"
-            )
-        if self.first is None:
-            self.first, self.noise = step - (self.used - 1), noise_multiplier
+        drawn = self._next or Epoch(self.randomness.places(self.num_samples, self.batches))
+        self.epoch, self._next = drawn, None
+        for batch in range(drawn.used, self.batches):
+            self.require_newest(drawn)
+            yield (drawn.places == batch).nonzero()[:, 0]
 
     def get_state(self) -> Tensor:
         """Batches that were used, the noise and the places of the examples, as bytes; empty between two epochs."""
-        if self.first is None or self.places is None or self.used == self.batches:
+        now = self.epoch
+        if now is None or now.begins or now.used == self.batches:
             return torch.empty(0, dtype=torch.uint8)
-        noise = torch.tensor([self.noise], dtype=torch.float64).view(torch.int64)
-        return torch.cat([torch.tensor([self.used]), noise, self.places]).view(torch.uint8)
+        noise = torch.tensor([now.noise], dtype=torch.float64).view(torch.int64)
+        return torch.cat([torch.tensor([now.used]), noise, now.places]).view(torch.uint8)
 
     def set_state(self, state: Tensor) -> None:
         """Keep a saved state until :meth:`resume`.
@@ -118,13 +59,12 @@ class OnceAnEpochSampler(PoissonSampler):
                 f"the run stopped within an epoch of other data than {self.num_samples} examples in {self.batches} "
                 "batches: resume it with its own"
             )
-        self._loaded = found
+        self.epoch = self._next = None
+        if len(found):
+            noise = float(found[1:2].view(torch.float64))
+            self._next = Epoch(found[2:], used=int(found[0]), noise=noise)
 
     def resume(self, step: int) -> None:
         """Go on with the epoch of the saved state, of which ``step`` is the next step, or with a new one."""
-        found, self._loaded = self._loaded, None
-        self._goes_on = found is not None and len(found) > 0
-        if found is not None and len(found):
-            self.used, self.places = int(found[0]), found[2:]
-            self.noise = float(found[1:2].view(torch.float64))
-            self.first = step // self.batches * self.batches
+        if self._next is not None:
+            self._next.first = step // self.batches * self.batches

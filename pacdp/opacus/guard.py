@@ -17,6 +17,7 @@ step to step.
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from functools import partial
 from types import BuiltinFunctionType
 from typing import Any
 
@@ -35,6 +36,7 @@ from pacdp.trials.buffers import contents, digest
 
 Clipped = Callable[[Sequence[Tensor | None]], Sum]
 """From each example's gradients by the network's last outputs to the clipped sum of those by the weights."""
+Look = Callable[[], object]
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _OF_PARAMETERS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 _OF_A_PASS = {"training", "activations", "max_batch_len", "_flat_weights", *vars(nn.Module())}
@@ -42,6 +44,31 @@ _OF_A_PASS = {"training", "activations", "max_batch_len", "_flat_weights", *vars
 are looked at by themselves."""
 _VALUES = (int, float, str, type(None))
 _GRADIENTS = ("grad", "grad_sample", "summed_grad")
+
+
+class Settled:
+    """Something that may not change from one moment to another, and the sentence where it did.
+
+    Args:
+        look: gives what it is now; numbers, texts and identities that compare.
+    """
+
+    def __init__(self, look: Look, sentence: str) -> None:
+        self.look, self.sentence = look, sentence
+        self.kept: object = None
+
+    def keep(self) -> None:
+        """From now on it is what it is."""
+        self.kept = self.look()
+
+    def forget(self) -> None:
+        """Let it change until it is kept again."""
+        self.kept = None
+
+    def require(self) -> None:
+        """Refuse, by raising ValueError, what is not as it was kept."""
+        if self.kept not in (None, self.look()):
+            raise ValueError(self.sentence)
 
 
 class Guard:
@@ -57,13 +84,24 @@ class Guard:
     def __init__(self, module: nn.Module, *, clipped: Clipped, loss_reduction: Reduction,
                  sampler: PoissonSampler | None) -> None:  # fmt: skip
         self.module, self.clipped, self.sampler = module, clipped, sampler
-        self.set_up, self.weights = set_up(module), Unmoved(module, frozen=True)
+        self.set_up = Settled(
+            partial(set_up, module),
+            "the network was changed after make_private, which tried it as it was (a hook was added, a parameter "
+            "frozen or unfrozen, or a layer, an attribute or a buffer is another): do so before make_private",
+        )
+        self.set_up.keep()
+        self.gradients = Settled(
+            partial(gradients, module),
+            "gradients (grad, grad_sample, summed_grad) were written between backward and the end of the step, so "
+            "that an example may add more than its own clipped gradient: put what changes them into the network or "
+            "the loss, or, where it depends on no data, into data_free_gradient=",
+        )
+        self.weights = Unmoved(module, frozen=True)
         self.tried = MOST  # by pacdp.trials
-        self.begun = self.goes_back = self.stepped = self.moved = False
+        self.goes_back = self.stepped = self.fixed = False
         self.losses = LossByExample(loss_reduction, sampler)
         self.tape, self.examples = Tape(self.backward), 0
         self.handed_over: Sum | None = None
-        self.left = list[Any]()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Guard":
         return self
@@ -72,19 +110,16 @@ class Guard:
         self, run: Callable[..., Any], inputs: tuple[Any, ...], named: dict[str, Any]
     ) -> Any:
         """Run the network on a copy of a batch in training, into which no loop writes; its outputs are recorded."""
-        if not (self.begun or self.moved):  # where the weights start is the caller's
-            self.weights.keep()
-        self.begun = True
-        self._require_set_up()
+        if not self.fixed:  # where the weights start is the caller's
+            self.keep()
+        self.set_up.require()
         inputs, named = tree_map(
             lambda x: x.clone() if isinstance(x, Tensor) else x, (inputs, named)
         )
         n = self.examples = self._require_drawn(tree_leaves((inputs, named)))
         before = random_state(self.module) if n > self.tried else None
         outputs = run(*inputs, **named)
-        self._require_unmoved(
-            not self.weights.written(), "a forward pass of the network, or something before it,"
-        )
+        self.require_unmoved("a forward pass of the network, or something before it,")
         if before is not None:
             draws = generators(self.module) or not same_state(before, random_state(self.module))
             self._require_alone(None if draws else outputs, inputs, named, n)
@@ -100,7 +135,7 @@ class Guard:
             raise ValueError(
                 "backward takes the loss of a batch, one number with a gradient, and no inputs="
             )
-        self._require_set_up()
+        self.set_up.require()
         record = Record(loss)
         if self.handed_over is not None or record.tape.used:
             raise ValueError(
@@ -119,7 +154,8 @@ class Guard:
             self.handed_over = self.clipped(slopes)
         finally:
             self.goes_back = False
-        record.tape.used, self.left = True, gradients(self.module)
+        record.tape.used = True
+        self.gradients.keep()
 
     def forget(self) -> None:
         """Forget the last backward pass."""
@@ -136,43 +172,27 @@ class Guard:
                 "a step without gradients of its own: call zero_grad and backward before each step, of a loss of what "
                 "the module gave in training mode (turn single layers to eval() before make_private)"
             )
-        still = self.begun and not self.weights.written() and bool(self.weights.same_bits())
-        self._require_unmoved(
-            still, "something else than this optimizer, or the forward pass of the network,"
-        )
-        self.require_gradients()
+        what = "something else than this optimizer, or the forward pass of the network,"
+        self.require_unmoved(what, bit_by_bit=True)
+        self.gradients.require()
         found, self.handed_over = self.handed_over, None
         if self.sampler is not None:
             self.sampler.take_back()
         return found
 
-    def require_gradients(self) -> None:
-        """Refuse gradients that are not as they were left, by raising ValueError."""
-        if gradients(self.module) != self.left:
-            raise ValueError(
-                "gradients (grad, grad_sample, summed_grad) were written between backward and the end of the step, so "
-                "that an example may add more than its own clipped gradient: put what changes them into the network or "
-                "the loss, or, where it depends on no data, into data_free_gradient="
-            )
-
-    def require_weights(self) -> None:
-        """Refuse weights that something else than the step is about to move, by raising ValueError."""
-        self._require_unmoved(
-            not self.weights.written(), "something between the noise and the step"
-        )
-
     def step_over(self) -> None:
         """Go on to the next batch: the weights have moved."""
-        self.begun, self.stepped = False, True
+        self.stepped = True
         self.keep()
 
     def keep(self) -> None:
         """From now on nothing but a step may move the weights."""
-        self.moved = True
+        self.fixed = True
         self.weights.keep()
 
-    def _require_unmoved(self, still: bool, what: str) -> None:
-        if not still:
+    def require_unmoved(self, what: str, *, bit_by_bit: bool = False) -> None:
+        """Refuse weights and buffers that are not as they were kept, by raising ValueError; ``what`` moved them."""
+        if self.weights.written() or (bit_by_bit and not self.weights.same_bits()):
             raise ValueError(
                 f"{what} wrote into a parameter or a buffer between two private steps, which would release "
                 "it without noise: use layers that write nothing (no nn.Embedding(max_norm=...)), and one private "
@@ -184,13 +204,6 @@ class Guard:
             raise ValueError(
                 "the backward pass did not begin at loss.backward(), so that the losses of single examples are not "
                 "known: call backward of a loss that torch's functions compute from the module's outputs"
-            )
-
-    def _require_set_up(self) -> None:
-        if set_up(self.module) != self.set_up:
-            raise ValueError(
-                "the network was changed after make_private, which tried it as it was (a hook was added, a parameter "
-                "frozen or unfrozen, or a layer, an attribute or a buffer is another): do so before make_private"
             )
 
     def _require_drawn(self, leaves: list[Any]) -> int:

@@ -7,6 +7,7 @@ batch from the first batch that is not; here it is known from the start, for dic
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -33,6 +34,25 @@ _KEPT = 1 << 17
 _PLAIN = str | bytes | int | float
 
 
+@dataclass
+class Epoch:
+    """A pass of which each example is in one batch."""
+
+    places: Tensor
+    """The batch of each example: private."""
+    used: int = 0
+    """Batches that a step was given."""
+    first: int | None = None
+    """The step of the first batch; None until the epoch is counted."""
+    noise: float = 0.0
+    """The noise multiplier that it is counted at."""
+
+    @property
+    def begins(self) -> bool:
+        """Whether the account does not have it yet."""
+        return self.first is None
+
+
 class PoissonSampler(UniformWithReplacementSampler):
     """``steps`` batches; every example is in each independently with probability ``sample_rate``.
 
@@ -40,9 +60,11 @@ class PoissonSampler(UniformWithReplacementSampler):
     tell whether it is given one of them.
     """
 
-    workers, own_pass, unseen = 0, False, False
-    """How many processes load batches, whether the next pass is that of the own loader, and whether batches of this one
-    are not seen here: where a loader of someone else's loads them in other processes."""
+    workers, unseen = 0, False
+    """How many processes load batches, and whether batches of this pass are not seen here: where a loader of someone
+    else's loads them in other processes."""
+    epoch: Epoch | None = None
+    """Where a pass is an epoch, the one that began last."""
 
     def __init__(self, *, n: int, sample_rate: float, steps: int, randomness: Randomness) -> None:
         super().__init__(num_samples=n, sample_rate=sample_rate, steps=steps)
@@ -56,7 +78,7 @@ class PoissonSampler(UniformWithReplacementSampler):
     def __iter__(self) -> Generator[list[int], Any, None]:
         self._waiting.clear()  # what an earlier pass drew and nobody used
         self._handed.clear()
-        self.unseen, self.own_pass = self.workers > 0 and not self.own_pass, False
+        self.unseen = self.workers > 0
         for drawn in self.draws():
             self._waiting.append(len(drawn))
             yield drawn.tolist()
@@ -66,16 +88,6 @@ class PoissonSampler(UniformWithReplacementSampler):
         for _ in range(self.steps):
             yield self.randomness.batch(self.num_samples, self.sample_rate)
 
-    begins = False
-    """Whether an epoch is to be counted before the batch that was required last is used."""
-
-    def numbered(self, step: int) -> int:
-        """The number of the step that uses that batch, where the step before would be followed by ``step``."""
-        return step
-
-    def counted(self, step: int, noise_multiplier: float) -> None:
-        """Note that the account has this step, or the epoch that it is in, at this noise."""
-
     def hand_out(self, batch: Any) -> Any:
         """Remember a copy of a batch, or of a part of one, that the caller is given, and return it."""
         self._handed.append([x.clone() for x in _tensors(batch)])
@@ -83,9 +95,13 @@ class PoissonSampler(UniformWithReplacementSampler):
             self.at_hand()
         return batch
 
-    def handing(self) -> Callable[[Any], Any]:
-        """What hands out the batches of the pass that just began."""
-        return self.hand_out
+    def require_newest(self, epoch: Epoch | None) -> None:
+        """Refuse, by raising ValueError, a batch of an epoch after which another one began."""
+        if self.epoch is not epoch:
+            raise ValueError(
+                "another pass of the loader began before this one ended, and an example may be in a batch of each: "
+                "make one pass after the other"
+            )
 
     def take_back(self) -> None:
         """Forget the batch that was used."""
@@ -140,9 +156,8 @@ class PoissonSampler(UniformWithReplacementSampler):
             if any(_same_rows(x, field.cpu()) for field in self.fields):
                 continue
             for name, row in zip(names, x.reshape(len(names), -1), strict=True):
-                known = self._made.get((k, *name), row)
-                if len(self._made) < _KEPT:
-                    self._made[k, *name] = known
+                full = len(self._made) >= _KEPT
+                known = (self._made.get if full else self._made.setdefault)((k, *name), row)
                 if known.shape != row.shape or not known.allclose(row, 1e-3, 1e-5, equal_nan=True):
                     raise ValueError(
                         "the loss is given numbers of an example that are others than when it came before, and may "
@@ -157,6 +172,8 @@ class PoissonSampler(UniformWithReplacementSampler):
             ValueError: no batch was drawn, or one of another size.
         """
         expected = self._waiting.pop(0) if self._waiting else None
+        if self.epoch is not None:
+            self.epoch.used += 1
         if expected != examples:
             raise ValueError(
                 f"this step has gradients of {examples} examples, and the batch drawn for it has {expected}: take each "
@@ -186,9 +203,16 @@ class PoissonLoader(DPDataLoader):
 
     def __iter__(self) -> Any:
         """One pass: ``steps`` batches."""
-        self.drawn_by.own_pass = self.num_workers > 0
-        batches = super().__iter__()
-        return map(self.drawn_by.handing(), batches) if self.num_workers else batches
+        batches, drawn_by = super().__iter__(), self.drawn_by
+        if not self.num_workers:
+            return batches
+        drawn_by.unseen, epoch = False, drawn_by.epoch
+
+        def handed_out(batch: Any) -> Any:
+            drawn_by.require_newest(epoch)
+            return drawn_by.hand_out(batch)
+
+        return map(handed_out, batches)
 
 
 def emptied(batch: Any) -> Any:

@@ -15,7 +15,7 @@ from torch import Tensor
 from pacdp.opacus.loader import PoissonSampler
 from pacdp.opacus.recorded import Record, recorded
 from pacdp.step.gradients import slopes_of_each
-from pacdp.trials.writes import same_bits
+from pacdp.trials.buffers import digest
 
 Reduction = Literal["mean", "sum"]
 Plan = tuple[tuple[bool, ...], int]
@@ -32,15 +32,14 @@ class Constants:
     """What must be the same at every step, since it might come from the batch."""
 
     def __init__(self) -> None:
-        self.first: dict[str, tuple[list[str], list[Tensor]]] = {}
+        self.first: dict[str, list[Any]] = {}
 
     def require(self, what: str, plain: list[str], tensors: list[Tensor]) -> None:
         """Refuse, by raising ValueError, other words or tensors than those of the first call."""
-        kept = plain, [x.detach().clone() for x in tensors]
-        words, values = self.first.setdefault(what, kept)
-        changed = [f"{b} in place of {a}" for a, b in zip(words, plain, strict=False) if a != b]
-        counts = (len(words), len(values)) == (len(plain), len(tensors))
-        if changed or not counts or not all(map(same_bits, values, tensors)):
+        now = [*plain, *map(digest, tensors)]
+        first = self.first.setdefault(what, now)
+        if now != first:
+            changed = [f"{b} in place of {a}" for a, b in zip(first, now, strict=False) if a != b]
             raise ValueError(
                 f"the {what} changed from one step to another ({', '.join(changed[:1])}), and what "
                 "changes may come from the other examples: let every number and tensor that is not an example's be the "
@@ -124,6 +123,15 @@ class LossByExample:
             )
         numbers = [x for x in record.others if x.dim() == 0]
         self.constants.require("loss of the network", record.text(divisor), numbers)
+        outputs = [list(x.shape) for x in record.outputs.values()]
+        for x, c in zip(record.others, cut, strict=True):
+            weights = any(n in shape[1:] for shape in outputs)  # as many classes as examples
+            if self.cut is None and not c and x.shape[:1] == (n,) != (1,) and not weights:
+                raise ValueError(
+                    f"the loss takes a tensor of shape {list(x.shape)} whole for every example's outputs, of shape "
+                    f"{', '.join(map(str, outputs))}, so that each meets all labels of the batch, as in F.mse_loss of "
+                    "outputs and targets of two shapes: give both the same one, as targets.view_as(outputs) does"
+                )
         if n > 1:  # one example alone does not tell what is cut into examples
             self.cut, self.divides = cut, divisor > 1
         if self.cut is not None:

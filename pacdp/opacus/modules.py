@@ -15,6 +15,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.data import TensorDataset
 
 from pacdp.layers.random import random_state, rewind
+from pacdp.losses import PerExampleLoss
 from pacdp.opacus.guard import Guard
 from pacdp.step.clip import Clip
 from pacdp.step.ghost import Ghost
@@ -26,27 +27,25 @@ class PrivateModule(AbstractGradSampleModule):
     """A network in a wrapper of Opacus's, with the clipped sum of the last batch that it was given in training.
 
     An empty batch never reaches the network: its outputs' shape is read off one example of zeros, without a graph.
+
+    Args:
+        watched: what else the guard is told, which watches a loop of one's own.
     """
 
-    guard: Guard | None = None
-    """What watches a loop of one's own."""
-
-    def __init__(self, module: nn.Module, way: "Ghost | ByReference") -> None:
+    def __init__(self, module: nn.Module, way: "Ghost | ByReference", **watched: Any) -> None:
         super().__init__(module, loss_reduction="sum")
         self.way, self.leaves = way, list[Any]()
+        self.guard = Guard(module, clipped=self.clipped_sum, **watched)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget all gradients, as the optimizer's does."""
-        if self.guard is not None:
-            self.guard.forget()
+        self.guard.forget()
         self._module.zero_grad(set_to_none)
 
     def forward(self, *inputs: Any, **named: Any) -> Any:
-        """The network's outputs; for an empty batch in training, empty outputs. Under a guard they are recorded."""
+        """The network's outputs; in training they are recorded, and for an empty batch empty."""
         if not (self.training and torch.is_grad_enabled()):
             return self._module(*inputs, **named)
-        if self.guard is None:
-            return self.remembered(*inputs, **named)
         if self.guard.clipped != self.clipped_sum:
             raise ValueError(
                 "a copy of the private module does not train, since the optimizer has the sums of the original: train "
@@ -103,10 +102,19 @@ class ByReference:
 
     def __init__(self, module: nn.Module, clip: Clip, *, inputs: Sequence[Any]) -> None:
         self.module, self.clip, places = module, clip, torch.arange(2)
-        rows, one = self._as_one(rows_at(places, inputs), {}, places)
-        tried = Units.group(TensorDataset(rows, places), None)
-        reference = Reference(Network.of(one, smooth_loss), tried, clip)
-        self._at_once = runs_at_once(reference, tried, trained(reference.network.module))
+        tried = self._reference(rows_at(places, inputs), {}, places, smooth_loss)
+        self._at_once = runs_at_once(tried, tried.units, trained(tried.network.module))
+
+    def _reference(
+        self, inputs: Sequence[Any], named: Mapping[str, Any], places: Tensor, loss: PerExampleLoss
+    ) -> Reference:
+        """Of examples whose targets are their places; they are rows of one tensor, their own or their places."""
+        if named or len(inputs) != 1 or not _is_tensor(inputs[0]):
+            rows, module = places, ByPlace(self.module, inputs, named)
+        else:
+            rows, module = inputs[0].detach(), self.module
+        units = Units.group(TensorDataset(rows, places), None)
+        return Reference(Network.of(module, loss), units, self.clip)
 
     @torch.no_grad()
     def __call__(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> Any:
@@ -121,7 +129,7 @@ class ByReference:
         )
 
     def sum(self, leaves: Sequence[Any], slopes: Sequence[Tensor | None]) -> Sum:
-        """The reference's sum of one batch, whose targets are the places of its examples."""
+        """The reference's sum of one batch."""
         inputs, named, before = self._passed
 
         def along_the_slopes(found: Any, places: Tensor) -> Tensor:
@@ -130,24 +138,14 @@ class ByReference:
                 (own * s[places]).reshape(len(own), -1).sum(1) for own, s in moving if s is not None
             ]).sum(0)  # fmt: skip
 
-        places = self._places()
-        rows, module = self._as_one(inputs, named, places)
-        units = Units.group(TensorDataset(rows, places), None)
-        network = Network.of(module, along_the_slopes)
-        own, now = trained(module), random_state(self.module)
+        places, now = self._places(), random_state(self.module)
+        reference = self._reference(inputs, named, places, along_the_slopes)
+        own = trained(reference.network.module)
         rewind(self.module, before)
-        found = Reference(network, units, self.clip, vectorised=self._at_once)(places.cpu(), own)
+        found = reference._replace(vectorised=self._at_once)(places.cpu(), own)
         rewind(self.module, now)
         total = zip(trained(self.module), own, strict=True)
         return found._replace(total={name: found.total[key] for name, key in total})
-
-    def _as_one(
-        self, inputs: Sequence[Any], named: Mapping[str, Any], places: Tensor
-    ) -> tuple[Tensor, nn.Module]:
-        """Examples as rows of one tensor, their own or their places, and the network as a function of it."""
-        if not named and len(inputs) == 1 and _is_tensor(inputs[0]):
-            return inputs[0].detach(), self.module
-        return places, ByPlace(self.module, inputs, named)
 
     def _places(self) -> Tensor:
         first = next(filter(_is_tensor, tree_leaves(self._passed[:2])))

@@ -21,7 +21,8 @@ from torch.optim import Optimizer
 from torch.utils._pytree import tree_leaves
 
 from pacdp.opacus.accountant import Account
-from pacdp.opacus.guard import Guard, gradients
+from pacdp.opacus.epochs import OnceAnEpochSampler
+from pacdp.opacus.guard import Guard, Settled
 from pacdp.step.noise import Randomness
 from pacdp.step.sums import Sum, added_up
 from pacdp.trials.buffers import digest
@@ -52,10 +53,27 @@ class PrivateOptimizer(DPOptimizer):
         self.guard, self.account, self.randomness = guard, account, randomness
         self.data_free_gradient, self.step_hooks = data_free_gradient, list[StepHook]()
         self.logical_step = self.nonfinite_examples = self._examples = 0
-        self._told = self._settled()
-        self._hooks, self._state = self._hooked(), dict[int, int]()
         self._sum: Sum | None = None
-        self._at_hand: list[dict[str, Any]] | None = None
+        self._given = Settled(
+            self._as_given,
+            "noise_multiplier, max_grad_norm, expected_batch_size or data_free_gradient of the optimizer, or "
+            "sample_rate of the loader's sampler, was changed after make_private, as Opacus's schedulers do: give "
+            "make_private noise_multiplier= a function of the step, and the others once",
+        )
+        changed = (
+            "hooks of the optimizer, or what it keeps of earlier steps (momentum), were changed since the last step, "
+            "and may have seen the data: add hooks before make_private, and resume by load_checkpoint"
+        )
+        self._hooks, self._kept = Settled(self._hooked, changed), Settled(self._versions, changed)
+        self._numbers = Settled(
+            self._of_groups,
+            "the optimizer's numbers (lr, weight_decay, ...) were changed while a batch was at hand, of which they "
+            "may tell, as a rate times the size of the batch does: change them after step(), as torch's schedulers "
+            "do, by the number of the step alone, and under BatchMemoryManager, where the number of parts tells of "
+            "that size, after the last one: if not optimizer._is_last_step_skipped: scheduler.step()",
+        )
+        self._given.keep()
+        self._hooks.keep()
         if guard.sampler is not None:
             guard.sampler.at_hand = self._remember
 
@@ -78,7 +96,7 @@ class PrivateOptimizer(DPOptimizer):
         found = super().step()
         if not self._is_last_step_skipped:
             self.guard.step_over()
-            self._state = self._versions()
+            self._kept.keep()
         return found
 
     @property
@@ -100,50 +118,28 @@ class PrivateOptimizer(DPOptimizer):
         whole, examples = self._sum, self._examples
         self._sum, self._examples = None, 0
         self._release(whole, examples)
-        self.guard.left = gradients(self.guard.module)
+        self.guard.gradients.keep()
         if self.step_hook:
             self.step_hook(self)
-            self.guard.require_gradients()
+            self.guard.gradients.require()
         self.logical_step += 1
         if self.data_free_gradient is not None:
             self.data_free_gradient()
-        self.guard.require_weights()
+        self.guard.require_unmoved("something between the noise and the step")
         return True
 
     def _release(self, found: Sum, examples: int) -> None:
         """p.grad = (sum + noise of standard deviation σ_t C) / expected batch size, whatever the actual one."""
-        if self.guard.sampler is not None:
-            self.guard.sampler.require(examples)
-        if self._settled() != self._told:
-            raise ValueError(
-                "noise_multiplier, max_grad_norm, expected_batch_size or data_free_gradient of the optimizer, or "
-                "sample_rate of the loader's sampler, was changed after make_private, as Opacus's schedulers do: give "
-                "make_private noise_multiplier= a function of the step, and the others once"
-            )
-        if self._hooked() != self._hooks or (self._state and self._versions() != self._state):
-            raise ValueError(
-                "hooks of the optimizer, or what it keeps of earlier steps (momentum), were changed since the last "
-                "step, and may have seen the data: add hooks before make_private, and resume by load_checkpoint"
-            )
-        if self._at_hand not in (None, self._numbers()):
-            raise ValueError(
-                "the optimizer's numbers (lr, weight_decay, ...) were changed while a batch was at hand, of which they "
-                "may tell, as a rate times the size of the batch does: change them after step(), as torch's schedulers "
-                "do, by the number of the step alone, and under BatchMemoryManager, where the number of parts tells of "
-                "that size, after the last one: if not optimizer._is_last_step_skipped: scheduler.step()"
-            )
-        self._at_hand = None
+        sampler, epoch = self.guard.sampler, None
+        if sampler is not None:
+            sampler.require(examples)
+            epoch = sampler.epoch
+        for settled in (self._given, self._hooks, self._kept, self._numbers):
+            settled.require()
+        self._numbers.forget()
         self.nonfinite_examples += int(found.nonfinite)
-        sampler, step = self.guard.sampler, self.logical_step
-        if sampler is not None:
-            step = sampler.numbered(step)
-        self.noise_multiplier = float(self.account.schedule(step))
-        self._told = self._settled()
-        begins = sampler is not None and sampler.begins
-        counted = self.account(step, self.noise_multiplier, begins=begins)
-        if sampler is not None:
-            sampler.counted(step, counted)
-        self.logical_step = step
+        self.logical_step, self.noise_multiplier = self.account.next(self.logical_step, epoch)
+        self._given.keep()
         std, together = self.noise_multiplier * self.max_grad_norm, self.account.together
         self.original_optimizer.zero_grad()  # frozen weights may have a gradient from before
         weights = dict(self.guard.module.named_parameters())
@@ -153,16 +149,17 @@ class PrivateOptimizer(DPOptimizer):
 
     def _remember(self) -> None:
         """A batch, or a part of one, is handed out: from now on the numbers of this step are fixed."""
-        self._at_hand = self._at_hand or self._numbers()
+        if self._numbers.kept is None:
+            self._numbers.keep()
 
-    def _numbers(self) -> list[dict[str, Any]]:
+    def _of_groups(self) -> list[dict[str, Any]]:
         return [
             {name: digest(x) for name, x in group.items() if name != "params"}
             | {"params": [id(p) for p in group["params"]]}
             for group in self.original_optimizer.param_groups
         ]
 
-    def _settled(self) -> tuple[Any, ...]:
+    def _as_given(self) -> tuple[Any, ...]:
         """What make_private was given, but for the schedule's noise."""
         return (
             self.noise_multiplier,
@@ -182,9 +179,14 @@ class PrivateOptimizer(DPOptimizer):
         kept = tree_leaves([*self.original_optimizer.state.values()])
         return {id(x): x._version for x in kept if isinstance(x, Tensor)}
 
-    def forget_state(self) -> None:
-        """What the optimizer keeps was read from a checkpoint."""
-        self._state = {}
+    def go_on(self, step: int) -> None:
+        """Go on after so many steps with what was read from a checkpoint."""
+        self.logical_step = step
+        if isinstance(self.guard.sampler, OnceAnEpochSampler):
+            self.guard.sampler.resume(step)
+        self.guard.set_up.keep()
+        self.guard.keep()
+        self._kept.forget()
 
     def signal_skip_step(self, do_skip: bool = True) -> None:
         """Opacus's, by which ``BatchMemoryManager`` cuts a logical batch into parts.

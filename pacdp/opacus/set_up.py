@@ -16,7 +16,7 @@ from pacdp.step.mechanism import GradSampleMode
 from pacdp.step.set_up import chosen_mode
 from pacdp.step.sums import NOT_PACKED
 from pacdp.step.units import Network
-from pacdp.trials import made_up_batch, require_independent_examples
+from pacdp.trials import made_up_batch, require_independent_examples, require_own_memory
 
 
 def private_module(
@@ -26,12 +26,14 @@ def private_module(
     clip: Clip,
     *,
     mode: GradSampleMode | None,
+    **watched: Any,
 ) -> PrivateModule:
     """The network in the wrapper whose clipped sums are those of its examples.
 
     Args:
         probe: positional inputs of at least three examples; None to make them up in the shape of the loader's.
         mode: None to choose.
+        watched: what else the guard is told.
 
     Raises:
         UnsupportedModuleError: an example sees another, or the network cannot be run on such inputs.
@@ -57,9 +59,8 @@ def private_module(
         clip_norm=clip.norm,
     )
     ghost = chosen == "ghost"
-    return PrivateModule(
-        module, Ghost(module, clip) if ghost else ByReference(module, clip, inputs=inputs)
-    )
+    way = Ghost(module, clip) if ghost else ByReference(module, clip, inputs=inputs)
+    return PrivateModule(module, way, **watched)
 
 
 def _made_up_input(loader: PoissonLoader) -> Tensor:
@@ -81,6 +82,7 @@ def require_ownership(module: nn.Module, optimizer: optim.Optimizer) -> None:
         ValueError: as said.
     """
     require_clippable(module)
+    require_own_memory(module)
     if any(hasattr(p, "grad_sample") for p in module.parameters()):
         raise ValueError(
             "module is private already: go on with what make_private returned, or call to_standard_module() on it first"

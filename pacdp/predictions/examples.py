@@ -75,20 +75,17 @@ class Examples(Counted):
     remarks: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.people is not None and self.people.size:
-            object.__setattr__(self, "people", _without_gaps(self.people))
+        people = self.people
+        if people is None or not people.size:
+            return
+        if not (0 <= people.min() <= people.max() < people.size and np.bincount(people).all()):
+            numbers = np.unique(people, return_inverse=True)[1].astype(np.int64)
+            object.__setattr__(self, "people", numbers)  # from 0 on, each of which somebody has
 
     @property
     def units(self) -> int:
         """How many independent records there are; people are numbered without gaps."""
         return self.n if self.people is None else int(self.people.max()) + 1
-
-
-def _without_gaps(people: Codes) -> Codes:
-    """The same people by numbers from 0 on, each of which somebody has."""
-    if 0 <= people.min() <= people.max() < people.size and np.bincount(people).all():
-        return people
-    return np.unique(people, return_inverse=True)[1].astype(np.int64)
 
 
 def described(

@@ -5,7 +5,6 @@ are independent draws of the law given the condition, so that bounds on one mean
 ("Conditional rates" in docs/guarantees.md).
 """
 
-import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -26,7 +25,6 @@ FAMILIES = ("error", "recall", "precision", "false-alarms", "groups", "differenc
 """What can be asked, by the entries of the ledger that pay for it."""
 _BY_NAME = ("top-k", "leaderboard", "auc")
 """What is certified where it is asked by name alone."""
-Tables = list[NDArray[Any]]
 _OTHER = "more than two classes, as of two it is the error on the other one"
 _TOP = re.compile(r"top-([1-9]\d{0,8})")
 
@@ -95,26 +93,21 @@ def _possible(examples: Examples) -> dict[str, str | None]:
 def parts(examples: Examples, families: Sequence[str], sizes: Sequence[int]) -> Iterator[Part]:
     """Every question of these families that is a mean of losses; calibration is none."""
     people, weights = examples.people, examples.weights
-    counted = {of: _tables(examples, said) for of, said in examples.models.items()}
     for family in families:
         for of, said in examples.models.items():
-            for rows, part in _questions(examples, of, said, family, sizes, counted[of]):
-                if people is not None and part.losses.size:
-                    sample = _of_people(part.losses, people, rows)
-                    yield replace(part, losses=part.losses[:0], sample=sample)
-                elif people is not None:  # counted before
-                    yield part
-                elif rows is None:
-                    yield replace(part, weights=weights)
+            for rows, part in _questions(examples, of, said, family, sizes):
+                about = slice(None) if rows is None else rows
+                losses = part.losses[about]
+                if people is None:
+                    heavy = weights if weights is None else weights[about]
+                    yield replace(part, losses=losses, weights=heavy)
                 else:
-                    heavy = weights if weights is None else weights[rows]
-                    yield replace(part, losses=part.losses[rows], weights=heavy)
+                    sample = _of_people(losses, people[about])
+                    yield replace(part, losses=losses[:0], sample=sample)
 
 
-def _of_people(losses: Any, people: Codes, rows: Any) -> bounds.PeopleSample | None:
+def _of_people(losses: Any, people: Codes) -> bounds.PeopleSample | None:
     """Who has examples that a question is about, and the sums of their losses; None where nobody has one."""
-    if rows is not None:
-        losses, people = losses[rows], people[rows]
     if losses.dtype != np.bool_:
         return bounds.people_sample(losses=losses, people=people) if losses.size else None
     return errors_of_people(np.bincount(people), np.bincount(people[losses]))
@@ -129,7 +122,7 @@ def main_loss(examples: Examples, said: Answers) -> tuple[str, str, NDArray[Any]
 
 
 def _questions(
-    examples: Examples, of: str, said: Answers, family: str, sizes: Sequence[int], tables: Tables
+    examples: Examples, of: str, said: Answers, family: str, sizes: Sequence[int]
 ) -> Iterator[tuple[NDArray[np.bool_] | None, Part]]:
     """The questions of a family on one model, with the losses of all examples, and which of these each is about."""
     measures, otherwise, wrong = main_loss(examples, said)
@@ -137,19 +130,10 @@ def _questions(
     given = said.predicted is None
     match family:
         case "error":
-            yield (
-                None,
-                Part(
-                    family=family,
-                    of=of,
-                    measures=measures,
-                    otherwise=otherwise,
-                    losses=wrong,
-                    given=given,
-                ),
-            )
+            yield None, Part(family=family, of=of, measures=measures, otherwise=otherwise, losses=wrong,
+                             given=given)  # fmt: skip
         case "recall" | "precision" | "false-alarms":
-            yield from _by_class(examples, of, said, family, tables)
+            yield from _by_class(examples, of, said, family)
         case "groups" if examples.groups is not None:
             names = examples.groups.names
             for place, name in enumerate(names):
@@ -193,59 +177,21 @@ def _questions(
 
 
 def _by_class(
-    examples: Examples, of: str, said: Answers, family: str, tables: Tables
+    examples: Examples, of: str, said: Answers, family: str
 ) -> Iterator[tuple[NDArray[np.bool_] | None, Part]]:
     """A rate of errors for each class: of the examples of it, of those predicted to be it, or of all others."""
     for place, name in enumerate(examples.classes):
         label = shown(name)
-        measures, otherwise, empty = {
-            "recall": ("error on", "recall of", f"no example has the label {label}"),
-            "precision": ("share of errors among predictions of", "precision of",
-                          f"no example is predicted to be {label}"),
-            "false-alarms": ("false-alarm rate of", "specificity of", f"every example has the label {label}")
-        }[family]  # fmt: skip
-        part = Part(family=family, of=of, losses=np.zeros(0, np.bool_), measures=f"{measures} class {label}",
-                    otherwise=f"{otherwise} class {label}", empty=empty)  # fmt: skip
-        if tables:
-            of_it, missed, told, wrong = (one[:, place] for one in tables)
-            others = tables[0].sum(1) - of_it
-            counts = {
-                "recall": (of_it, missed),
-                "precision": (told, wrong),
-                "false-alarms": (others, wrong),
-            }
-            yield None, replace(part, sample=errors_of_people(*counts[family]))
-            continue
         is_it, said_so = examples.labels == place, said.predicted == place
-        rows, errors = {"recall": (is_it, ~said_so), "precision": (said_so, ~is_it),
-                        "false-alarms": (~is_it, said_so)}[family]  # fmt: skip
-        yield rows, replace(part, losses=errors)
-
-
-def _tables(examples: Examples, said: Answers) -> Tables:
-    """By person and class: examples of it, errors on them, examples predicted to be it, errors of these predictions.
-
-    Nothing without people, or with too many for their examples.
-    """
-    people, labels, predicted = examples.people, examples.labels, said.predicted
-    shape = examples.units, len(examples.classes)
-    if people is None or labels is None or predicted is None:
-        return []
-    if math.prod(shape) > 4 * examples.n:
-        return []
-
-    def table(column: Codes, rows: NDArray[np.bool_]) -> NDArray[Any]:
-        cells = people[rows] * shape[1] + column[rows]
-        return np.bincount(cells, minlength=math.prod(shape)).reshape(shape)
-
-    wrong, told = predicted != labels, predicted >= 0
-    every = np.ones_like(wrong)
-    return [
-        table(labels, every),
-        table(labels, wrong),
-        table(predicted, told),
-        table(predicted, wrong & told),
-    ]
+        rows, errors, measures, otherwise, empty = {
+            "recall": (is_it, ~said_so, "error on", "recall of", f"no example has the label {label}"),
+            "precision": (said_so, ~is_it, "share of errors among predictions of", "precision of",
+                          f"no example is predicted to be {label}"),
+            "false-alarms": (~is_it, said_so, "false-alarm rate of", "specificity of",
+                             f"every example has the label {label}")
+        }[family]  # fmt: skip
+        yield rows, Part(family=family, of=of, losses=errors, measures=f"{measures} class {label}",
+                         otherwise=f"{otherwise} class {label}", empty=empty)  # fmt: skip
 
 
 def shown(name: Name) -> str:

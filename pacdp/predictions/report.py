@@ -5,7 +5,6 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, field, fields, is_dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -265,11 +264,13 @@ class Report:
 
     def at_any_of(self, charged: Any, *, failure_prob: float) -> "Report":
         """The same certificates, holding together wherever the run may have ended (:mod:`pacdp.step.planned_steps`)."""
-        made, others = self.certificates, failure_prob - self.failure_prob
+        found, others = (
+            self.each(lambda one: one.resting_on(charged.hypothesis)),
+            failure_prob - self.failure_prob,
+        )
         if charged.stopping_times > 1:
-            made = (one.charged("other stopping times", others) for one in made)
-        made = tuple(one.resting_on(charged.hypothesis) for one in made)
-        return replace(self, certificates=made, failure_prob=failure_prob)
+            found = found.each(lambda one: one.charged("other stopping times", others))
+        return replace(found, failure_prob=failure_prob)
 
     def each(self, form: Callable[[bounds.Certificate], bounds.Certificate]) -> "Report":
         """The same with this done to every certificate."""
@@ -277,11 +278,13 @@ class Report:
 
     def resting_on(self, *hypotheses: bounds.Hypothesis, beside: str) -> "Report":
         """The same with these hypotheses on every certificate that needs the one named ``beside``."""
-        made = (
-            one.resting_on(*hypotheses) if beside in {each.name for each in one.hypotheses} else one
-            for one in self.certificates
+        return self.each(
+            lambda one: (
+                one.resting_on(*hypotheses)
+                if any(each.name == beside for each in one.hypotheses)
+                else one
+            )
         )
-        return replace(self, certificates=tuple(made))
 
     def diagnosed(self, diagnosis: Any) -> "Report":
         """With the diagnosis of the chains that learnt the weights, where a certificate assumes that they converged."""
@@ -305,14 +308,8 @@ class Report:
             )
         once = ("certificates", "refusals", "measured")
         both: Values = {name: _once((*getattr(self, name), *getattr(other, name))) for name in once}
-        return replace(
-            self,
-            **both,
-            monte_carlo=(*self.monte_carlo, *other.monte_carlo),
-            gibbs=self.gibbs or other.gibbs,
-            diagnosis=self.diagnosis or other.diagnosis,
-            details={**other.details, **self.details},
-        )
+        sampled = (*self.monte_carlo, *other.monte_carlo)
+        return replace(self, **both, monte_carlo=sampled, details={**other.details, **self.details})
 
     def to_dict(
         self, *, subject: Mapping[str, Any] | None = None, provenance: Any = None
@@ -322,11 +319,10 @@ class Report:
         An infinite number is written as the string "inf".
         """
         beside = ("statements", "budget", "remarks")
-        own = {
-            "not_applicable" if one.name == "refusals" else one.name: getattr(self, one.name)
-            for one in fields(self)
-            if one.name not in beside
+        own: Values = {
+            one.name: getattr(self, one.name) for one in fields(self) if one.name not in beside
         }
+        own["not_applicable"] = own.pop("refusals")
         own["certificates"] = made = [one.to_dict() for one in self.certificates]
         if (shared := (self.privacy or {}).get("event")) is not None:  # which then stands once
             said = json.dumps(shared, allow_nan=False)
@@ -336,7 +332,7 @@ class Report:
         if self.budget is not None:
             held = {"budget": self.budget.to_dict(), "statements": list(self.statements)}
             own["details"] = {**self.details, **held, "remarks": list(self.remarks)}
-        for made, value in least_of(self.certificates):
+        for made, value in at_price_zero(self.certificates):
             free = {"name": made.name, "of": made.of, "measures": made.measures, "value": value}
             own["details"] = {**own["details"], "at_price_zero": free}
         head = {"format": FORMAT, "route": self.route, "subject": subject and dict(subject)}
@@ -377,28 +373,28 @@ def of_all_settings(failure_prob: float, choices: Mapping[str, Any] | None) -> f
     return min(1.0, failure_prob * (choices or {}).get("count", 1))
 
 
-def at_price_zero(made: bounds.Certificate) -> float | None:
-    """What a certificate would say if divergence, draw, privacy or kept records had cost nothing: at its error and n no
-    training makes it say less. None where nothing was paid, or its formula has no such form.
+def at_price_zero(
+    certificates: Iterable[bounds.Certificate],
+) -> list[tuple[bounds.Certificate, float]]:
+    """The first certificate that paid for divergence, draw, privacy or kept records, with what it would say had they
+    cost nothing: at its error and n no training makes it say less. None where none paid, or in another form.
 
     kl⁻¹(risk, (ln ξ(n) + ln(1/failure_prob))/n), without ln ξ(n) where the formula has none. Of compression that keeps
     no record the least is 1 - failure_prob^(1/n).
     """
-    n, risk, own_prob = (made.inputs.get(name) for name in ("n", "risk", "failure_prob"))
-    n, failure_prob = int(n or 1), float(own_prob or made.failure_prob)
-    if made.name == "compression":
-        return bounds.clopper_pearson_upper(0, n, failure_prob)
-    if risk is None or not math.fsum(one.nats for one in made.costs if one.name in _PAID) > 0.0:
-        return None
-    own = (one.nats for one in made.costs if one.name in _OF_THE_FORMULA)
-    nats = math.fsum([*own, -math.log(failure_prob)]) / n
-    return float(bounds.binary_kl_upper(float(risk), nats * (1.0 + 2.0**-50)))
-
-
-def least_of(made: Iterable[bounds.Certificate]) -> list[tuple[bounds.Certificate, float]]:
-    """The first certificate that paid for something, with what it would say at no price; none where none did."""
-    found = ((one, value) for one in made if (value := at_price_zero(one)) is not None)
-    return list(islice(found, 1))
+    for made in certificates:
+        n, risk, own_prob = (made.inputs.get(name) for name in ("n", "risk", "failure_prob"))
+        n, failure_prob = int(n or 1), float(own_prob or made.failure_prob)
+        if made.name == "compression":
+            return [(made, bounds.clopper_pearson_upper(0, n, failure_prob))]
+        if (
+            risk is not None
+            and math.fsum(one.nats for one in made.costs if one.name in _PAID) > 0.0
+        ):
+            own = (one.nats for one in made.costs if one.name in _OF_THE_FORMULA)
+            nats = math.fsum([*own, -math.log(failure_prob)]) / n
+            return [(made, float(bounds.binary_kl_upper(float(risk), nats * (1.0 + 2.0**-50))))]
+    return []
 
 
 def said_at_price_zero(made: Iterable[bounds.Certificate]) -> list[str]:
@@ -406,7 +402,7 @@ def said_at_price_zero(made: Iterable[bounds.Certificate]) -> list[str]:
     return [
         f"At a price of zero the {one.measures} of {one.of} would be certified at {up(value)}: at this error and n "
         "the route promises no less."
-        for one, value in least_of(made)
+        for one, value in at_price_zero(made)
     ]
 
 

@@ -6,6 +6,7 @@ with torch on a CPU), and a gradient clipped by it is longer than the clipping n
 """
 
 import math
+from collections.abc import Callable, Iterable
 from typing import Literal, NamedTuple
 
 import torch
@@ -121,9 +122,24 @@ def row_squares(rows: Tensor) -> Float[Tensor, " batch"]:
     return torch.linalg.vector_norm(rows.flatten(1), dim=1, dtype=torch.float64).square()
 
 
-def drop(rows: Tensor, keep: Bool[Tensor, " batch"]) -> Tensor:
-    """``rows`` with the rows outside ``keep`` set to exact zeros; shape (batch, ...)."""
-    return rows.masked_fill(~keep.view(-1, *(1,) * (rows.dim() - 1)), 0.0)
+def kept(clipping: Clipping, member: Tensor | None = None) -> Callable[[Tensor], Tensor]:
+    """From rows (batch, ...) to rows with exact zeros for examples that count as zero or are no members.
+
+    Where all rows are known to count they are returned as they are: to drop some copies all, and to ask a GPU would
+    wait.
+    """
+    keep = clipping.finite if member is None else clipping.finite & member
+    if member is None and keep.device.type == "cpu" and bool(keep.all()):
+        return lambda rows: rows
+    gone = ~keep
+    return lambda rows: rows.masked_fill(
+        gone.to(rows.device).view(-1, *[1] * (rows.dim() - 1)), 0.0
+    )
+
+
+def coarsest(tensors: Iterable[Tensor]) -> torch.dtype:
+    """The type among theirs that rounds most."""
+    return max((one.dtype for one in tensors), key=lambda kind: torch.finfo(kind).eps)
 
 
 def kind_of_sums(weight: Tensor) -> torch.dtype:
@@ -160,20 +176,13 @@ def clipped_sum(
         k: r if r.dtype in (torch.float32, torch.float64) else r.float()
         for k, r in contributions.items()
     }
-    coarsest = max((r.dtype for r in rows.values()), key=lambda kind: torch.finfo(kind).eps)
-    clipping = clip_factors(joint_norms([row_norms(r) for r in rows.values()]), clip, coarsest)
-    keep = clipping.finite if member is None else clipping.finite & member
-    scale = without_subnormals((clipping.scale * clipping.factors / clip.divisor).to(coarsest))
+    kind = coarsest(rows.values())
+    clipping = clip_factors(joint_norms([row_norms(r) for r in rows.values()]), clip, kind)
+    scale = without_subnormals((clipping.scale * clipping.factors / clip.divisor).to(kind))
     total = into or {k: r.new_empty(r.shape[1:]) for k, r in rows.items()}
-    with full_precision(next((r.device for r in rows.values() if not r.is_cpu), keep.device)):
-        gone, whole = ~keep[:, None], all_on_a_cpu(keep, member)
+    counted = kept(clipping, member)
+    with full_precision(next((r.device for r in rows.values() if not r.is_cpu), scale.device)):
         for k, r in rows.items():
-            flat = r.reshape(len(r), math.prod(r.shape[1:]))
-            flat = flat if whole else flat.masked_fill(gone.to(r.device), 0.0)
+            flat = counted(r.reshape(len(r), math.prod(r.shape[1:])))
             total[k].copy_((scale.to(r) @ flat).view(r.shape[1:]))
     return ClippedSum(total, clipping)
-
-
-def all_on_a_cpu(keep: Bool[Tensor, " batch"], member: Tensor | None) -> bool:
-    """Whether all rows are known to be kept: to drop some copies all, and to ask a GPU would wait."""
-    return member is None and keep.device.type == "cpu" and bool(keep.all())

@@ -32,6 +32,8 @@ ADJACENCY: Literal["add-remove"] = "add-remove"
 """The neighbours that noise multipliers are stated for: one unit more or less moves a clipped sum by at most C."""
 # what the accountant's grid can resolve; beyond, less noise or a larger rate is accounted for than was used
 _LEAST_NOISE, _MOST_NOISE, _LEAST_RATE = 1e-100, 1e10, 1e-9
+Run = tuple[Event, int]
+"""A step, and how often it was made in a row."""
 _DOWN = 1.0 - 2.0**-48
 """Covers the rounding of a combined multiplier."""
 
@@ -89,7 +91,7 @@ def combined(noise_multipliers: Sequence[float]) -> float:
 
 def history(steps: Iterable[Event]) -> Event | None:
     """The steps one after another; None if there are none."""
-    return joined(*(SelfComposed(event=one, count=1) for one in steps))
+    return joined(*steps)
 
 
 class History:
@@ -108,22 +110,23 @@ class History:
     @property
     def event(self) -> Event | None:
         """All steps so far."""
-        return joined(*(SelfComposed(event=step, count=count) for step, count in self._runs))
+        return _composed(self._runs)
 
 
 def joined(*histories: Event | None) -> Event | None:
     """All that ran, one after the other on the same data: the history of several chains is that of one long chain."""
-    runs = [run for one in histories if one is not None for run in runs_of(one)]
-    merged = [
-        (step, sum(count for _, count in group))
-        for step, group in groupby(runs, key=lambda run: run[0])
-    ]
-    if not merged:
-        return None
-    return Composed(events=tuple(SelfComposed(event=step, count=count) for step, count in merged))
+    return _composed(run for one in histories for run in runs_of(one))
 
 
-def runs_of(event: Event | None) -> list[tuple[Event, int]]:
+def _composed(runs: Iterable[Run]) -> Event | None:
+    """A history of these steps, equal neighbours counted together."""
+    merged = groupby(runs, key=lambda run: run[0])
+    each = ((step, sum(count for _, count in group)) for step, group in merged)
+    events = tuple(SelfComposed(event=step, count=count) for step, count in each)
+    return Composed(events=events) if events else None
+
+
+def runs_of(event: Event | None) -> list[Run]:
     """Equal steps in a row with their number, in the order in which they ran."""
     match event:
         case None:
@@ -203,16 +206,16 @@ def after(event: Event | None, steps: int) -> Event | None:
 
 def _between(event: Event | None, begin: int, end: int) -> Event | None:
     """What begins from step ``begin`` on and before step ``end``."""
-    kept, done = list[Event](), 0
+    kept, done = list[Run](), 0
     for step, count in runs_of(event):
         length = _length(step)
         earlier, before = (
             min(max(math.ceil((at - done) / length), 0), count) for at in (begin, end)
         )
         if before > earlier:
-            kept.append(SelfComposed(event=step, count=before - earlier))
+            kept.append((step, before - earlier))
         done += count * length
-    return joined(*kept)
+    return _composed(kept)
 
 
 @runtime_checkable

@@ -14,15 +14,14 @@ nothing to divide by but the example's own.
 """
 
 import math
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, TypeGuard, cast
 
 import torch
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
-from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 from pacdp.layers.plain import call_with, is_plain, is_plain_linear
 from pacdp.losses import Loss, PerExampleLoss, in_error
@@ -30,17 +29,17 @@ from pacdp.step.clip import (
     Clip,
     Clipping,
     Weights,
-    all_on_a_cpu,
     clip_factors,
     clipped_sum,
     joint_norms,
+    kept,
     kind_of_sums,
     row_norms,
     row_squares,
     without_subnormals,
 )
 from pacdp.step.precision import full_precision
-from pacdp.step.units import Network
+from pacdp.step.units import Network, side_by_side
 
 _ELEMENTWISE = (
     nn.Flatten,
@@ -201,16 +200,14 @@ def _by_layers(
             break
         slope = backward(slope)
     clipping = clip_factors(squares.sqrt(), clip, x.dtype)
-    keep = clipping.finite if member is None else clipping.finite & member
+    counted = kept(clipping, member)
     scale = without_subnormals((clipping.factors / clip.divisor).to(x.dtype))[:, None]
-    gone, whole = ~keep[:, None], all_on_a_cpu(keep, member)
     for name, (met, slope) in outer.items():
-        scaled = without_subnormals((slope if whole else slope.masked_fill(gone, 0.0)) * scale)
+        scaled = without_subnormals(counted(slope) * scale)
         if f"{name}.weight" in weights:  # the views of weights lie input-major
-            kept = met if whole else met.masked_fill(gone, 0.0)
-            view = into[f"{name}.weight"].mT
+            view, met = into[f"{name}.weight"].mT, counted(met).mT
             direct = member is None and view.is_contiguous()
-            torch.mm(kept.mT, scaled, out=view) if direct else view.copy_(kept.mT @ scaled)
+            torch.mm(met, scaled, out=view) if direct else view.copy_(met @ scaled)
         if f"{name}.bias" in weights:
             into[f"{name}.bias"].copy_(scaled.sum(dim=0))
     if clipping.scale != 1.0:
@@ -252,19 +249,8 @@ def slopes_and_mean(
         mean, _, slope = cast(Loss, loss).slope(outputs, targets)
         return slope * len(targets), outputs.new_tensor(mean)
 
-    slope_of_one = slope_and_loss(lambda own, y: loss(own[None], y[None])[0])
-    slope, losses = torch.func.vmap(slope_of_one)(outputs, targets)
+    slope, losses = slopes_of_each(lambda own, y: loss(own[None], y[None])[0], outputs, targets)
     return slope, mean_over(losses, member)
-
-
-def slope_and_loss(loss: LossOfOne) -> Callable[[Any, Any], tuple[Any, Tensor]]:
-    """From one example's outputs and its other tensors to the gradient of its loss by the outputs, and that loss."""
-
-    def with_value(own: Any, rest: Any) -> tuple[Tensor, Tensor]:
-        value = loss(own, rest)
-        return value, value.detach()
-
-    return torch.func.grad(with_value, has_aux=True)
 
 
 def mean_over(values: Float[Tensor, " batch"], member: Tensor | None) -> Float[Tensor, ""]:
@@ -287,38 +273,36 @@ def gradients_of_each(
         value = network.loss(outputs, y[None])[0]
         return value, (value.detach(), tree_map(lambda each: each.detach()[0], outputs))
 
-    moving = {name: w.detach() for name, w in weights.items()}
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="There is a performance drop")
-        per_example = torch.func.vmap(
-            torch.func.grad(loss_of_one, has_aux=True), in_dims=(None, 0, 0)
-        )
-        rows, (losses, outputs) = per_example(moving, inputs, targets)
+    given = {name: w.detach() for name, w in weights.items()}, inputs, targets
+    of_one = torch.func.grad(loss_of_one, has_aux=True)
+    rows, (losses, outputs) = side_by_side(of_one, *given, in_dims=(None, 0, 0))
     return rows, losses, outputs
 
 
-def slopes_of_each(
-    loss: LossOfOne, outputs: Sequence[Tensor], others: Sequence[Tensor]
-) -> tuple[list[Tensor], Tensor]:
+def slopes_of_each(loss: LossOfOne, outputs: Any, others: Any) -> tuple[Any, Tensor]:
     """Differentiate each example's loss by its own outputs.
 
     Args:
-        outputs: floating point, each (n, ...) with n at least 1.
-        others: what else the loss looks at, each (n, ...): targets, masks, outputs without a gradient.
+        outputs: a floating-point tensor (n, ...) with n at least 1, or a structure of these.
+        others: likewise, what else the loss looks at: targets, masks, outputs without a gradient.
 
     Returns:
         The gradients, in the shapes of ``outputs``, and the losses, shape (n,). Where ``torch.func.vmap`` cannot run
         the loss, one example follows the other.
     """
-    of_one = slope_and_loss(loss)
-    given = [x.detach() for x in outputs], [x.detach() for x in others]
+
+    def with_value(own: Any, rest: Any) -> tuple[Tensor, Tensor]:
+        value = loss(own, rest)
+        return value, value.detach()
+
+    of_one = torch.func.grad(with_value, has_aux=True)
+    given = tree_map(lambda x: x.detach(), (outputs, others))
     try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="There is a performance drop")
-            return torch.func.vmap(of_one)(*given)
+        return side_by_side(of_one, *given)
     except _NO_VMAP:
-        found = [of_one(*([x[i] for x in part] for part in given)) for i in range(len(outputs[0]))]
-    return tree_map(lambda *each: torch.stack(each), *found)
+        each = range(len(tree_leaves(outputs)[0]))
+        found = [of_one(*tree_map(lambda x, i=i: x[i], given)) for i in each]
+    return tree_map(lambda *rows: torch.stack(rows), *found)
 
 
 def slopes_of_outputs(
@@ -334,16 +318,11 @@ def slopes_of_outputs(
         The gradients by every output, None for one that has none, and the losses, shape (n,).
     """
     leaves, form = tree_flatten(outputs)
-    moving = [x.requires_grad for x in leaves]
+    moving = {place: x for place, x in enumerate(leaves) if x.requires_grad}
 
-    def loss_of_one(own: list[Tensor], rest: list[Tensor]) -> Tensor:
-        left, right = iter(own), iter(rest)
-        rows = [next(left if moves else right)[None] for moves in moving]
-        return loss(tree_unflatten(rows, form), next(right)[None])[0]
+    def loss_of_one(own: dict[int, Tensor], rest: list[Tensor]) -> Tensor:
+        *rows, target = [own.get(place, x)[None] for place, x in enumerate(rest)]
+        return loss(tree_unflatten(rows, form), target)[0]
 
-    still = [x for x in leaves if not x.requires_grad]
-    slopes, losses = slopes_of_each(
-        loss_of_one, [x for x in leaves if x.requires_grad], [*still, targets]
-    )
-    found = iter(slopes)
-    return [next(found) if moves else None for moves in moving], losses
+    slopes, losses = slopes_of_each(loss_of_one, moving, [*leaves, targets])
+    return [slopes.get(place) for place in range(len(leaves))], losses

@@ -52,7 +52,18 @@ _PLAIN = (
     np.generic,
 )
 _OF_THE_CLASS = {"__dict__", "__weakref__", "__doc__", "__annotations__", "__dataclass_fields__"}
-_BUILT_IN = (BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType)
+_ATTRIBUTES: dict[type, str] = {
+    CodeType: "co_code co_consts co_names co_varnames co_argcount",
+    MethodType: "__func__ __self__",
+    partial: "func args keywords",
+    property: "fget fset",
+    staticmethod: "__func__",
+    classmethod: "__func__",
+    MethodDescriptorType: "__qualname__",
+    WrapperDescriptorType: "__qualname__",
+}
+"""Of what some kinds of objects consist."""
+_OF_FUNCTIONS = "__module__ __qualname__ __code__ __defaults__ __kwdefaults__ __closure__"
 _STATELESS = object.__basicsize__
 _SWITCH = re.compile(
     r"_get_\w+_(enabled|deterministic\w*|algorithms|benchmark|reduction|accumulation|backend)"
@@ -76,9 +87,25 @@ def identity(*things: Any) -> str:
     Raises:
         Unnamed: it depends on something that cannot be looked into.
     """
-    walk = _Walk()
-    walk.add(things)
-    return walk.digest.hexdigest()
+    digest, seen = hashlib.sha256(), dict[int, tuple[int, Any]]()
+
+    def enter(thing: Any) -> None:
+        """One object with all that it refers to, in a fixed order; each enters once."""
+        words: tuple[object, ...] = type(thing).__module__, type(thing).__qualname__
+        parts: Iterator[Any] = iter(())
+        if isinstance(thing, _PLAIN):
+            words = type(thing).__name__, repr(thing)
+        elif id(thing) in seen:
+            words = "again", seen[id(thing)][0]
+        else:
+            seen[id(thing)] = len(seen), thing  # kept, so that no other object gets its id
+            parts = _parts(thing)
+        digest.update(repr(words).encode())
+        for part in parts:
+            enter(part)
+
+    enter(things)
+    return digest.hexdigest()
 
 
 def contents(tensors: Mapping[str, Tensor]) -> str:
@@ -127,121 +154,72 @@ def arithmetic(device: torch.device) -> list[str]:
     return [*versions().values(), identity(own, processor, probes), *placed]
 
 
-class _Walk:
-    """A walk through objects in a fixed order, each of which enters once."""
-
-    def __init__(self) -> None:
-        self.digest = hashlib.sha256()
-        self._seen: dict[int, tuple[int, Any]] = {}
-
-    def add(self, thing: Any) -> None:
-        """Enter one object with all that it refers to."""
-        if isinstance(thing, _PLAIN):
-            self._write(type(thing).__name__, repr(thing))
+def _parts(thing: Any) -> Iterator[Any]:
+    """What an object consists of, in a fixed order."""
+    for kind, names in _ATTRIBUTES.items():
+        if isinstance(thing, kind):
+            yield from (getattr(thing, name) for name in names.split())
             return
-        if id(thing) in self._seen:
-            self._write("again", self._seen[id(thing)][0])
-            return
-        self._seen[id(thing)] = len(self._seen), thing  # kept, so that no other object gets its id
-        self._write(type(thing).__module__, type(thing).__qualname__)
-        for part in self._parts(thing):
-            self.add(part)
+    match thing:
+        case Tensor():
+            flat = thing.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+            yield from (
+                tuple(thing.shape),
+                thing.dtype,
+                thing.requires_grad,
+                flat.numpy().tobytes(),
+            )
+        case np.ndarray():
+            yield from (thing.shape, thing.dtype.str)
+            yield thing.tolist() if thing.dtype.hasobject else thing.tobytes()
+        case torch.Generator():
+            yield from (thing.device, thing.get_state())
+        case dict() | MappingProxyType():
+            yield from ((len(thing), *thing.keys()), *thing.values())
+        case list() | tuple():
+            yield from (len(thing), *thing)
+        case set() | frozenset():
+            if not all(isinstance(one, _PLAIN) for one in thing):
+                raise Unnamed(f"a set of {type(next(iter(thing))).__name__} has no order")
+            yield sorted(map(repr, thing))
+        case type():
+            yield from (thing.__module__, thing.__qualname__)
+            if not _of_library(thing.__module__):
+                own = vars(thing).items()
+                kept = sorted((name, part) for name, part in own if name not in _OF_THE_CLASS)
+                yield from (thing.__bases__, dict(kept))
+        case FunctionType():
+            yield from (getattr(thing, name) for name in _OF_FUNCTIONS.split())
+            if not _of_library(thing.__module__):
+                names = sorted(globals_read(thing.__code__) & thing.__globals__.keys())
+                yield from ((name, thing.__globals__[name]) for name in names)
+        case CellType():
+            try:
+                yield thing.cell_contents
+            except ValueError:  # an empty one
+                yield None
+        case ModuleType():
+            if not _of_library(thing.__name__):
+                raise Unnamed(f"the module {thing.__name__} may change")
+            yield thing.__name__
+        case BuiltinFunctionType():
+            yield thing.__qualname__
+            if not isinstance(thing.__self__, ModuleType | type(None)):
+                yield thing.__self__
+        case _:
+            yield from _of_object(thing)
 
-    def _write(self, *words: object) -> None:
-        self.digest.update(repr(words).encode())
 
-    def _parts(self, thing: Any) -> Iterator[Any]:
-        """What an object consists of, in a fixed order."""
-        match thing:
-            case Tensor():
-                flat = thing.detach().cpu().contiguous().reshape(-1)
-                yield from (
-                    tuple(thing.shape),
-                    thing.dtype,
-                    thing.requires_grad,
-                    flat.view(torch.uint8).numpy().tobytes(),
-                )
-            case np.ndarray():
-                yield from (thing.shape, thing.dtype.str)
-                yield thing.tolist() if thing.dtype.hasobject else thing.tobytes()
-            case torch.Generator():
-                yield from (thing.device, thing.get_state())
-            case dict() | MappingProxyType():
-                yield from ((len(thing), *thing.keys()), *thing.values())
-            case list() | tuple():
-                yield from (len(thing), *thing)
-            case set() | frozenset():
-                if not all(isinstance(one, _PLAIN) for one in thing):
-                    raise Unnamed(f"a set of {type(next(iter(thing))).__name__} has no order")
-                yield sorted(map(repr, thing))
-            case type():
-                yield from self._of_class(thing)
-            case FunctionType():
-                yield from self._of_function(thing)
-            case CodeType():
-                yield from (
-                    thing.co_code,
-                    thing.co_consts,
-                    thing.co_names,
-                    thing.co_varnames,
-                    thing.co_argcount,
-                )
-            case CellType():
-                try:
-                    yield thing.cell_contents
-                except ValueError:  # an empty one
-                    yield None
-            case MethodType():
-                yield from (thing.__func__, thing.__self__)
-            case partial():
-                yield from (thing.func, thing.args, thing.keywords)
-            case property():
-                yield from (thing.fget, thing.fset)
-            case staticmethod() | classmethod():
-                yield thing.__func__
-            case ModuleType():
-                if not _of_library(thing.__name__):
-                    raise Unnamed(f"the module {thing.__name__} may change")
-                yield thing.__name__
-            case _ if isinstance(thing, _BUILT_IN):
-                yield thing.__qualname__
-                owner = getattr(thing, "__self__", None)
-                if not isinstance(owner, ModuleType | type(None)):
-                    yield owner
-            case _:
-                yield from self._of_object(thing)
-
-    def _of_function(self, thing: FunctionType) -> Iterator[Any]:
-        yield from (thing.__module__, thing.__qualname__, thing.__code__)
-        yield from (thing.__defaults__, thing.__kwdefaults__, thing.__closure__)
-        if not _of_library(thing.__module__):
-            names = sorted(globals_read(thing.__code__) & thing.__globals__.keys())
-            yield from ((name, thing.__globals__[name]) for name in names)
-
-    def _of_class(self, thing: type) -> Iterator[Any]:
-        yield from (thing.__module__, thing.__qualname__)
-        if not _of_library(thing.__module__):
-            own = {name: part for name, part in vars(thing).items() if name not in _OF_THE_CLASS}
-            yield from (thing.__bases__, dict(sorted(own.items())))
-
-    def _of_object(self, thing: Any) -> Iterator[Any]:
-        kind = type(thing)
-        slots = [*slots_of(thing)]
-        own = getattr(thing, "__dict__", None)
-        if own is None and not slots and kind.__basicsize__ > _STATELESS:
-            raise Unnamed(f"nobody can look into {kind.__module__}.{kind.__qualname__}")
-        yield kind
-        yield from slots
-        if isinstance(thing, nn.Module):
-            shapes = [
-                (name, p.shape, p.dtype, p.requires_grad)
-                for name, p in thing.named_parameters(recurse=False)
-            ]
-            own = {
-                **vars(thing),
-                "_parameters": [(name, tuple(shape), *rest) for name, shape, *rest in shapes],
-            }
-        yield own or {}
+def _of_object(thing: Any) -> Iterator[Any]:
+    kind, slots, own = type(thing), [*slots_of(thing)], getattr(thing, "__dict__", None)
+    if own is None and not slots and kind.__basicsize__ > _STATELESS:
+        raise Unnamed(f"nobody can look into {kind.__module__}.{kind.__qualname__}")
+    yield from (kind, *slots)
+    if isinstance(thing, nn.Module):
+        named = thing.named_parameters(recurse=False)
+        shapes = [(name, tuple(p.shape), p.dtype, p.requires_grad) for name, p in named]
+        own = {**vars(thing), "_parameters": shapes}
+    yield own or {}
 
 
 def _of_library(module: str | None) -> bool:

@@ -40,6 +40,8 @@ class Paid:
     """The run's last step."""
     together: Together
     device: torch.device
+    tells_size: bool = False
+    """Whether rate or divisor are made of the number of units."""
     receipt: Mapping[str, Any] | None = None
     """For the checkpoint's header: which entry counts the last stretch."""
     _granted: Reservation | None = None
@@ -80,6 +82,7 @@ class Paid:
                     last=end,
                     event=event,
                     stream=self.stream,
+                    tells_size=self.tells_size,
                 )
             )
             self.receipt = self._granted.receipt

@@ -6,13 +6,15 @@ nothing is pickled. Tensors travel on their own device, short messages on the CP
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, distributed, nn
 from torch.utils.data import Dataset, TensorDataset
 
+from pacdp.errors import PeerLost, said
 from pacdp.step.clip import Weights
 from pacdp.step.identity import identity
 from pacdp.step.noise import Randomness, SystemRandomness, add_noise, share
@@ -35,6 +37,23 @@ def _has_group() -> bool:
     return distributed.is_available() and distributed.is_initialized()
 
 
+@contextmanager
+def _with_all() -> Iterator[None]:
+    """What torch says where another process is gone comes with what to do.
+
+    Raises:
+        PeerLost: it is; the step's sum was not returned to anybody.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        raise PeerLost(
+            f"another process of this run ended or cannot be reached, and nothing of this step is released: see why it "
+            f"ended, and start all {process_count()} again, from the last checkpoint if there is one ({said(error)})"
+        ) from error
+
+
+@_with_all()
 @torch.no_grad()
 def _made_the_same(tensors: Iterable[Tensor], *, added: bool = False) -> None:
     """All processes' ``tensors`` become the first's, bit for bit, or with ``added`` the sums over all."""
@@ -52,6 +71,7 @@ def _made_the_same(tensors: Iterable[Tensor], *, added: bool = False) -> None:
             tensor.copy_(part.view_as(tensor))
 
 
+@_with_all()
 def totals(numbers: Sequence[float], device: torch.device) -> list[float]:
     """Sums over the processes, at each of them."""
     flat = torch.tensor(list(numbers), dtype=torch.float64, device=_meeting_place(device))
@@ -59,6 +79,7 @@ def totals(numbers: Sequence[float], device: torch.device) -> list[float]:
     return flat.tolist()
 
 
+@_with_all()
 def gathered(message: Tensor, device: torch.device) -> list[Tensor]:
     """Every process's ``message`` (bytes, as many at each), by rank, on the CPU."""
     here = message.to(_meeting_place(device))

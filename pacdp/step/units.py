@@ -162,6 +162,13 @@ def records_of(people: Tensor) -> tuple[Tensor, ...]:
     return torch.argsort(inverse, stable=True).split(counts.tolist())
 
 
+def side_by_side(function: Callable[..., Any], *rows: Any, **how: Any) -> Any:
+    """``function`` of every row under ``torch.func.vmap``, which does not warn of slow operators."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="There is a performance drop")
+        return vmap(function, **how)(*rows)
+
+
 def each_unit(
     function: UnitFunction,
     network: Network,
@@ -176,9 +183,7 @@ def each_unit(
         return function(network, weights, inputs, targets, kept)
 
     if vectorised:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="There is a performance drop")
-            return vmap(one, randomness="different")(*batch)
+        return side_by_side(one, *batch, randomness="different")
     rows = [one(*own) for own in zip(*batch, strict=True)]
     forget_draws(network.module)
     return tree_map(lambda *leaves: torch.stack(leaves), *rows)

@@ -14,13 +14,13 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pacdp.store.canonical import chained, follows, parsed
 from pacdp.store.files import add_line, on_disk, remove_partial, replacing
 from pacdp.store.files import locked as file_locked
+from pacdp.store.record import record
 
 Line = dict[str, Any]
 
@@ -31,7 +31,7 @@ class Lines(list[Line]):
     content: bytes = b""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Kind:
     """What such a file is called in sentences, and which lines may stand in it."""
 

@@ -15,7 +15,7 @@ import hashlib
 import os
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +28,13 @@ from bounds._check import json_value
 from pacdp.errors import CheckpointError
 from pacdp.store.canonical import canonical
 from pacdp.store.files import replacing
+from pacdp.store.record import record
 
 FORMAT = "pacdp-checkpoint/3"
 _FOREIGN = "weights of another program are certified with --model and --data, which name the network and new examples"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Checkpoint:
     """A chain at one step. ``header`` holds JSON values only."""
 

@@ -143,7 +143,9 @@ class Ledger:
             receipt = {"ledger": self.id, "entry": number, "hash": self._lines[number]["hash"]}
         return Reservation(stretch=stretch, receipt=receipt, repeated=known is not None)
 
-    def correct(self, *, event: Event, unit: Unit, label: str, run: str = "none") -> None:
+    def correct(
+        self, *, event: Event, unit: Unit, label: str, run: str = "none", tells_size: bool = False
+    ) -> None:
         """Count something that was released without having been reserved, or that an entry understates.
 
         It is counted whatever the limit says: it has happened. Nothing can be taken out again.
@@ -160,6 +162,7 @@ class Ledger:
             event=event,
             label=label,
             kind="correction",
+            tells_size=tells_size,
         )
         if not label.strip():
             raise ValueError(f"label must say what was released, got {label!r}")
@@ -291,9 +294,10 @@ class Ledger:
         }
         now, after = self.total(**about), spent(counted, **about)
         of, why = made.stretch, f" ({after.because})" if after.because else ""
+        fix = "; take fewer steps or more noise" if not why else ""
         raise Overdrawn(
             f"steps {of.first} to {of.last} of run {of.run} would take {self.folder} from epsilon {now} to "
-            f"{after}{why}, beyond its limit of {limit}: nothing was drawn; take fewer steps or more noise",
+            f"{after}{why}, beyond its limit of {limit}: nothing was drawn{fix}",
             now=now,
             after=after,
             limit=limit,

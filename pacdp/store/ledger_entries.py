@@ -2,23 +2,24 @@
 
 Every line has ``entry``, its number, ``kind`` and ``time`` (UTC, by this machine's clock). A reservation, a release and
 a correction have ``run``, ``algorithm``, ``unit``, ``steps`` (first and last), ``event`` (as ``bounds.accounting``
-writes it), ``stream`` and ``label``; a limit has ``epsilon``, ``delta``, ``adjacency``, ``unit`` and whether it was
-``raised``.
+writes it), ``stream``, ``label`` and ``tells_size``, which older lines lack; a limit has ``epsilon``, ``delta``,
+``adjacency``, ``unit`` and whether it was ``raised``.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from bounds import _check
 from bounds.accounting import Composed, Event, SelfComposed, event_from_dict, event_to_dict
 from bounds.accounting.events import delta_in_range
 from bounds.privacy import Adjacency, one_of
+from pacdp.store.record import record
 from pacdp.store.reservation import UNITS, Stream, Stretch, Unit
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Entry:
     """A stretch that counts: the number of its line, when it was written, and its event in parts."""
 
@@ -47,6 +48,7 @@ class Entry:
             "event": event_to_dict(of.event),
             "stream": asdict(of.stream),
             "label": of.label,
+            "tells_size": of.tells_size,
         }
 
     def repeats(self, earlier: Sequence["Entry"]) -> "Entry | None":
@@ -82,7 +84,7 @@ class Entry:
         return next((one for one in others if _identity(of) != _identity(one.stretch)), None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Limit:
     """What all that is counted may cost together: (epsilon, delta) for these neighbours of this unit."""
 

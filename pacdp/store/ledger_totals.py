@@ -19,10 +19,16 @@ from bounds.accounting import Composed, Event, SelfComposed, privacy_epsilon, re
 from bounds.numbers import up_digits
 from bounds.privacy import Adjacency
 from pacdp.store.ledger_entries import Entry, Limit
+from pacdp.store.record import record
 from pacdp.store.reservation import Unit
 
+TOLD = (
+    "some entries tell how many records there are, as runs without sampling.public_size and all chains do: ask for "
+    "replace-one neighbours"
+)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@record
 class Spent:
     """A total.
 
@@ -30,7 +36,8 @@ class Spent:
     private for these neighbours, if each entry's event describes what was released, its noise is independent of all
     others', and noise, rates and numbers of steps were not chosen by looking at earlier releases
     (docs/accounting.md, "Events and the theorems they rest on"); all else may be. For add-remove neighbours nothing may
-    tell the number of units, as a rate or divisor that is made of it does: then replace-one alone means something.
+    tell the number of units, as a rate or divisor that is made of it does: with an entry that says so (``tells_size``)
+    nothing is promised for them.
     """
 
     epsilon: float
@@ -51,15 +58,17 @@ class Tally:
 
     parts: Counter[Event] = field(default_factory=Counter[Event])
     units: set[Unit] = field(default_factory=set[Unit])
+    tells_size: bool = False
 
     def add(self, entry: Entry) -> None:
         """Count one more."""
         self.parts.update(entry.parts)
         self.units.add(entry.stretch.unit)
+        self.tells_size |= entry.stretch.tells_size
 
     def with_one(self, entry: Entry) -> "Tally":
         """A tally of one more, beside this one."""
-        made = Tally(self.parts.copy(), self.units.copy())
+        made = Tally(self.parts.copy(), self.units.copy(), self.tells_size)
         made.add(entry)
         return made
 
@@ -101,6 +110,8 @@ def _asked(counted: Tally, limit: Limit, *, quick: bool) -> tuple[float, str]:
         return 0.0, ""
     if limit.unit == "person" and "example" in counted.units:
         return math.inf, "some entries hide examples, not people"
+    if counted.tells_size and limit.adjacency == "add-remove":
+        return math.inf, TOLD
     adjacency: Adjacency = (
         "replace-one" if limit.unit == "example" and "person" in counted.units else limit.adjacency
     )

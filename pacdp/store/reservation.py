@@ -20,6 +20,7 @@ from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 from bounds import _check
 from bounds.accounting import Event, event_to_dict
+from pacdp.store.record import record
 
 Unit = Literal["example", "person"]
 UNITS: tuple[Unit, ...] = get_args(Unit)
@@ -30,7 +31,7 @@ class NotReserved(ValueError):
     """Noise was about to be drawn that nobody reserved."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Stream:
     """Where noise comes from: the operating system, or numbers that a seed or a key fixes.
 
@@ -66,7 +67,7 @@ SYSTEM = Stream()
 """Noise that nobody can draw again."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Stretch:
     """Steps of a run that are to be counted together. Values out of range raise ValueError."""
 
@@ -86,6 +87,8 @@ class Stretch:
     """A few words for whoever reads the ledger."""
     kind: Kind = "reservation"
     """A reservation is of steps of training, a release of counts or scores, a correction of what has happened."""
+    tells_size: bool = False
+    """Whether rate or divisor are made of the number of units: nothing is promised for add-remove neighbours then."""
 
     def __post_init__(self) -> None:
         _check.text(run=self.run, algorithm=self.algorithm, label=self.label)
@@ -95,6 +98,8 @@ class Stretch:
             raise ValueError(f"unit must be one of {', '.join(UNITS)}, got {self.unit!r}")
         if self.kind not in get_args(Kind):
             raise ValueError(f"kind must be one of {', '.join(get_args(Kind))}, got {self.kind!r}")
+        if not isinstance(self.tells_size, bool):
+            raise ValueError(f"tells_size must be True or False, got {self.tells_size!r}")
         _check.count(first=self.first, last=self.last)
         if self.first > self.last:
             raise ValueError(f"first must be at most last, got steps {self.first} to {self.last}")

@@ -11,6 +11,7 @@ Trials can refute independence; they cannot prove it. What can be compared while
 (:class:`Unmoved`).
 """
 
+from pacdp.trials.buffers import require_own_memory as require_own_memory
 from pacdp.trials.draws import kept_draws as kept_draws
 from pacdp.trials.gradients import mixes as mixes
 from pacdp.trials.gradients import require_independent_examples as require_independent_examples

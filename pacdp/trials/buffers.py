@@ -268,6 +268,38 @@ def require_all_named(module: nn.Module) -> None:
             )
 
 
+def require_own_memory(module: nn.Module) -> None:
+    """Refuse a network in which another tensor or array, as ``weight.data`` is, lies in the memory of a trained weight.
+
+    It moves with the weight in this network, and stays behind in copies of it, on which trials and training run.
+
+    Raises:
+        ValueError: there is one; the sentence names both.
+    """
+    weights = [(name, p, *_memory(p)) for name, p in module.named_parameters() if p.requires_grad]
+    for where, other in _reachable(module, around=False):
+        if not isinstance(other, Tensor | np.ndarray):
+            continue
+        begins, ends = _memory(other)
+        for name, weight, first, last in weights:
+            if other is not weight and first < ends and begins < last:
+                raise ValueError(
+                    f"{where} of module lies in the memory of its parameter {name}, as {name}.data does, and moves "
+                    "with it unseen: use the parameter itself in both places, or a clone()"
+                )
+
+
+def _memory(of: Tensor | np.ndarray) -> tuple[int, int]:
+    """The addresses between which all numbers of a tensor or array lie."""
+    if isinstance(of, np.ndarray):
+        begin = of.__array_interface__["data"][0]
+        return begin, begin + of.nbytes
+    if of.layout != torch.strided or is_functorch_wrapped_tensor(of) or not of.numel():
+        return 0, 0
+    last = sum((size - 1) * step for size, step in zip(of.shape, of.stride(), strict=True))
+    return of.data_ptr(), of.data_ptr() + (last + 1) * of.element_size()
+
+
 def contents(
     network: Any, *, without: Collection[int] = (), around: bool = False
 ) -> dict[str, tuple[Any, ...]]:

@@ -20,6 +20,11 @@ from pacdp.trials.writes import Unwritten, require_no_writes, same_bits
 
 _TOLERANCE = {torch.float32: 1e-4, torch.float16: 3e-2, torch.bfloat16: 3e-2}
 """Rounding allowed, relative to the largest number; 1e-6 in double precision."""
+_OF_NETWORK = "replace BatchNorm by GroupNorm and batch statistics by statistics of one example"
+_OF_LOSS = (
+    "write the loss of one example alone, of outputs and targets of one shape where it compares numbers, as "
+    "targets.view_as(outputs) makes them"
+)
 _KINDS = (1, 2, 3)
 """Of :func:`made_up_labels`: all alike, each in turn, random."""
 _WHOLE = tuple(zip(SIZES, _KINDS, strict=False))
@@ -244,7 +249,9 @@ class _Trial:
         outputs = self.twin(*inputs)
         found = _named(outputs)
         if targets is not None:
-            found = {"loss": self._loss(outputs, targets)} | found
+            *shapes, last = (f"{['n', *x.shape[1:]]}" for x in (*found.values(), targets))
+            name = f"loss of outputs of shape {', '.join(shapes)} and targets of shape {last}"
+            found = {name: self._loss(outputs, targets)} | found
         n = next(len(x) for x in tree_leaves(inputs) if isinstance(x, Tensor))
         for name, out in found.items():
             if out.dim() == 0 or len(out) != n:
@@ -310,8 +317,8 @@ def _compare(one: dict[str, Tensor], other: dict[str, Tensor], when: str) -> Non
         same = own.shape == found.shape
         if not (same and torch.allclose(own, found, rtol=0.0, atol=slack, equal_nan=True)):
             raise ValueError(
-                f"the examples of a batch are not independent: the {name} of the other examples moves {when}; replace "
-                "BatchNorm by GroupNorm and batch statistics by statistics of one example"
+                f"the examples of a batch are not independent: the {name} of the other examples moves {when}; "
+                + (_OF_LOSS if name.startswith("loss") else _OF_NETWORK)
             )
 
 

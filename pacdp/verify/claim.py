@@ -214,10 +214,28 @@ def same(what: str, said: Any, expected: Any) -> None:
     ask_all((said, expected))
 
 
-def repeats(what: str, said: Fields, **expected: Any) -> None:
-    """Raise Wrong unless each of these entries, where it is there, is what is expected."""
-    for name, one in expected.items():
-        same(f"{name} of {what}", said.get(name, one), one)
+def entry_at(files: Any, path: str, absent: Any = None) -> Any:
+    """What stands at ``file.part.name``."""
+    found = files
+    for name in path.strip("?").split("."):
+        found = (found or {}).get(name, absent)
+    return found
+
+
+def hold(table: str, **files: Any) -> None:
+    """Raise Wrong unless in every line ``file.name = file.part.name`` of a table both are the same.
+
+    A name with ? may be missing, and then its line asks for nothing.
+    """
+    nothing = ()
+    for line in table.strip().splitlines():
+        sides = line.split(" = ")
+        values = [
+            entry_at(files, side, nothing if "?" in side else None)
+            for side in sides
+        ]
+        if nothing not in values:
+            same(sides[0].strip("?"), *values)
 
 
 def number(value: Any) -> Real:

@@ -9,6 +9,7 @@ from pacdp.verify.claim import (
     Fields,
     Unchecked,
     about,
+    hold,
     require,
     same,
 )
@@ -31,8 +32,18 @@ def rounds_of(stored: Stored) -> list[Round]:
     """The rounds that a checkpoint lists."""
     return [
         Round(*line)
-        for line in stored.whole("rounds").reshape(-1, 4).tolist()
+        for line in stored.numbers("state.rounds")
+        .reshape(-1, 4)
+        .tolist()
     ]
+
+
+_ROUND = """
+said.number = end.number
+said.picked = end.picked
+said.errors = end.errors
+said.kept = end.kept
+"""
 
 
 def check_told(report: Fields) -> None:
@@ -40,8 +51,7 @@ def check_told(report: Fields) -> None:
     said = report.details.compression
     rounds = [Round(*one) for one in dict.get(said, "rounds", ())]
     end = rounds[said.number - 1] if said.number else _BEGINNING
-    told = said.number, said.picked, said.errors, said.kept
-    same("the round that is reported", told, end)
+    hold(_ROUND, said=said, end=end._asdict())
     for made in _of_compression(report.certificates):
         same("what was kept", said.kept, made.inputs.k)
         share = ball(made.failure_prob) / said.ends
@@ -64,15 +74,15 @@ def check_kept(f: Folder) -> None:
     if f.report:
         _check_reported(f, rounds)
     for one in made:
-        picks = f.stored.whole("picks")
-        listed = [0, *picks, *f.stored.whole("errors")]
+        picks = f.stored.numbers("state.picks")
+        listed = [0, *picks, *f.stored.numbers("state.errors")]
         why = f"of {one.inputs.n} records, {max(listed)} is none"
         require(max(listed) < one.inputs.n, why)
 
 
 def _check_picks(f: Folder, rounds: list[Round]) -> None:
     """Each round picks as many records as the rule says, and no record is picked twice."""
-    picks = f.stored.whole("picks")
+    picks = f.stored.numbers("state.picks")
     groups = f.run.groups
     begun = [*zip(groups.sizes, groups.starts, strict=True)]
     picked = 0
@@ -105,13 +115,15 @@ def _of_compression(certificates: list[Fields]) -> list[Fields]:
 def _check_end(f: Folder, end: Round) -> None:
     """The run may end there, and the errors left there are those listed."""
     stop = f.run.stop
-    errors = f.stored.whole("errors")
+    errors = f.stored.numbers("state.errors")
     require(
         (stop.no_errors_left and end.errors == 0)
         or end.number in stop.rounds,
         f"the run may not end after round {end.number}, with {end.errors} errors left",
     )
-    kept = np.union1d(f.stored.whole("picks")[: end.picked], errors)
+    kept = np.union1d(
+        f.stored.numbers("state.picks")[: end.picked], errors
+    )
     found = len(errors), len(kept)
     same("what is listed", found, (end.errors, end.kept))
 
@@ -128,10 +140,9 @@ def _check_reported(f: Folder, rounds: list[Round]) -> None:
 
 def check_numbers(f: Folder) -> None:
     """What result.json and the header repeat of configuration and report is the same there."""
-    header = f.header
     run = f.run
     report = f.report
-    same("the header's tolerance", header.tolerance, run.tolerance)
+    f.hold("header.tolerance = run.tolerance")
     learner = (run.learner["sampler"] or run.learner).kind
     said = f.result.algorithm.replace("-", "")  # of Entropy-SGD
     same(
@@ -143,11 +154,7 @@ def check_numbers(f: Folder) -> None:
         raise Unchecked(
             "its value and n, and the header's rows, are in no report; the rest agrees"
         )
-    same(
-        "the header's rows",
-        header.rows,
-        report.part("rows").part("bound")["digest"],
-    )
+    f.hold("header.rows = report.rows.bound.digest")
     if report.failure_prob != run.failure_prob:
         raise Unchecked(
             "its value is at another failure probability than the report; the rest agrees"

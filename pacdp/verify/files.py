@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy import ndarray
 
-from pacdp.verify.claim import Fields, parsed, require
+from pacdp.verify.claim import Fields, hold, parsed, require
 
 CHECKPOINT = "pacdp-checkpoint/3"
 _RUN = "pacdp-run/3"
@@ -49,17 +49,11 @@ class Stored(NamedTuple):
     tensors: dict[str, Tensor]
     beside: Sequence[str] = ()
 
-    def whole(self, name: str) -> ndarray:
-        """Numbers of records that a compression keeps, as the file lists them."""
-        return (
-            self.tensors[f"state.{name}"].array().astype(np.int64)
-        )
-
-    def traced(self, name: str) -> ndarray:
-        """What a chain kept of its steps."""
-        return (
-            self.tensors[f"trace.{name}"].array().astype(np.float64)
-        )
+    def numbers(self, name: str) -> ndarray:
+        """Numbers of records that a compression keeps, or what a chain kept of its steps, as the file lists them."""
+        found = self.tensors[name].array()
+        whole = name.startswith("state.")
+        return found.astype(np.int64 if whole else np.float64)
 
 
 def read_checkpoint(path: Path) -> Stored:
@@ -116,16 +110,13 @@ def _read(path: Path, lines: bool = False) -> list[Any]:
         return []
     try:
         text = path.read_text()
-        return [
-            parsed(one)
-            for one in (text.splitlines() if lines else [text])
-        ]
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{path.name}: it holds no text"
-        ) from error
+        parts = text.splitlines() if lines else [text]
+        return [*map(parsed, parts)]
     except ValueError as error:
-        raise ValueError(f"{path.name}: {error}") from error
+        why = error
+        if isinstance(error, UnicodeDecodeError):
+            why = "it holds no text"
+        raise ValueError(f"{path.name}: {why}") from error
 
 
 def read_json(path: Path) -> Any:
@@ -167,25 +158,22 @@ class Folder:
     """A run's files, each read once.
 
     Attributes:
-        released: whether it was exported, and holds weights in the place of a checkpoint.
         settings: the contents of settings.json; None where there is no such file.
         stored, header: the checkpoint and its header; empty where there is none.
         config, result: the contents of config.json and result.json; None where there is no such file.
         report: the contents of certificates.json; empty where there is no such file.
         run: the configuration that the checkpoint names.
-        private: whether the run was private: its header names the mechanisms that ran.
-        compression: whether the run compressed its records.
+        kind: of the run: private, where its header names the mechanisms that ran, or a compression, or a chain.
         certificates: those of the report.
     """
 
     def __init__(self, path: Path, report: Any) -> None:
         self.path = path
         self.report = report or Fields()
-        self.released = (path / WEIGHTS).is_file()
-        name = (
-            WEIGHTS if self.released else "checkpoint.safetensors"
-        )
-        self.stored = read_checkpoint(path / name)
+        weights = path / WEIGHTS
+        if not weights.is_file():
+            weights = path / "checkpoint.safetensors"
+        self.stored = read_checkpoint(weights)
         self.header = self.stored.header
         self.settings = read_json(path / SETTINGS)
         self.config = read_json(path / "config.json")
@@ -193,9 +181,16 @@ class Folder:
         self.lines = _read(path / "metrics.jsonl", lines=True)
         self.about = self.header["about"] or self.header
         self.run: Any = self.about["run"]
-        self.private = "event" in self.header
-        self.compression = self.header["kind"] == COMPRESSION
+        self.kind = "chain"
+        if self.header["kind"] == COMPRESSION:
+            self.kind = "compression"
+        if "event" in self.header:
+            self.kind = "private"
         self.certificates = self.report.get("certificates", [])
+
+    def hold(self, table: str, **more: Any) -> None:
+        """Raise Wrong unless these lines hold in its files, and in what else is given: ``hold`` in ``claim``."""
+        hold(table, **{**vars(self), **more})
 
     @cached_property
     def rows(self) -> list[Fields]:
@@ -224,18 +219,16 @@ class Folder:
             if form not in (False, *known.split(" or ")):
                 why = other_format(form, known, provenance)
                 return f"{name}: {why}"
-        odd = ""
-        if self.about.get("choices", self.header.get("choices")):
-            odd = "the checkpoint names a list of settings"
-        if (
-            self.result is not None
-            and "rests_on" not in self.result
-        ):
-            odd = "result.json does not name the files that it rests on"
-        if not any(
-            "hash" in line for line in self.lines or [{"hash": 0}]
-        ):
-            odd = "metrics.jsonl has no hashes"
-        return (
-            odd and f"{odd}: check it with {_maker_of(provenance)}"
+        listed = self.about["choices"] or self.header["choices"]
+        rests = self.result is None or "rests_on" in self.result
+        hashed = not self.lines or any(
+            "hash" in line for line in self.lines
         )
+        odd = {
+            "the checkpoint names a list of settings": listed,
+            "result.json does not name the files that it rests on": not rests,
+            "metrics.jsonl has no hashes": not hashed,
+        }
+        for why in filter(odd.get, odd):
+            return f"{why}: check it with {_maker_of(provenance)}"
+        return ""

@@ -21,7 +21,6 @@ from pacdp.verify.claim import (
     fields,
     judged,
     parsed,
-    repeats,
     require,
     require_asked,
     same,
@@ -55,6 +54,37 @@ _READ = """
     checkpoint.safetensors config.json metrics.jsonl result.json certificates.json provenance.json
 """
 """What is read of a folder; its provenance for the version alone."""
+_CONTENT = "header.content_hash = content"
+_RUN = "header.config_hash? = hash"
+_NOT_PRIVATE = """
+header.problem = run.problem
+header.sampler = run.sampler
+header.seed = run.seed
+header.chain = run.chain
+"""
+_PLAN = """
+header.planned_steps = planned
+header.listed_steps? = listed
+"""
+_RESULT = """
+result.rests_on.config = config_hash
+result.rests_on.metrics = last_hash
+result.rests_on.checkpoint = header.content_hash
+result.privacy.event? = header.event?
+"""
+_STEPS = """
+result.steps = header.step
+last.step? = header.step
+"""
+_SUBJECT = """
+report.subject.content_hash = header.content_hash
+report.subject.step? = header.step
+report.subject.loss? = header.loss
+report.subject.sampler? = header.sampler
+report.subject.data? = header.data
+report.subject.n? = header.n
+"""
+"""What has to be the same in two files of a run, or in one and by what follows from others."""
 
 
 def check_folder(path: Path, report: Any) -> list[Statement]:
@@ -74,7 +104,7 @@ def _checks(f: Folder) -> dict[str, Callable[[Folder], None]]:
     """What is checked of this folder, in this order; without a run it is anyone's folder."""
     header = f.header
     report = f.report and header
-    private = f.private and f.run
+    private = f.kind == "private" and f.run
     result = f.result is not None
     paying = any(PAYING in one.inputs for one in f.certificates)
     checks = {
@@ -85,7 +115,10 @@ def _checks(f: Folder) -> dict[str, Callable[[Folder], None]]:
         "result.json": (_result, result),
         "mechanism": (check_mechanism, private),
         "privacy spent": (check_spent, private),
-        "kept records": (check_kept, f.compression and f.run),
+        "kept records": (
+            check_kept,
+            f.kind == "compression" and f.run,
+        ),
         "report": (_report, report),
         "hypotheses": (_hypotheses, report and header["sampler"]),
         "norms": (check_norms, header and paying),
@@ -103,7 +136,7 @@ def _content(f: Folder) -> None:
     """The checkpoint's bytes have the hash that its header says."""
     if "content_hash" not in f.header:
         raise Unchecked("it has no hash of its content")
-    same("its hash", f.header.content_hash, content_hash(f.stored))
+    f.hold(_CONTENT, content=content_hash(f.stored))
     weights = {f"model.{name}" for name in f.header.parameters}
     others = weights ^ f.stored.tensors.keys()
     odd = [name for name in others if name[:6] == "model."]
@@ -112,33 +145,28 @@ def _content(f: Folder) -> None:
 
 def _run(f: Folder) -> None:
     """Header and config.json name one configuration."""
-    header = f.header
     run = f.run
     if run is None:
         raise Unchecked(
             "no checkpoint's header names a configuration"
         )
     if f.config is not None:
-        kind = "compression" if f.compression else "chain"
-        kind = "private" if f.private else kind
-        same("the kind of run", f.config.kind, kind)
+        same("the kind of run", f.config.kind, f.kind)
         require(
             {**f.config, **run} == f.config
             and f.config.keys() <= run.keys() | ABOUT,
             "the header's run is not that of config.json",
         )
-    repeats("the header", header, config_hash=digest(run))
-    for name in ("problem", "sampler", "seed", "chain"):
-        if not f.private:
-            said = header.get(name, 0)
-            same(f"the header's {name}", said, run.get(name, 0))
+    f.hold(_RUN, hash=digest(run))
+    if f.kind != "private":
+        f.hold(_NOT_PRIVATE)
 
 
 def _steps(f: Folder) -> None:
     """As many steps as the configuration plans, and a private run's mechanisms."""
     header = f.header
     run = f.run
-    if f.private and run:
+    if f.kind == "private" and run:
         planned_steps(header, run, f.report["n"])
     if "planned_steps" not in header:
         return
@@ -150,8 +178,7 @@ def _steps(f: Folder) -> None:
         f"step {header.step} is not planned",
     )
     listed = sorted(marks - {0})
-    planning = {"planned_steps": planned, "listed_steps": listed}
-    repeats("the header", header, **planning)
+    f.hold(_PLAN, planned=planned, listed=listed)
     stops = [
         one.get("stopping", "planned") for one in (header, run)
     ]
@@ -178,29 +205,19 @@ def _metrics(f: Folder) -> None:
 
 def _result(f: Folder) -> None:
     """It rests on these files, and repeats their last row, step, event and sizes."""
-    said = f.result
     header = f.header
     last = dict(f.rows[-1]) if f.rows else {}
-    here = {
-        "config": digest(f.config),
-        "metrics": last.pop("hash", None),
-        "checkpoint": header["content_hash"],
-    }
-    rests_on = {name: said.rests_on[name] for name in here}
-    same("what it rests on", rests_on, here)
-    final = dict(said.get("final", last) or {})
+    own = last.pop("hash", None)
+    final = dict(f.result.get("final", last) or {})
     final.pop("hash", None)
     same("its final row", final, last)
-    if "event" in header:
-        repeats("it", said.part("privacy"), event=header.event)
+    f.hold(_RESULT, config_hash=digest(f.config), last_hash=own)
     if header:
-        same("its number of steps", said.steps, header.step)
-    if "planned_steps" in header and last:
-        same("the step of the last row", last["step"], header.step)
+        f.hold(_STEPS, last=last)
     n = header["n"] or f.report["examples"]
     if n is not None:
-        same("its n", said.n, n)
-    if f.compression:
+        same("its n", f.result.n, n)
+    if f.kind == "compression":
         check_numbers(f)
 
 
@@ -229,8 +246,7 @@ def _report(f: Folder) -> None:
         raise Unchecked(
             "it does not say that it is of this checkpoint"
         )
-    for name in "content_hash step loss sampler data n".split():
-        repeats("the report", subject, **{name: header.get(name)})
+    f.hold(_SUBJECT)
     times = len(header.get("listed_steps", [1]))
     said = details.get("stopping_times", 1)
     same("stopping_times", said, times)
@@ -248,7 +264,7 @@ def _report(f: Folder) -> None:
 def _due(f: Folder, event: Any) -> list[Step]:
     """The mechanisms that a certificate of this run has to pay for."""
     header = f.header
-    if f.private:
+    if f.kind == "private":
         made = steps_of(header.event)
         if not f.run:
             return made
@@ -258,8 +274,7 @@ def _due(f: Folder, event: Any) -> list[Step]:
     for step in reversed(header.get("listed_steps", [])):
         if step >= header.step:
             due = step
-    details = f.report.part("details")
-    repeats("the report's details", details, charged_steps=due)
+    f.hold("report.details.charged_steps? = due", due=due)
     return steps_of_chain(header.sampler, header.n, due)
 
 
@@ -335,7 +350,7 @@ def proofs_redone(
         # all steps that are paid for were made, or it stopped at one that was listed
         made = header.step
         ends = header["listed_steps"] or [header["planned_steps"]]
-        if f.private:
+        if f.kind == "private":
             event = f.report.part("privacy")["event"]
             ends = event and [made_in(event)]
         if ends and made in ends:

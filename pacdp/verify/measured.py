@@ -14,9 +14,9 @@ from pacdp.verify.claim import (
     about,
     agree,
     exactly,
+    hold,
     number,
     parsed,
-    repeats,
     require,
     same,
     without_unit,
@@ -218,7 +218,7 @@ def agrees(report: Fields) -> None:
                 what = f"{entry} of the privacy of {name}"
                 same(what, said, privacy.record[entry])
         if made.of == "randomised" and kl is not None:
-            repeats(name, inputs, kl_nats=kl)
+            hold("inputs.kl_nats? = kl", inputs=inputs, kl=kl)
         event = parsed(inputs.get("privacy_event", "null"))
         if event and privacy["event"]:
             same(f"the event of {name}", event, privacy.event)

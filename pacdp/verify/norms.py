@@ -9,13 +9,20 @@ from collections.abc import Iterable
 from flint import arb  # pyright: ignore[reportMissingImports]
 
 from pacdp.verify.arithmetic import ball, total
-from pacdp.verify.claim import Fields, exactly, require, same
+from pacdp.verify.claim import Fields, exactly, require
 from pacdp.verify.files import Folder
 from pacdp.verify.needs import KEPT, KNOWN_BATCHES, standings
 from pacdp.verify.plan import noises
 
 PAYING = "sum_contributions"
 """The input by which a certificate pays for the norms that its run kept."""
+_PAYING = """
+report.n = count
+report.unit = unit
+examples = header.n
+made.inputs.n = count
+"""
+"""What is certified where norms are paid for."""
 _ORDERS = [1.0 + 0.02 * 2.0 ** (k / 2) for k in range(17)]
 """The orders of a realised price, all of which are paid for."""
 
@@ -35,7 +42,7 @@ def check_norms(f: Folder) -> None:
         "the checkpoint holds no norms, of which these certificates are made",
     )
     whole = realised_contributions(
-        f.stored.traced("squared_norms").ravel(),
+        f.stored.numbers("trace.squared_norms").ravel(),
         noises(sampler, header.step),
     )
     for made in (
@@ -52,17 +59,13 @@ def check_norms(f: Folder) -> None:
 def _check_paying(f: Folder, made: Fields) -> None:
     """It counts the records whose norms these are, at the fixed orders, and proves no more than a sum shows."""
     header = f.header
-    report = f.report
     name = made.name
     people = header["people"]
-    count = header.n
-    unit = "example"
-    if people:
-        count = people.count
-        unit = "person"
-    records = (report.n, report.unit, report.examples or report.n)
-    same("what is certified", records, (count, unit, header.n))
-    same(f"n of {name}", made.inputs.n, count)
+    count = people.count if people else header.n
+    unit = "person" if people else "example"
+    examples = f.report.examples or count
+    given = {"made": made, "count": count, "unit": unit}
+    f.hold(_PAYING, **given, examples=examples)
     require(
         [float(word) for word in made.inputs.sum_orders.split(",")]
         == _ORDERS

@@ -8,7 +8,7 @@ from pacdp.verify.arithmetic import ball
 from pacdp.verify.claim import (
     Fields,
     Unchecked,
-    repeats,
+    hold,
     require,
     same,
 )
@@ -26,6 +26,10 @@ from pacdp.verify.loss import (
     require_bracket,
     require_private,
 )
+
+_METHODS = "DPSGD DPAdam DPSGLD DPSGLDHead DPBBP DPMCDropout P3SGD UserDPSGD".split()
+_CLIPPING = (None, "flat", "automatic", "quantile")
+"""Where no clipping is named it is flat."""
 
 
 def steps_of_chain(
@@ -91,6 +95,13 @@ def require_same(
         )
 
 
+_SAMPLING = """
+mechanism.sample_rate = sampling.sample_rate
+mechanism.steps = sampling.steps
+mechanism.clip_norm = sampling.clip_norm
+"""
+
+
 def planned_steps(
     header: Fields, run: Fields, n: int | None
 ) -> list[Step]:
@@ -100,10 +111,7 @@ def planned_steps(
     batch = mechanism.expected_batch_size
     said = {name: mechanism[name] for name in header.public}
     same("what the header calls public", header.public, said)
-    for name in ("sample_rate", "steps", "clip_norm"):
-        same(
-            f"the header's {name}", mechanism[name], sampling[name]
-        )
+    hold(_SAMPLING, mechanism=mechanism, sampling=sampling)
     whole = made_in(header.event)
     require(
         header.step == len(header.chosen)
@@ -135,6 +143,14 @@ def steps_by_settings(
     """
     method = run.method
     sampling = run.sampling
+    follows = sampling["clipping"] == "quantile"
+    require(
+        method.kind in _METHODS
+        and sampling["clipping"] in _CLIPPING
+        and follows == bool(sampling["count_noise"]),
+        f"no method is called {method.kind} with clipping {sampling['clipping']} and count_noise "
+        f"{sampling['count_noise']}",
+    )
     made = steps_of(event)
     given = sampling.noise_multiplier
     epsilons = ()
@@ -309,35 +325,38 @@ def affordable(
     )
 
 
+_MECHANISM = """
+budget = run.budget
+header.adjacency = event_adjacency
+header.randomness = source
+result.privacy.adjacency? = adjacency
+result.privacy.delta? = run.budget.delta
+result.privacy.counted? = counted
+result.privacy.noise? = noise
+"""
+
+
 def check_mechanism(f: Folder) -> None:
     """Budget, noise and ledger are the same in header, configuration and result; the event is add-remove."""
-    header = f.header
     run = f.run
-    seeded = run.reproducible
-    source = "SeededRandomness" if seeded else "SystemRandomness"
-    own = header.settings.mechanism.budget
-    budget = {name: own[name] for name in run.budget}
-    said = budget, header.adjacency, header.randomness
-    what = "budget, neighbours and source of noise in the header"
-    same(what, said, (run.budget, "add-remove", source))
-    spent = f.result.part("privacy") if f.result else Fields()
+    counted = f.header.ledger is not None
+    source, noise = "SystemRandomness", "secret"
+    if run.reproducible:
+        source, noise = "SeededRandomness", "seeded"
     public = relation(run)[1]
-    expected = {
+    own = f.header.settings.mechanism.budget
+    due = {
+        "budget": {name: own[name] for name in run.budget},
+        "event_adjacency": "add-remove",
         "adjacency": "replace-one"
         if public
         else run.budget.adjacency,
-        "delta": run.budget.delta,
-        "counted": header.ledger is not None,
     }
+    given = {"source": source, "noise": noise, "counted": counted}
+    f.hold(_MECHANISM, **due, **given)
     if f.report["n"] is not None:
-        expected["units"] = f.report.n
-    repeats("the result", spent, **expected)
-    require(
-        "noise" not in spent
-        or (spent["noise"] == "secret") != seeded,
-        f"the result calls the noise {spent['noise']!r}, and it is of {source}",
-    )
-    if header.ledger is not None:
+        f.hold("result.privacy.units? = report.n")
+    if counted:
         raise Unchecked(
             "the ledger that counted the run's steps is not in the folder; the rest agrees"
         )
@@ -347,16 +366,14 @@ def check_spent(f: Folder) -> None:
     """The epsilon of the last row, and of the result, is what ran; what was spent is within the budget."""
     made = steps_of(f.header.event)
     result = f.result
-    if f.rows:
-        row = f.rows[-1]
-        _check_epsilon(f, made, row.step, row.epsilon, row.delta)
+    for row in f.rows[-1:]:
+        _check_epsilon(f, made, row.step, row)
     if result is None:
         return
     spent = result.privacy
     budget = f.run.budget
     require_bracket(spent)
-    same("the result's epsilon", spent.epsilon, spent.upper)
-    _check_epsilon(f, made, result.steps, spent.upper, spent.delta)
+    _check_epsilon(f, made, result.steps, spent)
     if "of_budget" not in spent:
         raise Unchecked(
             "the result is of an earlier version, which took the number of records for private"
@@ -378,13 +395,11 @@ def check_spent(f: Folder) -> None:
 
 
 def _check_epsilon(
-    f: Folder,
-    made: list[Step],
-    steps: int,
-    epsilon: float,
-    delta: float,
+    f: Folder, made: list[Step], steps: int, said: Fields
 ) -> None:
-    """What ran is private at this epsilon, and not at 5% less."""
+    """What ran is private at the epsilon that is said, and not at 5% less."""
+    epsilon = said.epsilon
+    delta = said.delta
     what = f"epsilon {epsilon!r} at delta {delta!r} after {steps} steps"
     planned, replaced = relation(f.run)
     ran = made[:steps]

@@ -15,6 +15,7 @@ from pacdp.verify.claim import (
     Statement,
     Unchecked,
     fields,
+    hold,
     judged,
     require,
     require_asked,
@@ -65,20 +66,40 @@ _WITHOUT_NOISE = (
     "monte_carlo",
 )
 """What a report may not have here, since it was counted without noise."""
-_REPEATED = {
-    "errors": "released_errors",
-    "n": "released_n",
-    "std_errors": "std_errors",
-    "std_n": "std_n",
-}
-"""Released counts, and the inputs of certificates that repeat them."""
+_OF_WEIGHTS = """
+header.content_hash = content
+report.subject.content_hash? = content
+header.kind = kind
+"""
+_EVENT = """
+header.event = report.privacy.event
+report.privacy.adjacency = adjacency
+said = replaced
+"""
+_SETTINGS = """
+settings.format = format
+settings.config_hash = hash
+settings.unit = report.unit
+"""
+_COUNTS = """
+report.details.counts.unit = report.unit
+report.details.counts.with_the_run.delta = report.details.spent.delta
+report.details.counts.with_the_run.adjacency = report.details.spent.adjacency
+"""
+_REPEATED = """
+inputs.released_errors = counts.errors
+inputs.released_n = counts.n
+inputs.std_errors = counts.std_errors
+inputs.std_n = counts.std_n
+"""
+"""What has to be the same in two files; counts that are released, in the inputs of certificates."""
 
 _KNOWN = {
     "folder": f"{WEIGHTS} {SETTINGS} certificates.json",
     "file of the weights": "state.extra.snapshots",
     "header of the weights": "kind event adjacency remark format parameters content_hash",
     "settings": "format run config_hash unit remarks",
-    "counts": f"{' '.join(_REPEATED)} unit with_the_run",
+    "counts": "errors n std_errors std_n unit with_the_run",
     "cost": "event epsilon delta adjacency",
     "details": "counts spent seeded at_price_zero",
     "spent": "lower estimate upper epsilon delta adjacency status method",
@@ -96,39 +117,30 @@ def check_release(path: Path, report: Any) -> list[Statement]:
     f = Folder(path, fields(report))
     if why := f.another_version():
         return [Statement(path.name, "format", CANNOT, why)]
-    checks = _OF_WEIGHTS if not f.report else _OF_A_REPORT
+    checks = _ALONE if not f.report else _OF_A_REPORT
     return judged(path.name, checks, f)
 
 
 def _weights(f: Folder) -> None:
     """The weights have the hash that their header and the report say."""
-    content = content_hash(f.stored)
-    said = (
-        f.header.content_hash,
-        f.report.part("subject").get("content_hash", content),
-    )
-    same("the hash of the weights", {*said}, {content})
-    same("their kind", f.header.kind, "private-release/1")
+    kind = "private-release/1"
+    f.hold(_OF_WEIGHTS, content=content_hash(f.stored), kind=kind)
 
 
 def _event(f: Folder) -> None:
     """Weights and report name one event; the weights, the neighbours of epsilon, and certificates add-remove ones."""
-    header = f.header
-    privacy = f.report.privacy
-    same("the event of the weights", header.event, privacy.event)
     replaced = relation(f.settings.run)[1]
-    said = (header.adjacency == "replace-one", privacy.adjacency)
-    same("its neighbours", said, (replaced, "add-remove"))
+    said = f.header.adjacency == "replace-one"
+    given = {"said": said, "replaced": replaced}
+    f.hold(_EVENT, **given, adjacency="add-remove")
 
 
 def _settings(f: Folder) -> None:
     """The settings have their hash and the report's unit, say whose the noise is, and plan the event."""
     require(f.settings, f"there is no {SETTINGS}")
-    same(f"format of {SETTINGS}", f.settings.format, _FORMAT)
     run = f.settings.run
     event = f.header.event
-    said = f.settings.config_hash, f.settings.unit
-    same("their hash and unit", said, (digest(run), f.report.unit))
+    f.hold(_SETTINGS, format=_FORMAT, hash=digest(run))
     if "sampler" in run:
         made = steps_of(event)
         # the rate tells how many records there are
@@ -190,7 +202,6 @@ def _spent(f: Folder) -> None:
 def _counts(f: Folder) -> None:
     """What the counts cost with the run is of both events, and certificates have the counts that were released."""
     said = f.report.details.counts
-    spent = f.report.details.spent
     together = said.with_the_run
     noise = [
         {"event": "Gaussian", "noise_multiplier": said[name]}
@@ -202,15 +213,9 @@ def _counts(f: Folder) -> None:
         steps_of(together.event) == both,
         "what the counts cost with the run is of another event than the run's with theirs",
     )
-    relations = [
-        (one.delta, one.adjacency) for one in (together, spent)
-    ]
-    same("delta and neighbours of counts", *relations)
-    same("the unit of the counts", said.unit, f.report.unit)
+    f.hold(_COUNTS)
     for made in f.report.certificates:
-        for name, entry in _REPEATED.items():
-            what = f"{name} of {made.name}"
-            same(what, made.inputs[entry], said[name])
+        hold(_REPEATED, inputs=made.inputs, counts=said)
 
 
 def _nothing_else(f: Folder) -> None:
@@ -272,7 +277,7 @@ def _cost_alone(f: Folder) -> None:
     )
 
 
-_OF_WEIGHTS: dict[str, Callable[[Folder], None]] = {
+_ALONE: dict[str, Callable[[Folder], None]] = {
     "weights": _weights,
     "nothing else": _nothing_beside,
     "what the event costs": _cost_alone,

@@ -86,13 +86,13 @@ def _check_norms(
     entropy = header.sampler.kind == "EntropySGD"
     inner = header.sampler.inner_steps if entropy else 1
     for step in kept:
-        weights = stored.traced(f"kept.{step}.weights")
+        weights = stored.numbers(f"trace.kept.{step}.weights")
         found, gradient = _gradients(
             network, weights, header.loss, data
         )
         if not entropy:
             moved.append(_noise(stored, gradient, step))
-        said = stored.traced("squared_norms")[step * inner]
+        said = stored.numbers("trace.squared_norms")[step * inner]
         require(
             found * (1 - 1e-5) <= said <= found * (1 + 1e-3),
             f"norms of {said} were kept at step {step}, and all records add {found}",
@@ -107,13 +107,13 @@ def _noise(stored: Stored, gradient: ndarray, step: int) -> ndarray:
     heat = s.tau * after ** s.get("cooling", 0.0)
     friction = s.get("friction", 1.0)
     weights, new = (
-        stored.traced(f"kept.{one}.weights")
+        stored.numbers(f"trace.kept.{one}.weights")
         for one in (step, after)
     )
     moved = new - weights
     if s.kind == "SGHMC":
         was, moved = (
-            stored.traced(f"kept.{one}.velocity")
+            stored.numbers(f"trace.kept.{one}.velocity")
             for one in (step, after)
         )
         moved = moved - (1 - friction) * was

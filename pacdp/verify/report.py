@@ -31,9 +31,9 @@ from pacdp.verify.claim import (
     Unchecked,
     damage,
     fields,
+    hold,
     judged,
     number,
-    repeats,
     require,
     require_asked,
     same,
@@ -220,8 +220,7 @@ def _the_prior(report: Fields) -> None:
         and {*_OF_SOURCES[source].split()} <= prior.keys(),
         f"of a prior that is {source} it says {[*prior]}",
     )
-    if "unit" in prior:
-        same("the prior's unit", prior.unit, report.unit)
+    hold("report.prior.unit? = report.unit", report=report)
     chosen = number(dict.get(prior, "choice_nats") or 0.0)
     kl = (
         number(one.nats)
@@ -234,13 +233,7 @@ def _the_prior(report: Fields) -> None:
         "choosing the prior is paid within the divergence",
     )
     if source == "Private":
-        privacy = report.privacy
-        record = privacy.record
-        for name in ("notion", "adjacency", "status"):
-            said = prior.privacy[name]
-            same(f"the prior's {name}", said, record[name])
-        for name in ("adjacency", "status"):
-            same(f"the prior's {name}", privacy[name], record[name])
+        hold(_OF_A_PRIVATE_PRIOR, report=report)
 
 
 def _price_of_the_prior(report: Fields) -> None:
@@ -263,6 +256,13 @@ def _price_of_the_prior(report: Fields) -> None:
         )
 
 
+_OF_A_PRIVATE_PRIOR = """
+report.prior.privacy.notion = report.privacy.record.notion
+report.prior.privacy.adjacency = report.privacy.record.adjacency
+report.prior.privacy.status = report.privacy.record.status
+report.privacy.adjacency = report.privacy.record.adjacency
+report.privacy.status = report.privacy.record.status
+"""
 _OF_SOURCES = {
     None: "",
     "DataFree": "source choice_nats description",
@@ -323,7 +323,7 @@ def _epsilons(value: Any) -> Iterator[tuple[Fields, Fields]]:
 def _epsilon(claim: Fields, event: Fields) -> None:
     """The event is (ε, δ)-private in both directions for each ε that stands beside it."""
     steps = len(steps_of(event))
-    repeats("it", claim, mechanisms=steps)
+    hold("said.mechanisms? = steps", said=claim, steps=steps)
     for name in _ENDS.keys() & claim.keys():
         said = number(claim[name])
         delta = number(claim.delta)

@@ -54,9 +54,9 @@ class Rerun:
         self.grouped = data.people is not None
         best = stored.header.compression.best
         self.rounds = rounds_of(stored)[:best]
-        self.errors = stored.whole("errors")
+        self.errors = stored.numbers("state.errors")
         ends = [0, *(one.picked for one in self.rounds)]
-        self.picks = stored.whole("picks")[: ends[-1]]
+        self.picks = stored.numbers("state.picks")[: ends[-1]]
         seeded = np.random.default_rng([stored.header.seed, 0])
         self.ties = seeded.random(data.count)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from pacdp.opacus.epochs import OnceAnEpochSampler
+from pacdp.opacus.loader import Epoch
 from pacdp.private import SeededRandomness
 from tests.adversary.releases import (
     HABITS,
@@ -57,7 +57,7 @@ def the_places_of_the_first_epoch(monkeypatch):
 
 
 def epochs_that_count_at_their_end(monkeypatch):
-    monkeypatch.setattr(OnceAnEpochSampler, "begins", property(lambda self: self.used == self.steps))
+    monkeypatch.setattr(Epoch, "begins", property(lambda self: self.used == 3))
 
 
 ONCE = {

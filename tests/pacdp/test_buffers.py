@@ -17,6 +17,7 @@ from torch.nn import Flatten, Linear, Sequential
 from torch.utils.data import TensorDataset
 
 from pacdp.data import DataError
+from pacdp.trials import require_own_memory
 from pacdp.trials.buffers import Holdings, contents
 from tests.marks import every_case, refusal
 from tests.pacdp.draws import randn
@@ -213,3 +214,13 @@ def test_inputs_of_one_number():
     Holdings(attribute(inputs[:9])).require_none(inputs)
     with refusal("extra of the network holds 15 of the bound's 30 inputs", DataError):
         Holdings(attribute(inputs[:15])).require_none(inputs)
+
+
+def test_weights_side_by_side_in_one_block_of_memory_are_no_copies_of_each_other():
+    net, block = nn.Sequential(nn.Linear(2, 3), nn.LSTM(2, 3)), torch.zeros(9)
+    net[0].weight, net[0].bias = nn.Parameter(block[:6].view(3, 2)), nn.Parameter(block[6:])
+    net[1].same = net[0].weight
+    require_own_memory(net)
+    net.last = block[5:6]
+    with refusal("last of module lies in the memory of its parameter 0.weight"):
+        require_own_memory(net)

@@ -10,7 +10,7 @@ import torch
 from torch.testing import assert_close
 from toys import dtypes, seeded
 
-from pacdp.losses import Loss, bounded_cross_entropy, error_count, in_error, ramp, sums, zero_one
+from pacdp.losses import Loss, Totals, bounded_cross_entropy, double_sum, error_count, in_error, ramp, zero_one
 from tests.marks import near, parametrize, refusal
 
 EXTREMES = [0.0, 1e-30, -1e-30, 1e-3, 1.0, -1.0, 20.0, -20.0, 1e4, -1e4, 3e38, -3e38]
@@ -25,6 +25,12 @@ def logits_of(classes, dtype=torch.float64):
     corners = torch.cat([corners, extremes[:1].expand(len(corners), classes - 2)], dim=1)
     spread = 10 ** torch.linspace(-3, 3, 200, dtype=dtype)[:, None]
     return torch.cat([corners, torch.randn(200, classes, generator=seeded(0), dtype=dtype) * spread])
+
+
+def sums(losses, logits, labels):
+    found = Totals(losses)
+    found.add(logits, labels, double_sum)
+    return torch.tensor(found.read(), dtype=torch.float64)
 
 
 def labels_of(y, logits):

@@ -97,6 +97,13 @@ def test_no_number_of_an_event_changes_without_notice(private_runs, forged, name
     assert forged(name, chosen=header["chosen"][:-1])
 
 
+def test_a_method_or_a_clipping_of_no_known_name_is_no_mechanism(private_runs, forged):
+    run = load_checkpoint(private_runs["calibrated"]).header["about"]["run"]
+    assert forged("calibrated", {**run, "method": {**run["method"], "kind": "DPMagic"}})
+    for clipping in ("none", "quantile"):  # the second without noise on the count
+        assert forged("calibrated", {**run, "sampling": {**run["sampling"], "clipping": clipping}})
+
+
 def test_a_run_stopped_by_hand_pays_for_its_plan(private_runs, forged, tmp_path):
     """Its header has fewer steps than its certificates pay for, which is as it should be; the reverse is not."""
     header, folder = load_checkpoint(private_runs["calibrated"]).header, tmp_path / "forged"

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 PROBABILITY = re.compile(r"p(0|[1-9]\d*)")
 _OF_CLASS = re.compile(r"(?:p|prob|proba|probability)_(.+)", re.IGNORECASE)
@@ -17,8 +17,7 @@ _OTHERS = {
 _NAMES = {other: name for name, others in _OTHERS.items() for other in (name, *others.split())}
 
 
-@dataclass(frozen=True, slots=True)
-class Called:
+class Called(NamedTuple):
     """The columns by the names of docs/predictions.md.
 
     Attributes:

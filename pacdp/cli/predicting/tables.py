@@ -11,10 +11,8 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +25,14 @@ from pacdp.cli.predicting.called import PROBABILITY, called
 from pacdp.cli.terminal import refusing, word
 from pacdp.data.unpacking import read_npz, require_room, room
 from pacdp.predictions.columns import LEFT_OUT, Coded, coded
+from pacdp.store.record import record
 
 NAMED = ("label", "prediction", "group", "person", "model", "id")
 """Columns of names; each at most once."""
 NUMBERS = ("weight",)
 _LOSS = re.compile(r"loss(_\w+)?")
 _OF_MODEL = re.compile(r"(?:prediction|y_pred|pred)_(.+)")
-_WHOLE = re.compile(rb"0|-?[1-9]\d*")
+_WHOLE = re.compile(r"0|-?[1-9]\d*")
 _FLOAT = r"^(0|-?[1-9]\d{0,17})\.0$"
 _DECIMAL_COMMA = r"^(-?\d*),([\dEe+-]+)$"
 _GZIP, _UTF_16 = b"\x1f\x8b", (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -49,7 +48,7 @@ DAMAGED = (pl.exceptions.PolarsError, pl.exceptions.PanicException, UnicodeError
 """Polars panics at some damaged files of Parquet."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record(eq=False)
 class Table:
     """The columns of a file, by their names.
 
@@ -92,7 +91,7 @@ def read_table(path: Path, ignore: Sequence[str] = (), *, real: bool = False) ->
     if reader is None:
         raise ValueError(f"{path} must be one of {', '.join(readers)} or .eval: {_AS_TEXT}")
     with _reading(path):
-        names, rows, decided = reader(path, ignore)
+        names, rows, remarks = reader(path, ignore)
         if absent := sorted(set(ignore).difference(names)):
             raise ValueError(f"{path} has no column {absent[0]!r} to ignore: correct --ignore")
         kept = [name for name in names if name not in ignore]
@@ -100,7 +99,7 @@ def read_table(path: Path, ignore: Sequence[str] = (), *, real: bool = False) ->
         if twice := [name for name in kept if kept.count(name) > 1]:
             raise ValueError(f"{path} has two columns called {twice[0]!r}: rename or drop one")
         here = called(kept)
-        there = dict(zip(here.names, kept, strict=True))
+        there, classes = dict(zip(here.names, kept, strict=True)), here.classes
         models = {name: found[1] for name in kept if (found := _OF_MODEL.fullmatch(name))}
         if len(models) < 2 or {"prediction", "model"} & {*here.names}:
             models = {}
@@ -109,10 +108,24 @@ def read_table(path: Path, ignore: Sequence[str] = (), *, real: bool = False) ->
         named, numbers, soft = _sorted(path, own, ignore)
         wanted = [*numbers, *soft, *({"label", "prediction"} & {*named} if real else ())]
         frame = rows(kept, [there[name] for name in wanted if name in there])
-        index = frame[""] if unnamed else None
+        if (
+            unnamed
+        ):  # as data frames write: a whole number of its own in each row, in whatever order
+            index = frame[""].drop_nulls().cast(pl.Int64, strict=False)
+            if index.has_nulls() or index.n_unique() < len(index):
+                raise ValueError(
+                    f"{path} has a first column without a name that does not number the rows: name it, such as id, or "
+                    "write the table without it (index=False in pandas, row.names=FALSE in R)"
+                )
+            said = "the first column has no name and numbers the rows: it was passed over"
+            remarks = [*remarks, said]
         frame = frame.rename({there[name]: name for name in rest})
-        if models:
-            frame = _row_of_each_model(frame, rest, models)
+        if models:  # a row for each example and model
+            each = (
+                frame.select(*rest, prediction=name, model=pl.lit(of))
+                for name, of in models.items()
+            )
+            frame = pl.concat(each)
         if frame.is_empty():
             raise ValueError(f"{path} holds no rows: write a row for each example")
         columns = {name: _numbers(path, frame[name]) for name in wanted}
@@ -127,34 +140,18 @@ def read_table(path: Path, ignore: Sequence[str] = (), *, real: bool = False) ->
                 f"{path} must have numbers in column {texts[0]!r}, got {frame[texts[0]].dtype}: convert them"
             )
         table = frame.select(soft).cast(pl.Float64).to_numpy() if soft else None
-        classes = here.classes
-        if table is not None and len(soft) == 1:
-            table, classes = _of_both_classes(table, classes, names_of.get("label", ()))
-        passed = () if index is None else _row_numbers(path, index)
+        if table is not None and len(soft) == 1:  # of the second of two classes
+            table, labels = np.column_stack([1.0 - table, table]), names_of.get("label", ())
+            others = {*map(str, getattr(labels, "names", labels))} - {*classes}
+            classes = classes and (*sorted(others), *classes)
         return Table(
             rows=frame.height,
             named=names_of,
             numbers={name: columns[name].to_numpy() for name in numbers},
             soft=table,
             classes=classes,
-            remarks=(*decided, *passed, *here.remarks),
+            remarks=(*remarks, *here.remarks),
         )
-
-
-def _row_of_each_model(
-    frame: pl.DataFrame, rest: Sequence[str], models: Mapping[str, str]
-) -> pl.DataFrame:
-    """A row for each example and model, of columns with the predictions of models."""
-    each = (frame.select(*rest, prediction=name, model=pl.lit(of)) for name, of in models.items())
-    return pl.concat(each)
-
-
-def _of_both_classes(
-    second: np.ndarray, classes: tuple[str, ...], labels: Any
-) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Probabilities of two classes from those of the second one, and the names of both, if that has one."""
-    others = {*map(str, getattr(labels, "names", labels))} - {*classes}
-    return np.column_stack([1.0 - second, second]), classes and (*sorted(others), *classes)
 
 
 def read_columns(path: Path, known: Sequence[str]) -> dict[str, np.ndarray]:
@@ -176,18 +173,17 @@ def read_columns(path: Path, known: Sequence[str]) -> dict[str, np.ndarray]:
         frame = frame.with_columns(pl.col(pl.String).str.strip_chars(" "))
     if frame.is_empty():
         raise ValueError(f"{path} holds no rows: write a row for each example")
-    truths = {name for name, most in _WHOLES.items() if most == 1}
     found = dict[str, np.ndarray]()
     for name in names:
         if name == "group":
             group = coded(f"group of {path}", _names(path, frame[name]))
             found[name] = np.array([*map(str, group.names)])[group.codes]
             continue
-        column = frame[name]
-        if name in truths and column.dtype == pl.String:
+        column, most = frame[name], _WHOLES.get(name)
+        if most == 1 and column.dtype == pl.String:
             column = column.replace(_TRUTH)
         found[name] = column = _numbers(path, column).to_numpy()
-        if most := _WHOLES.get(name):
+        if most:
             if (odd := (column % 1 != 0) | (column < 0) | (column > most)).any():
                 row = int(odd.argmax())
                 raise ValueError(
@@ -261,13 +257,25 @@ def _json(path: Path, _ignore: Sequence[str]) -> _Read:
     """Records in lines, or in a list."""
     content, remarks = _text(path)
     lined, text = _suffix(path) == ".jsonl", content.decode()
-    for number, one in enumerate(text.split("\n") if lined else [text], start=1):
-        where = f", line {number}" if lined else ""
-        with refusing(f"{path} is no JSON{where}", or_else="write every key once"):
-            json_value(one.strip() or "null")  # of a key that stands twice polars keeps one
-    read = pl.read_ndjson if lined else pl.read_json
-    frame = read(content, infer_schema_length=None)
+    read = partial(pl.read_ndjson if lined else pl.read_json, content, infer_schema_length=None)
+    frame = pl.DataFrame()
+    with suppress(*DAMAGED):
+        frame = read()
+    if not _keys_once(content, frame):
+        for number, one in enumerate(text.split("\n") if lined else [text], start=1):
+            where = f", line {number}" if lined else ""
+            with refusing(f"{path} is no JSON{where}", or_else="write every key once"):
+                json_value(one.strip() or "null")  # of a key that stands twice polars keeps one
+        frame = read()
     return frame.columns, lambda kept, _: frame.select(kept), remarks
+
+
+def _keys_once(content: bytes, frame: pl.DataFrame) -> bool:
+    """Whether it can be seen by counting that no record has a key twice: each has all keys, and in one spelling."""
+    plain = b"\\" not in content and not any(one.is_nested() for one in frame.dtypes)
+    whole = not frame.is_empty() and not any(frame.null_count().row(0))
+    marks = [b"{", *(f'"{name}"'.encode() for name in frame.columns)]
+    return plain and whole and all(content.count(one) == frame.height for one in marks)
 
 
 def _csv(path: Path, _ignore: Sequence[str]) -> _Read:
@@ -278,60 +286,25 @@ def _csv(path: Path, _ignore: Sequence[str]) -> _Read:
     head = io.BytesIO(content).readline(1 << 20)
     separator = next((one for one in ",;\t" if one.encode() in head), ",")
     row = pl.read_csv(head, separator=separator, has_header=False, infer_schema=False).row(0)
-    return [name or "" for name in row], partial(_csv_rows, path, content, separator), remarks
-
-
-def _csv_rows(
-    path: Path, content: bytes, separator: str, kept: list[str], numbers: list[str]
-) -> pl.DataFrame:
-    """Whole numbers where all columns are, written as usual; otherwise texts, and numbers where these must be."""
-    file = io.BytesIO(content)
-    header, first = file.readline(), file.readline()
     end = content[len(content.rstrip(b"\r\n")) :]
     # in a single column an empty line is a gap
-    empty = max(0, end.count(b"\n") - 1) if separator.encode() in header else 0
+    empty = max(0, end.count(b"\n") - 1) if separator.encode() in head else 0
 
-    def read(**types: Any) -> pl.DataFrame:
+    def read(kept: list[str], **types: Any) -> pl.DataFrame:
         lazy = pl.scan_csv(content, separator=separator, infer_schema=False, schema_overrides=types)
         return lazy.select(kept).collect()[: -empty or None]
 
-    if not numbers and all(map(_WHOLE.fullmatch, first.strip().split(separator.encode()))):
-        with suppress(pl.exceptions.ComputeError):  # some are texts, or of ten digits
-            whole = read(**dict.fromkeys(kept, pl.Int32))
-            length = len(content) - len(header) - len(end)
-            if header.endswith(b"\r\n"):
-                length -= content.count(b"\r") - 1 - end.count(b"\r")
-            if length == sum(map(_written, whole)) + whole.height * whole.width - 1:
-                return whole
-    if separator == ";":  # which leaves the comma to decimals
-        decimals = read().with_columns(pl.all().str.replace(_DECIMAL_COMMA, "${1}.${2}"))
-        return decimals.with_columns(_numbers(path, decimals[name]) for name in numbers)
-    try:
-        return read(**dict.fromkeys(numbers, pl.Float64))
-    except pl.exceptions.ComputeError:
-        texts = read()  # of truth values, or of what _numbers names
+    def rows(kept: list[str], numbers: list[str]) -> pl.DataFrame:
+        """Texts, and numbers where these must be."""
+        with suppress(pl.exceptions.ComputeError):
+            if separator != ";":
+                return read(kept, **dict.fromkeys(numbers, pl.Float64))
+        texts = read(kept)  # of truth values, of decimals with a comma, or of what _numbers names
+        if separator == ";":
+            texts = texts.with_columns(pl.all().str.replace(_DECIMAL_COMMA, "${1}.${2}"))
         return texts.with_columns(_numbers(path, texts[name]) for name in numbers)
 
-
-def _written(whole: pl.Series) -> int:
-    """How many characters whole numbers take; signs, spaces, quotes and zeros in front would be more."""
-    least, most = str(whole.min()), str(whole.max())
-    longer = [whole >= 10**k for k in range(1, len(most))]
-    longer += [whole <= -(10**k) for k in range(len(least) - 1)]
-    return len(whole) + sum(int(one.sum()) for one in longer)
-
-
-def _row_numbers(path: Path, column: pl.Series) -> tuple[str, ...]:
-    """The remark on a first column without a name, which data frames write: a whole number of its own in each row, in
-    order or, where rows were drawn or mixed, not.
-    """
-    found = column.drop_nulls().cast(pl.Int64, strict=False)
-    if found.has_nulls() or found.n_unique() < len(found):
-        raise ValueError(
-            f"{path} has a first column without a name that does not number the rows: name it, such as id, or "
-            "write the table without it (index=False in pandas, row.names=FALSE in R)"
-        )
-    return ("the first column has no name and numbers the rows: it was passed over",)
+    return [name or "" for name in row], rows, remarks
 
 
 def _parquet(path: Path, _ignore: Sequence[str]) -> _Read:
@@ -398,9 +371,9 @@ def _names(path: Path, column: pl.Series) -> NDArray[Any] | Coded:
     column = column.cast(pl.String)
     if column.null_count():
         return column.to_numpy()
-    if _WHOLE.fullmatch(column[0].encode()):
+    if _WHOLE.fullmatch(column[0]):
         whole = column.cast(pl.Int64, strict=False)
-        if not whole.null_count() and _written(whole) == column.str.len_bytes().sum():
+        if not whole.null_count() and (whole.cast(pl.String) == column).all():
             return whole.to_numpy()
     names = column.unique().sort()
     if column.name in ("label", "prediction"):

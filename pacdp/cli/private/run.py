@@ -71,6 +71,7 @@ def train_private(config: PrivateConfig, out: Path, how: Training) -> Values:
             people=data.people if config.method.by_person else None,
             randomness=SeededRandomness(config.seed) if config.reproducible else SystemRandomness(),
             checkpoint=folder.checkpoint, checkpoint_every=every, ledger=books,
+            tells_size=not config.sampling.public_size,
             about={"run": to_dict(config), "data": {"train": data.train.hash, "test": data.test.hash}},
         )  # fmt: skip
         predict = partial(predictor, config, module, trained.weights)

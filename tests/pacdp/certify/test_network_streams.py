@@ -27,6 +27,7 @@ from torch.utils.data import (
 import bounds
 from pacdp import HeldOut, Network, Private, Settings, certify, certify_predictions
 from pacdp.certify import BoundSet, ClippedError, Finite, Surrogate
+from pacdp.certify.evidence import rows_of
 from pacdp.data import DataError, Rows
 from pacdp.data import Dataset as Images
 from pacdp.store.record import Values
@@ -300,6 +301,25 @@ def test_rows_that_are_padded_batch_by_batch_prove_nothing_of_what_was_seen():
         kept = certify(network, data, seen=seen).certificates[0].hypothesis("predictor saw none of these rows")
         assert kept.standing == "declared"
         assert "inputs have several widths" in kept.by
+
+
+def test_rows_read_back_prove_no_more_than_the_data_did():
+    streams = padded([3, 5]), [(INPUTS[20:40], LABELS[20:40]), (INPUTS[40:60].double(), LABELS[40:60])]
+    for seen in map(rows_of, streams, ("seen", "seen")):
+        for kept in (seen, Rows.from_arrays(seen.to_arrays())):
+            found = certify(Sums().eval(), padded([0]), seen=kept)
+            assert found.certificates[0].hypothesis("predictor saw none of these rows").standing == "declared"
+
+
+def test_bytes_prove_nothing_of_the_same_images_scaled():
+    raw = torch.randint(0, 256, (300, 6), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+    scaled = (raw / 255, LABELS)
+    for seen in (raw, raw.float(), raw.double()):
+        kept = certify(NET, scaled, seen=(seen, LABELS)).certificates[0].hypothesis("predictor saw none of these rows")
+        assert kept.standing == "declared"
+        assert "fractions" in kept.by
+    others = certify(NET, scaled, seen=((255 - raw).flip(1) / 254, LABELS))
+    assert others.certificates[0].hypothesis("predictor saw none of these rows").standing == "proved"
 
 
 class Sums(Module):

@@ -48,7 +48,7 @@ def test_show_lists_runs_and_adds_up(path, said):
 
 def test_a_total_for_add_remove_says_when_it_means_nothing(path, said):
     """A run that tells the number of records tells data sets of unequal size apart with certainty."""
-    told = "if no release tells how many records there are, as runs without sampling.public_size"
+    told = "if no release tells how many records there are, as loops whose rate"
     lines = [line for line in said("ledger", "show", path).splitlines() if ": epsilon <=" in line]
     assert [(told in line) for line in lines] == ["add-remove" in line for line in lines] == [True, False]
     assert f"it is kept {told}" in said("ledger", "limit", path, *LIMIT, "--epsilon", "1")

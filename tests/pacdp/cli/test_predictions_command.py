@@ -1,15 +1,18 @@
 """`pacdp certify --predictions`: files of every kind say the same, their certificates follow, damage is a sentence."""
 
 import gzip
+import json
 
 import numpy as np
 import polars as pl
 from cli_tools import pacdp, read, succeed
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.random import default_rng
 from report_pages import changed
 
 import pacdp as library
-from pacdp.cli.predicting.tables import read_table
+from pacdp.cli.predicting.tables import _keys_once, read_table
 from pacdp.verify.claim import DOES_NOT
 from pacdp.verify.report import check_report
 from tests.marks import every_case, near, parametrize, refusal
@@ -136,6 +139,25 @@ KEYS = {
     "in two spellings": (
         "answers.jsonl", r'{"label": 0, "prediction": 0, "\u0070rediction": 1}', "1 (key 'prediction' stands twice)"),
 }  # fmt: skip
+
+
+@given(data=st.data())
+def test_counting_keys_finds_every_record_with_one_twice(data):
+    key = st.sampled_from(["label", "prediction", "la", 'a"b', "é"])
+    value = st.one_of(st.integers(0, 3), st.none(), key, st.just("{"))
+    records = data.draw(st.lists(st.lists(st.tuples(key, value), min_size=1, max_size=4), min_size=1, max_size=5))
+    if data.draw(st.booleans()):
+        records = [[("label", number), ("prediction", number)] for number in range(len(records))]
+    pairs = [[f"{json.dumps(k, ensure_ascii=False)}: {json.dumps(v)}" for k, v in one] for one in records]
+    content = "\n".join(f"{{{', '.join(one)}}}" for one in pairs).encode()
+    once = all(len({k for k, _ in one}) == len(one) for one in records)
+    try:
+        found = _keys_once(content, pl.read_ndjson(content, infer_schema_length=None))
+    except pl.exceptions.PolarsError:  # texts and numbers in a column
+        return
+    assert once or not found
+    if records == [[("label", number), ("prediction", number)] for number in range(len(records))]:
+        assert found
 
 
 @every_case("why", KEYS)

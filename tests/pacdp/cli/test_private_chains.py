@@ -12,7 +12,7 @@ from tiny_runs import RUNTIME, chain_folders, counted_run, leave, left_behind
 
 from pacdp import load_checkpoint, load_trained
 from pacdp.chains import SecretKeys
-from pacdp.cli import batch
+from pacdp.cli import run as running
 from pacdp.cli.config import CLIPPED, RECIPES, recipe
 from pacdp.cli.exporting import leaving
 from pacdp.cli.folder import Folder
@@ -94,7 +94,7 @@ def test_noise_is_counted_before_it_is_drawn(name, tmp_path, monkeypatch):
 
 
 def test_a_reservation_after_drawing_would_be_seen(tmp_path, monkeypatch):
-    reserve, owed = batch.Batch._reserve, []
+    reserve, owed = running.Batch._reserve, []
 
     def late(self, first, last):
         owed.append((first, last))
@@ -102,7 +102,7 @@ def test_a_reservation_after_drawing_would_be_seen(tmp_path, monkeypatch):
             reserve(self, *one)
         del owed[:-1]
 
-    monkeypatch.setattr(batch.Batch, "_reserve", late)
+    monkeypatch.setattr(running.Batch, "_reserve", late)
     seen = watched(secret(), tmp_path / "ledger", monkeypatch)
     counted_run(secret(), tmp_path)
     assert not all(seen)
@@ -116,6 +116,7 @@ def test_chains_pay_each_and_force_pays_anew(tmp_path):
     outs = [tmp_path / f"chain-{chain}" for chain in range(2)]
     assert all(isinstance(one, dict) for one in train_together(runs, outs, replace(RUNTIME, ledger=ledger)))
     assert sorted(stretches(ledger)) == sorted(2 * [(1, 45), (46, 90)])
+    assert all(one.stretch.tells_size for one in Ledger.load(ledger).entries)
     paid = counted_in(ledger)
     assert not any(one.stream.seeded for one in paid)
     assert len({one.run for one in paid}) == len({*map(key_of, outs)}) == 2

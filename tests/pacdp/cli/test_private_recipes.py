@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from cli_tools import read, rows, tensors
 from numpy.random import default_rng
-from tiny_runs import RUNTIME, tiny_private
+from tiny_runs import RUNTIME, counted_run, tiny_private
 
 from pacdp import load_checkpoint
 from pacdp.cli.private.algorithms import Public, network, predictor
@@ -15,6 +15,7 @@ from pacdp.cli.private.config import P3SGD, PRIVATE_RECIPES, Budget, private_rec
 from pacdp.cli.private.run import judged, train_private
 from pacdp.data import Dataset
 from pacdp.loop import PrivateRun
+from pacdp.store.ledger import Ledger
 from tests.marks import at_most, parametrize, refusal
 from tests.schema import validate
 
@@ -97,6 +98,13 @@ def test_a_private_run_is_certified_by_its_own_examples(name, exported, tmp_path
     assert report["privacy"]["event"] == header["event"] == read(folder / "result.json")["privacy"]["event"]
     assert (("randomised_private_pac_bayes", "randomised") in found) != drawn
     assert {made.status for made in found.values()} == {"rigorous"}
+
+
+@parametrize("size", [0.0, 1500.0])
+def test_a_ledger_hears_whether_a_run_tells_the_number_of_records(size, tmp_path):
+    config = tiny_private("dp-sgd-mnist", steps=2)
+    counted_run(replace(config, sampling=replace(config.sampling, public_size=size)), tmp_path)
+    assert {one.stretch.tells_size for one in Ledger.load(tmp_path / "ledger").entries} == {not size}
 
 
 def test_people_who_were_made_up_certify_nothing(tmp_path, refused):

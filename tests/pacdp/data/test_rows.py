@@ -35,10 +35,9 @@ def test_sets_of_indices_and_of_hashes_agree(a, b, people, seed):
     assert one.n == len(a)
     assert one.people == (len({k // 5 for k in a}) if people else None)
     assert one.repeats == (0 if people else len(a) - len(set(a)))
-    assert one.shared(two) == two.shared(one) == one.shared_inputs(two) == len({*a} & {*b})
-    assert one.shared_people(two) == (len({k // 5 for k in a} & {k // 5 for k in b}) if people else 0)
-    assert one.missing_from(two) == len({*a} - {*b})
-    assert (one.missing_from(two) == 0) == ({*a} <= {*b})
+    assert one.shared(two) == two.shared(one) == one.shared(two, "inputs") == len({*a} & {*b})
+    assert one.shared(two, "owners") == (len({k // 5 for k in a} & {k // 5 for k in b}) if people else 0)
+    assert len({*a}) - one.shared(two) == len({*a} - {*b})
     # neither order matters
     shuffled = default_rng(seed).permutation(a)
     assert part(shuffled, people=people).digest == one.digest
@@ -52,7 +51,15 @@ def test_people_are_in_the_digest():
         arrays = rows.to_arrays()
         for form in (arrays, {name: torch.tensor(array) for name, array in arrays.items()}):
             again = Rows.from_arrays(form)
-            assert (again.summary(), again.key_mark) == (rows.summary(), rows.key_mark)
+            for name in ("key_mark", "width", "precision"):
+                assert getattr(again, name) == getattr(rows, name)
+            assert again.summary() == rows.summary()
+            assert not again.silent(rows)
+        old = Rows.from_arrays({name: array for name, array in arrays.items() if name != "form"})
+        assert "does not say in which form" in old.silent(rows)
+        assert "does not say in which form" in rows.silent(old)
+        with refusal("form of Rows must hold two numbers", DataError):
+            Rows.from_arrays(arrays | {"form": np.zeros(3, np.int64)})
         for other in ({**arrays, "format": np.array([1])}, {k: a for k, a in arrays.items() if k != "format"}):
             with refusal("not hashed as pacdp-rows/2, and so cannot be compared", DataError):
                 Rows.from_arrays(other)

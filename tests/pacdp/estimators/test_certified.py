@@ -1,6 +1,7 @@
 """Estimators with a certificate behave as scikit-learn's, and count nothing that they were fitted on."""
 
 import numpy as np
+import polars
 import pytest
 import torch
 from numpy.random import default_rng
@@ -59,6 +60,15 @@ def coins(n=200, *, seed=7):
 def thrice(x, y):
     """Every example three times."""
     return np.tile(x, (3, 1)), np.tile(y, 3)
+
+
+def test_columns_of_a_frame_in_another_order_are_refused_and_count_as_no_new_examples():
+    x, y = coins()
+    table = polars.DataFrame({name: x[:, k] for k, name in enumerate("abc")})
+    model = CertifiedClassifier(NEAREST, random_state=0).fit(table, y)
+    for answer in (lambda: model.predict(table[["c", "b", "a"]]), lambda: model.certify(table[["c", "b", "a"]], y)):
+        with refusal("feature names"):
+            answer()
 
 
 NEAREST, SAW = KNeighborsClassifier(1), "have an input that training saw too"

@@ -89,6 +89,13 @@ def test_an_interrupted_call_goes_on_where_it_was(monkeypatch, kept):
     assert_allclose(found, Backbone()(torch.tensor(images(5))).numpy(), rtol=1e-3, atol=1e-4)
 
 
+def test_a_row_is_the_same_to_the_bit_however_its_batch_is_filled_up(tmp_path):
+    many = images(18, size=32)
+    whole = embed(many, folder=tmp_path / "whole")
+    for rows in (slice(5), slice(16, 18), slice(1, 18)):
+        assert_array_equal(embed(many[rows], folder=tmp_path / "part"), whole[rows])
+
+
 def truncated(path):
     path.write_bytes(path.read_bytes()[:-8])
 

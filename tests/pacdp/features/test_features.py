@@ -8,7 +8,7 @@ import pytest
 import torch
 from numpy import array_equal
 from scipy import integrate, stats
-from torch import equal
+from torch import equal, nn
 from torch.testing import assert_close
 
 from pacdp.data import load, make_splits
@@ -111,7 +111,33 @@ def test_an_image_has_the_same_row_to_the_bit_in_whatever_call_it_is_made():
         assert equal(transform(features, inputs[start:]), whole[start:])
 
 
+class Beside(nn.Module):
+    """Features that look at the whole batch: its mean, or how much of it is padding."""
+
+    def __init__(self, of):
+        super().__init__()
+        self.of = of
+
+    def forward(self, rows):
+        return rows.flatten(1) + self.of(rows)
+
+
 GRADIENTS = OrientedGradients(size=14)
+BESIDE = {
+    "batch normalisation in train mode": lambda: nn.Sequential(nn.Flatten(), nn.BatchNorm1d(196)),
+    "the mean of the batch": lambda: Beside(lambda rows: rows.mean()),
+    "empty rows": lambda: Beside(lambda rows: (rows.flatten(1) == 0).all(1).sum()),
+    "draws": lambda: nn.Sequential(nn.Flatten(), nn.Dropout()),
+}
+
+
+@every_case("name", BESIDE)
+def test_features_that_hang_on_the_batch_are_refused(name):
+    for n in (40, 300):
+        with refusal("depends on the other examples of its batch, or on random numbers"):
+            transform(BESIDE[name](), images(n))
+
+
 REFUSED = {
     "no inputs": (lambda: transform(GRADIENTS, np.zeros((0, 1, 14, 14), np.float32)), "expected inputs"),
     "NaN": (lambda: transform(GRADIENTS, np.full((1, 1, 14, 14), np.nan, np.float32)), "NaN"),

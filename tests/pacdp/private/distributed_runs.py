@@ -3,6 +3,7 @@
 Each process writes what it saw to FOLDER/RANK.pt. The settings at the top are for the single-process runs, too.
 """
 
+import os
 import sys
 from datetime import timedelta
 from pathlib import Path
@@ -33,7 +34,7 @@ from torch.utils.data import TensorDataset
 
 import pacdp.loop
 from bounds.accounting import event_to_dict
-from pacdp.errors import CheckpointError
+from pacdp.errors import CheckpointError, PeerLost
 from pacdp.private import DPSGD, QuantileClipping, SeededRandomness, SystemRandomness
 from pacdp.step.mechanism import MODES
 from pacdp.step.noise import add_noise
@@ -200,6 +201,24 @@ def refusals(rank, folder):
         except (ValueError, CheckpointError) as error:
             out[words] = str(error)
     return out
+
+
+def left_alone(rank, folder, last):
+    """The second process ends after a step, or before any; the first one writes down what it is told."""
+    met = {"init_method": f"file://{folder}/meet", "rank": rank, "world_size": 2}
+    distributed.init_process_group("gloo", timeout=timedelta(seconds=60), **met)
+
+    def progress(seen):
+        if rank and seen.step >= last:
+            os._exit(7)
+
+    if rank and not last:
+        os._exit(7)
+    try:
+        trained(SAME["DP-SGD"][0], distributed=True, checkpoint=folder / "run", checkpoint_every=1, progress=progress)
+    except PeerLost as error:
+        (folder / "said").write_text(f"PeerLost: {error}")
+        os._exit(0)
 
 
 def forked(rank, folder):

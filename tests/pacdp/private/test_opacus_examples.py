@@ -132,6 +132,8 @@ def test_the_images_example_runs(tmp_path):
     assert engine.event == planned(1.0, sample_rate=0.1, steps=10)
     assert found["epsilon"] == engine.get_epsilon(1e-5, adjacency="replace-one")
     assert found["epsilon"] > engine.get_epsilon(1e-5, adjacency="add-remove")
+    (entry,) = engine.ledger(tmp_path / "ledger").entries
+    assert entry.stretch.tells_size
     assert load_checkpoint(engine.export(tmp_path / "release")).header["adjacency"] == "replace-one"
 
 

@@ -25,6 +25,7 @@ from pacdp.private import (
     runs_of,
     sampled_step,
 )
+from pacdp.store.ledger import Ledger
 from tests.marks import near, parametrize, refusal, slow
 
 DECAYING = planned(Exponential(initial=0.9, factor=1.04), sample_rate=0.05, steps=25)
@@ -118,6 +119,15 @@ def test_the_state_comes_back_and_that_of_another_mechanism_is_refused():
         assert empty.event is None
     with refusal("would forget"):
         mine.load_state_dict(state)
+
+
+def test_steps_that_told_the_number_of_records_say_so_in_the_ledger_that_enters_them(tmp_path):
+    told, fresh = EventAccountant(), EventAccountant()
+    told.public_size, fresh.books = True, Ledger.open(tmp_path)
+    told.step(noise_multiplier=1.0, sample_rate=0.1)
+    fresh.load_state_dict(told.state_dict())
+    (entry,) = fresh.books.entries
+    assert entry.stretch.tells_size
 
 
 @parametrize("adjacency", ["add-remove", "replace-one"])

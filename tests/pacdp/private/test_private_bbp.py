@@ -10,7 +10,7 @@ from torch.testing import assert_close
 from torch.utils.data import TensorDataset
 
 from pacdp.private import DPBBP, BayesLinear, Laplace, Normal, bayesian, with_weights
-from pacdp.step.clip import Clip, row_norms
+from pacdp.step.clip import Clip
 from pacdp.step.ghost import Ghost
 from tests.marks import every_case, near, parametrize
 from tests.pacdp.draws import randn
@@ -69,8 +69,7 @@ def ghost_norms(layer, x):
     ghost = Ghost(layer, Clip(1.0))
     outputs = ghost([x], {})
     (use,), slopes = ghost._uses, torch.autograd.grad(torch.sin(outputs).square().sum(), outputs)[0]
-    rows = {p: row_norms(row) for p, row in use.rows(slopes).items()}
-    return use.norms(slopes) if use.formulas(slopes) else rows, *(use.draw or [None]), layer
+    return use.measured(slopes).norms, *(use.draw or [None]), layer
 
 
 @every_case("padding", [None, 2])

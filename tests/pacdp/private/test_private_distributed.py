@@ -10,14 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from distributed_runs import NOISE, OWN, SAME, SIGMA, forked
+from distributed_runs import NOISE, OWN, SAME, SIGMA, forked, left_alone
 from numpy.testing import assert_allclose
 from private_toys import DECAY, doubles, flat, mlp, private, sweep, trained
 from scipy import stats
-from torch import equal
+from torch import equal, multiprocessing
 from torch.testing import assert_close
 
 from bounds.accounting import event_from_dict
+from pacdp import load_checkpoint
 from pacdp.errors import CheckpointError
 from pacdp.private import SeededRandomness, steps_of
 from pacdp.step.mechanism import MODES
@@ -69,6 +70,23 @@ def test_two_processes_are_one(both):
         if "empty" in name:
             assert np.isnan(losses).sum() > 10
         assert not equal(flat(first["weights"]), flat(network().double()))
+
+
+@parametrize("last", [0, 2])
+def test_a_process_that_ends_is_named_in_a_sentence_and_no_step_of_it_is_released(last, tmp_path):
+    """The other one keeps its last checkpoint, and the sum in which a part is missing reaches nobody."""
+    start = multiprocessing.get_context("fork").Process
+    both = [start(target=left_alone, args=(rank, tmp_path, last)) for rank in (0, 1)]
+    for one in both:
+        one.start()
+    for one in both:
+        one.join(120)
+    assert (both[0].exitcode, both[1].exitcode) == (0, 7)
+    told, *more = (tmp_path / "said").read_text().splitlines()
+    assert re.search("PeerLost: another process of this run ended .* start all 2 again, from the last checkpoint", told)
+    assert (more, (tmp_path / "run").exists()) == ([], last > 0)
+    if last:
+        assert load_checkpoint(tmp_path / "run").header["step"] == last
 
 
 def standardised(update):

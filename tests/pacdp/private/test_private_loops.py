@@ -293,6 +293,8 @@ LOOPS = {
     "over the loss": ({"step": by(lambda out, y: CE(out, y) / CE(out, y).detach()),
                                "net": linear}, NOT_OWN),
     "another's label": ({"data": (X, RARE), "step": by(lambda out, y: CE(out, y.roll(1)))}, "in another order"),
+    "all labels": ({"data": (X, X[:, 0]), "step": by(lambda out, y: (out[:, :1] - y).square().mean())},
+                   r"tensor of shape \[41\] whole .* of shape \[41, 3\]"),
     "times the batch": ({"step": by(lambda out, y: CE(out, y) * len(y))}, "multiplied by 41"),
     "in place": (by(written), "in place"),
     "padded": ({"collate": over_columns}, COLLATE),

@@ -21,14 +21,14 @@ def run(mode=None, *, rate=0.5, clip_norm=1.0, **options):
 @pytest.fixture
 def later(monkeypatch):
     """As on a GPU: numbers of several steps are read together."""
-    monkeypatch.setattr(loop, "_waits_for", lambda device: 16)
+    monkeypatch.setitem(loop._UNREAD, "cpu", 16)
 
 
 @parametrize("mode", MODES)
 def test_numbers_that_are_read_together_are_those_that_are_read_one_by_one(mode, monkeypatch):
     seen, weights = [], []
     for most in (1, 3, 16):
-        monkeypatch.setattr(loop, "_waits_for", lambda device, most=most: most)
+        monkeypatch.setitem(loop._UNREAD, "cpu", most)
         told = []
         weights.append(run(mode, progress=told.append).weights)
         seen.append(told)

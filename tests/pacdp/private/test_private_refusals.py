@@ -169,6 +169,14 @@ def hooked():
     return module
 
 
+def alias(of):
+    """A network with what is made of its weight, which it does not read."""
+    net = mlp()
+    net.alias = of(net[0].weight)
+    return net
+
+
+ALIASES = (torch.Tensor.detach, lambda w: nn.Parameter(w.data), lambda w: [w.data[1]], lambda w: w.detach().numpy())
 SAMPLERS = [SubsetRandomSampler([0, 1]), WeightedRandomSampler([1.0, 2.0], 2), RandomSampler(range(40), num_samples=9)]
 EMPTY = TensorDataset(torch.zeros(0, 4), torch.zeros(0, dtype=torch.int64))
 FIRST, SECOND = data().tensors
@@ -197,6 +205,8 @@ REFUSALS = [
     (lambda: trained(USER_LEVEL, dataset=AGAIN, people=torch.arange(42)), "and 2 of the 42 records are an example"),
     *((lambda x=x, y=y: trained(OURS, dataset=TensorDataset(x(FIRST), y(SECOND))), f"let it give {words}$")
       for x, y, words in FORMS),
+    *((lambda run=run, of=of: run(alias(of)), "lies in the memory of its parameter 0.weight")
+      for run in (partial(trained, OURS), private) for of in ALIASES),
     (lambda: trained(OURS, ledger="runs/ledger"), "ledger must be"),
     (lambda: trained(OURS, randomness=7), "randomness must be"),
     (lambda: trained(OURS, checkpoint_every=2.5), "checkpoint_every must be"),
@@ -206,6 +216,8 @@ REFUSALS = [
                      TensorDataset(torch.ones(5, 4).long(), torch.ones(5).long())), "sparse=False"),
     (lambda: trained(OURS, loss=lambda o, t: nn.functional.cross_entropy(o, t, torch.ones(3), reduction="none")),
      "weight.to"),
+    (lambda: trained(OURS, loss=lambda o, t: (o[:, :1] - t.float()).square().mean(1)),
+     r"outputs of shape \['n', 3\] and targets of shape \['n'\] .* one shape"),
     (lambda: trained(OURS, people=torch.arange(40)), "which hides no person"),
     (lambda: trained(USER_LEVEL, people=torch.zeros(3, dtype=torch.int64)), "people must hold a whole number"),
     (lambda: trained(OURS, mechanism=mechanism(noise_multiplier=0.5, budget=budget(epsilon=0.1))), "first step alone"),

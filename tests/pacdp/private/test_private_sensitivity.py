@@ -28,7 +28,7 @@ from toys import dtypes
 
 from pacdp.private import SystemRandomness
 from pacdp.step.clip import Clip, ClippingRule, clip_factors, row_norms
-from pacdp.step.ghost import Ghost, linear_norms
+from pacdp.step.ghost import Ghost, linear
 from pacdp.step.mechanism import MODES
 from pacdp.step.sums import Reference
 from pacdp.step.units import Network, Units, trained
@@ -126,13 +126,25 @@ def test_ghost_norms_of_cancelling_sequences_are_not_too_small():
     half = randn(3, 64, 16)
     inputs = torch.cat([half, half + 1e-4 * randn(half.shape, seed=1)], 1)
     signs = torch.cat([torch.ones(64), -torch.ones(64)])[None, :, None].expand(3, 128, 8)
-    norms = linear_norms(layer, inputs, signs)
+    norms = linear(layer, inputs, signs).norms
     exact = torch.einsum("nto,nti->noi", signs.double(), inputs.double()).flatten(1).norm(dim=1)
     theirs = compute_linear_norm_sample(layer, [inputs], signs)[layer.weight]
     assert float((theirs.double() / exact - 1.0).abs().max()) > 0.1
     assert (norms[layer.weight] >= exact).all()
     assert_close(norms[layer.weight], exact, rtol=0.05, atol=0.0)
     assert float(norms[layer.bias].max()) == 0.0
+
+
+@parametrize("most", [0, 100])
+def test_gradients_too_many_to_be_kept_are_summed_with_those_that_are(monkeypatch, most):
+    monkeypatch.setattr("pacdp.step.ghost._KEPT", most)
+    network, inputs = torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3), torch.nn.Flatten()), randn(5, 1, 6, 6)
+    ghost, slopes = Ghost(network, Clip(1e9)), randn(5, 32, seed=1)
+    with torch.enable_grad():
+        outputs = ghost([inputs], {})
+        exact = torch.autograd.grad(network(inputs), [*network.parameters()], slopes)
+    for found, expected in zip(ghost.sum([outputs], [slopes]).total.values(), exact, strict=True):
+        assert_close(found, expected, rtol=1e-4, atol=1e-4)
 
 
 def used_twice():

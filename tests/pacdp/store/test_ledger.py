@@ -20,7 +20,7 @@ from bounds.accounting import (
 )
 from pacdp.store import chained_lines
 from pacdp.store.ledger import Ledger, Overdrawn, SharedNoise
-from pacdp.store.ledger_entries import Limit
+from pacdp.store.ledger_entries import Limit, from_line
 from pacdp.store.reservation import SYSTEM, NoLedger, NotReserved
 from tests.marks import every_case, near, parametrize, refusal
 
@@ -197,6 +197,36 @@ def test_people_cover_their_examples_and_not_the_other_way(book):
     book.set_limit(Limit(epsilon=100.0, **ABOUT, unit="person"))
     with refusal(r"to unbounded .some entries hide examples", Overdrawn):
         book.reserve(stretch(1, 5))
+
+
+def test_what_tells_the_number_of_records_promises_nothing_for_add_remove(book, tmp_path):
+    """Data sets of unequal size are told apart with certainty; those of equal size are not."""
+    book.reserve(stretch(1, 10))
+    assert_costs(book, steps(10))
+    with refusal("tells_size must be"):
+        stretch(11, 20, tells_size="yes")
+    book.correct(event=steps(10), unit="example", label="a loop", tells_size=True)
+    read = Ledger.load(tmp_path)
+    assert [one.stretch.tells_size for one in read.entries] == [False, True]
+    for unit in ("example", "person"):
+        assert read.total(**ABOUT, unit=unit).epsilon == inf
+    assert "tell how many records there are" in read.total(**ABOUT).because
+    assert_costs(read, steps(20), "replace-one")
+
+
+def test_a_limit_for_add_remove_refuses_what_tells_the_number_of_records(book):
+    book.set_limit(Limit(epsilon=100.0, **ABOUT))
+    with refusal("to unbounded .some entries tell .* nothing was drawn$", Overdrawn):
+        book.reserve(stretch(1, 10, tells_size=True))
+    book.reserve(stretch(1, 10))
+    book.set_limit(Limit(epsilon=100.0, delta=1e-5, adjacency="replace-one"), raising=True)
+    book.reserve(stretch(11, 20, tells_size=True))
+
+
+def test_a_line_of_an_earlier_version_is_read(book):
+    book.reserve(stretch(1, 10))
+    line = {name: value for name, value in book.entries[0].to_line().items() if name != "tells_size"}
+    assert from_line(line) == book.entries[0]
 
 
 def test_events_without_a_theorem(book):
