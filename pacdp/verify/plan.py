@@ -25,6 +25,7 @@ from pacdp.verify.loss import (
     require_bracket,
     require_private,
 )
+from pacdp.verify.norms import noises
 
 _METHODS = "DPSGD DPAdam DPSGLD DPSGLDHead DPBBP DPMCDropout P3SGD UserDPSGD".split()
 _CLIPPING = (None, "flat", "automatic", "quantile")
@@ -43,33 +44,6 @@ def steps_of_chain(
     rate = sampler.batch_size / n
     return [
         Step(rate, noise / clip) for noise in noises(sampler, steps)
-    ]
-
-
-def noises(sampler: Fields, steps: int) -> list[float]:
-    """K √(2κ/(τ h)) at the step size h: standard deviation of the noise on a sum of gradients ("Noisy sums").
-
-    κ is the friction of SGHMC and otherwise 1; τ grows with the step where the settings cool.
-    """
-    if sampler.kind == "EntropySGD":
-        size = sampler.inner_step_size / 2
-        decay = sampler.inner_decay
-        places = list(range(1, sampler.inner_steps + 1)) * steps
-        cooling = 0.0
-    else:
-        size = sampler.step_size
-        decay = sampler.decay
-        places = range(1, steps + 1)
-        cooling = sampler.get("cooling", 0.0)
-    friction = sampler.get("friction", 1.0)
-    return [
-        sampler.batch_size
-        * sqrt(
-            2
-            * friction
-            / (sampler.tau * t**cooling * size * t**-decay)
-        )
-        for t in places
     ]
 
 
@@ -133,13 +107,8 @@ def planned_steps(
     return steps_by_settings(header.event, run, batch)
 
 
-def steps_by_settings(
-    event: Any, run: Fields, batch: float
-) -> list[Step]:
-    """All steps that a private run's configuration plans; those made are the beginning of them.
-
-    ``batch`` is the expected size of a batch; where it is not told, 0, noise that depends on it gives it away.
-    """
+def _require_a_method(run: Fields) -> None:
+    """There is a method of this name, its clipping is known, and a count has noise where a quantile is followed."""
     method = run.method
     sampling = run.sampling
     follows = sampling["clipping"] == "quantile"
@@ -150,6 +119,18 @@ def steps_by_settings(
         f"no method is called {method.kind} with clipping {sampling['clipping']} and count_noise "
         f"{sampling['count_noise']}",
     )
+
+
+def steps_by_settings(
+    event: Any, run: Fields, batch: float
+) -> list[Step]:
+    """All steps that a private run's configuration plans; those made are the beginning of them.
+
+    ``batch`` is the expected size of a batch; where it is not told, 0, noise that depends on it gives it away.
+    """
+    method = run.method
+    sampling = run.sampling
+    _require_a_method(run)
     made = steps_of(event)
     given = sampling.noise_multiplier
     epsilons = ()
