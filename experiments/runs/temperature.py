@@ -23,8 +23,8 @@ from pacdp.certify.chain_files import first_model, objectives
 from pacdp.certify.gibbs import GibbsEstimate, GibbsSettings, estimate_gibbs
 from pacdp.chains import Keys, Trace, run_chains
 from pacdp.chains.diagnostics import diagnose
-from pacdp.cli.batch import derived_seed
 from pacdp.cli.figures import names
+from pacdp.cli.run import derived_seed
 from pacdp.cli.runtime import Runtime
 from pacdp.cli.sweep.jobs import single
 from pacdp.objective import Objective, Risks

@@ -69,8 +69,6 @@ _PRIVACY = ("epsilon", "delta", "mu", "rho")
 
 Answer = tuple[Any, Sequence[str | Table]]
 """What `pacdp bound` says: JSON values for programs, lines and tables for people."""
-
-
 _PRICES = (
     bounds.Independent,
     bounds.Sharp,
@@ -96,7 +94,7 @@ def arguments(given: Bound) -> Values:
     Raises:
         ValueError: more than one notion of privacy, or a delta without its epsilon.
     """
-    known = {name: value for name, value in asdict(given).items() if value is not None}
+    known = _said(given)
     adjacency = known.pop("adjacency")
     told = tuple(name for name in _PRIVACY if name in known)
     if not told:
@@ -111,11 +109,15 @@ def arguments(given: Bound) -> Values:
         )
     numbers = {name: known.pop(name) for name in told}
     if told == ("epsilon",):
-        # what the dp_ bounds need is replace-one
-        known["epsilon"] = numbers["epsilon"] * (2.0 if adjacency == "add-remove" else 1.0)
-        numbers, adjacency = {"epsilon": known["epsilon"]}, "replace-one"
+        if adjacency == "add-remove":  # what the dp_ bounds need is replace-one
+            numbers["epsilon"] *= 2.0
+        known["epsilon"], adjacency = numbers["epsilon"], "replace-one"
     known["privacy"] = _NOTIONS[told](**numbers, adjacency=adjacency, status="accounted")
     return known
+
+
+def _said(given: Bound) -> Values:
+    return {name: value for name, value in asdict(given).items() if value is not None}
 
 
 def compute(given: Bound) -> bounds.Certificate:
@@ -188,18 +190,8 @@ def plan(given: Bound) -> Answer:
     if given.n is None or given.expected_error is None:
         raise ValueError("plan needs --n and --expected-error: give them")
     _require_used(given, plan_routes)
-    made = _made(
-        plan_routes, {name: value for name, value in asdict(given).items() if value is not None}
-    )
-    names = (
-        "route",
-        "split",
-        "trained on",
-        "bound on",
-        "expected error",
-        "at most",
-        "at price zero",
-    )
+    made = _made(plan_routes, _said(given))
+    names = "route", "split", "trained on", "bound on", "expected error", "at most", "at price zero"
     rows = [
         (one.route, one.split, f"{one.train:,}", f"{one.bound:,}", up_digits(one.expected_error, 3),
          *("1 (vacuous)" if value >= 1.0 else up_digits(value, 4) for value in (one.value, one.at_price_zero)))

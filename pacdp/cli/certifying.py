@@ -12,7 +12,7 @@ from typing import Any
 from pacdp import Settings, load_checkpoint, load_trained
 from pacdp.chains import Diagnosis, Trace
 from pacdp.chains.diagnostics import diagnose
-from pacdp.cli.config import Run, require_rederived
+from pacdp.cli.config import Run, require_own_run
 from pacdp.cli.console import showing
 from pacdp.cli.folder import PRIVATE, Folder, read_json, reported, require_replaceable, write_json
 from pacdp.cli.runtime import Certifying, Runtime, Training, require_unset
@@ -33,7 +33,7 @@ def certify(path: Path, runtime: Runtime, how: Certifying) -> Values:
     runtime.apply()
     trained = load_trained(path, data_root=runtime.data_root, device=runtime.device, in_bytes=True)
     trained = replace(trained, fixed=Settings.tried(how.tried, how.by))
-    run = require_rederived(path, trained.checkpoint.header, n=trained.objective.n)
+    run = require_own_run(path, trained.checkpoint.header, n=trained.objective.n)
     failure_prob = run.failure_prob if how.failure_prob is None else how.failure_prob
     assessment = trained.assess(
         failure_prob=failure_prob, settings=run.certify, seed=how.seed, progress=how.progress

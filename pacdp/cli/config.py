@@ -8,8 +8,9 @@ Their numbers stand in ``recipes.json``, beside those of private runs and of com
 The paper is Dziugaite and Roy (2018), "Entropy-SGD optimizes the prior of a PAC-Bayes bound": two-class MNIST,
 tau = sqrt(n), beta = 1, batches of 128, L = 20. Its outer base learning rate, 0.006, needs tens of thousands of epochs
 to move; the smaller scales use a larger one, said in their configuration. The clipped recipes' settings were
-found by comparing about a dozen on MNIST; no certificate of theirs pays for that choice. Their noise comes from the
-operating system; that of studies comes from their seeds, so that their tables can be made again.
+found by comparing about a dozen on MNIST, and those of langevin-features, whose schedule is fixed beforehand, a few
+dozen: ``pacdp certify --tried`` pays for such a choice. Their noise comes from the operating system; that of studies
+comes from their seeds, so that their tables can be made again.
 
 What a checkpoint's header says of its run is compared with the run: nothing is believed that follows from it.
 """
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import Any, ClassVar, get_args
 
 from bounds._check import open_probability
-from pacdp.algorithms import SGD, SGHMC, Settings
+from pacdp.algorithms import SGD, Settings
 from pacdp.certify.gibbs import GibbsSettings
 from pacdp.cli.folder import Folder
 from pacdp.cli.runtime import Scale
@@ -191,51 +192,39 @@ def run(
     return replace(made, problem=problem, sampler=replace(made.sampler, **numbers))
 
 
-def trajectory(dataset: str, *, scale: Scale, seed: int = 0) -> Run:
-    """A linear layer on fixed features, every record in every step, certified by the norms that it kept.
-
-    The schedule is fixed beforehand. A few dozen were compared on MNIST, for which ``pacdp certify --tried`` pays.
-    """
-    features = "coarse-gradients" if dataset.startswith("digits") else "fine-gradients"
-    settings = SGHMC(tau=1000.0, step_size=3.0, friction=0.2, cooling=0.5, base_std=30.0, batch_size=SIZES[dataset],
-                     keep_norms=True, every_record=True)  # fmt: skip
-    problem = Problem(
-        dataset=dataset, architecture=Architecture(hidden=()), max_loss=8.0, features=features
-    )
-    epochs = 20.0 if scale == "smoke" else 200.0
-    return Run(problem=problem, sampler=settings, epochs=epochs, records=2, seed=seed)
-
-
 def recipe(name: str, *, scale: Scale, seed: int = 0) -> Run:
     """One of ``RECIPES``; a run that promises privacy draws its noise from the operating system."""
     algorithm, _, dataset = name.rpartition("-")
     if algorithm == _FEATURES:
-        return trajectory(dataset, scale=scale, seed=seed)
+        known, own = TABLES["features"], {"batch_size": SIZES[dataset]}
+        named = {"problem": {"dataset": dataset}, "sampler": own, "seed": seed}
+        parts = (known["run"], known[dataset], known.get(scale, {}), named)
+        return from_dict(Run, merged(to_dict(Run()), *parts))
     made = run(algorithm, dataset, scale=scale, seed=seed)
     return replace(made, reproducible=not made.promising)
 
 
-def _run_of(checkpoint: Path, header: Mapping[str, Any]) -> Run:
-    """The run that a checkpoint's header names."""
+def require_own_run(path: Path, header: Mapping[str, Any], *, n: int) -> Run:
+    """The run of a checkpoint, given as file or folder, compared with config.json where that is there, and its plan.
+
+    Raises:
+        CheckpointError: header, configuration and the steps that the run makes on ``n`` examples do not agree, or the
+            header's run is no configuration of this version.
+        ValueError: config.json is of another kind of run, or of another version.
+    """
+    folder = Folder(path if path.is_dir() else path.parent)
+    checkpoint = folder.checkpoint if path.is_dir() else path
     try:
-        return from_dict(Run, header.get("run", {}))
+        run = from_dict(Run, header.get("run", {}))
     except ValueError as error:
         raise CheckpointError(
             f"{checkpoint} is of no run of pacdp train that this version reads ({error}): put the run's own back; a "
             "loop of your own is certified in Python, by load_trained(...).assess()"
         ) from error
-
-
-def require_own_run(checkpoint: Path, header: Mapping[str, Any], run: Run, *, n: int) -> None:
-    """Refuse a checkpoint that is of another run, or whose planned steps are not those of the run on ``n`` examples.
-
-    Raises:
-        CheckpointError: it says what differs, or the header's run is no configuration of this version.
-    """
-    if _run_of(checkpoint, header) != run:
+    if folder.config.is_file() and checkpoint == folder.checkpoint and folder.config_of(Run) != run:
         raise CheckpointError(
-            f"{checkpoint} is of another run or chain than {checkpoint.parent / 'config.json'} says: put its own back, "
-            "or start the run again with --force"
+            f"{checkpoint} is of another run or chain than {folder.config} says: put its own back, or start the run "
+            "again with --force"
         )
     planned = run.plan(n).to_header()
     said = {name: header.get(name) for name in planned}
@@ -244,18 +233,4 @@ def require_own_run(checkpoint: Path, header: Mapping[str, Any], run: Run, *, n:
             f"{checkpoint} says that it was planned with {said}, but its run on {n} examples makes {planned}: its "
             "header was changed; take it from its source again"
         )
-
-
-def require_rederived(path: Path, header: Mapping[str, Any], *, n: int) -> Run:
-    """The run of a checkpoint to be certified, given as file or folder, compared with config.json where that is there.
-
-    Raises:
-        CheckpointError: header, configuration and plan do not agree.
-        ValueError: config.json is of another kind of run, or of another version.
-    """
-    folder = Folder(path if path.is_dir() else path.parent)
-    run = _run_of(path if path.is_file() else folder.checkpoint, header)
-    own = folder.config.is_file() and path in (folder.path, folder.checkpoint)
-    expected = folder.config_of(Run) if own else run
-    require_own_run(folder.checkpoint if path.is_dir() else path, header, expected, n=n)
     return run

@@ -31,7 +31,7 @@ from pacdp.cli.serial import record
 from pacdp.data import load, make_splits
 from pacdp.losses import in_error
 from pacdp.predictions.sentence import headline
-from pacdp.store.files import replacing
+from pacdp.store.files import write_whole
 
 LEARNT_FROM, COUNTED = 637, 800
 EPOCHS, _BATCH, _STEP_SIZE = 40, 64, 6e-3
@@ -91,9 +91,8 @@ def demonstrate(out: Path, runtime: Runtime, report: Callable[[int, int], None])
         found = certify(network, counted, seen=rows, ask="error", test=fresh)
         with torch.no_grad():
             logits = network(fresh.inputs)
-        with replacing(path) as file:
-            weights = network.state_dict().items()
-            file.write(save({name: value.contiguous() for name, value in weights}))
+        weights = network.state_dict().items()
+        write_whole(path, save({name: value.contiguous() for name, value in weights}))
         about = {"checkpoint": str(path), "content_hash": file_hash(path)}
         write_report(folder.certificates, reported(found, device="cpu", seed=0, **about))
         optimistic, other = chain.result()

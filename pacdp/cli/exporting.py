@@ -27,7 +27,7 @@ from pacdp.certify.examples import Unit
 from pacdp.certify.reading import AtWeights
 from pacdp.certify.released_counts import ReleasedErrors, released_errors
 from pacdp.cli.commands.export import Export
-from pacdp.cli.config import Run, require_rederived
+from pacdp.cli.config import Run, require_own_run
 from pacdp.cli.folder import Folder, provenance, write_json
 from pacdp.cli.private.books import counted_beside, counting
 from pacdp.cli.private.config import PrivateConfig
@@ -110,7 +110,7 @@ def leaving(path: Path, runtime: Runtime) -> Leaving:
     runtime.apply()
     trained = load_trained(path, data_root=runtime.data_root)
     checkpoint, data = trained.checkpoint, trained.objective
-    run = require_rederived(path, checkpoint.header, n=data.n)
+    run = require_own_run(path, checkpoint.header, n=data.n)
     if not run.promising or trained.records is not None:
         why = (
             "hides examples, and its data are of people"

@@ -33,8 +33,8 @@ from pacdp.store.files import (
     locked,
     remove_own,
     remove_partial,
-    replacing,
     write_keeping,
+    write_whole,
     written,
 )
 
@@ -148,7 +148,11 @@ class Folder:
         Raises:
             ValueError: there is no room for it; a file that it would write is there, and is not one that pacdp wrote.
         """
-        require_space(self.path, bytes_needed=bytes_needed)
+        free = shutil.disk_usage(self.path).free
+        if free < bytes_needed:
+            raise ValueError(
+                f"{self.path} has {free / 1e6:.0f} MB free, the run needs {bytes_needed / 1e6:.0f} MB: make room"
+            )
         self.clear()
         made_by = provenance(device=runtime.device, seed=config.seed)
         write_json(self.provenance, made_by | {"runtime": runtime.recorded()})
@@ -213,33 +217,31 @@ class Folder:
                 f"{self.metrics} has rows for the steps {steps}, but the checkpoint's run has recorded "
                 f"{list(expected)}: restore the file, or start the run again with --force"
             )
-        _replace(self.metrics, "".join(map(_line, kept)))
+        write_whole(self.metrics, "".join(map(_line, kept)).encode())
 
     def append_row(self, row: Mapping[str, Any]) -> None:
         """Add a row and hand it to the disk."""
         add_line(self.metrics, _line(chained(row, after=self._last_hash())).encode())
 
     def _last_hash(self) -> str:
-        return _hash(self._chained())
+        rows = self._chained()
+        return rows[-1]["hash"] if rows else ""
 
     def _chained(self) -> list[Values]:
         """The rows with their hashes, each found to follow from the one before it."""
-        rows: list[Values] = []
+        rows, last = list[Values](), ""
         text = self.metrics.read_bytes() if self.metrics.is_file() else b""
         *lines, _ = text.decode(errors="replace").split("\n")
         for number, line in enumerate(lines, start=1):
             row = parsed(line)
-            if not (follows(row, after=_hash(rows)) and isinstance(row.get("step"), int)):
+            if not (follows(row, after=last) and isinstance(row.get("step"), int)):
                 raise ValueError(
                     f"{self.metrics} is damaged: row {number} is not what was written after the rows before it; "
                     "restore the file, or start the run again with --force"
                 )
             rows.append(row)
+            last = row["hash"]
         return rows
-
-
-def _hash(rows: list[Values]) -> str:
-    return rows[-1]["hash"] if rows else ""
 
 
 def _line(row: Mapping[str, Any]) -> str:
@@ -261,7 +263,7 @@ def as_written(path: Path) -> AbstractContextManager[None]:
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
     """Write JSON so that ``path`` holds the old file or the whole new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    _replace(path, json.dumps(dict(values), indent=2, allow_nan=False) + "\n")
+    write_whole(path, (json.dumps(dict(values), indent=2, allow_nan=False) + "\n").encode())
 
 
 def read_json(path: Path) -> Values:
@@ -318,19 +320,6 @@ def installed(package: str) -> str:
         return "not installed"
 
 
-def require_space(path: Path, *, bytes_needed: int) -> None:
-    """Refuse to start where what the run writes would not fit.
-
-    Raises:
-        ValueError: less room than ``bytes_needed`` on the disk of ``path``.
-    """
-    free = shutil.disk_usage(path).free
-    if free < bytes_needed:
-        raise ValueError(
-            f"{path} has {free / 1e6:.0f} MB free, the run needs {bytes_needed / 1e6:.0f} MB: make room"
-        )
-
-
 def _git(*arguments: str) -> str | None:
     try:
         done = subprocess.run(
@@ -344,11 +333,6 @@ def _git(*arguments: str) -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip()
-
-
-def _replace(path: Path, text: str) -> None:
-    with replacing(path) as file:
-        file.write(text.encode())
 
 
 def require_replaceable(path: Path, report: str = "certificates") -> None:

@@ -6,28 +6,11 @@ from typing import Any, NamedTuple
 
 from bounds import Certificate, Hypothesis
 from bounds.numbers import up_digits
-from pacdp.cli.figures.names import label
+from pacdp.cli.figures.names import COSTS, label
 from pacdp.predictions.sentence import first_sentence, records, said_at_price_zero
 
 FORMAT = "pacdp-certificates/2"
 _ORDER = ("unproved", "declared", "proved")
-COSTS = {
-    "kl": "KL",
-    "worst_kl": "worst KL",
-    "log_density_ratio": "ln dQ/dP",
-    "renyi": "Rényi",
-    "free_energy": "free energy",
-    "transfer": "transfer",
-    "confidence": "confidence",
-    "log_xi": "ln ξ(n)",
-    "log_two_sqrt_n": "ln 2√n",
-    "grid": "grid",
-    "levels": "levels",
-    "union": "union",
-    "draw": "draw",
-    "order": "order",
-}
-"""Costs as they are called on surfaces, in the order of bars and columns; others go by their own names, last."""
 
 
 class Note(NamedTuple):

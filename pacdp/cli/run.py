@@ -103,7 +103,7 @@ class Member:
         """
         checkpoint = load_checkpoint(self.folder.checkpoint)
         header = checkpoint.header
-        require_own_run(self.folder.checkpoint, header, self.run, n=self.train.n)
+        require_own_run(self.folder.checkpoint, header, n=self.train.n)
         require_data(self.folder.checkpoint, checkpoint, self.train, self.test)
         trained_on = {"device": header["device"], "runtime": header["runtime"]}
         here = {"device": torch.device(how.device).type, "runtime": how.recorded()}

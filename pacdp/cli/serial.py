@@ -9,10 +9,10 @@ while it has its default, so that the JSON and the keys of earlier configuration
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import field, fields, is_dataclass
-from types import NoneType
-from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from pacdp.store.canonical import JOINED_LATER as JOINED_LATER
 from pacdp.store.canonical import left_out
@@ -27,13 +27,23 @@ def later(default: Any) -> Any:
     return field(default=default, metadata=JOINED_LATER)
 
 
-def to_dict(config: Any) -> Values:
-    """JSON values only."""
-    return _written(config, type(config))
+def to_dict(config: Any, hint: Any = None) -> Any:
+    """JSON values only; of a record's field, whose type is ``hint``, the record within or the plain value."""
+    records, record = _records(hint or type(config)), is_dataclass(config)
+    if not records if record else callable(config):
+        raise ValueError(f"{config!r} can be given in Python alone: JSON takes a plain value")
+    if not record:
+        return config
+    hints = get_type_hints(type(config))
+    kind = {"kind": type(config).__name__} if len(records) > 1 else {}
+    written = [one.name for one in fields(config) if one.name not in left_out(config)]
+    return kind | {name: to_dict(getattr(config, name), hints[name]) for name in written}
 
 
-def from_dict(kind: type[Config], values: Mapping[str, Any]) -> Config:
+def from_dict(kind: type[Config] | UnionType, values: Mapping[str, Any]) -> Config:
     """The inverse of :func:`to_dict`. A plain value may be missing where it has a default; records and tuples may not.
+
+    Of one of several kinds of record the value itself says which it is.
 
     Raises:
         ValueError: a part is missing, unknown or out of range.
@@ -41,7 +51,7 @@ def from_dict(kind: type[Config], values: Mapping[str, Any]) -> Config:
     try:
         return _read(values, kind)
     except TypeError as error:
-        words = f"this is not the configuration of a run of this version ({kind.__name__})"
+        words = f"this is not the configuration of a run of this version ({' or '.join(_records(kind))})"
         raise ValueError(f"{words}: {error}") from error
 
 
@@ -50,22 +60,10 @@ def digest(config: Any, *, digits: int = 10) -> str:
     return hashlib.sha256(json.dumps(to_dict(config), sort_keys=True).encode()).hexdigest()[:digits]
 
 
-def _written(value: Any, hint: Any) -> Any:
-    record = is_dataclass(value)
-    if not _records(hint) if record else callable(value):
-        raise ValueError(f"{value!r} can be given in Python alone: JSON takes a plain value")
-    if not record:
-        return value
-    hints = get_type_hints(type(value))
-    kind = {"kind": type(value).__name__} if len(_records(hint)) > 1 else {}
-    written = [one.name for one in fields(value) if one.name not in left_out(value)]
-    return kind | {name: _written(getattr(value, name), hints[name]) for name in written}
-
-
 def _read(value: Any, hint: Any) -> Any:
     records = _records(hint)
-    if get_origin(hint) is tuple:
-        return _tuple(value)
+    if get_origin(hint) is tuple:  # lists within are tuples of tuples
+        return tuple(_read(each, hint) if isinstance(each, list) else each for each in value)
     if not records or (value is None and NoneType in get_args(hint)):
         return value
     if not isinstance(value, Mapping):
@@ -79,13 +77,6 @@ def _read(value: Any, hint: Any) -> Any:
         if part not in given and (_records(kind) or get_origin(kind) is tuple):
             raise TypeError(f"{name} has no {part!r}")
     return records[name](**{part: _read(inner, hints.get(part)) for part, inner in given.items()})
-
-
-def _tuple(values: Iterable[Any]) -> tuple[Any, ...]:
-    """Lists within are tuples of tuples."""
-    return tuple(
-        _tuple(each) if isinstance(each, list) else each for each in cast(Iterable[Any], values)
-    )
 
 
 def _records(hint: Any) -> dict[str, type]:

@@ -119,34 +119,30 @@ class Dataset:
             np.isfinite(self.inputs[i : i + _BLOCK]).all() for i in range(0, self.n, _BLOCK)
         ):
             raise DataError(f"inputs of {self.name} hold values that are not finite; remove them.")
-        self._check_people()
-        for name in ("inputs", "labels", "people"):
-            if getattr(self, name) is not None:
-                view = getattr(self, name).view()
-                view.setflags(write=False)
-                object.__setattr__(self, name, view)
-
-    def _check_people(self) -> None:
         if self.people is None:
             if self.unit != "example":
                 raise DataError(
                     f"unit of {self.name} is {self.unit!r} and people are not given; give both or neither."
                 )
-            return
-        if self.people.dtype != np.int64 or self.people.ndim != 1:
+        elif self.people.dtype != np.int64 or self.people.ndim != 1:
             raise DataError(f"people of {self.name} must be int64 [n]; convert them.")
-        if len(self.people) != self.n:
+        elif len(self.people) != self.n:
             raise DataError(
                 f"{self.name} has {self.n} examples and people for {len(self.people)}; give each example one person."
             )
-        if self.people.min() < 0:
+        elif self.people.min() < 0:
             raise DataError(
                 f"people of {self.name} must be at least 0, got {self.people.min()}; number people from 0."
             )
-        if not self.unit.strip() or self.unit == "example":
+        elif not self.unit.strip() or self.unit == "example":
             raise DataError(
                 f"unit of {self.name} is {self.unit!r}; say what a person is, such as 'patient'."
             )
+        for name in ("inputs", "labels", "people"):
+            if getattr(self, name) is not None:
+                view = getattr(self, name).view()
+                view.setflags(write=False)
+                object.__setattr__(self, name, view)
 
     @property
     def n(self) -> int:

@@ -114,24 +114,8 @@ def make_splits(n: int, *, sizes: Mapping[str, int | float], seed: int) -> dict[
     """
     if n < 1:
         raise DataError(f"n must be at least 1, got {n}.")
-    counts = _counts(n, sizes)
-    total = sum(counts.values())
-    if total > n:
-        raise DataError(f"sizes ask for {total} of {n} examples; make them smaller.")
-    order = permutation(n, seed=seed, stream=SPLIT)
-    splits: dict[str, Split] = {}
-    start = 0
-    for name in sorted(counts):
-        indices = np.sort(order[start : start + counts[name]])
-        splits[name] = Split(indices, index_hash(indices))
-        start += counts[name]
-    return {name: splits[name] for name in sizes}
-
-
-def _counts(n: int, sizes: Mapping[str, int | float]) -> dict[str, int]:
-    """Sizes as counts; fractions are rounded at their running total, so that their sum is right."""
     counts: dict[str, int] = {}
-    fractions: list[float] = []
+    fractions: list[float] = []  # rounded at their running total, so that their sum is right
     for name in sorted(sizes):
         size = sizes[name]
         if not math.isfinite(size) or size < 0:
@@ -151,7 +135,17 @@ def _counts(n: int, sizes: Mapping[str, int | float]) -> dict[str, int]:
             raise DataError(
                 f"split {name!r} would get none of {n} examples; raise its fraction from {size}."
             )
-    return counts
+    total = sum(counts.values())
+    if total > n:
+        raise DataError(f"sizes ask for {total} of {n} examples; make them smaller.")
+    order = permutation(n, seed=seed, stream=SPLIT)
+    splits: dict[str, Split] = {}
+    start = 0
+    for name in sorted(counts):
+        indices = np.sort(order[start : start + counts[name]])
+        splits[name] = Split(indices, index_hash(indices))
+        start += counts[name]
+    return {name: splits[name] for name in sizes}
 
 
 def require_disjoint(

@@ -25,7 +25,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, one_hot
 
 from bounds.gibbs_around import LEAST_SCALE
-from pacdp.features.head import require_features
+from pacdp.features.head import Labels, Rows, require_features
 from pacdp.store.record import record
 
 _BATCH = 4096
@@ -80,8 +80,8 @@ class GibbsHead:
             )
 
     def draw(
-        self, features: Float[Tensor, "n dim"], labels: Int64[Tensor, " n"],
-        people: Int64[Tensor, " n"] | None = None,
+        self, features: Rows, labels: Labels,
+        people: Labels | None = None,
     ) -> HeadDraw:  # fmt: skip
         """The head that the seed draws with these records, and the tilts of each.
 

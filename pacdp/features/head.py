@@ -15,6 +15,9 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
+Rows = Float[Tensor, "n dim"]
+Labels = Int64[Tensor, " n"]
+Logits = Float[Tensor, "n classes"]
 _NODES = 9
 _BATCH = 8192
 
@@ -30,9 +33,7 @@ def require_features(features: Tensor, dim: int | None = None) -> None:
         raise ValueError(f"expected features as rows{wanted}, got {list(features.shape)}")
 
 
-def gaussian_errors(
-    logits: Float[Tensor, "n classes"], labels: Int64[Tensor, " n"]
-) -> Float[Tensor, " n"]:
+def gaussian_errors(logits: Logits, labels: Labels) -> Float[Tensor, " n"]:
     """P(argmax ≠ label) for logits N(``logits``, 1), independent over the classes; by nine Gauss-Hermite nodes."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
     at = torch.as_tensor(nodes).to(logits)
@@ -42,9 +43,7 @@ def gaussian_errors(
     return 1.0 - torch.special.log_ndtr(gaps[:, :, None] + at).sum(dim=1).exp() @ share
 
 
-def errors_and_slopes(
-    logits: Float[Tensor, "n classes"], labels: Int64[Tensor, " n"]
-) -> tuple[float, Float[Tensor, "n classes"]]:
+def errors_and_slopes(logits: Logits, labels: Labels) -> tuple[float, Logits]:
     """The sum of :func:`gaussian_errors`, and its derivative by the logits."""
     leaf = logits.detach().requires_grad_()
     with torch.enable_grad():
@@ -54,7 +53,7 @@ def errors_and_slopes(
 
 
 def fit_mean(
-    features: Float[Tensor, "n dim"], labels: Int64[Tensor, " n"], *, prior_mean: Float[Tensor, "classes dim"],
+    features: Rows, labels: Labels, *, prior_mean: Float[Tensor, "classes dim"],
     std: float, cost_nats: float, iterations: int,
 ) -> Float[Tensor, "classes dim"]:  # fmt: skip
     """W that minimises f_quad = (√(R̂ + c/2) + √(c/2))², c = (KL + ``cost_nats``)/n, from W₀ on, by L-BFGS.

@@ -17,11 +17,11 @@ import math
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Float
 from torch import Tensor, nn
 
 import bounds
-from pacdp.features.head import errors_and_slopes, require_features
+from pacdp.features.head import Labels, Rows, errors_and_slopes, require_features
 from pacdp.posterior import GaussianPosterior
 
 _BATCH = 10_000
@@ -47,7 +47,7 @@ class SimplexHead(nn.Module):
         nn.init.zeros_(self.weight.weight)
         self.register_buffer("corners", corners(classes), persistent=True)
 
-    def forward(self, rows: Float[Tensor, "n dim"]) -> Float[Tensor, "n classes"]:
+    def forward(self, rows: Rows) -> Float[Tensor, "n classes"]:
         """Logits that add up to 0."""
         return self.weight(rows) @ self.get_buffer("corners")
 
@@ -87,7 +87,7 @@ class HeadLaw(NamedTuple):
 
 
 def fit_law(
-    features: Float[Tensor, "n dim"], labels: Int64[Tensor, " n"], *, classes: int, n: int, failure_prob: float,
+    features: Rows, labels: Labels, *, classes: int, n: int, failure_prob: float,
     extra_nats: float = 0.0, prior_mean: Tensor | None = None, rounds: int = 8, iterations: int = 10,
     few: int = 10_000,
 ) -> HeadLaw:  # fmt: skip

@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float64, Int64
+from jaxtyping import Float, Float64
 from torch import Tensor
 
 from bounds.gibbs_around import Array, margins, sigmoid_moments
-from pacdp.features.head import require_features
+from pacdp.features.head import Labels, Rows, require_features
 from pacdp.store.record import record
 
 _STEPS, _ROUNDS = 12, 3
@@ -41,14 +41,14 @@ class RidgeHeads:
     features: str
     """Where the features come from."""
 
-    def rows(self, features: Float[Tensor, "n dim"]) -> Array:
+    def rows(self, features: Rows) -> Array:
         """z for each record, in double precision; where a record's coordinates are rounded, they are those."""
         require_features(features, len(self.centre))
         parts = [(part.double() - self.centre) @ self.turn.T for part in features.split(4096)]
         turned = torch.cat(parts)
         return torch.cat([turned, torch.full((len(turned), 1), self.bias).double()], 1).numpy()
 
-    def targets(self, labels: Int64[Tensor, " n"]) -> list[Array]:
+    def targets(self, labels: Labels) -> list[Array]:
         """What each head is to say of each record, 0 or 1."""
         of = range(1, 2) if self.classes == 2 else range(self.classes)
         return [(labels.numpy() == k).astype(np.float64) for k in of]
@@ -104,8 +104,8 @@ class UndrawnHeads:
 
 def nearest(
     law: RidgeHeads,
-    features: Float[Tensor, "n dim"],
-    labels: Int64[Tensor, " n"],
+    features: Rows,
+    labels: Labels,
     exact_below: int = 2,
 ) -> UndrawnHeads:
     """The Gaussians around the law of these records."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from pacdp.store.canonical import chained, follows, parsed
-from pacdp.store.files import add_line, on_disk, remove_partial, replacing
+from pacdp.store.files import add_line, on_disk, remove_partial, write_whole
 from pacdp.store.files import locked as file_locked
 from pacdp.store.record import record
 
@@ -62,8 +62,7 @@ def create(path: Path, header: Mapping[str, Any], kind: Kind, *, existing: str) 
         _require_no_head(path, lines)
         try:
             _write_head(path, lines)
-            with replacing(path) as file:
-                file.write(lines.content)
+            write_whole(path, lines.content)
             on_disk(path.parent)
         except OSError as error:
             raise ValueError(
@@ -213,8 +212,8 @@ def _require_no_head(path: Path, started: Lines) -> None:
 
 
 def _write_head(path: Path, lines: Lines) -> None:
-    with replacing(_head(path)) as file:
-        file.write(json.dumps({"lines": len(lines), "hash": lines[-1]["hash"]}).encode() + b"\n")
+    head = json.dumps({"lines": len(lines), "hash": lines[-1]["hash"]})
+    write_whole(_head(path), f"{head}\n".encode())
     on_disk(path.parent)
 
 

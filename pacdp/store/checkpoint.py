@@ -27,10 +27,11 @@ from torch import Tensor
 from bounds._check import json_value
 from pacdp.errors import CheckpointError
 from pacdp.store.canonical import canonical
-from pacdp.store.files import replacing
+from pacdp.store.files import write_whole
 from pacdp.store.record import record
 
 FORMAT = "pacdp-checkpoint/3"
+_PARTS = ("model", "state", "trace")
 _FOREIGN = "weights of another program are certified with --model and --data, which name the network and new examples"
 
 
@@ -60,14 +61,14 @@ def save_checkpoint(path: Path | str, checkpoint: Checkpoint) -> None:
     """
     path = Path(path)
     header = {**checkpoint.header, "format": FORMAT, "parameters": list(checkpoint.model)}
-    tensors = {f"model.{name}": tensor for name, tensor in checkpoint.model.items()}
-    tensors |= {f"state.{name}": tensor for name, tensor in checkpoint.state.items()}
-    tensors |= {f"trace.{name}": tensor for name, tensor in checkpoint.trace.items()}
-    tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    tensors = {
+        f"{part}.{name}": tensor.detach().cpu().contiguous().clone()
+        for part in _PARTS
+        for name, tensor in getattr(checkpoint, part).items()
+    }
     header["content_hash"] = content_hash(header, tensors)
     try:
-        with replacing(path) as file:
-            file.write(save(tensors, metadata={"pacdp": canonical(header)}))
+        write_whole(path, save(tensors, metadata={"pacdp": canonical(header)}))
     except (OSError, SafetensorError) as error:
         raise CheckpointError(
             f"cannot write checkpoint {path}: {error}; free space or choose another folder"
@@ -111,7 +112,18 @@ def load_checkpoint(path: Path | str) -> Checkpoint:
         raise CheckpointError(
             f"{path} is a safetensors file but no {FORMAT} checkpoint (it says {written_as!r}): {_FOREIGN}"
         )
-    _require_content(path, header, tensors)
+    said = header.get("content_hash")
+    try:
+        found = content_hash(header, tensors)
+    except ValueError as error:
+        raise CheckpointError(
+            f"checkpoint {path} has a header that pacdp did not write: {error}"
+        ) from error
+    if found != said:
+        raise CheckpointError(
+            f"checkpoint {path} is not what was written: its content has the hash {found[:12]}, its header says "
+            f"{str(said)[:12]}; take it from its source again, or train again"
+        )
     if any(
         isinstance(part, dict) and part.get("choices") for part in (header, header.get("about"))
     ):
@@ -119,7 +131,22 @@ def load_checkpoint(path: Path | str) -> Checkpoint:
             f"{path} names a list of settings that was closed before the run, which its certificates have to pay for "
             "and this version does not read: use the version that trained it, or train again"
         )
-    return _checkpoint(path, header, tensors)
+    parts = {
+        part: {
+            name.removeprefix(f"{part}."): tensor
+            for name, tensor in tensors.items()
+            if name.startswith(f"{part}.")
+        }
+        for part in _PARTS
+    }
+    named = header.get("parameters")
+    names, model = named if isinstance(named, list) else [], parts["model"]
+    missing = [name for name in names if name not in model]
+    if missing or not names:
+        raise CheckpointError(
+            f"checkpoint {path} lacks the tensors {missing or ['model.*']} that its header names"
+        )
+    return Checkpoint(header=header, **{**parts, "model": {name: model[name] for name in names}})
 
 
 def content_hash(header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str:
@@ -138,42 +165,3 @@ def content_hash(header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> st
         if tensor.numel():  # no view of nothing as bytes
             found.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
     return found.hexdigest()
-
-
-def _require_content(path: Path, header: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-    said = header.get("content_hash")
-    try:
-        found = content_hash(header, tensors)
-    except ValueError as error:
-        raise CheckpointError(
-            f"checkpoint {path} has a header that pacdp did not write: {error}"
-        ) from error
-    if found != said:
-        raise CheckpointError(
-            f"checkpoint {path} is not what was written: its content has the hash {found[:12]}, its header says "
-            f"{str(said)[:12]}; take it from its source again, or train again"
-        )
-
-
-def _checkpoint(path: Path, header: dict[str, Any], tensors: dict[str, Tensor]) -> Checkpoint:
-    named = header.get("parameters")
-    names = named if isinstance(named, list) else []
-    missing = [name for name in names if f"model.{name}" not in tensors]
-    if missing or not names:
-        raise CheckpointError(
-            f"checkpoint {path} lacks the tensors {missing or ['model.*']} that its header names"
-        )
-    return Checkpoint(
-        header=header,
-        model={name: tensors[f"model.{name}"] for name in names},
-        state=_part(tensors, "state."),
-        trace=_part(tensors, "trace."),
-    )
-
-
-def _part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {
-        name.removeprefix(prefix): tensor
-        for name, tensor in tensors.items()
-        if name.startswith(prefix)
-    }

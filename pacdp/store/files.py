@@ -44,7 +44,14 @@ def locked(path: Path, *, timeout: float = 0.0) -> Iterator[None]:
     lock: BaseFileLock = FileLock(path, timeout=timeout)
     ending = "wait for it"
     if not _has_flock(path):
-        _tell_without_flock(path.parent)
+        disk = path.parent.stat().st_dev
+        if disk not in _told:
+            _told.add(disk)
+            warnings.warn(
+                f"the disk of {path.parent} has no flock: files named *.held keep processes apart, which one that is "
+                "killed on another machine leaves behind, and a machine that mounts the disk with flock does not see",
+                stacklevel=3,
+            )
         lock = SoftFileLock(f"{path}.held", timeout=timeout)
         ending += f", or remove {lock.lock_file} if the process that it names is no more"
     try:
@@ -75,17 +82,6 @@ def _has_flock(path: Path) -> bool:
     return True
 
 
-def _tell_without_flock(folder: Path) -> None:
-    disk = folder.stat().st_dev
-    if disk not in _told:
-        _told.add(disk)
-        warnings.warn(
-            f"the disk of {folder} has no flock: files named *.held keep processes apart, which one that is killed on "
-            "another machine leaves behind, and a machine that mounts the disk with flock does not see",
-            stacklevel=4,
-        )
-
-
 @contextmanager
 def replacing(path: Path | str) -> Iterator[BinaryIO]:
     """A file to be written in the place of ``path``, which holds what it held until the block ends without an error.
@@ -114,6 +110,16 @@ def replacing(path: Path | str) -> Iterator[BinaryIO]:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise
+
+
+def write_whole(path: Path | str, content: bytes) -> None:
+    """Write a file so that ``path`` holds the old one or the whole new one.
+
+    Raises:
+        ValueError, OSError: see :func:`replacing`.
+    """
+    with replacing(path) as file:
+        file.write(content)
 
 
 def add_line(path: Path, line: bytes) -> None:
@@ -177,15 +183,18 @@ def write_keeping(path: Path, content: bytes) -> Path | None:
     """
     another = path.exists() and path.read_bytes() != content
     kept = keep_beside(path) if another and written(path.parent) is None else None
-    with replacing(path) as file:
-        file.write(content)
+    write_whole(path, content)
     return kept
 
 
 def remove_partial(path: Path) -> None:
     """Remove what processes that are no more left of ``path``, a file or a folder."""
     start, end = f".{path.name}.", ".partial"
-    for name in _names(path.parent):
+    try:
+        names = os.listdir(path.parent)
+    except OSError:
+        return
+    for name in names:
         if name.startswith(start) and name.endswith(end):
             number, left = name[len(start) : -len(end)], path.parent / name
             if (
@@ -252,10 +261,3 @@ def _enter(folder: Path, names: Iterable[str]) -> None:
         file.write("".join(f"\n{name}\n" for name in names).encode())
         file.flush()
         os.fsync(file.fileno())
-
-
-def _names(folder: Path) -> list[str]:
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []

@@ -134,7 +134,7 @@ class Watch:
         """Read or begin the state, let it observe the losses, and keep what is new."""
         import bounds
         from pacdp.cli.predicting.tables import read_columns
-        from pacdp.store.files import replacing
+        from pacdp.store.files import write_whole
 
         chosen: Values = {
             name: getattr(self, name) for name in _CHOICES if getattr(self, name) is not None
@@ -162,6 +162,5 @@ class Watch:
             (values,) = columns.values()
             monitor = monitor.observe(values, positions=positions)
         if self.losses is not None or not begun:
-            with replacing(state) as file:
-                file.write(monitor.to_json().encode())
+            write_whole(state, monitor.to_json().encode())
         return monitor

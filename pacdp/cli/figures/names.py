@@ -1,60 +1,22 @@
 """Names of bounds, and their values and probabilities as text, which never look better than they are; nothing draws."""
 
+import json
 import math
+from pathlib import Path
 
 from bounds.numbers import up, up_digits
 
-CHAIN_BOUNDS = {
-    "dp_pac_bayes_2018": "DP-PAC-Bayes (2018)",
-    "dp_pac_bayes_max_information": "DP-PAC-Bayes (max-information)",
-    "dp_pac_bayes": "DP-PAC-Bayes (sharp transfer)",
-    "dp_gibbs_pac_bayes": "DP-PAC-Bayes (no draws of Q)",
-    "dp_hoeffding_2018": "H-bound (2018)",
-    "dp_chernoff_2018": "C-bound (2018)",
-    "dp_hoeffding": "H-bound (sharp)",
-    "dp_chernoff": "C-bound (sharp)",
-    "dp_kl_chernoff": "kl-Chernoff (sharp)",
-    "test_set_clopper_pearson": "test set (Clopper-Pearson)",
-    "private_pac_bayes": "PAC-Bayes (accounted)",
-    "private_kl_chernoff": "kl-Chernoff (accounted)",
-}
+_TABLE = json.loads(Path(__file__).with_name("names.json").read_text(encoding="utf-8"))
+CHAIN_BOUNDS: dict[str, str] = _TABLE["chain"]
 """Of a chain's checkpoint, by the names of their functions."""
 ACCOUNTED = ("private_pac_bayes", "private_kl_chernoff")
 """Of chains with clipped gradients; rigorous."""
 CONVERGED = {name: label for name, label in CHAIN_BOUNDS.items() if name not in ACCOUNTED}
 """Of chains without clipping."""
-NAMES = {
-    **CHAIN_BOUNDS,
-    "poisson_sum_kl_chernoff": "kl-Chernoff (secret batches)",
-    "once_sum_kl_chernoff": "kl-Chernoff (secret batches, once an epoch)",
-    "randomised_maurer": "PAC-Bayes-kl",
-    "randomised_private_pac_bayes": "PAC-Bayes-kl, private prior",
-    "randomised_hybrid_pac_bayes": "PAC-Bayes-kl, hybrid prior",
-    "half_brier_hybrid_pac_bayes": "PAC-Bayes-kl, hybrid prior (half Brier)",
-    "half_brier_maurer": "PAC-Bayes-kl (half Brier)",
-    "half_brier_private_pac_bayes": "PAC-Bayes-kl, private prior (half Brier)",
-    "one_draw_disintegrated": "disintegrated PAC-Bayes",
-    "one_draw_ece": "calibration from training data",
-    "test_set_ece": "test set (second moment)",
-    "prior_mean_clopper_pearson": "Clopper-Pearson",
-    "finite_ensemble": "PAC-Bayes-kl (finite)",
-    "vote_finite_ensemble": "twice PAC-Bayes-kl (finite)",
-    "one_of_finitely_many": "Clopper-Pearson, union",
-    "one_draw_private_disintegrated": "disintegrated PAC-Bayes, private prior",
-    "new_examples_clopper_pearson": "new examples (Clopper-Pearson)",
-    "new_examples_paired": "new examples (discordant pairs)",
-    "new_examples_auc": "new examples (ROC curve)",
-    "new_examples_ece": "new examples (second moment)",
-    "new_examples_new_person": "new people (kl)",
-    "test_set_new_person": "test set of people (kl)",
-    "prior_mean_new_person": "new people, prior mean (kl)",
-}
-GIBBS_BOUNDS = (
-    "dp_pac_bayes_2018",
-    "dp_pac_bayes_max_information",
-    "dp_pac_bayes",
-    "dp_gibbs_pac_bayes",
-)
+NAMES = CHAIN_BOUNDS | _TABLE["others"]
+GIBBS_BOUNDS = tuple(CHAIN_BOUNDS)[:4]
+COSTS: dict[str, str] = _TABLE["costs"]
+"""Costs as they are called on surfaces, in the order of bars and columns; others go by their own names, last."""
 
 
 def label(name: str) -> str:

@@ -15,7 +15,7 @@ from matplotlib.ticker import PercentFormatter
 from pacdp.cli.figures.names import NAMES, plain
 from pacdp.cli.folder import write_telling
 from pacdp.cli.serial import Values
-from pacdp.store.files import replacing
+from pacdp.store.files import write_whole
 
 OPTIMISTIC = "optimistic: assumes that SGLD has converged"
 _OTHER = "#bcbd22"
@@ -75,9 +75,5 @@ def save(drawn: Figure, stem: Path, *, keep: bool = True) -> list[Path]:
     for path, how in zip(paths, options, strict=True):
         whole = BytesIO()  # the writer of PDF hides an error of the disk behind one of its own
         drawn.savefig(whole, format=path.suffix[1:], **how)
-        if keep:
-            write_telling(path, whole.getvalue())
-            continue
-        with replacing(path) as file:
-            file.write(whole.getbuffer())
+        (write_telling if keep else write_whole)(path, whole.getvalue())
     return paths

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +14,7 @@ from pacdp.cli.serial import record
 from pacdp.layers.predict import average_over_draws, average_over_snapshots, with_weights
 from pacdp.models import Architecture, build
 from pacdp.schedules import Constant, Schedule
-from pacdp.step.budget import PrivacyBudget, calibrated
+from pacdp.step.budget import calibrated
 from pacdp.step.clip import ClippingRule
 from pacdp.step.mechanism import Mechanism, QuantileClipping
 
@@ -42,8 +43,11 @@ def network(config: PrivateConfig, public: Public, *, device: torch.device | str
     First weights are drawn on the CPU; random layers draw on the device.
     """
     generator = torch.Generator().manual_seed(config.seed)
-    if config.architecture == "linear":
-        head = linear(public).to(device)
+    if config.architecture == "linear":  # which starts at zero
+        layer = nn.Linear(math.prod(public.input_shape), public.classes)
+        for weights in layer.parameters():
+            nn.init.zeros_(weights)
+        head = nn.Sequential(nn.Flatten(), layer).to(device)
         if not config.method.RELEASES_LAST:
             return head
         return config.method.network(head, generator=generator, device=device)
@@ -54,21 +58,13 @@ def network(config: PrivateConfig, public: Public, *, device: torch.device | str
     return config.method.network(module.to(device), generator=generator, device=device)
 
 
-def linear(public: Public) -> nn.Module:
-    """One layer that starts at zero."""
-    layer = nn.Linear(math.prod(public.input_shape), public.classes)
-    nn.init.zeros_(layer.weight)
-    nn.init.zeros_(layer.bias)
-    return nn.Sequential(nn.Flatten(), layer)
-
-
 def mechanism(config: PrivateConfig, public: Public) -> Mechanism:
     """The public numbers of the run, with as much noise as its budget asks for where its algorithm fixes none.
 
     Raises:
         ValueError: numbers out of range, or a budget that no noise keeps to.
     """
-    sampling, budget = config.sampling, config.budget
+    sampling = config.sampling
     size = sampling.public_size or public.size
     return Mechanism(
         clip_norm=sampling.clip_norm, sample_rate=sampling.sample_rate,
@@ -76,7 +72,7 @@ def mechanism(config: PrivateConfig, public: Public) -> Mechanism:
         expected_batch_size=sampling.sample_rate * size, steps=sampling.steps,
         grad_sample_mode=None if sampling.grad_sample_mode == "auto" else sampling.grad_sample_mode,
         max_physical_batch=sampling.max_physical,
-        budget=PrivacyBudget(epsilon=budget.epsilon, delta=budget.delta, adjacency=budget.adjacency),
+        budget=config.budget,
         clipping=clipping(sampling),
     )  # fmt: skip
 
@@ -100,10 +96,7 @@ def noise(config: PrivateConfig) -> Schedule:
                         steps=sampling.steps)  # fmt: skip
         last = config.method.promise(one, one.steps)
         assert last is not None
-        made = calibrate_noise(
-            event=last, epsilon=budget.epsilon, delta=budget.delta, adjacency=budget.adjacency
-        )
-        return Constant(value=made.scale)
+        return Constant(value=calibrate_noise(event=last, **asdict(budget)).scale)
     found = calibrated(1.0, sample_rate=sampling.sample_rate, steps=sampling.steps, delta=budget.delta,
                        target_epsilon=budget.epsilon, adjacency=budget.adjacency)  # fmt: skip
     how = clipping(sampling)

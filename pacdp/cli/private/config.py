@@ -25,24 +25,11 @@ from pacdp.cli.config import TABLES, merged
 from pacdp.cli.serial import Values, from_dict, later, record, to_dict
 from pacdp.errors import require_fraction, require_positive
 from pacdp.models import Norm
+from pacdp.step.budget import PrivacyBudget
 
 Method = DPSGD | DPAdam | DPSGLD | DPSGLDHead | DPBBP | DPMCDropout | P3SGD | UserDPSGD
 METHODS: dict[str, Method] = {
-    "dp-sgd": DPSGD(learning_rate=2.0),
-    "dp-adam": DPAdam(learning_rate=0.002),
-    "dp-sgld": DPSGLD(
-        convention="gradient-slot",
-        step_size=2.2,
-        decay=0.33,
-        decay_offset=500.0,
-        temperature=2.7,
-        snapshots=20,
-    ),
-    "dp-sgld-head": DPSGLDHead(),
-    "dp-bbp": DPBBP(learning_rate=2.0),
-    "dp-mc-dropout": DPMCDropout(learning_rate=2.0),
-    "p3sgd": P3SGD(local_batch_size=32),
-    "user-dp-sgd": UserDPSGD(learning_rate=1.0),
+    name: from_dict(Method, settings) for name, settings in TABLES["private"]["method"].items()
 }
 """Settings of the recipes, by the algorithm's name in them."""
 NAMES: dict[str, str] = {one.__name__: one.NAME for one in get_args(Method)}
@@ -86,12 +73,12 @@ class Sampling:
 
 
 @record
-class Budget:
+class Budget(PrivacyBudget):
     """What training may cost; it halts before the step that would cost more."""
 
     epsilon: float = 0.5
     delta: float = 1e-5
-    adjacency: Literal["add-remove", "replace-one"] = "add-remove"
+    adjacency: Adjacency = "add-remove"
     """Whether neighbouring data sets differ by one example (or person) more, or by another one."""
 
 

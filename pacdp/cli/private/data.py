@@ -3,7 +3,6 @@
 from dataclasses import replace
 from functools import lru_cache
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import TensorDataset
@@ -69,18 +68,16 @@ def examples(
 def _in_features(
     name: str, features: str, root: str | None, progressbar: bool | Progress
 ) -> tuple[Dataset, ...]:
-    rows = {"spots": spot_features, "backbone": _backbone_rows}.get(features)
-    return tuple(
-        replace(
-            seen_through(data, features)
-            if rows is None
-            else replace(data, inputs=rows(data.inputs)),
-            name=f"{data.name}-{features}",
-        )
-        for data in load(name, root=root, progressbar=progressbar)
-    )
-
-
-def _backbone_rows(images: np.ndarray) -> np.ndarray:
-    with progress("embedding images, which are kept for later runs", len(images)) as advance:
-        return embed(images, progress=lambda done, _: advance(done))
+    seen = list[Dataset]()
+    for data in load(name, root=root, progressbar=progressbar):
+        if features == "spots":
+            data = replace(data, inputs=spot_features(data.inputs))
+        elif features == "backbone":
+            said = "embedding images, which are kept for later runs"
+            with progress(said, data.n) as advance:
+                rows = embed(data.inputs, progress=lambda done, _, to=advance: to(done))
+            data = replace(data, inputs=rows)
+        else:
+            data = seen_through(data, features)
+        seen.append(replace(data, name=f"{data.name}-{features}"))
+    return tuple(seen)

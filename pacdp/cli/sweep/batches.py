@@ -22,13 +22,13 @@ from pacdp.cli.sweep.workers import Died, Late, Workers
 
 Ended = tuple[int, str | None]
 """A job's position, and the error's sentence where it failed."""
-Part = list[int]
-"""The positions of jobs that go together."""
+Part = dict[int, tuple[Job, Path]]
+"""Jobs that go together, and their folders, by position."""
 
 
-def batches(jobs: Sequence[Job], *, workers: int) -> list[Part]:
+def batches(jobs: Sequence[Job], *, workers: int) -> list[list[int]]:
     """Jobs that may go together, by position; more of them than a worker's share are split. Largest first."""
-    kinds: dict[Any, Part] = {}
+    kinds: dict[Any, list[int]] = {}
     for i, job in enumerate(jobs):
         together = job.kind.together
         kinds.setdefault((job.kind, together(job.config)) if together else i, []).append(i)
@@ -46,26 +46,23 @@ def carry_out(
 
     ``how.force`` overwrites what the folders hold, as soon as the new runs can start.
     """
-    places, waiting = [out.absolute() for out in outs], Part()
-    for i, (job, place) in enumerate(zip(jobs, places, strict=True)):
-        if how.force or not Folder(place).finished:
+    every = dict(enumerate(zip(jobs, (out.absolute() for out in outs), strict=True)))
+    waiting = list[int]()
+    for i, (job, out) in every.items():
+        if how.force or not Folder(out).finished:
             waiting.append(i)
         else:
-            yield i, _another(job, place)
+            yield i, _another(job, out)
     found = batches([jobs[i] for i in waiting], workers=workers.workers)
-    parts = [[waiting[k] for k in part] for part in found]
+    parts = [{waiting[k]: every[waiting[k]] for k in part} for part in found]
     how = replace(how, resume=True, ledger=how.ledger and how.ledger.absolute())
-
-    def task(part: Part, how: Training) -> tuple[Any, ...]:
-        return part, [jobs[i] for i in part], [places[i] for i in part], how
-
     if workers.here:
         for part in parts:
-            yield from _together(*task(part, how))
+            yield from _together(part, how)
     elif parts:
-        elsewhere = replace(how, report=silent, progressbar=False)
+        how = replace(how, report=silent, progressbar=False)
         with closing(workers.pool()) as pool:
-            run = lambda part: pool.run(_together, *task(part, elsewhere))  # noqa: E731
+            run = lambda part: pool.run(_together, part, how)  # noqa: E731
             yield from _elsewhere(run, pool.close, parts, workers)
 
 
@@ -89,9 +86,9 @@ def _elsewhere(
                 except Died:
                     continue
                 except Late:
-                    if not part[1:]:
+                    if len(part) == 1:
                         said = f"it took longer than {workers.limit:g} s: raise --limit and start again"
-                        return [(part[0], f"{said}, it goes on from its last checkpoint")]
+                        return [(i, f"{said}, it goes on from its last checkpoint") for i in part]
                     break
             without_end.append(part)
             return []
@@ -108,7 +105,7 @@ def _elsewhere(
         return without_end
 
     again = yield from over(parts, workers.workers)
-    dead = yield from over([[i] for part in again for i in part], 1)
+    dead = yield from over([{i: one} for part in again for i, one in part.items()], 1)
     for (i,) in dead:
         yield (
             i,
@@ -116,32 +113,35 @@ def _elsewhere(
         )
 
 
-def _together(part: Part, jobs: list[Job], outs: list[Path], how: Training) -> list[Ended]:
+def _together(part: Part, how: Training) -> list[Ended]:
     """Carry out jobs of one kind in this process; those that an earlier try has finished are left alone."""
-    ended, rest = list[Ended](), list[tuple[int, Job, Path]]()
-    for i, job, out in zip(part, jobs, outs, strict=True):
+    ended, rest, batch = list[Ended](), Part(), None
+    for i, (job, out) in part.items():
         if how.force or not Folder(out).finished:
-            rest.append((i, job, out))
+            rest[i], batch = (job, out), job.kind.batch
         else:
             ended.append((i, _another(job, out)))
-    batch = jobs[0].kind.batch
-    if batch and rest[1:]:
+    if batch and len(rest) > 1:
         with suppress(Exception):  # whatever it is, each shows it by itself, or goes on
-            found = batch([job.config for _, job, _ in rest], [out for _, _, out in rest], how)
-            said = [_sentence(one) if isinstance(one, Exception) else None for one in found]
-            return ended + [(i, one) for (i, _, _), one in zip(rest, said, strict=True)]
-    for i, job, out in rest:
+            configs, outs = zip(*((job.config, out) for job, out in rest.values()), strict=True)
+            found = map(_said, batch(configs, outs, how))
+            return ended + list(zip(rest, found, strict=True))
+    for i, (job, out) in rest.items():
+        error = None
         try:
             job.kind.carry_out(job.config, out, how)
-            ended.append((i, None))
-        except Exception as error:  # the other jobs go on
-            ended.append((i, _sentence(error)))
+        except Exception as found:  # the other jobs go on
+            error = found
+        ended.append((i, _said(error)))
     return ended
 
 
-def _sentence(error: Exception) -> str:
-    expected = isinstance(error, ValueError | RuntimeError | OSError) and str(error)
-    return str(error) if expected else f"{type(error).__name__}: {error}"
+def _said(found: Any) -> str | None:
+    """What an error says; None of a result."""
+    if not isinstance(found, Exception):
+        return None
+    expected = isinstance(found, ValueError | RuntimeError | OSError) and str(found)
+    return str(found) if expected else f"{type(found).__name__}: {found}"
 
 
 def _another(job: Job, out: Path) -> str | None:
