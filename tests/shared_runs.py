@@ -90,14 +90,11 @@ def counted(tmp_path_factory):
 @pytest.fixture(scope="session")
 def exported(tmp_path_factory):
     """A folder with a private run, its ledger and what was exported of it."""
-    from tiny_runs import RUNTIME, counted_run, tiny_private
-
-    from pacdp.cli.commands.export import Export
-    from pacdp.cli.exporting import export_run
+    from tiny_runs import counted_run, leave, tiny_private
 
     root = tmp_path_factory.mktemp("exported")
     run = counted_run(tiny_private("dp-sgd-mnist"), root)
-    export_run(Export(run=run, out=root / "out", runtime=RUNTIME))
+    leave(run, root / "out")
     return root
 
 

@@ -177,7 +177,8 @@ class PoissonSampler(UniformWithReplacementSampler):
         if expected != examples:
             raise ValueError(
                 f"this step has gradients of {examples} examples, and the batch drawn for it has {expected}: take each "
-                "batch from the loader that make_private returned, which samples as the accountant assumes, or say "
+                "batch from the loader that make_private returned, with all of its parts under "
+                "BatchMemoryManager, or say "
                 "batches='own' if yours are Poisson samples at sample_rate"
             )
 

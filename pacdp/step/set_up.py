@@ -251,19 +251,18 @@ def _require_taken(network: Network, inputs: Tensor, targets: Tensor) -> None:
             return len(network.loss(module(x), y)) == len(x)
         return False
 
-    rows = {"inputs": inputs, f"inputs.to({kind})": inputs.to(kind)}
-    forms = {"targets": targets}
-    if targets.shape[1:] == (1,):
-        forms["targets.squeeze(1)"] = targets[:, 0]
-    kinds = {".long()": torch.int64, f".to({kind})": kind}
-    answers = {
-        one + how: forms[one].to(to) for one, how in product(forms, kinds) for to in [kinds[how]]
+    rows = {"": inputs, f"inputs.to({kind})": inputs.to(kind)}
+    forms = {
+        "": targets,
+        **({"targets.squeeze(1)": targets[:, 0]} if targets.shape[1:] == (1,) else {}),
     }
-    for (row, x), (answer, y) in product(rows.items(), (forms | answers).items()):
+    answers = dict(forms)
+    for name, one in forms.items():
+        for how, to in ((".long()", torch.int64), (f".to({kind})", kind)):
+            answers[(name or "targets") + how] = one.to(to)
+    for (row, x), (answer, y) in product(rows.items(), answers.items()):
         if takes(x, y):
-            if named := " and ".join(
-                one for one in (row, answer) if one not in ("inputs", "targets")
-            ):
+            if named := " and ".join(filter(None, (row, answer))):
                 raise ValueError(
                     f"dataset gives inputs of {inputs.dtype} and targets of {targets.dtype}, shape "
                     f"{list(targets.shape[1:])} an example, which network and loss do not take: let it give {named}"

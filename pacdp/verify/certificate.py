@@ -4,7 +4,7 @@
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from pacdp.verify.arithmetic import ONE, ball, total
@@ -12,6 +12,7 @@ from pacdp.verify.claim import (
     BOUGHT,
     CANNOT,
     GROUPED,
+    Checks,
     Claim,
     Fields,
     Price,
@@ -21,7 +22,6 @@ from pacdp.verify.claim import (
     about,
     agree,
     exactly,
-    fields,
     judged,
     number,
     parsed,
@@ -149,11 +149,11 @@ def check_certificate(
         losses_known: whether no loss of it was given with predictions, and called as anybody likes.
     """
     subject = f"{record.get('name')} of {record.get('of')}"
-    made = fields(record)
+    made = parsed(record)
     if made["format"] != FORMAT:
         why = other_format(made["format"], FORMAT)
         return [Statement(subject, "format", CANNOT, why)]
-    claims = list[Claim]()
+    claims = []
     given = made, privacy, losses_known
     read = {"value": lambda: claims.append(read_claim(*given))}
     unread = judged(subject, read)
@@ -295,7 +295,7 @@ def _costs(c: Claim) -> None:
             f"inputs.{name} is {said}, and none is below 0",
         )
     price = "transfer" if c.prefix else "confidence"
-    expected = set[str]()
+    expected = set()
     if c.formula in PRICED:
         expected = {price, *PRICED[c.formula]}
     same("the list of costs", c.costs.keys() - {"draw"}, expected)
@@ -381,7 +381,7 @@ def _surrogate(c: Claim) -> None:
                 )
 
 
-_CHECKS: dict[str, Callable[[Claim], None]] = {
+_CHECKS: Checks = {
     "failure probability": _failure,
     "hypotheses": _hypotheses,
     "predictor": _predictor,

@@ -40,6 +40,10 @@ BOUGHT = (
 """Entries of a budget that pay for the bound itself; others pay for what it was given."""
 
 
+Checks = Mapping[str, Callable[..., object]]
+"""Functions that judge what is given, by the name of what they judge."""
+
+
 class Unchecked(Exception):
     """Why a statement can be neither confirmed nor refuted."""
 
@@ -79,7 +83,7 @@ class Fields(dict[str, Any]):
 
     def __init__(self, entries: Any = ()) -> None:
         super().__init__(entries)
-        self.asked = set[str]()
+        self.asked = set()
         if len(self) < len(entries):
             names = Counter(name for name, _ in entries)
             twice = names.most_common(1)[0][0]
@@ -135,16 +139,16 @@ def ask_all(said: Any) -> None:
         ask_all(part)
 
 
-def parsed(text: str | bytes) -> Any:
-    """The value of a JSON text; a name that stands twice is refused, since readers differ in which one they take."""
-    return json.loads(text, object_pairs_hook=Fields)
+def parsed(value: Any) -> Any:
+    """A JSON text, or a value as JSON has it, with ``Fields`` for every object.
 
-
-def fields(value: Any) -> Any:
-    """A JSON value in which every object is ``Fields``."""
+    A name that stands twice is refused, since readers differ in which one they take.
+    """
     if isinstance(value, Fields):
         return value
-    return parsed(json.dumps(value))
+    if not isinstance(value, str | bytes):
+        value = json.dumps(value)
+    return json.loads(value, object_pairs_hook=Fields)
 
 
 class Statement(NamedTuple):
@@ -157,12 +161,10 @@ class Statement(NamedTuple):
 
 
 def judged(
-    subject: str,
-    checks: Mapping[str, Callable[..., object]],
-    *given: Any,
+    subject: str, checks: Checks, *given: Any
 ) -> list[Statement]:
     """The verdicts of these checks, in their order; each raises Wrong or Unchecked, or is silent."""
-    found = list[Statement]()
+    found = []
     for claim, check in checks.items():
         verdict = FOLLOWS
         why = ""
@@ -192,13 +194,6 @@ def require_asked(names: Iterable[str], of: str = "file") -> None:
         raise Unchecked(f"nothing in the {of} determines {found}")
 
 
-def without_unit(measures: str, unit: str) -> str:
-    """A risk's name without the kind of record that has several examples, where it is the risk of a new one."""
-    return measures.removesuffix(
-        f" of a new {unit}" if unit in GROUPED else ""
-    )
-
-
 def require(holds: object, why: str) -> None:
     """Raise Wrong, for this reason, unless it holds."""
     if not holds:
@@ -214,14 +209,6 @@ def same(what: str, said: Any, expected: Any) -> None:
     ask_all((said, expected))
 
 
-def entry_at(files: Any, path: str, absent: Any = None) -> Any:
-    """What stands at ``file.part.name``."""
-    found = files
-    for name in path.strip("?").split("."):
-        found = (found or {}).get(name, absent)
-    return found
-
-
 def hold(table: str, **files: Any) -> None:
     """Raise Wrong unless in every line ``file.name = file.part.name`` of a table both are the same.
 
@@ -229,13 +216,15 @@ def hold(table: str, **files: Any) -> None:
     """
     nothing = ()
     for line in table.strip().splitlines():
-        sides = line.split(" = ")
-        values = [
-            entry_at(files, side, nothing if "?" in side else None)
-            for side in sides
-        ]
+        values = []
+        for side in line.split(" = "):
+            absent = nothing if "?" in side else None
+            found: Any = files
+            for name in side.strip("?").split("."):
+                found = (found or {}).get(name, absent)
+            values.append(found)
         if nothing not in values:
-            same(sides[0].strip("?"), *values)
+            same(line.partition(" = ")[0], *values)
 
 
 def number(value: Any) -> Real:
@@ -286,6 +275,7 @@ class Claim:
 
     Attributes:
         inputs, terms, budget, costs: those of the record, the costs in nats by name.
+        nats: all costs together, each what it is said to be.
         event: the mechanisms behind its price, from its inputs or from its report.
         losses_known: whether no loss was given, and called as anybody likes.
         head: what stands before the theorem's name: the predictor, the loss, or the examples that it is about.
@@ -312,6 +302,7 @@ class Claim:
         self.costs = {
             one.name: number(one.nats) for one in record.costs
         }
+        self.nats = total(map(ball, self.costs.values())).max(ZERO)
         self.event = (privacy or {}).get("event")
         if said := self.inputs.get("privacy_event"):
             self.event = parsed(said)
@@ -333,7 +324,7 @@ class Claim:
     def listed(self, name: str) -> list[arb]:
         """An input that is a list of numbers."""
         words = str(self.inputs[name]).split(",")
-        return [ball(float(word)) for word in words]
+        return [*map(ball, map(float, words))]
 
     def numbered(self, stem: str, first: int) -> list[arb]:
         """Inputs of one name and a number, from this number on."""
@@ -377,11 +368,6 @@ class Claim:
         return arb(self.n)
 
     @property
-    def nats(self) -> arb:
-        """All costs together, each what it is said to be."""
-        return total(map(ball, self.costs.values())).max(ZERO)
-
-    @property
     def share(self) -> arb:
         """The costs per record."""
         return self.nats / self.n
@@ -412,7 +398,3 @@ class Price(NamedTuple):
     def term(self, name: str) -> Any:
         """A term of this price, as it is written."""
         return self.c.terms[name + self.suffix]
-
-    def agree(self, exact: arb, relative: float = 1e-9) -> None:
-        """Raise Wrong unless the claim is the exact price, or it rounded up."""
-        agree(self.what, self.claimed, exact, relative)

@@ -71,8 +71,8 @@ def steps_of(
 
 def _on_one_sample(event: Any, replaced: bool, rate: float) -> Step:
     """Noise and choices on the same sample; no theorem here covers choices on a sample, of a record replaced."""
-    noises = list[float]()
-    epsilons = list[float]()
+    noises = []
+    epsilons = []
     for part in _parts(event):
         kind = part["event"]
         require(kind, "an event has no name")
@@ -171,7 +171,7 @@ def noisy_sums_of(event: Any) -> list[Step]:
 
 def epochs_of(event: Any) -> list[tuple[int, float]]:
     """The batches and the noise multiplier of each epoch with every record in one batch."""
-    found = list[tuple[int, float]]()
+    found = []
     for one in _parts(event):
         inner = one.get("inner") or {}
         kinds = one["event"], inner.get("event")

@@ -67,7 +67,7 @@ def read_checkpoint(path: Path) -> Stored:
     header = parsed(told.pop("pacdp", "{}"))
     content = content[start:]
     rest = len(content)
-    tensors = dict[str, Tensor]()
+    tensors = {}
     for name, one in table.items():
         own = content[slice(*one.data_offsets)]
         tensors[name] = Tensor(_TYPES[one.dtype], one["shape"], own)

@@ -4,7 +4,7 @@
 folder. What the trajectory of a chain is paid for is asked in ``norms``.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,12 @@ from pacdp.verify.certificate import read_claim
 from pacdp.verify.claim import (
     CANNOT,
     FOLLOWS,
+    Checks,
     Fields,
     Statement,
     Unchecked,
     agree,
     exactly,
-    fields,
     judged,
     parsed,
     require,
@@ -94,13 +94,13 @@ def check_folder(path: Path, report: Any) -> list[Statement]:
     """
     if not any((path / name).is_file() for name in _READ.split()):
         return []
-    f = Folder(path, fields(report))
+    f = Folder(path, parsed(report))
     if why := f.another_version():
         return [Statement(path.name, "format", CANNOT, why)]
     return judged(path.name, _checks(f), f)
 
 
-def _checks(f: Folder) -> dict[str, Callable[[Folder], None]]:
+def _checks(f: Folder) -> Checks:
     """What is checked of this folder, in this order; without a run it is anyone's folder."""
     header = f.header
     report = f.report and header
@@ -123,7 +123,7 @@ def _checks(f: Folder) -> dict[str, Callable[[Folder], None]]:
         "hypotheses": (_hypotheses, report and header["sampler"]),
         "norms": (check_norms, header and paying),
         "what is told beside": (_rest, True),
-        "other files": (_others, header and _unread(f)),
+        "other files": (_others, header),
     }
     return {
         claim: check
@@ -321,17 +321,14 @@ def require_of_a_chain(
             agree("inputs.epsilon", c.inputs.epsilon, exact)
 
 
-def _unread(f: Folder) -> list[str]:
-    """Files that are not read, and those that are not there."""
+def _others(f: Folder) -> None:
+    """Every file of the folder is read, and every file that is read is there."""
     names = {one.name for one in f.path.iterdir()}
     shown = {name for name in names if name[0] != "."}
-    return sorted(shown ^ {*_READ.split()})
-
-
-def _others(f: Folder) -> None:
-    raise Unchecked(
-        f"this checker does not read, or the folder does not hold, {', '.join(_unread(f))}"
-    )
+    if odd := sorted(shown ^ {*_READ.split()}):
+        raise Unchecked(
+            f"this checker does not read, or the folder does not hold, {', '.join(odd)}"
+        )
 
 
 def proofs_redone(
@@ -339,7 +336,7 @@ def proofs_redone(
 ) -> set[str]:
     """The hypotheses whose proofs these statements on a folder are, where all that they rest on follows too."""
     follows = {one.claim for one in found if one.verdict == FOLLOWS}
-    shown = set[str]()
+    shown = set()
     if not {"content of the checkpoint", "run", "steps"} <= follows:
         return shown
     f = Folder(path, report)

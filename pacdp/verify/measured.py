@@ -1,13 +1,15 @@
 """What a report counts: settings paid for, rows, records and measured errors, alike everywhere and each once."""
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from flint import arb  # pyright: ignore[reportMissingImports]
 
 from pacdp.verify.arithmetic import ball, kl_upper, total
 from pacdp.verify.claim import (
+    GROUPED,
+    Checks,
     Claim,
     Fields,
     Unchecked,
@@ -19,7 +21,6 @@ from pacdp.verify.claim import (
     parsed,
     require,
     same,
-    without_unit,
 )
 from pacdp.verify.files import text_of
 from pacdp.verify.needs import units
@@ -51,6 +52,13 @@ _KNOWN_BY = {
     "statements": "of quantity",
 }
 """By which entries one is known among others; by all of them where none are named."""
+
+
+def without_unit(measures: str, unit: str) -> str:
+    """A risk's name without the kind of record that has several examples, where it is the risk of a new one."""
+    return measures.removesuffix(
+        f" of a new {unit}" if unit in GROUPED else ""
+    )
 
 
 def require_due(said: Collection[str], due: Iterable[str]) -> None:
@@ -170,25 +178,21 @@ def sizes(report: Fields) -> dict[str, set[int | None]]:
     if report.unit == "example":
         same("the number of examples", report.examples, people)
         people = None
-    for role, said in filter(all, rows.items()):
-        require(
-            (said.people is None) == (people is None)
-            and (said.people or 0) <= said.n,
-            f"the {said.n} rows of {role} have {said.people} people",
-        )
-    if bound := rows["bound"]:
-        said = bound.n, bound.people
-        same("the number of rows", said, (report.examples, people))
     found: dict[str, set[int | None]] = {
         "bound": {report.n, dict.get(report, "examples")},
         "test": {one.n for one in report.measured},
     }
     for role, said in rows.items():
         if said:
-            found[role] = {
-                dict.get(said, "n"),
-                said.people or said.n,
-            }
+            require(
+                (said.people is None) == (people is None)
+                and (said.people or 0) <= said.n,
+                f"the {said.n} rows of {role} have {said.people} people",
+            )
+            found[role] = {said.n, said.people or said.n}
+    if bound := rows["bound"]:
+        said = bound.n, bound.people
+        same("the number of rows", said, (report.examples, people))
     for one in report.measured:
         why = f"{one.of} was measured on {one.n} records"
         require(one.n in found.get(one.on, ()), why)
@@ -352,7 +356,7 @@ def mean_of(made: Fields) -> Any:
     return None
 
 
-SHARED: dict[str, Callable[[Fields], object]] = {
+SHARED: Checks = {
     "measured errors": _measured,
     "settings paid for": _paid_for,
     "units": _units,

@@ -3,16 +3,15 @@
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal, InvalidOperation
-from typing import Any
 
 from flint import arb  # pyright: ignore[reportMissingImports]
 
 from pacdp.verify.arithmetic import ZERO, log_choose
 from pacdp.verify.claim import (
     Fields,
-    about,
     agree,
     exactly,
+    hold,
     number,
     require,
     same,
@@ -31,7 +30,7 @@ def ranks(report: Fields) -> None:
     rows = of_family(report, "leaderboard")
     if not board and not rows:
         return
-    below = set[tuple[str, str]]()
+    below = set()
     for row in rows:
         one, other = row.of.rsplit(" against ", 1)
         if row.upper < 0:
@@ -41,28 +40,31 @@ def ranks(report: Fields) -> None:
     errors = {
         row.of: row.measured for row in of_family(report, "error")
     }
-    order = sorted(errors, key=lambda of: errors[of])
-    same("the models", [one.of for one in board], order)
-    for one in board:
-        of = one.of
+    due = []
+    for of in sorted(errors, key=lambda of: errors[of]):
         better = {a for a, b in below if b == of}
         worse = {b for a, b in below if a == of}
-        others = {*order} - {of}
-        tied = others - better - worse
+        tied = sorted(errors.keys() - better - worse - {of})
         best = 1 + len(better)
-        worst = len(order) - len(worse)
-        what = f"what is said of {of}"
-        same(what, one.measured, errors[of])
-        same(what, one.best, best)
-        same(what, one.worst, worst)
-        same(what, sorted(one.tied), sorted(tied))
+        worst = len(errors) - len(worse)
+        due.append((of, errors[of], best, worst, tied))
+    said = [
+        (
+            one.of,
+            one.measured,
+            one.best,
+            one.worst,
+            sorted(one.tied),
+        )
+        for one in board
+    ]
+    same("what is said of the models", said, due)
 
 
 def _harmonic(p: arb, r: arb) -> arb:
     return 2 * p * r / (p + r) if p + r > 0 else ZERO
 
 
-_RATES = ("recall of class ", "precision of class ")
 _NAMED_FORMS: dict[
     str, tuple[tuple[str, ...], Callable[..., arb]]
 ] = {
@@ -79,72 +81,65 @@ _NAMED_FORMS: dict[
 """Numbers with names as growing functions of the rows of the positive class (+) and of the other one (-)."""
 
 
+_BESIDE = """
+row.n = n
+row.family = due.family
+row.range = due.range
+row.term = due.term
+row.upper_by = due.upper_by
+row.lower_by = due.lower_by
+"""
+_OF_SEVERAL = {"family": "named", "range": [0.0, 1.0], "term": ""}
+"""What stands beside a named row: what beside its part does, or what beside one of several parts has to."""
+
+
 def named(report: Fields) -> None:
     """Sensitivity, specificity and the like, of every model, follow from the rows of recall and precision."""
     said = list[Fields](report.details["named"] or [])
     positive = report.details["positive"]
     if positive is None and not said:
         return
-    all_due = list[tuple[str, str]]()
+    due = {}
     for of in {row.of for row in of_family(report, "error")}:
-        rows = {
-            row.quantity: row
-            for row in report.details.statements
-            if row.of == of
-        }
-        classes = {
-            name.removeprefix(start)
-            for name in rows
-            for start in _RATES
-            if name.startswith(start)
-        }
+        own = {}
+        classes = set()
+        for row in report.details.statements:
+            rate, _, label = row.quantity.partition(" of class ")
+            if row.of == of and rate in ("recall", "precision"):
+                classes.add(label)
+                sign = "+" if label == positive else "-"
+                own[f"{rate} {sign}"] = row
         require(
             len(classes) == 2 and positive in classes,
             f"the positive class is {positive}, of {sorted(classes)}",
         )
-        (negative,) = classes - {positive}
-        own: dict[str, Any] = {
-            f"{rate} {sign}": rows.get(f"{rate} of class {label}")
-            for rate in ("recall", "precision")
-            for sign, label in (("+", positive), ("-", negative))
-        }
-        due = {
-            name: (form, [own[part] for part in parts])
-            for name, (parts, form) in _NAMED_FORMS.items()
-            if all(own[part] for part in parts)
-        }
-        all_due += [(of, name) for name in due]
-        for row in said:
-            if row.of == of and row.quantity in due:
-                _follows(row, *due[row.quantity])
+        for name, (parts, form) in _NAMED_FORMS.items():
+            if own.keys() >= {*parts}:
+                rows = [own[part] for part in parts]
+                due[of, name] = form, rows
     there = sorted((row.of, row.quantity) for row in said)
-    same("the named rows", there, sorted(all_due))
+    same("the named rows", there, sorted(due))
+    for row in said:
+        _follows(row, *due[row.of, row.quantity])
 
 
 def _follows(
     row: Fields, form: Callable[..., arb], parts: list[Fields]
 ) -> None:
     """Each end of a named row, and what was measured, is this function of its parts, rounded outwards."""
-    same(f"n of {row.quantity}", row.n, min(one.n for one in parts))
-    rest = {"family": "named", "range": [0.0, 1.0], "term": ""}
-    rest |= dict.fromkeys(("upper_by", "lower_by"))
-    if len(parts) == 1:
-        rest = {name: parts[0][name] for name in rest}
-    what = f"what stands beside {row.quantity} of {row.of}"
-    same(what, {name: row[name] for name in rest}, rest)
+    due = parts[0] if len(parts) == 1 else _OF_SEVERAL
+    n = min(one.n for one in parts)
+    hold(_BESIDE, row=row, due=due, n=n)
     for end in ("measured", "lower", "upper"):
-        values = [getattr(one, end) for one in parts]
+        values = [one[end] for one in parts]
         what = f"{end} of {row.quantity} of {row.of}"
         if None in values:
             same(what, row[end], None)
             continue
-        exact = form(*map(exactly, values))
-        if end == "measured":
-            about(what, row.measured, exact)
-        elif end == "upper":
-            agree(what, row.upper, exact)
-        else:
-            agree(what, -number(row.lower), -exact)
+        side = -1 if end == "lower" else 1
+        exact = side * form(*map(exactly, values))
+        below = int(end == "measured")
+        agree(what, side * number(row[end]), exact, below=below)
 
 
 def of_people(report: Fields) -> list[str]:
@@ -194,7 +189,7 @@ def pairs(report: Fields) -> None:
 
 def alike(kind: str, names: Iterable[str]) -> Iterator[str]:
     """The first two names, as Python writes them, that differ by spaces, case, a letter's form or a number's zeros."""
-    first = dict[str | Decimal, str]()
+    first = {}
     for name in names:
         text = unicodedata.normalize("NFKC", name).casefold()
         bare = "".join(text.split())

@@ -30,41 +30,36 @@ _PREDICTOR = "predictor saw none of these rows"
 _STATIONARY = "chain stationary"
 _DRAWS = "draws independent"
 
-_EVERY = (RECORDS, _LAW, "settings fixed beforehand")
-_KINDS: dict[str, tuple[str, ...]] = {
-    "prior": (*_EVERY, PRIOR),
-    "drawn": (*_EVERY, PRIOR, _DRAWS),
-    "new_rows": (*_EVERY, _PREDICTOR),
-    "private": (*_EVERY, COVERED, _NOISE),
-    "learner": (*_EVERY, "learner saw picked records alone"),
-    "surrogate": (
-        *_EVERY,
-        "neither network saw the unlabelled rows",
-    ),
-    "draws": (_DRAWS,),
-    "chain": (_DRAWS, _STATIONARY),
-    "privacy": (COVERED, _NOISE),
-    "sums": (*BY_SUMS, _NOISE, "first weights independent"),
-    "known": (KNOWN_BATCHES,),
-    "secret": ("batches secret and Poisson",),
-    "once": ("batches secret, each record in one an epoch",),
-    "bounded": (BOUNDED,),
-    "kept": (KEPT,),
-    "exact": (
-        "drawn from the law that is paid for",
-        "potentials one a record",
-        _NOISE,
-        "schedule blind to the records",
-    ),
-    "undrawn": (
-        "potentials one a record",
-        "schedule blind to the records",
-    ),
-    "ranged": ("losses within their range",),
-    "all_losses": ("losses of all records kept",),
-    "convex": ("losses convex",),
-}
-"""Hypotheses by the words of the tables of bounds and prices."""
+_WORDS = """
+every: records independent; new data follow the same law; settings fixed beforehand
+prior: every; prior saw none of these rows
+drawn: prior; draws independent
+new_rows: every; predictor saw none of these rows
+learner: every; learner saw picked records alone
+surrogate: every; neither network saw the unlabelled rows
+draws: draws independent
+chain: draws; chain stationary
+privacy: privacy covers these rows; noise secret or independent
+private: every; privacy
+sums: records enter by noisy sums; schedule blind to the records; noise secret or independent; first weights independent
+known: batches drawn without the records
+secret: batches secret and Poisson
+once: batches secret, each record in one an epoch
+bounded: contributions bounded
+kept: norms of all records kept
+undrawn: potentials one a record; schedule blind to the records
+exact: undrawn; drawn from the law that is paid for; noise secret or independent
+ranged: losses within their range
+all_losses: losses of all records kept
+convex: losses convex
+"""
+_KINDS = dict[str, list[str]]()
+for line in _WORDS.strip().splitlines():
+    kind, names = line.split(": ")
+    _KINDS[kind] = []
+    for name in names.split("; "):
+        _KINDS[kind] += _KINDS.get(name, [name])
+"""Hypotheses by the words of the tables of bounds and prices; a word that stands in a line is a line before it."""
 OF_FORMULA = {name: _KINDS[kind] for name, kind in NEEDED.items()}
 """What is needed because of the formula, at an independent prior; another price replaces what saw none of the rows."""
 OF_PRICE = {
@@ -105,7 +100,7 @@ def never_shown(
 ) -> set[str]:
     """The hypotheses that must be called unproved, whatever anybody says."""
     status = inputs.get("privacy_status")
-    names = set[str]()
+    names = set()
     if (
         formula == "correlated_risk_upper"
         or "monte_carlo_kept_steps" in inputs
@@ -159,7 +154,7 @@ def units(record: Fields) -> set[str]:
 
 def standings(record: Fields) -> dict[str, str]:
     """How each hypothesis of a certificate stands, by its name; each says by whom, and for which unit."""
-    found = dict[str, str]()
+    found = {}
     for one in record.hypotheses:
         by = dict.get(one, "by")  # no file shows that they did
         said = type(by) is str and by
@@ -201,7 +196,7 @@ def require_no_better(record: Fields, other: Fields) -> None:
 
 def require_proofs(record: Fields, redone: Collection[str]) -> None:
     """Raise Wrong for proofs that cannot be, Unchecked for those that were not done again from the files."""
-    left = list[str]()
+    left = []
     for one in record.hypotheses:
         if one.standing == "proved":
             require(

@@ -1,6 +1,5 @@
 """The mechanisms that a run's settings plan, whether these ran, and what was spent of a private run's budget."""
 
-from collections.abc import Callable
 from math import sqrt
 from typing import Any
 
@@ -250,29 +249,24 @@ def _noises_of_dpsgld(
     method = run.method
     sampling = run.sampling
     clip = sampling.clip_norm
-    rate = sampling.sample_rate
     sizes = [
         method.step_size
         * (1 + t / method.decay_offset) ** -method.decay
         for t in range(sampling.steps)
     ]
+    if method.convention == "gradient-slot":
+        heat = 2 * method.temperature
+        return [_with_count(run, sqrt(heat * h)) for h in sizes]
+    if method.convention == "parameter-slot":
+        share = sampling.sample_rate / method.drift
+        return [
+            sqrt(method.noise / h) * share / clip for h in sizes
+        ]
+    same("the convention", method.convention, "tempered")
     first = sizes[0]
-    noise_at: dict[str, Callable[[float], float]] = {
-        "gradient-slot": lambda size: _with_count(
-            run, sqrt(2 * size * method.temperature)
-        ),
-        "parameter-slot": lambda size: (
-            sqrt(method.noise / size) * rate / method.drift / clip
-        ),
-        "tempered": lambda size: (
-            (
-                batch / clip * sqrt(2 * method.temperature / first)
-                or made[0].noise
-            )
-            * sqrt(first / size)
-        ),
-    }
-    return [noise_at[method.convention](size) for size in sizes]
+    noise = batch / clip * sqrt(2 * method.temperature / first)
+    noise = noise or made[0].noise
+    return [noise * sqrt(first / h) for h in sizes]
 
 
 def relation(run: Fields) -> tuple[float, bool]:
@@ -325,6 +319,11 @@ def affordable(
     )
 
 
+_SOURCES = {
+    True: ("SeededRandomness", "seeded"),
+    False: ("SystemRandomness", "secret"),
+}
+"""What draws the noise of a run, and how the noise is called, by whether the run can be repeated."""
 _MECHANISM = """
 budget = run.budget
 header.adjacency = event_adjacency
@@ -340,20 +339,18 @@ def check_mechanism(f: Folder) -> None:
     """Budget, noise and ledger are the same in header, configuration and result; the event is add-remove."""
     run = f.run
     counted = f.header.ledger is not None
-    source, noise = "SystemRandomness", "secret"
-    if run.reproducible:
-        source, noise = "SeededRandomness", "seeded"
-    public = relation(run)[1]
     own = f.header.settings.mechanism.budget
-    due = {
-        "budget": {name: own[name] for name in run.budget},
-        "event_adjacency": "add-remove",
-        "adjacency": "replace-one"
-        if public
-        else run.budget.adjacency,
-    }
-    given = {"source": source, "noise": noise, "counted": counted}
-    f.hold(_MECHANISM, **due, **given)
+    public = relation(run)[1]
+    added = "add-remove"
+    f.hold(
+        _MECHANISM,
+        budget={name: own[name] for name in run.budget},
+        event_adjacency=added,
+        adjacency="replace-one" if public else added,
+        source=_SOURCES[run.reproducible][0],
+        noise=_SOURCES[run.reproducible][1],
+        counted=counted,
+    )
     if f.report["n"] is not None:
         f.hold("result.privacy.units? = report.n")
     if counted:

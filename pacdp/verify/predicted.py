@@ -1,12 +1,12 @@
 """A report on predictions: its ledger, the rows that its certificates carry, and counts that must add up."""
 
-from collections.abc import Callable
 from typing import Any
 
 from flint import arb  # pyright: ignore[reportMissingImports]
 
 from pacdp.verify.arithmetic import ZERO, total
 from pacdp.verify.claim import (
+    Checks,
     Fields,
     Unchecked,
     about,
@@ -15,7 +15,6 @@ from pacdp.verify.claim import (
     number,
     require,
     same,
-    without_unit,
 )
 from pacdp.verify.measured import (
     SHARED,
@@ -24,6 +23,7 @@ from pacdp.verify.measured import (
     require_due,
     shares_of,
     sizes,
+    without_unit,
 )
 from pacdp.verify.named import (
     alike,
@@ -68,8 +68,8 @@ _COMPLEMENTS = {
 
 
 def _parts(report: Fields, family: str, of: str) -> list[Fields]:
-    """The inputs of the certificates that count the errors of a family's parts."""
-    begins, counting = _PARTITIONS[family]
+    """The inputs of the certificates that count the errors of a family's parts; none of another family."""
+    begins, counting = _PARTITIONS.get(family, ("", ""))
     return [
         report.certificates[place].inputs
         for row, end, place in ends(of_family(report, family))
@@ -90,29 +90,25 @@ def _paid(report: Fields) -> None:
     ledger = report.details.budget
     whole = exactly(report.failure_prob)
     about("the ledger's total", ledger.total, whole)
-    payers = dict[int, str]()
+    payers = {}
     for row, _, place in ends(report.details.statements):
         family = payers.setdefault(place, row.family)
         same(f"what pays for {row.quantity}", row.family, family)
-    made = report.certificates
+    every = {*range(len(report.certificates))}
+    same("the certificates behind rows", {*payers}, every)
+    spent = dict.fromkeys(payers.values(), ZERO)
     for place, family in payers.items():
-        if made[place].name == _GAP:
+        made = report.certificates[place]
+        if made.name == _GAP:
             same("what pays for gaps", family, "groups")
-    same(
-        "the certificates behind rows",
-        {*payers},
-        {*range(len(made))},
-    )
+        else:
+            spent[family] += exactly(made.failure_prob)
     entries = shares_of(ledger)
-    idle = entries.keys() - set(payers.values())
+    idle = entries.keys() - spent.keys()
     require(
         not idle or report.not_applicable,
         f"the ledger pays for {', '.join(sorted(idle))}, and no row is of it",
     )
-    spent = dict.fromkeys(payers.values(), ZERO)
-    for place, family in payers.items():
-        if made[place].name != _GAP:
-            spent[family] += exactly(made[place].failure_prob)
     for name, amount in spent.items():
         require(
             name in entries and amount <= entries[name] * SUM,
@@ -130,15 +126,16 @@ def _rows(report: Fields) -> None:
         low, high = map(exactly, row.range)
         width = high - low
         value = made.terms[row.term] if row.term else made.value
-        share = width * exactly(value)
         mean = _bin_gap(row, made) if row.term else mean_of(made)
         above, below = _measures(row)
         names = {above, row.quantity}
         what = f"the {end} end of {row.quantity} of {row.of}"
-        if end == "upper":
-            agree(what, row.upper, low + share)
-        else:
-            agree(what, -number(row.lower), share - high)
+        side = -1 if end == "lower" else 1
+        from_there = (low if side > 0 else -high) + width * exactly(
+            value
+        )
+        agree(what, side * number(row[end]), from_there)
+        if end == "lower":
             names = {below, *(f"1 - {name}" for name in names)}
             mean = None if mean is None else 1 - mean
         _check_same(row, made, report.unit, names)
@@ -147,17 +144,21 @@ def _rows(report: Fields) -> None:
             about(what, row.measured, low + width * mean)
 
 
-def _of_bin(row: Fields, made: Fields, name: str) -> arb:
-    """What a certificate's input says of the bin of a row."""
+def _bin(row: Fields, made: Fields) -> dict[str, arb]:
+    """What a certificate's inputs say of the bin of a row."""
     place = int(row.term.removeprefix("gap_"))
-    return exactly(float(made.inputs[name].split(",")[place]))
+    names = "counts corrects mean_confidences lows highs"
+    return {
+        name: exactly(float(made.inputs[name].split(",")[place]))
+        for name in names.split()
+    }
 
 
 def _bin_gap(row: Fields, made: Fields) -> arb:
     """|share of right answers - mean confidence| in the bin of a row."""
-    count = _of_bin(row, made, "counts")
-    confidence = _of_bin(row, made, "mean_confidences")
-    return abs(_of_bin(row, made, "corrects") / count - confidence)
+    own = _bin(row, made)
+    share = own["corrects"] / own["counts"]
+    return abs(share - own["mean_confidences"])
 
 
 def _check_same(
@@ -169,12 +170,13 @@ def _check_same(
     """
     n = made.inputs.get("n", row.n)
     if row.term:
-        n = _of_bin(row, made, "counts")
-        low, high = (
-            f"{float(_of_bin(row, made, name)):.2f}"
-            for name in ("lows", "highs")
+        own = _bin(row, made)
+        n = own["counts"]
+        low = float(own["lows"])
+        high = float(own["highs"])
+        said = (
+            f"calibration gap at confidence {low:.2f} to {high:.2f}"
         )
-        said = f"calibration gap at confidence {low} to {high}"
         same("the name of a bin", row.quantity, said)
     what = f"the certificate of {row.quantity}"
     same(f"what {what} is about", (made.of, n), (row.of, row.n))
@@ -283,30 +285,29 @@ def _complete(report: Fields) -> None:
         raise Unchecked(
             "nothing in the file determines which rows have no answer"
         )
-    left = list[str]()
+    left = []
     models = {row.of for row in of_family(report, "error")}
+    others = len(models) - 1
+    pairs = {
+        "differences": others,
+        "leaderboard": len(models) * others // 2,
+    }
     for family, _ in report.details.budget.entries:
         rows = of_family(report, family)
         there = {row.of for row in rows}
         whole = there == models
-        if family == "differences":
-            whole = len(there) == len(models) - 1
-        if family == "leaderboard":
-            pairs = len(models) * (len(models) - 1) // 2
-            whole = len(there) == pairs
+        if family in pairs:
+            whole = len(there) == pairs[family]
         missing = models - there or "a model"
         require(whole, f"{family} has no rows of {missing}")
         if family == "recall":
             kinds = [row.quantity.split(" ")[0] for row in rows]
             recalls = kinds.count("recall")
             same("rows of recall", recalls, kinds.count("error"))
-        parts = list[Fields]()
-        if family in _PARTITIONS:
-            for of in models:
-                parts += _parts(report, family, of)
-        if family in ("top-k", "losses", "bins") or not _counted(
-            parts
-        ):
+        counted = all(
+            _counted(_parts(report, family, of)) for of in models
+        )
+        if family in ("top-k", "losses", "bins") or not counted:
             left.append(family)
     if left:
         raise Unchecked(
@@ -364,7 +365,7 @@ def _data(_: Any) -> None:
     )
 
 
-OF_PREDICTIONS: dict[str, Callable[[Fields], object]] = {
+OF_PREDICTIONS: Checks = {
     "failure probability of everything together": _paid,
     "rows": _rows,
     "counts": _counts,

@@ -13,8 +13,8 @@ from pacdp.verify.claim import (
     Fields,
     Statement,
     Unchecked,
-    fields,
     judged,
+    parsed,
     require,
     same,
 )
@@ -48,7 +48,7 @@ def recount(
     if data is None:
         why = "--data is needed to count with --model"
         return [Statement("recount", "errors", CANNOT, why)]
-    r = fields(report)
+    r = parsed(report)
     given = called(data)
     if not isinstance(given, tuple):
         given = given.inputs, given.labels, given.people

@@ -4,7 +4,6 @@
 certificate itself (``pacdp.verify.formulas.counts``).
 """
 
-from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,12 @@ from typing import Any
 from pacdp.verify import loss
 from pacdp.verify.claim import (
     CANNOT,
+    Checks,
     Statement,
     Unchecked,
-    fields,
     hold,
     judged,
+    parsed,
     require,
     require_asked,
     same,
@@ -25,7 +25,6 @@ from pacdp.verify.claim import (
 from pacdp.verify.events import steps_of
 from pacdp.verify.files import (
     SETTINGS,
-    WEIGHTS,
     Folder,
     content_hash,
     digest,
@@ -94,27 +93,27 @@ inputs.std_n = counts.std_n
 """
 """What has to be the same in two files; counts that are released, in the inputs of certificates."""
 
-_KNOWN = {
-    "folder": f"{WEIGHTS} {SETTINGS} certificates.json",
-    "file of the weights": "state.extra.snapshots",
-    "header of the weights": "kind event adjacency remark format parameters content_hash",
-    "settings": "format run config_hash unit remarks",
-    "counts": "errors n std_errors std_n unit with_the_run",
-    "cost": "event epsilon delta adjacency",
-    "details": "counts spent seeded at_price_zero",
-    "spent": "lower estimate upper epsilon delta adjacency status method",
-    "subject": "checkpoint content_hash algorithm",
-    "prior": "source privacy unit choice_nats",
-    "privacy": "adjacency status event record",
-    "provenance": "commit dirty versions",
-}
+_KNOWN = """
+folder: weights.safetensors settings.json certificates.json
+file of the weights: state.extra.snapshots
+header of the weights: kind event adjacency remark format parameters content_hash
+settings: format run config_hash unit remarks
+counts: errors n std_errors std_n unit with_the_run
+cost: event epsilon delta adjacency
+details: counts spent seeded at_price_zero
+spent: lower estimate upper epsilon delta adjacency status method
+subject: checkpoint content_hash algorithm
+prior: source privacy unit choice_nats
+privacy: adjacency status event record
+provenance: commit dirty versions
+"""
 """All that each part may hold."""
 _NEIGHBOURS = ("add-remove", "replace-one")
 
 
 def check_release(path: Path, report: Any) -> list[Statement]:
     """What an exported folder says follows, in this order; without a report it is one of weights alone."""
-    f = Folder(path, fields(report))
+    f = Folder(path, parsed(report))
     if why := f.another_version():
         return [Statement(path.name, "format", CANNOT, why)]
     checks = _ALONE if not f.report else _OF_A_REPORT
@@ -192,11 +191,10 @@ def _remarks(f: Folder) -> None:
 
 
 def _spent(f: Folder) -> None:
-    """The report's epsilon is for the run's delta and neighbours, and nothing else is told beside it."""
+    """The report's epsilon is for the run's delta and neighbours; its bracket is asked of the report."""
     spent = f.report.details.spent
     said = spent.delta, spent.adjacency == "replace-one"
     same("delta and neighbours", said, relation(f.settings.run))
-    loss.require_bracket(spent)
 
 
 def _counts(f: Folder) -> None:
@@ -239,7 +237,8 @@ def _nothing_else(f: Folder) -> None:
             "details": details,
             "spent": details.spent,
         }
-    for where, known in _KNOWN.items():
+    for line in _KNOWN.strip().splitlines():
+        where, known = line.split(":")
         entries = found.get(where, report.part(where))
         more = ", ".join(set(entries) - set(known.split()))
         require(not more, f"the {where} of the release: {more} too")
@@ -277,13 +276,13 @@ def _cost_alone(f: Folder) -> None:
     )
 
 
-_ALONE: dict[str, Callable[[Folder], None]] = {
+_ALONE: Checks = {
     "weights": _weights,
     "nothing else": _nothing_beside,
     "what the event costs": _cost_alone,
     "what is told beside": _beside,
 }
-_OF_A_REPORT: dict[str, Callable[[Folder], None]] = {
+_OF_A_REPORT: Checks = {
     "weights": _weights,
     "event": _event,
     "settings": _settings,

@@ -53,7 +53,7 @@ def replay(
         for step in [4**k - 1 for k in range(32)]
         if f"trace.kept.{step + 1}.weights" in stored.tensors
     ]
-    moved = list[ndarray]()
+    moved = []
     norms = f"norms of steps {', '.join(map(str, kept))}"
     checks = {norms: _check_norms, "noise": _check_noise}
     return judged(

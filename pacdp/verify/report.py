@@ -7,13 +7,7 @@ error and every epsilon. ``_OF_ROUTES`` lists what is asked of a report by its r
 import json
 import sys
 from argparse import ArgumentParser
-from collections.abc import (
-    Callable,
-    Collection,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -26,14 +20,15 @@ from pacdp.verify.claim import (
     DAMAGED,
     DOES_NOT,
     FOLLOWS,
+    Checks,
     Fields,
     Statement,
     Unchecked,
     damage,
-    fields,
     hold,
     judged,
     number,
+    parsed,
     require,
     require_asked,
     same,
@@ -96,7 +91,7 @@ def check_path(
     """All statements of a file of certificates, or of a run's folder."""
     file = path / "certificates.json" if path.is_dir() else path
     report = read_json(file)
-    beside = list[Statement]()
+    beside = []
     if path.is_dir():
         exported = (path / WEIGHTS).is_file()
         check = check_release if exported else check_folder
@@ -141,12 +136,12 @@ def check_report(
 
     ``redone`` names the hypotheses whose proofs were done again from the files beside the report.
     """
-    r = fields(report)
+    r = parsed(report)
     (form,) = judged("report", {"format": _format}, r)
     if form.verdict != FOLLOWS:
         return [form]
     table = r.route == "predictions"
-    found = list[Statement]()
+    found = []
     for made in r.certificates:
         own = check_certificate(made, r.privacy, redone, not table)
         if table:
@@ -175,7 +170,7 @@ def check_report(
 
 def _of_a_run(report: Fields) -> list[Statement]:
     """What a chain leaves unproved, every epsilon of a mechanism, and that certificates may lack."""
-    found = list[Statement]()
+    found = []
     if report.part("subject")["sampler"]:
         of_a_chain = {"hypotheses": require_of_a_chain}
         given = (
@@ -283,7 +278,7 @@ _RUNS = (
     "new examples",
 )
 """The ways to a certificate of a run or a network, by their names in a report."""
-_OF_RUNS: dict[str, Callable[[Fields], object]] = {
+_OF_RUNS: Checks = {
     "certificates agree with it": agrees,
     **SHARED,
     "what is said of the prior": _the_prior,
@@ -322,16 +317,16 @@ def _epsilons(value: Any) -> Iterator[tuple[Fields, Fields]]:
 
 def _epsilon(claim: Fields, event: Fields) -> None:
     """The event is (ε, δ)-private in both directions for each ε that stands beside it."""
-    steps = len(steps_of(event))
-    hold("said.mechanisms? = steps", said=claim, steps=steps)
+    added = steps_of(event)
+    hold("it.mechanisms? = steps", it=claim, steps=len(added))
     for name in _ENDS.keys() & claim.keys():
         said = number(claim[name])
         delta = number(claim.delta)
         replaced = (
             _ENDS[name] or claim["adjacency"] == "replace-one"
         )
-        ran = steps_of(event)
-        if not loss.chosen_on_samples(ran):
+        ran = added
+        if not loss.chosen_on_samples(added):
             ran = steps_of(event, replaced)
         if said < inf:
             what = f"{name} = {said!r} at delta = {delta!r}"

@@ -1,10 +1,9 @@
 """What ``pacdp.self_certify`` writes: the smallest of several certificates, each at its share of one ledger."""
 
-from collections.abc import Callable
-
 from pacdp.verify.arithmetic import total
 from pacdp.verify.certificate import LOST
 from pacdp.verify.claim import (
+    Checks,
     Fields,
     about,
     exactly,
@@ -130,7 +129,7 @@ def _remarks(report: Fields) -> None:
     require_due(report.details.remarks, due)
 
 
-OF_SELF_CERTIFIED: dict[str, Callable[[Fields], object]] = {
+OF_SELF_CERTIFIED: Checks = {
     "choice": _choice,
     "ledger": _ledger,
     "counts": _counts,

@@ -19,6 +19,11 @@ from tests.adversary.harness import Row, World
 from tests.adversary.laws import Law, law, size, told_apart
 
 
+def column(X):
+    """What the first column says, without what tells examples apart."""
+    return np.rint(np.asarray(X)[:, 0])
+
+
 class Majority(ClassifierMixin, BaseEstimator):
     """The commonest label."""
 
@@ -36,11 +41,11 @@ class Memory(Majority):
 
     def fit(self, X, y):
         super().fit(X, y)
-        self.seen_ = dict(zip(np.rint(np.asarray(X)[:, 0]), np.asarray(y), strict=True))
+        self.seen_ = dict(zip(column(X), np.asarray(y), strict=True))
         return self
 
     def predict(self, X):
-        return np.array([self.seen_.get(x, self.common_) for x in np.rint(np.asarray(X)[:, 0])])
+        return np.array([self.seen_.get(x, self.common_) for x in column(X)])
 
 
 class Nearest(Majority):
@@ -48,11 +53,11 @@ class Nearest(Majority):
 
     def fit(self, X, y):
         super().fit(X, y)
-        self.x_, self.y_ = np.rint(np.asarray(X)[:, 0]), np.asarray(y)
+        self.x_, self.y_ = column(X), np.asarray(y)
         return self
 
     def predict(self, X):
-        return self.y_[np.abs(np.rint(np.asarray(X)[:, :1]) - self.x_).argmin(1)]
+        return self.y_[np.abs(column(X)[:, None] - self.x_).argmin(1)]
 
 
 class NearestTarget(RegressorMixin, BaseEstimator):
@@ -61,7 +66,7 @@ class NearestTarget(RegressorMixin, BaseEstimator):
     predict = Nearest.predict
 
     def fit(self, X, y):
-        self.x_, self.y_ = np.rint(np.asarray(X)[:, 0]), np.asarray(y)
+        self.x_, self.y_ = column(X), np.asarray(y)
         return self
 
 

@@ -20,6 +20,7 @@ from pacdp.data import DataError
 from pacdp.trials import require_own_memory
 from pacdp.trials.buffers import Holdings, contents
 from tests.marks import every_case, refusal
+from tests.pacdp.draws import randn
 
 PIXELS = default_rng(0).integers(0, 256, (40, 1, 5, 5), dtype=np.uint8)
 INPUTS = torch.tensor(np.divide(PIXELS, 255, dtype=np.float32))
@@ -200,7 +201,7 @@ def test_networks_without_rows():
         Flatten(),
         attribute(torch.zeros(50, 25)),
         attribute([None, "text", {3: nn.functional.relu}, torch.eye(25).to_sparse(), np.array(["a"])]),
-        attribute(INPUTS + 0.1 * torch.randn(40, 1, 5, 5, generator=torch.Generator().manual_seed(0))),
+        attribute(INPUTS + 0.1 * randn(40, 1, 5, 5)),
     )
     module.register_forward_hook(lambda *_: None)
     module.loop = module  # type: ignore[assignment]

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from chain_sums import draw_always
 from scipy import stats
-from small_networks import reused, tied
+from small_networks import reused, slopes, tied
 from torch import nn
 from torch.nn import Flatten, Linear, ReLU, Sequential
 from torch.nn.utils import prune
@@ -20,13 +21,14 @@ from pacdp.step.clip import Clip
 from pacdp.step.gradients import clipped_gradient
 from pacdp.step.units import Network, trained
 from tests.marks import at_most, every_case, parametrize, refusal
+from tests.pacdp.toys import pair
 
 LOSS = bounded_cross_entropy(classes=3)
 
 
 def gradient_on(objective, indices):
     """The gradient of a batch that is given instead of drawn."""
-    objective.draw = lambda keys, tick: ([torch.tensor(indices, dtype=torch.int64)], np.zeros(1, np.int64))
+    draw_always(objective, indices)
     return objective.estimate(objective.weights(), keys_of(0), 0).gradient[0].clone()
 
 
@@ -140,10 +142,10 @@ def test_clipped_sums_are_those_of_the_network_itself(name, quantile):
     torch.manual_seed(0)
     module, data = NETWORKS[name](), toy_data(n=6, classes=3, shape=SHAPES.get(name, (6,)))
     each = []
-    for x, y in zip(torch.tensor(data.inputs), torch.tensor(data.labels), strict=True):
+    for x, y in zip(*pair(data), strict=True):
         module.zero_grad()
         LOSS(module(x[None].clone()), y[None]).sum().backward()
-        each.append({name: torch.zeros_like(p) if p.grad is None else p.grad for name, p in module.named_parameters()})
+        each.append(slopes(module))
     layout = Objective(module, LOSS, data, batch_size=2).layout
     each = torch.stack([layout.flatten(own) for own in each])
     norms = each.norm(dim=1)
@@ -161,7 +163,7 @@ def test_a_loss_over_pairs_has_no_way_into_another_example_s_gradient():
     torch.manual_seed(0)
     module, data = reused_relu(), toy_data(n=9, classes=3, shape=(6,))
     network, parameters = Network.of(module, mixing), trained(module)
-    inputs, labels, sums = torch.tensor(data.inputs), torch.tensor(data.labels), []
+    (inputs, labels), sums = pair(data), []
     for n in (9, 8):
         seen = clipped.clipped_gradient(network, parameters, inputs[:n], labels[:n], clipped.Clip(0.1))
         sums.append(torch.cat([value.flatten() for value in seen.total.values()]))

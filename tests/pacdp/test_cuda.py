@@ -20,8 +20,9 @@ from pacdp.random.philox_compiled import words
 from pacdp.step.noise import SystemRandomness
 from tests.marks import near, parametrize
 from tests.pacdp.random.known_answers import VECTORS, numbers
+from tests.pacdp.toys import ON_A_GPU
 
-pytestmark = [pytest.mark.cuda, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
+pytestmark = ON_A_GPU
 PROBLEM = Problem(dataset="digits2")
 KEYS = keys_of(1, 2, 3)
 CUDA = torch.device("cuda")

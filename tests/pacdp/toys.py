@@ -1,6 +1,7 @@
 """Small things that the tests of pacdp share: toy data, toy networks, keys, and a quadratic potential."""
 
 import numpy as np
+import pytest
 import torch
 from numpy.random import default_rng
 from torch import Tensor
@@ -15,6 +16,8 @@ from pacdp.objective import Estimate, Objective
 from pacdp.store.reservation import Stretch
 from tests.marks import parametrize
 
+ON_A_GPU = [pytest.mark.cuda, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
+"""Marks of files that need one."""
 dtypes = parametrize("dtype", [torch.float32, torch.float64])
 GRADIENT_NOISE = 77
 """A stream that no sampler uses."""
@@ -62,6 +65,22 @@ def toy_objective(data, *, architecture=None, seed=0, **how):
     architecture = architecture or Architecture(hidden=(7, 6))
     model = build(architecture, input_shape=data.inputs.shape[1:], classes=data.classes, generator=seeded(seed))
     return Objective(model, bounded_cross_entropy(classes=data.classes), data, **{"batch_size": 10} | how)
+
+
+def pair(data):
+    """Inputs and labels of a data set, as tensors."""
+    return torch.tensor(data.inputs), torch.tensor(data.labels)
+
+
+class Sloped:
+    """A potential of which only the gradient is known, a function of the weights."""
+
+    def __init__(self, slope):
+        self.slope = slope
+
+    def estimate(self, weights, keys, tick):
+        zero = weights.new_zeros(len(weights))
+        return Estimate(self.slope(weights), zero, zero, zero.double())
 
 
 def tensors(state):

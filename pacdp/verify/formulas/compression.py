@@ -54,13 +54,12 @@ def _log_tail(
     """ln of Σ_m (λ_m/δ) C(m,k)/C(n,k) (1-v)^(m-n) ("Sample compression")."""
     if sizes is None:
         return _log_uniform(k, n, v)
-    whole = log_choose(n, k)
     each = (1 - v).log()
-    logs = list[arb]()
-    for m, share in sizes:
-        log_ratio = log_choose(m, k) - whole
-        logs.append(share.log() + log_ratio + (m - n) * each)
-    return log_sum(logs)
+    logs = [
+        share.log() + log_choose(m, k) + (m - n) * each
+        for m, share in sizes
+    ]
+    return log_sum(logs) - log_choose(n, k)
 
 
 def _log_uniform(k: int, n: int, v: arb) -> arb:

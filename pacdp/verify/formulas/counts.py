@@ -40,9 +40,11 @@ def from_draws(c: Claim, prefix: str) -> arb:
                 else 1 <= draws <= most + 1e-6,
                 f"terms.monte_carlo_draws is {float(draws)!r} and inputs.{prefix}{kind} {float(most)!r}",
             )
-    c.terms_are(monte_carlo_mean=mean)
-    c.terms_are(monte_carlo_confidence_nats=nats)
-    c.terms_are(monte_carlo_nats_per_draw=nats / draws)
+    c.terms_are(
+        monte_carlo_mean=mean,
+        monte_carlo_confidence_nats=nats,
+        monte_carlo_nats_per_draw=nats / draws,
+    )
     return kl_upper(mean, nats / draws)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from math import comb, factorial, floor
 from typing import Any
 
-from flint import arb, arb_poly  # pyright: ignore[reportMissingImports]
+from flint import arb, arb_series  # pyright: ignore[reportMissingImports]
 
 from pacdp.verify.arithmetic import (
     INFINITE,
@@ -25,7 +25,6 @@ from pacdp.verify.arithmetic import (
 from pacdp.verify.claim import (
     Claim,
     Price,
-    about,
     agree,
     exactly,
     parsed,
@@ -44,7 +43,7 @@ def check_price(p: Price) -> None:
     """Raise unless the nats that are claimed pay for a prior of the claim's kind on n records."""
     exact = PRICES[p.c.prefix](p)
     if exact is not None:  # it was not compared there
-        p.agree(exact)
+        agree(p.what, p.claimed, exact)
 
 
 def independent(p: Price) -> arb:
@@ -76,11 +75,11 @@ def pure(p: Price, epsilon: arb) -> arb:
     if epsilon > 0 and epsilon.is_finite():
         order = 1 + (8 * p.log / p.n).sqrt() / epsilon
         level = order * epsilon**2 / 8
-        about(
-            "terms.transfer_alpha", p.term("transfer_alpha"), order
-        )
-        about(
-            "terms.transfer_level", p.term("transfer_level"), level
+        p.c.terms_are(
+            **{
+                f"transfer_alpha{p.suffix}": order,
+                f"transfer_level{p.suffix}": level,
+            }
         )
     return sharp(p, epsilon)
 
@@ -159,20 +158,13 @@ def log_moment_of_whole(
     order: int, batches: int, squared: arb
 ) -> arb:
     """ln of α! T^-α [x^α] (Σ_j x^j e^(c² j(j-1)/2)/j!)^T ("Once an epoch")."""
-    terms = arb_poly(
-        [
-            (squared * j * (j - 1) / 2).exp() / factorial(j)
-            for j in range(order + 1)
-        ]
-    )
-    power = arb_poly([1])
-    for digit in f"{batches:b}":
-        power = arb_poly((power * power).coeffs()[: order + 1])
-        if digit == "1":
-            power = arb_poly((power * terms).coeffs()[: order + 1])
-    return (
-        factorial(order) * power[order] / arb(batches) ** order
-    ).log()
+    terms = [
+        (squared * j * (j - 1) / 2).exp() / factorial(j)
+        for j in range(order + 1)
+    ]
+    power = arb_series(terms, prec=order + 1) ** batches
+    ways = factorial(order) / arb(batches) ** order
+    return (ways * power[order]).log()
 
 
 def realised_sum(p: Price) -> arb:

@@ -103,7 +103,7 @@ def bernstein(c: Claim, mean: arb, square: arb) -> arb:
         set(etas) <= set(ETAS),
         f"terms.eta is {etas}, not of the grid",
     )
-    bounds = list[arb]()
+    bounds = []
     for eta in map(ball, etas):
         slope = -eta - (1 - eta).log()
         bounds.append(mean + slope / eta * square + c.share / eta)

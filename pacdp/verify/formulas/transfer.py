@@ -106,17 +106,16 @@ def check(p: Price) -> None:
     named = {"privacy_mu", "privacy_rho"} & c.inputs.keys()
     lost = total(c[name] for name in named)
     if alpha == inf and named and lost == 0:
-        p.agree(p.log)
+        agree(p.what, p.claimed, p.log)
     elif p.claimed < inf and 1 < alpha < inf and 0 <= level < inf:
         t = Transfer(p.n, ball(alpha) - 1, ball(level), *parts)
         if notion in _DIVERGENCES:
-            p.agree(
-                t.nats(_DIVERGENCES[notion](c, t)), relative=1e-6
-            )
+            exact = t.nats(_DIVERGENCES[notion](c, t))
+            agree(p.what, p.claimed, exact, relative=1e-6)
         else:
             _check_composed(p, t)
     else:
-        p.agree(INFINITE)
+        agree(p.what, p.claimed, INFINITE)
 
 
 def split(p: Price) -> list[arb]:

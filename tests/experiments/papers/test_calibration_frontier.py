@@ -33,6 +33,7 @@ from pacdp import private
 from pacdp.cli.private.config import Budget
 from pacdp.schedules import Table
 from tests.marks import near, parametrize
+from tests.pacdp.draws import randperm
 
 SMALL = FrontierRun(hidden=(8,), sample_rate=0.1, steps=12, kept=3, budget=Budget(epsilon=8.0, delta=1e-3))
 SETTING = ["method", "averaged", "clip_norm", "reach", "steps"]
@@ -67,7 +68,7 @@ def test_a_persons_images_are_one_record_whose_padding_changes_nothing():
 def test_the_images_of_a_temperature_change_it_and_nothing_before_it(tmp_path, monkeypatch):
     (job,) = tempered_jobs(True, 0)[:1]
     plain, whole = temper(job.config, RUNTIME, tmp_path), problem("digits", False, False, None)
-    held = torch.randperm(len(whole.inputs), generator=torch.Generator().manual_seed(0))[:500]
+    held = randperm(len(whole.inputs))[:500]
     other = whole.targets.clone()
     other[held[:50]] = (other[held[:50]] + 1) % 10
     monkeypatch.setattr(frontier, "problem", lambda *_: whole._replace(targets=other))

@@ -14,8 +14,8 @@ from toys import keys_of
 
 from pacdp.algorithms import PSGLD, build
 from pacdp.chains import Keys, normal_like
-from pacdp.objective import Estimate
 from tests.marks import parametrize
+from tests.pacdp.toys import Sloped
 
 
 def test_a_given_metric_with_noisy_gradients_has_its_exact_law():
@@ -40,12 +40,8 @@ def test_the_correction_costs_a_gradient_until_the_metric_is_frozen(correction, 
     assert moved == [freeze_after is None or step < freeze_after for step in range(1, 5)]
 
 
-class Double:
-    """R̂(w) = w⁴/4 + w²/2 a coordinate, exactly: its Gibbs distribution is not Gaussian."""
-
-    def estimate(self, weights, keys, tick):
-        zero = weights.new_zeros(len(weights))
-        return Estimate(weights**3 + weights, zero, zero)
+DOUBLE = Sloped(lambda w: w**3 + w)
+"""R̂(w) = w⁴/4 + w²/2 a coordinate, exactly: its Gibbs distribution is not Gaussian."""
 
 
 def gibbs_variance():
@@ -57,7 +53,7 @@ def gibbs_variance():
 
 def variance(settings, *, time, coordinates=400):
     """Of the chain's weights at the end of a run from the Gibbs distribution's scale, with its standard error."""
-    sampler, keys = build(settings, Double()), Keys.derive(range(100))
+    sampler, keys = build(settings, DOUBLE), Keys.derive(range(100))
     zeros = torch.zeros(keys.count, coordinates, dtype=torch.float64)
     start = normal_like(zeros, keys=keys, stream=99, tick=0) * gibbs_variance() ** 0.5
     state, squares = sampler.init(start), []

@@ -5,18 +5,14 @@ import torch
 
 from pacdp.algorithms import SGHMC, SGLD, build
 from pacdp.chains import Keys
-from pacdp.objective import Estimate
 from tests.marks import near, parametrize
+from tests.pacdp.toys import Sloped
 
 START, H, STEPS = 2.0, 0.05, 8
 
 
-class Quartic:
-    """R̂(w) = w⁴/4 a coordinate."""
-
-    def estimate(self, weights, keys, tick):
-        zero = weights.new_zeros(len(weights))
-        return Estimate(weights**3, zero, zero)
+QUARTIC = Sloped(lambda w: w**3)
+"""R̂(w) = w⁴/4 a coordinate."""
 
 
 def kernel_moment():
@@ -33,7 +29,7 @@ def kernel_moment():
 
 def moment(settings, steps):
     """E w² after so many steps, and its standard error."""
-    keys, sampler = Keys.derive([3] * 4, range(4)), build(settings, Quartic())
+    keys, sampler = Keys.derive([3] * 4, range(4)), build(settings, QUARTIC)
     state = sampler.init(torch.full((keys.count, 500_000), START))
     for _ in range(steps):
         state, _ = sampler.step(state, keys)

@@ -23,7 +23,7 @@ from pacdp.certify import DataFree
 from pacdp.data.rows import Rows
 from tests.marks import near, parametrize
 from tests.pacdp.same import identical, left_alone
-from tests.pacdp.toys import seeded
+from tests.pacdp.toys import pair, seeded
 
 QUICK = FitSettings(epochs=4, batch_size=20)
 
@@ -71,9 +71,7 @@ def test_fitting_learns(optimizer):
     data, fresh = blobs(300, spread=0.3), blobs(300, spread=0.3, seed=8)
     settings = FitSettings(optimizer=optimizer, epochs=20, batch_size=30, step_size=0.05)
     module = Sequential(Linear(4, 16), BatchNorm1d(16), ReLU(), Dropout(0.1), Linear(16, 3))
-    found = fit(
-        module, Examples(torch.tensor(data.inputs), torch.tensor(data.labels)), settings=settings, generator=seeded(0)
-    )
+    found = fit(module, Examples(*pair(data)), settings=settings, generator=seeded(0))
     assert not found.training
     errors = (found(torch.tensor(fresh.inputs)).argmax(dim=1) != torch.tensor(fresh.labels)).float().mean()
     assert float(errors) < 0.1

@@ -25,7 +25,7 @@ from pacdp.certify import BoundSet
 from pacdp.data import Split, index_hash
 from pacdp.errors import Diverged
 from pacdp.losses import bounded_cross_entropy
-from tests.pacdp.toys import seeded
+from tests.pacdp.toys import pair, seeded
 from tests.refusals import refuses
 
 
@@ -43,7 +43,7 @@ SOURCE = HeldOut(indices=PARTS.prior, data_hash=DATA.hash)
 OVERLAPPING = split_of(*sorted({*PARTS.bound.indices.tolist(), int(PARTS.prior.indices[0])}))
 WHOLE = Untouchable(4, 3).eval()
 LAW = GaussianPosterior.around(WHOLE, std=0.1)
-GIVEN = Examples(torch.tensor(DATA.inputs), torch.tensor(DATA.labels))
+GIVEN = Examples(*pair(DATA))
 FEW = Examples(GIVEN.inputs, GIVEN.labels[:3])
 UNDEFINED = Examples(GIVEN.inputs * math.nan, GIVEN.labels)
 PRIOR = GaussianPosterior.around(MODULE, std=0.3)

@@ -1,7 +1,6 @@
 """Training on a bound: it lowers the bound, moves nothing that is fixed, and repeats itself."""
 
 import pytest
-import torch
 from backprop_toys import blobs, network
 from torch import equal
 from torch.nn import BatchNorm1d, Linear, ReLU, Sequential
@@ -13,7 +12,7 @@ from pacdp.posterior import GaussianPosterior
 from pacdp.stochastic import mean_risks
 from tests.marks import every_case
 from tests.pacdp.same import identical, left_alone
-from tests.pacdp.toys import seeded
+from tests.pacdp.toys import pair, seeded
 
 LOSS = bounded_cross_entropy(classes=3)
 SETTINGS = PosteriorSettings(steps=60, batch_size=64, step_size=0.02)
@@ -22,7 +21,7 @@ SETTINGS = PosteriorSettings(steps=60, batch_size=64, step_size=0.02)
 @pytest.fixture
 def data():
     made = blobs(400)
-    return Examples(torch.tensor(made.inputs), torch.tensor(made.labels))
+    return Examples(*pair(made))
 
 
 def start():

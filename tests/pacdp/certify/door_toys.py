@@ -2,6 +2,7 @@
 
 import numpy as np
 import torch
+from scipy.stats import binom
 from torch import nn
 from torch.nn import Linear
 
@@ -46,6 +47,17 @@ def gaussian(data=None, source=None, **options):
 def plain(data=None, **options):
     """The door's assessment of the network as it is."""
     return certify(Network(network=network()), data or examples(), **options)
+
+
+def coins(rng, n):
+    """Rows, and labels that are coins, so that every head errs on half of what is new."""
+    return torch.tensor(rng.normal(size=(n, 40))), torch.tensor(rng.integers(0, 2, n))
+
+
+def require_held(missed, runs, failure_prob):
+    """The first bound failed no oftener than it says; the second, without what is paid for, far more often."""
+    assert binom.sf(missed[0] - 1, runs, failure_prob) > 1e-4
+    assert binom.sf(missed[1] - 1, runs, failure_prob) < 1e-9
 
 
 def split(start, stop):

@@ -3,6 +3,7 @@
 from fractions import Fraction
 
 import numpy as np
+from door_toys import MU
 from test_trained import resume, train
 from toys import toy_data, toy_objective
 
@@ -24,7 +25,6 @@ CLIPPED = {
     "Entropy-SGLD": EntropySGD(tau=30.0, inner_steps=4, clip_norm=1.0, batch_size=32),
     "Entropy-SGD": EntropySGD(tau=30.0, inner_steps=4, beta=None, clip_norm=1.0, batch_size=32),
 }
-PRIVACY = bounds.GaussianDP(mu=0.02, adjacency="add-remove", status="accounted")
 
 
 def rigorous(found):
@@ -115,6 +115,6 @@ def test_the_set_behind_an_objective_follows_its_examples():
 def test_counts_of_errors_are_never_rounded_down():
     for errors, n in ((1, 3), (2, 7), (479, 1437), (59_999, 60_000)):
         counted = Risks(0.5, errors / n, 0.5, errors, n)
-        made = released_weights_certificate(counted, privacy=PRIVACY, failure_prob=0.05)
+        made = released_weights_certificate(counted, privacy=MU, failure_prob=0.05)
         assert Fraction(made.terms["empirical_risk"]) >= Fraction(errors, n)
         assert made.terms["empirical_risk"] == near(errors / n, rel=1e-15)

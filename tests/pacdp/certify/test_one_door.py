@@ -12,6 +12,7 @@ import bounds
 from pacdp import Network, Settings, certify, certify_predictions, self_certify
 from pacdp.certify import BoundSet, DataFree, Surrogate
 from tests.marks import every_case, refusal
+from tests.pacdp.draws import rand
 
 N, ERRORS = 360, 16
 LABELS = np.arange(N) % 10
@@ -116,12 +117,12 @@ def test_a_report_is_printed_and_saved(tmp_path):
         found.save(tmp_path / "new")
 
 
-UNLABELLED = torch.rand(200, 3, generator=torch.Generator().manual_seed(0))
+UNLABELLED = rand(200, 3)
 
 
 def surrogate():
     network = nn.Linear(3, 2).eval()
-    rows = torch.rand(300, 3, generator=torch.Generator().manual_seed(1))
+    rows = rand(300, 3, seed=1)
     counted = certify(network, (rows, network(rows).argmax(1)), ask="error", failure_prob=0.02)
     return Surrogate(network=network, certificate=counted.certificates[0], saw={"a": (rows, torch.zeros(300))})
 

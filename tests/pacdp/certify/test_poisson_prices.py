@@ -11,17 +11,14 @@ from pacdp import Network, Private, certify
 from pacdp.algorithms import SGLD
 from pacdp.certify import BoundSet
 from pacdp.certify.trajectory import poisson_sums
-from pacdp.cli.certifying import certify as certify_folder
 from pacdp.cli.config import Run
 from pacdp.cli.private.config import METHODS
-from pacdp.cli.run import train
-from pacdp.cli.runtime import Certifying, Training
 from pacdp.models import Architecture
 from pacdp.problem import Problem
 from pacdp.verify.certificate import check_certificate
-from pacdp.verify.folder import check_folder
 from tests.edits import seen
 from tests.marks import made_once
+from tests.pacdp.certify.trajectory_toys import certified, verdicts
 
 RUN = SelfComposed(event=PoissonSampled(sample_rate=0.02, event=Gaussian(noise_multiplier=3.3)), count=50)
 CLIPPED = SGLD(tau=40.0, step_size=0.5, batch_size=64, clip_norm=1.0)
@@ -30,9 +27,8 @@ PROBLEM = Problem(dataset="digits2", architecture=Architecture(hidden=(4,)), tra
 
 @made_once
 def folder(tmp_path_factory):
-    path = tmp_path_factory.mktemp("clipped") / "run"
-    train(Run(problem=PROBLEM, sampler=CLIPPED, epochs=2.0, records=1), path, Training())
-    return path, certify_folder(path, Training(), Certifying())
+    run = Run(problem=PROBLEM, sampler=CLIPPED, epochs=2.0, records=1)
+    return certified(run, tmp_path_factory.mktemp("clipped"))
 
 
 def test_a_clipped_chain_pays_less_for_its_sums_than_for_its_privacy(folder):
@@ -42,8 +38,7 @@ def test_a_clipped_chain_pays_less_for_its_sums_than_for_its_privacy(folder):
     assert (cheap["status"], cheap["inputs"]["risk"]) == ("rigorous", dear["inputs"]["risk"])
     assert cheap["inputs"]["risk"] < cheap["value"] < dear["value"]
     assert seen(check_certificate(cheap)) == {"follows"}
-    found = {one.claim: one.verdict for one in check_folder(path, report)}
-    assert found["report"] == "follows"
+    assert verdicts(path, report)["report"] == "follows"
 
 
 def test_planted_noise_of_another_event_is_seen(folder):
@@ -59,7 +54,7 @@ def test_planted_noise_of_another_event_is_seen(folder):
     event = louder(json.loads(cheap["inputs"]["sum_event"]))
     other = {**cheap, "inputs": {**cheap["inputs"], "sum_event": json.dumps(event)}}
     changed = {**report, "certificates": [other]}
-    assert {one.claim: one.verdict for one in check_folder(path, changed)}["report"] == "does not follow"
+    assert verdicts(path, changed)["report"] == "does not follow"
 
 
 def test_a_released_network_has_both_certificates_where_its_steps_are_sums():

@@ -21,7 +21,7 @@ from pacdp.cli.certifying import certify
 from pacdp.cli.folder import write_json
 from pacdp.cli.run import train
 from pacdp.cli.runtime import Certifying, Training
-from pacdp.objective import Estimate, Objective
+from pacdp.objective import Objective
 from pacdp.verify.certificate import check_certificate
 from pacdp.verify.folder import check_folder
 from pacdp.verify.report import check_path, check_report
@@ -34,13 +34,14 @@ from tests.pacdp.certify.trajectory_toys import (
     PROBLEM,
     RUN,
     by_func,
+    certified,
     network,
     replayed,
     rewritten,
     verdicts,
 )  # fmt: skip
 from tests.pacdp.draws import randn
-from tests.pacdp.toys import seeded, toy_data
+from tests.pacdp.toys import Sloped, seeded, toy_data
 
 
 @every_case("name", NETWORKS)
@@ -73,14 +74,9 @@ def test_kept_norms_are_those_of_all_that_each_record_adds_rounded_up(name, size
 def test_the_event_has_the_noise_that_the_steps_add(settings):
     """A step with its noise, less the same step without it, in units of the sum of gradients, has that deviation."""
 
-    class Flat:
-        def estimate(self, weights, keys, tick):
-            zero = weights.new_zeros(len(weights))
-            return Estimate(torch.full_like(weights, 1.0 / settings.batch_size), zero, zero, zero.double())
-
     if isinstance(settings, EntropySGD):  # of whose inner steps the newest alone is in the mean
         settings = replace(settings, alpha=1.0, inner_steps=1, outer_step_size=2.0, outer_decay=0.0, beta=None)
-    sampler = build(settings, Flat())
+    sampler = build(settings, Sloped(lambda weights: torch.full_like(weights, 1.0 / settings.batch_size)))
     state = sampler.init(torch.zeros(1, 200_000))
     noises = [noise for _, noise, _ in flattened(noisy_sums_event(settings, 4))]
     for step, noise in enumerate(noises):
@@ -95,9 +91,7 @@ def test_the_event_has_the_noise_that_the_steps_add(settings):
 
 @made_once
 def folder(tmp_path_factory):
-    path = tmp_path_factory.mktemp("kept") / "run"
-    train(RUN, path, Training())
-    return path, certify(path, Training(), Certifying())
+    return certified(RUN, tmp_path_factory.mktemp("kept"))
 
 
 def test_a_run_is_certified_by_what_it_kept_and_verified(folder):

@@ -16,10 +16,7 @@ from pacdp.certify import BoundSet
 from pacdp.certify.priors import NoisySum
 from pacdp.certify.trajectory import around, realised_price, train_certified
 from pacdp.chains import SQUARED_NORMS, Keys
-from pacdp.cli.certifying import certify
 from pacdp.cli.config import Run
-from pacdp.cli.run import train
-from pacdp.cli.runtime import Certifying, Training
 from pacdp.data import load
 from pacdp.errors import CheckpointError
 from pacdp.objective import Objective
@@ -31,6 +28,7 @@ from tests.pacdp.certify.trajectory_toys import (
     LOSS,
     NETWORKS,
     by_func,
+    certified,
     kept,
     network,
     problem,
@@ -118,9 +116,7 @@ def writers():
 
 @made_once
 def folder(writers, tmp_path_factory):
-    path = tmp_path_factory.mktemp("people") / "run"
-    train(RUN, path, Training())
-    return path, certify(path, Training(), Certifying())
+    return certified(RUN, tmp_path_factory.mktemp("people"))
 
 
 def by_examples(path):

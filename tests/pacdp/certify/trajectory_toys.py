@@ -7,8 +7,11 @@ from torch.nn import GELU, Conv2d, Flatten, LayerNorm, Linear, ReLU, Sequential
 from pacdp import load_checkpoint
 from pacdp.algorithms import SGHMC
 from pacdp.chains import SQUARED_NORMS
+from pacdp.cli.certifying import certify
 from pacdp.cli.config import Run
 from pacdp.cli.folder import FORMAT, write_json
+from pacdp.cli.run import train
+from pacdp.cli.runtime import Certifying, Training
 from pacdp.losses import bounded_cross_entropy
 from pacdp.models import Architecture
 from pacdp.problem import Problem
@@ -62,6 +65,13 @@ def kept(n, tau):
 
 PROBLEM, FULL = problem(train_size=200), kept(200, 1000.0)
 RUN = Run(problem=PROBLEM, sampler=FULL, epochs=12.0, records=2)
+
+
+def certified(run, folder):
+    """Where it was trained, and its report."""
+    path = folder / "run"
+    train(run, path, Training())
+    return path, certify(path, Training(), Certifying())
 
 
 def rewritten(path, out, *, norms=lambda norms: norms, sampler=None, header=lambda header: header):

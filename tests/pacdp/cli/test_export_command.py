@@ -13,14 +13,12 @@ from cli_tools import QUICK, exported_bytes, read, succeed, verdicts
 from report_pages import write
 from secret_runs import counted_in, secret, stretches
 from test_export_secrets import words
-from tiny_runs import RUNTIME, begin, counted_run, interrupted, tiny_private
+from tiny_runs import RUNTIME, begin, counted_run, interrupted, leave, tiny_private
 
 from bounds.accounting import event_to_dict
 from pacdp import load_checkpoint, private
 from pacdp.certify import reading
 from pacdp.certify.released_counts import sum_of_rates
-from pacdp.cli.commands.export import Export
-from pacdp.cli.exporting import export_run
 from pacdp.cli.private.certify import released
 from pacdp.cli.private.run import train_private
 from pacdp.store.canonical import digest
@@ -67,7 +65,7 @@ def test_three_files_leave_and_each_of_their_statements_follows(exported):
 def test_an_average_over_snapshots_leaves_with_its_snapshots(tmp_path):
     config = tiny_private("dp-sgld-mnist")
     run = counted_run(replace(config, method=replace(config.method, temperature=500.0, snapshots=3)), tmp_path)
-    export_run(Export(run=run, out=tmp_path / "out", runtime=RUNTIME))
+    leave(run, tmp_path / "out")
     one, theirs = released(run, RUNTIME), load_checkpoint(tmp_path / "out" / "weights.safetensors")
     found = private.average_over_snapshots(one.module, theirs.state["extra.snapshots"], one.bound.inputs[:50])
     assert torch.equal(found, one.predictor.network(one.bound.inputs[:50]))
@@ -79,7 +77,7 @@ def test_a_run_that_hides_people_is_certified_and_leaves_by_people(name, written
     run = counted_run(tiny_private(name, epsilon=8.0), tmp_path)
     own, report = (
         certify(run),
-        export_run(Export(run=run, out=tmp_path / "out", runtime=RUNTIME, std_errors=4.0, std_n=4.0)),
+        leave(run, tmp_path / "out", std_errors=4.0, std_n=4.0),
     )
     one = released(run, RUNTIME)
     people, (certificate,), found = one.bound.units, validate(report), validate(own)
@@ -104,7 +102,7 @@ def test_a_second_export_is_no_second_release_unless_the_noise_is_another(made, 
     assert before == [("reservation", 1, 2), ("reservation", 3, 4), ("reservation", 5, 6), ("release", 1, 2)]
     succeed("export", made / "run", made / "again", "--threads", "1")
     assert exported_bytes(made / "again") == exported_bytes(made / "out")
-    strict = export_run(Export(run=made / "run", out=made / "strict", runtime=RUNTIME, failure_prob=0.001))
+    strict = leave(made / "run", made / "strict", failure_prob=0.001)
     assert strict["details"]["counts"] == read(made / "out" / "certificates.json")["details"]["counts"]
     assert kinds(made / "ledger") == before
     kept = read(made / "run" / "released.json")
@@ -123,7 +121,7 @@ def test_counts_of_an_earlier_run_in_the_folder_are_not_taken_for_this_one(made)
     counted_run(TINY, made, force=True)
     assert not released_counts.exists()
     released_counts.write_text(old)
-    export_run(Export(run=made / "run", out=made / "again", runtime=RUNTIME))
+    leave(made / "run", made / "again")
     assert [kind for kind, *_ in kinds(made / "ledger")].count("release") == 2
 
 
@@ -132,7 +130,7 @@ def test_a_limit_stops_training_and_export_before_the_noise_that_would_pass_it(m
     before = kinds(made / "ledger")
     Ledger.load(made / "ledger").set_limit(Limit(epsilon=0.001, **ABOUT))
     with refusal("nothing was drawn", Overdrawn):
-        export_run(Export(run=made / "run", out=made / "again", runtime=RUNTIME))
+        leave(made / "run", made / "again")
     with refusal("nothing was drawn", Overdrawn):
         train_private(TINY, made / "new", replace(RUNTIME, ledger=made / "ledger"))
     assert not (made / "again").exists()

@@ -7,11 +7,9 @@ from shutil import copytree
 import pytest
 from cli_tools import read, verdicts
 from secret_runs import stretches
-from tiny_runs import RUNTIME
+from tiny_runs import leave
 
 from pacdp.cli import exporting
-from pacdp.cli.commands.export import Export
-from pacdp.cli.exporting import export_run
 from pacdp.step.noise import SystemRandomness
 from tests.file_faults import Fault, carried_out, note
 from tests.marks import parametrize, slow
@@ -27,7 +25,7 @@ def export(folder, out):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(exporting, "SystemRandomness", Noted)
-        export_run(Export(run=folder / "run", out=folder / out, runtime=RUNTIME))
+        leave(folder / "run", folder / out)
 
 
 def releases(folder):

@@ -9,12 +9,10 @@ import numpy as np
 import torch
 from cli_tools import exported_bytes, read, succeed, verdicts
 from report_pages import changed, write
-from tiny_runs import RUNTIME, counted_run, tiny_private
+from tiny_runs import RUNTIME, counted_run, leave, tiny_private
 
 from pacdp import load_checkpoint
 from pacdp.certify import reading
-from pacdp.cli.commands.export import Export
-from pacdp.cli.exporting import export_run
 from pacdp.cli.private.algorithms import Public, network, noise
 from pacdp.cli.private.certify import released
 from pacdp.cli.private.config import PrivateConfig
@@ -46,7 +44,7 @@ def test_weights_give_away_the_size_that_sums_are_divided_by_and_what_is_printed
     assert "is public" in settings["remarks"][0]
     config = tiny_private("dp-sgd-mnist")
     declared = replace(config, sampling=replace(config.sampling, public_size=1500.0))
-    report = export_run(Export(run=counted_run(declared, tmp_path), out=tmp_path / "out", runtime=RUNTIME))
+    report = leave(counted_run(declared, tmp_path), tmp_path / "out")
     assert sizes_given_away(tmp_path / "out") == [1500]
     assert report["details"]["spent"]["adjacency"] == "add-remove"
     assert not read(tmp_path / "out" / "settings.json")["remarks"]
@@ -128,7 +126,7 @@ def test_other_counts_behind_the_same_numbers_leave_the_same_folder(exported, tm
         return {"bound": replace(found, models={found.of: answers})}
 
     monkeypatch.setattr(reading.Reading, "judged", all_wrong)
-    export_run(Export(run=made / "run", out=made / "again", runtime=RUNTIME))
+    leave(made / "run", made / "again")
     assert exported_bytes(made / "again") == exported_bytes(made / "out")
 
 

@@ -39,6 +39,11 @@ def _write(path, columns):
     return path
 
 
+def denied(report):
+    """Whether something in it does not follow."""
+    return DOES_NOT in {one.verdict for one in check_report(report)}
+
+
 def _report(path, *words):
     succeed("certify", "--predictions", path, *words)
     return read(path.parent / "certificates.json")
@@ -258,16 +263,16 @@ def test_the_positive_class_of_two_adds_numbers_with_names_everywhere(tmp_path, 
     succeed("report", tmp_path)
     for text in (capsys.readouterr().out, (tmp_path / "report.html").read_text(), str(found)):
         assert all(name in text for name in ("sensitivity", "negative predictive value", "F1", "balanced accuracy"))
-    assert DOES_NOT not in {one.verdict for one in check_report(report)}
+    assert not denied(report)
     edits = [("details/positive", "0"), ("details/named/0",), ("details/named/4/n", 1)]
     edits += [(f"details/named/{k}/{end}", 0.9791) for k in range(6) for end in ("measured", "lower", "upper")]
     for edit in edits:
-        assert DOES_NOT in {one.verdict for one in check_report(changed(report, *edit))}, edit
+        assert denied(changed(report, *edit)), edit
     assert "must be one of 0, 1, got 'ill'" in refused("certify", "--predictions", path, "--positive", "ill")
     for ask, names in {"recall": NAMED[:3], "precision": NAMED[3:5]}.items():
         report = _report(path, "--positive", "1", "--ask", ask)
         assert [row["quantity"] for row in report["details"]["named"]] == names
-        assert DOES_NOT not in {one.verdict for one in check_report(report)}
+        assert not denied(report)
     assert found.statement("F1") == found.named(1)[4]
     few = {"label": LABELS[:3]} | {f"p{k}": SOFT[:3, k] for k in range(3)}
     succeed("certify", "--predictions", _write(tmp_path / "few.csv", few), "--classes", "0", "1", "2")
@@ -280,13 +285,13 @@ def test_an_area_and_its_records_cannot_be_changed_without_notice():
     report = library.certify_predictions(
         (LABELS == 0).astype(int), probabilities=soft, ask="auc", interval=True
     ).to_dict()
-    assert DOES_NOT not in {one.verdict for one in check_report(report)}
+    assert not denied(report)
     last = len(report["certificates"]) - 1
     (row,) = [place for place, one in enumerate(report["details"]["statements"]) if one["quantity"] == "AUC"]
     edits = [(f"certificates/{last}/{name}", 0.99) for name in ("value", "inputs/risk", "failure_prob")]
     edits += [(f"details/statements/{row}/{name}", 0.9) for name in ("lower", "upper", "measured")]
     for edit in [*edits, (f"certificates/{last}/inputs/n", 600), (f"details/statements/{row}/n", 600)]:
-        assert DOES_NOT in {one.verdict for one in check_report(changed(report, *edit))}, edit
+        assert denied(changed(report, *edit)), edit
 
 
 def test_neither_ledger_nor_counts_of_a_report_can_be_changed_without_notice():
@@ -294,7 +299,7 @@ def test_neither_ledger_nor_counts_of_a_report_can_be_changed_without_notice():
     asked = ["recall", "groups", "leaderboard"]
     report = library.certify_predictions(LABELS, answers, groups=GROUPS, ask=asked, interval=True).to_dict()
     pair = next(place for place, made in enumerate(report["certificates"]) if made["name"].endswith("paired"))
-    assert DOES_NOT not in {one.verdict for one in check_report(report)}
+    assert not denied(report)
     entries, last = "details/budget/entries", len(report["details"]["budget"]["entries"]) - 1
     edits = {
         "a smaller total": ("failure_prob", 0.04),
@@ -312,4 +317,4 @@ def test_neither_ledger_nor_counts_of_a_report_can_be_changed_without_notice():
         "a tie that is none": ("details/leaderboard/1/tied", ["a"]),
     }
     for why, edit in edits.items():
-        assert DOES_NOT in {one.verdict for one in check_report(changed(report, *edit))}, why
+        assert denied(changed(report, *edit)), why

@@ -8,14 +8,13 @@ import pytest
 from cli_tools import QUICK, read, succeed, verdicts
 from report_pages import write
 from secret_runs import KINDS, counted_in, secret, stretches
-from tiny_runs import RUNTIME, chain_folders, counted_run, left_behind
+from tiny_runs import RUNTIME, chain_folders, counted_run, leave, left_behind
 
 from pacdp import load_checkpoint, load_trained
 from pacdp.chains import SecretKeys
 from pacdp.cli import run as running
-from pacdp.cli.commands.export import Export
 from pacdp.cli.config import CLIPPED, RECIPES, recipe
-from pacdp.cli.exporting import export_run, leaving
+from pacdp.cli.exporting import leaving
 from pacdp.cli.folder import Folder
 from pacdp.cli.run import train, train_together
 from pacdp.cli.serial import to_dict
@@ -195,10 +194,7 @@ def test_one_of_several_chains_finds_the_ledger_that_counted_them(tmp_path, refu
 def test_a_secret_chain_leaves_without_its_key_and_with_the_event_of_its_settings(name, counted, tmp_path):
     run = Path(copytree(counted / name, tmp_path / "run"))
     (run / "released.json").unlink(missing_ok=True)
-    reports = [
-        export_run(Export(run=run, out=tmp_path / out, runtime=RUNTIME, ledger=counted / "ledger", **NOISE))
-        for out in ("out", "again")
-    ]
+    reports = [leave(run, tmp_path / out, ledger=counted / "ledger", **NOISE) for out in ("out", "again")]
     assert reports[0]["details"]["counts"] == reports[1]["details"]["counts"]
     assert verdicts(tmp_path / "out") == {"follows"}
     one, (made,) = leaving(run, RUNTIME), reports[0]["certificates"]
@@ -219,6 +215,6 @@ def test_a_secret_chain_leaves_without_its_key_and_with_the_event_of_its_setting
 
 def test_a_listed_run_leaves_at_what_is_left_of_its_failure_probability(tmp_path):
     run = counted_run(replace(secret(), stopping="listed"), tmp_path)
-    report = export_run(Export(run=run, out=tmp_path / "out", runtime=RUNTIME, **NOISE))
+    report = leave(run, tmp_path / "out", **NOISE)
     assert report["certificates"][0]["budget"]["other stopping times"] == near(0.025)
     assert verdicts(tmp_path / "out") == {"follows"}

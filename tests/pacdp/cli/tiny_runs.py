@@ -9,7 +9,9 @@ from cli_tools import read, rows, tensors
 from pacdp import load_checkpoint
 from pacdp.algorithms import PSGLD, SGHMC, SGLD
 from pacdp.certify.gibbs import GibbsSettings
+from pacdp.cli.commands.export import Export
 from pacdp.cli.config import Run, run
+from pacdp.cli.exporting import export_run
 from pacdp.cli.private.config import Budget, PrivateConfig, private_recipe
 from pacdp.cli.private.run import train_private
 from pacdp.cli.run import train
@@ -57,6 +59,11 @@ def counted_run(run, place, name="run", **how):
     """The folder of a run that the ledger beside it counts."""
     begin(run)(run, place / name, replace(RUNTIME, ledger=place / "ledger", **how))
     return place / name
+
+
+def leave(run, out, **how):
+    """Export a run, and give the report that left with it."""
+    return export_run(Export(run=run, out=out, runtime=RUNTIME, **how))
 
 
 def carried_out(jobs, root):

@@ -13,7 +13,7 @@ from pacdp.algorithms import SGD, SGLD, EntropySGD
 from pacdp.compress import Adam, Chained, Estimator, KernelRidge, Torch, View
 from pacdp.data import Dataset
 from pacdp.models import Architecture
-from tests.pacdp.toys import seeded
+from tests.pacdp.toys import pair, seeded
 
 
 @functools.cache
@@ -80,7 +80,7 @@ def estimator(made=None):
 
 def closed_over(data):
     """Training on the whole sample, which a closure holds."""
-    inputs, labels = torch.tensor(data.inputs), torch.tensor(data.labels)
+    inputs, labels = pair(data)
 
     def train(model, _, __):
         descend(model, inputs, labels)

@@ -31,10 +31,15 @@ from pacdp.trials.writes import Unwritten
 from tests.marks import every_case, refusal
 
 
-def tried(learner, data=None):
+def ruled(learner, data=None, **stop):
+    """A rule for groups of four, and the records that it is for."""
     data = data or clouds()
-    records = Records.of(data.inputs, data.labels, seed=0)
-    require_blind(Rule(learner=learner, groups=Groups(sizes=(4,)), stop=Stop(), seed=0), records)
+    rule = Rule(learner=learner, groups=Groups(sizes=(4,)), stop=Stop(**stop), seed=0)
+    return rule, Records.of(data.inputs, data.labels, seed=0)
+
+
+def tried(learner, data=None):
+    require_blind(*ruled(learner, data))
 
 
 DIFFER, DEPENDS = ("two equal runs on the same records differ", "depends on the records beside it in a batch")
@@ -129,19 +134,13 @@ class Late(Nearest):
 
 
 def test_the_scores_of_the_last_network_are_its_records_own():
-    data = clouds()
-    records = Records.of(data.inputs, data.labels, seed=0)
-    stop = Stop(no_errors_left=False, rounds=(4,))
-    rule = Rule(learner=estimator(Late()), groups=Groups(sizes=(4,)), stop=stop, seed=0)
+    rule, records = ruled(estimator(Late()), no_errors_left=False, rounds=(4,))
     with refusal(DEPENDS, Looks):
         require_replayed(rule, records, carry_out(rule, records), used=rule.learner)
 
 
 def test_what_the_trial_missed_the_replay_finds():
-    data = clouds()
-    records = Records.of(data.inputs, data.labels, seed=0)
-    stop = Stop(no_errors_left=False, rounds=(12,))
-    rule = Rule(learner=estimator(Counting()), groups=Groups(sizes=(4,)), stop=stop, seed=0)
+    rule, records = ruled(estimator(Counting()), no_errors_left=False, rounds=(12,))
     Counting.asked = 0
     trace = carry_out(rule, records)
     Counting.asked = 35

@@ -22,6 +22,7 @@ from pacdp.store.checkpoint import load_checkpoint, save_checkpoint
 from tests.file_faults import Fault, carried_out
 from tests.marks import near, parametrize, refusal
 from tests.pacdp.draws import rand
+from tests.pacdp.toys import pair
 from tests.refusals import refuses
 
 DATA, ALL = clouds(), {**LEARNERS, "estimator": estimator()}
@@ -30,7 +31,7 @@ every_learner = parametrize("own", ALL.values(), ids=ALL)
 
 def slow_twin(own, data, groups, rounds, seed):
     """The definition, record by record: the worst by margin, ties by u, so that every error comes first."""
-    inputs, labels = torch.tensor(data.inputs), torch.tensor(data.labels)
+    inputs, labels = pair(data)
     u = default_rng([seed, 0]).random(data.n)
     picked, state, said = [], None, []
     margin = np.zeros(data.n)
@@ -150,7 +151,7 @@ def test_people_are_the_records():
 def test_a_head_start_saw_none_of_the_records_and_saves_some():
     data, other = clouds(), clouds(seed=2, n=200)
     own = replace(LEARNERS["adam"], steps=200)
-    before = own.train(None, torch.tensor(other.inputs), torch.tensor(other.labels), round=1, seed=9)
+    before = own.train(None, *pair(other), round=1, seed=9)
     own = replace(own, steps=1, learning_rate=1e-3)  # not to forget it
     stop = Stop(no_errors_left=False, rounds=(3,))
     plain = pacdp.compress(own, data, groups=4, stop=stop)
@@ -227,7 +228,7 @@ def test_a_run_goes_on_after_a_kill_bit_for_bit(tmp_path):
 
 
 def test_columns_that_a_kernel_machine_remembers_are_those_it_would_compute():
-    inputs, labels = torch.tensor(DATA.inputs), torch.tensor(DATA.labels)
+    inputs, labels = pair(DATA)
     own, batch = LEARNERS["kernel"], torch.tensor(clouds(seed=3).inputs)
     for places in (*map(range, (10, 63, 64, 65, 130, 200, 70)), range(100, 200)):  # the last forget what does not fit
         picked = inputs[list(places)]

@@ -18,6 +18,7 @@ from pacdp.verify.claim import DOES_NOT, FOLLOWS
 from pacdp.verify.report import check_report
 from tests.edits import seen
 from tests.marks import made_once, near, refusal
+from tests.pacdp.toys import pair
 from tests.schema import validate
 
 DATA, FRESH = clouds(n=600), clouds(n=500, seed=7)
@@ -34,7 +35,7 @@ def network():
     made = toys.network()
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        descend(made, torch.tensor(DATA.inputs), torch.tensor(DATA.labels), steps=400)
+        descend(made, *pair(DATA), steps=400)
     return made.eval()
 
 
@@ -91,7 +92,7 @@ def test_rows_that_either_saw_are_refused(found, network):
     made = pacdp.compress(LEARNERS["kernel"], DATA, groups=Groups(sizes=(4,)), settings=settings)
     refused(made, network, FRESH, "500 of the unlabelled rows are among the rows that the settings were chosen")
     learner, other = LEARNERS["adam"], clouds(n=300, seed=2)
-    start = learner.train(None, torch.tensor(other.inputs), torch.tensor(other.labels), round=1, seed=9)
+    start = learner.train(None, *pair(other), round=1, seed=9)
     made = pacdp.compress(learner, DATA, groups=5, start=start, start_rows=other)
     refused(made, network, other, "300 of the unlabelled rows are among the rows of the head start")
 

@@ -57,6 +57,11 @@ def coins(n=200, *, seed=7):
     return rng.normal(size=(n, 3)), rng.integers(0, 2, n)
 
 
+def thrice(x, y):
+    """Every example three times."""
+    return np.tile(x, (3, 1)), np.tile(y, 3)
+
+
 def test_columns_of_a_frame_in_another_order_are_refused_and_count_as_no_new_examples():
     x, y = coins()
     table = polars.DataFrame({name: x[:, k] for k, name in enumerate("abc")})
@@ -101,9 +106,9 @@ def test_copies_are_not_counted_and_draws_that_recur_are_named():
     x, y = coins()
     model = CertifiedClassifier(NEAREST, random_state=0)
     with refusal(f"{SAW}.*groups=", DataError):
-        model.fit(np.tile(x, (3, 1)), np.tile(y, 3)).certify()
+        model.fit(*thrice(x, y)).certify()
     whose = np.tile(np.arange(200), 3)
-    assert model.fit(np.tile(x, (3, 1)), np.tile(y, 3), groups=whose).certify().statements[0].measured > 0.3
+    assert model.fit(*thrice(x, y), groups=whose).certify().statements[0].measured > 0.3
     for form in (np.asarray, torch.tensor, lambda one: [*torch.tensor(one)], lambda one: one.astype(str)):
         with refusal("groups have some", DataError):
             model.certify(*coins(seed=8), groups=form(whose[:200]))
@@ -113,7 +118,7 @@ def test_copies_are_not_counted_and_draws_that_recur_are_named():
         model.fit(x, y).certify(*(np.concatenate([one, one[:100]]) for one in coins(seed=8)))
     for groups in ([None] * 600, np.zeros((600, 2)), ["a"] * 600, (one for one in whose)):
         with refusal("groups must"):
-            model.fit(np.tile(x, (3, 1)), np.tile(y, 3), groups=groups)
+            model.fit(*thrice(x, y), groups=groups)
     for recur, status in ((0, "rigorous"), (20, "optimistic")):
         x[:recur] = x[0]
         found = model.fit(x, y).certify()
@@ -140,7 +145,7 @@ def test_answers_that_other_examples_decide_are_refused_and_predict_cannot_write
     writes = CertifiedClassifier(make_pipeline(StandardScaler(copy=False), KNeighborsClassifier(1)), random_state=0)
     assert writes.fit(x + 5, y).certify() == writes.certify()
     with refusal(SAW, DataError):
-        writes.fit(np.tile(x, (3, 1)), np.tile(y, 3)).certify()
+        writes.fit(*thrice(x, y)).certify()
 
 
 class Fails(KNeighborsClassifier):

@@ -243,6 +243,11 @@ def plain(module, optimizer, inputs, targets, *, loss=CE):
     optimizer.step()
 
 
+def of_checkpoint(path, module, optimizer, *_):
+    """What an engine writes into a checkpoint there, or reads it into."""
+    return {"path": path, "module": module, "optimizer": optimizer}
+
+
 def sweep(module, optimizer, criterion, loader):
     """One pass of Opacus's loop; batch sizes."""
     sizes = []

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 import torch
-from private_toys import ADD, DECAY, Exponential, data, flat, mlp, of_a_loader, plain, private, sweep
+from private_toys import ADD, DECAY, Exponential, data, flat, mlp, of_a_loader, of_checkpoint, plain, private, sweep
 from torch import equal
 from torch.optim import SGD
 from torch.utils.data import DataLoader
@@ -95,7 +95,7 @@ def test_a_run_goes_on_within_its_epoch(seeded, tmp_path):
     def begun():
         engine = PrivateEngine(sampling="once-an-epoch", randomness=source())
         *loop, engine = once(engine=engine, noise_multiplier=noise)
-        return loop, engine, {"path": path, "module": loop[0], "optimizer": loop[1]}
+        return loop, engine, of_checkpoint(path, *loop)
 
     loop, engine, files = begun()
     sweep(*loop)
@@ -122,7 +122,7 @@ def test_an_epoch_goes_on_as_it_was_counted_or_is_refused(changes, words, tmp_pa
     path = tmp_path / "run.safetensors"
     *loop, engine = once()
     some(loop, 2)
-    engine.save_checkpoint(path=path, module=loop[0], optimizer=loop[1])
+    engine.save_checkpoint(**of_checkpoint(path, *loop))
     module, optimizer, _, _, other = once(**changes)
     with refusal(words, CheckpointError):
         other.load_checkpoint(path=path, module=module, optimizer=optimizer)
@@ -135,11 +135,11 @@ def test_a_ledger_counts_the_rest_of_an_epoch_that_may_run_twice_as_sums_over_al
     *loop, engine = once(engine=engine)
     some(loop, 2)
     assert [one.stretch.event for one in book.entries] == [engine.event]
-    engine.save_checkpoint(path=path, module=loop[0], optimizer=loop[1])
+    engine.save_checkpoint(**of_checkpoint(path, *loop))
     second = PrivateEngine(sampling="once-an-epoch")
     book = second.ledger(tmp_path / "ledger")
     *again, second = once(engine=second)
-    second.load_checkpoint(path=path, module=again[0], optimizer=again[1])
+    second.load_checkpoint(**of_checkpoint(path, *again))
     sweep(*again)
     sweep(*again)
     _, rest, epoch = (runs_of(one.stretch.event) for one in book.entries)
@@ -155,11 +155,11 @@ def test_two_chains_of_one_engine_add_up_and_none_goes_on_with_less_noise_than_i
     assert [step.batches for step, _ in runs_of(engine.event)] == [4, 3, 4]
     *quieter, _ = once(engine=engine)
     sweep(*quieter)
-    files = {"path": tmp_path / "run.safetensors", "module": one[0], "optimizer": one[1]}
+    path = tmp_path / "run.safetensors"
     one[1].logical_step = 2  # as if its second pass had not been
-    engine.save_checkpoint(**files)
+    engine.save_checkpoint(**of_checkpoint(path, *one))
     *again, second = once()
-    second.load_checkpoint(**{**files, "module": again[0], "optimizer": again[1]})
+    second.load_checkpoint(**of_checkpoint(path, *again))
     with refusal("counted at noise_multiplier 2"):
         some(again, 1)
 

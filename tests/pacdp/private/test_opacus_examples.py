@@ -5,7 +5,7 @@ from math import isfinite
 
 import pytest
 import torch
-from private_toys import data, digits, flat, private, sweep
+from private_toys import data, digits, flat, of_checkpoint, private, sweep
 from torch.nn.functional import interpolate
 from torch.utils.data import TensorDataset
 
@@ -149,7 +149,7 @@ def test_the_names_example_runs_and_keeps_to_its_target():
 def test_a_loop_is_certified_published_and_counted_before_its_noise(tmp_path):
     *loop, engine = private(engine=PrivateEngine(), steps=2, batches="loader", noise_multiplier=4.0)
     sweep(*loop)
-    engine.save_checkpoint(path=tmp_path / "uncounted", module=loop[0], optimizer=loop[1])
+    engine.save_checkpoint(**of_checkpoint(tmp_path / "uncounted", *loop))
     module, optimizer, _, _, later = private(engine=PrivateEngine(), steps=2, noise_multiplier=4.0)
     counted = later.ledger(tmp_path / "later")
     later.load_checkpoint(path=tmp_path / "uncounted", module=module, optimizer=optimizer)
@@ -159,7 +159,7 @@ def test_a_loop_is_certified_published_and_counted_before_its_noise(tmp_path):
         engine.ledger(tmp_path / "other")
     sweep(*loop)
     assert joined(*(one.stretch.event for one in book.entries)) == engine.event
-    engine.save_checkpoint(path=tmp_path / "run", module=loop[0], optimizer=loop[1])
+    engine.save_checkpoint(**of_checkpoint(tmp_path / "run", *loop))
     for folder, words in ((None, "counted in a ledger"), ("other", "another ledger"), ("ledger", None)):
         module, optimizer, _, _, again = private(engine=PrivateEngine(), steps=2, noise_multiplier=4.0)
         if folder is not None:

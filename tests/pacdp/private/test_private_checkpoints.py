@@ -14,6 +14,7 @@ from private_toys import (
     flat,
     mechanism,
     mlp,
+    of_checkpoint,
     patients,
     private,
     stopping,
@@ -140,7 +141,7 @@ def test_another_run_s_checkpoint_is_refused_and_nothing_is_touched(settings, op
 def test_the_engine_refuses_another_schedule_and_forgets_nothing(tmp_path):
     path = tmp_path / "engine.safetensors"
     *loop, engine = private(noise_multiplier=DECAY)
-    of = {"path": path, "module": loop[0], "optimizer": loop[1]}
+    of = of_checkpoint(path, *loop)
     sweep(*loop)
     engine.accountant.public_size = True
     engine.save_checkpoint(**of)

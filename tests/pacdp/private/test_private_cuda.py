@@ -1,6 +1,5 @@
 """Private training on a GPU, against the CPU."""
 
-import pytest
 import torch
 from private_toys import mechanism, mlp, private, sweep, trained
 from torch.testing import assert_close
@@ -8,8 +7,9 @@ from torch.testing import assert_close
 from pacdp.private import DPBBP, DPSGLD, SeededRandomness, SystemRandomness, bayesian, steps_of
 from pacdp.step.mechanism import MODES
 from tests.marks import parametrize
+from tests.pacdp.toys import ON_A_GPU
 
-pytestmark = [pytest.mark.cuda, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
+pytestmark = ON_A_GPU
 
 
 @parametrize("mode", MODES)

@@ -20,7 +20,7 @@ from private_toys import (
     stopping,
     trained,
 )
-from test_automatic_clipping import SUMMERS
+from test_automatic_clipping import every_summer
 from test_clipped_sums import EVERYONE, N
 from torch import equal
 from torch.nn.utils import vector_to_parameters
@@ -35,7 +35,7 @@ from pacdp.step.event import combined
 from pacdp.step.mechanism import Mechanism
 from pacdp.step.units import trained as weights_of
 from pacdp.store.ledger import Ledger
-from tests.marks import every_case, near, parametrize, refusal
+from tests.marks import near, parametrize, refusal
 
 SIGMA, COUNT = 1.3, 2.0
 FOLLOWS = QuantileClipping(count_noise=COUNT, quantile=0.6, rate=0.5)
@@ -93,7 +93,7 @@ def test_the_norm_finds_the_quantile():
         assert float((lengths <= run.clip_norm).double().mean()) == near(quantile, abs=0.03)
 
 
-@every_case("summer", SUMMERS.values(), ids=list(SUMMERS))
+@every_summer
 def test_one_unit_moves_the_count_by_half_and_the_pair_by_one(summer):
     """Whatever its records: the sum over σ C and the count over σ_b together by at most 1/σ, and by no less."""
     (inputs, targets), rest, furthest = rows(N), EVERYONE[EVERYONE != 2], []

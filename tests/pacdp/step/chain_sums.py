@@ -75,4 +75,4 @@ def twin(objective, weights, examples, labels):
 
 def draw_always(objective, chosen):
     """One chain's batch is always this one."""
-    objective.draw = lambda keys, tick: ([torch.tensor(chosen)], np.zeros(1, np.int64))
+    objective.draw = lambda keys, tick: ([torch.tensor(chosen, dtype=torch.int64)], np.zeros(1, np.int64))

@@ -56,7 +56,10 @@ SUMMERS = {
 }
 
 
-@every_case("summer", SUMMERS.values(), ids=list(SUMMERS))
+every_summer = every_case("summer", SUMMERS.values(), ids=list(SUMMERS))
+
+
+@every_summer
 @parametrize("name", KNOWN)
 def test_every_way_to_a_sum_is_the_formula(summer, name):
     module, (inputs, targets) = KNOWN[name]().double(), rows(N, dtype=torch.float64)
@@ -75,7 +78,7 @@ FAULTS = {
 }
 
 
-@every_case("summer", SUMMERS.values(), ids=list(SUMMERS))
+@every_summer
 @every_case("fault", FAULTS)
 def test_another_factor_is_noticed(summer, fault, monkeypatch):
     everywhere(monkeypatch, FAULTS[fault])

@@ -98,6 +98,11 @@ def sums(module, *, mode=None, loss=cross_entropy, classes=3, clip_norm=CLIP):
     return torch.stack(released), randomness.seen, run.grad_sample_mode
 
 
+def furthest(released):
+    """How far two sums of a pair are apart at most."""
+    return float((released[::2] - released[1::2]).norm(dim=1).max())
+
+
 def moved(module, **options):
     """How far one example moves the sum at most, and the mode; None where examples meet and are refused."""
     try:
@@ -106,7 +111,7 @@ def moved(module, **options):
         if "examples of a batch are not independent" not in str(error):
             raise
         return None
-    return float((released[::2] - released[1::2]).norm(dim=1).max()), used
+    return furthest(released), used
 
 
 @pytest.fixture
@@ -133,7 +138,7 @@ def test_what_is_released_is_the_sum_of_examples_each_clipped_by_itself(name, as
     exact = torch.stack([expected[batch].sum(0) for batch in batches])
     close = {"atol": 2e-6, "rtol": 2e-5} if name in KNOWN else {"atol": 1e-4, "rtol": 1e-3}
     assert_close(released, exact, **close)
-    assert 0.99 * CLIP < float((released[::2] - released[1::2]).norm(dim=1).max()) <= MOST
+    assert 0.99 * CLIP < furthest(released) <= MOST
     assert asked[-2 * PAIRS :] == [used] * (2 * PAIRS)
     if name in KNOWN or name in OUTSIDE_THE_LAYERS:
         assert used == ("ghost" if name in KNOWN else "reference")
@@ -240,15 +245,12 @@ def test_a_loop_of_one_s_own_takes_ghost_clipping_where_it_agrees_and_elsewhere_
             of_one_s_own(mixing(opening()), form=form, mode=mode)
 
 
-class Gated(Module):
+def gated():
     """A weight is used outside of its layer, for examples alone that no made-up batch has."""
-
-    def __init__(self):
-        super().__init__()
-        self.norm, self.layer = LayerNorm(4), Linear(4, 3)
-
-    def forward(self, x):
-        return self.layer(self.norm(x)) + (x.abs().amax(1, keepdim=True) > 50) * linear(x, self.layer.weight)
+    return Made(
+        lambda own, x: own.layer(own.norm(x)) + (x.abs().amax(1, keepdim=True) > 50) * linear(x, own.layer.weight),
+        norm=LayerNorm(4), layer=Linear(4, 3)
+    )  # fmt: skip
 
 
 def moved_in_a_loop(network, loss, added, *, mode):
@@ -264,7 +266,7 @@ def moved_in_a_loop(network, loss, added, *, mode):
 
 def test_a_weight_that_few_examples_use_outside_of_its_layer_moves_no_sum_by_default():
     torch.manual_seed(0)
-    assert 0.5 < moved_in_a_loop(Gated(), lambda out: out.sin().mean(1).mean(), lambda x: 1e3 * x, mode=None) < 1.001
+    assert 0.5 < moved_in_a_loop(gated(), lambda out: out.sin().mean(1).mean(), lambda x: 1e3 * x, mode=None) < 1.001
 
 
 def test_a_hook_is_other_code_too():
@@ -274,15 +276,9 @@ def test_a_hook_is_other_code_too():
     assert isinstance(looped(hooked, form="tensor")[0].way, ByReference)
 
 
-class Twice(Module):
+def twice():
     """Two outputs, which a loss may meet in another order."""
-
-    def __init__(self):
-        super().__init__()
-        self.first, self.second = Linear(4, 3), Linear(4, 3)
-
-    def forward(self, x):
-        return self.first(x), self.second(100.0 * x)
+    return Made(lambda own, x: (own.first(x), own.second(100.0 * x)), first=Linear(4, 3), second=Linear(4, 3))
 
 
 def in_another_order(out):
@@ -292,7 +288,7 @@ def in_another_order(out):
 @parametrize("mode", [None, "ghost"])
 def test_an_example_without_a_gradient_moves_no_sum_of_several_outputs(mode):
     torch.manual_seed(0)
-    assert moved_in_a_loop(Twice(), in_another_order, lambda x: torch.nan * x, mode=mode) < 1e-4
+    assert moved_in_a_loop(twice(), in_another_order, lambda x: torch.nan * x, mode=mode) < 1e-4
 
 
 @parametrize("build", [drawing, dropout_network, bayes_network])

@@ -1,6 +1,5 @@
 """On a GPU the draws, and so the outputs and counts, are those of the CPU up to rounding."""
 
-import pytest
 import torch
 from fresh_laws import fresh_outputs, random_posterior
 from torch.nn import Conv2d, Flatten, GroupNorm, Linear, ReLU, Sequential
@@ -8,8 +7,9 @@ from torch.nn import Conv2d, Flatten, GroupNorm, Linear, ReLU, Sequential
 from pacdp.losses import zero_one
 from pacdp.stochastic import Draws, mean_risks
 from tests.marks import parametrize
+from tests.pacdp.toys import ON_A_GPU
 
-pytestmark = [pytest.mark.cuda, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
+pytestmark = ON_A_GPU
 
 
 @parametrize("kind", ["isotropic", "diagonal"])

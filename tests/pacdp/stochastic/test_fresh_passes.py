@@ -116,8 +116,8 @@ def test_layers_that_compute_something_else_are_not_taken(monkeypatch):
     assert fresh_pass(module, posterior, probe).by_layers
     plain = intercept._LAYERS[F.conv2d]
 
-    def faulty(draws, input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
-        return plain(draws, input.flip(-1), weight, bias, stride, padding, dilation, groups)
+    def faulty(draws, input, *rest, **more):
+        return plain(draws, input.flip(-1), *rest, **more)
 
     monkeypatch.setitem(intercept._LAYERS, F.conv2d, faulty)
     assert not fresh_pass(module, posterior, probe).by_layers
