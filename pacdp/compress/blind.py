@@ -34,7 +34,12 @@ def require_blind(rule: Rule, records: Records) -> None:
             score depends on the records beside it; or records that were never picked change what is picked.
     """
     learner = rule.learner
-    _require_empty_hands(learner, records)
+    if found := Holdings(learner, around=True).of(records.inputs):
+        # in attributes, closures, or global variables that its functions read
+        raise Looks(
+            f"{found[0].where} of the learner holds {found[0].rows} records of the sample: "
+            "it may be given none but those that it picks"
+        )
     rng = np.random.default_rng([rule.seed, 1])
     trial, used = replace(rule, stop=Stop(no_errors_left=False, rounds=(_TRIAL,))), 0
     for _ in range(_TRIAL):
@@ -153,12 +158,3 @@ def _require_own_scores(
                 f"the score of record {place} depends on the records beside it in a batch, or on earlier calls: "
                 "normalise no batch, draw no random numbers, and call eval() on the network"
             )
-
-
-def _require_empty_hands(learner: Learner, records: Records) -> None:
-    """The learner holds no rows of the sample: in attributes, closures, or global variables that its functions read."""
-    if found := Holdings(learner, around=True).of(records.inputs):
-        raise Looks(
-            f"{found[0].where} of the learner holds {found[0].rows} records of the sample: "
-            "it may be given none but those that it picks"
-        )

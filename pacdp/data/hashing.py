@@ -25,7 +25,7 @@ WHOLE, SINGLE, DOUBLE = 1, 2, 3
 _FEW = 64  # rows that say in which precision all are
 Hashes = UInt64[np.ndarray, " n"]
 """A hash for each of n rows."""
-Matrix = Shaped[np.ndarray, "n width"]
+Matrix = Shaped[np.ndarray, "_ _"]
 _CHUNK = 1 << 18  # numbers at a time: 2 MB as float64, which a core's cache holds
 
 
@@ -157,7 +157,7 @@ def _matrix(values: Any, name: str) -> Matrix:
     return array.reshape(len(array), -1)
 
 
-def _value_hashes(rows: Matrix) -> Hashes:
+def _value_hashes(rows: Matrix) -> UInt64[np.ndarray, "_"]:
     """As float32 where that is exact (NaN is NaN), else as float64, int64 or uint64."""
     if rows.dtype == np.float32:
         return _word_hashes(rows)
@@ -171,13 +171,13 @@ def _value_hashes(rows: Matrix) -> Hashes:
     return hashes
 
 
-def _word_hashes(rows: Matrix) -> Hashes:
+def _word_hashes(rows: Matrix) -> UInt64[np.ndarray, "_"]:
     return _hashes(
         rows + rows.dtype.type(0), f"{rows.dtype.str}{rows.shape[1]}"
     )  # -0.0 becomes 0.0
 
 
-def _hashes(rows: Matrix, kind: str) -> Hashes:
+def _hashes(rows: Matrix, kind: str) -> UInt64[np.ndarray, "_"]:
     """BLAKE2b of each row's bytes."""
     content = np.ascontiguousarray(rows, dtype=rows.dtype.newbyteorder("<")).data.cast("B")
     width, mark = len(content) // max(1, len(rows)), kind.encode()

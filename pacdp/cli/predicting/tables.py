@@ -108,24 +108,24 @@ def read_table(path: Path, ignore: Sequence[str] = (), *, real: bool = False) ->
         named, numbers, soft = _sorted(path, own, ignore)
         wanted = [*numbers, *soft, *({"label", "prediction"} & {*named} if real else ())]
         frame = rows(kept, [there[name] for name in wanted if name in there])
-        if (
-            unnamed
-        ):  # as data frames write: a whole number of its own in each row, in whatever order
+        # as data frames write: a whole number of its own in each row, in whatever order
+        if unnamed:
             index = frame[""].drop_nulls().cast(pl.Int64, strict=False)
             if index.has_nulls() or index.n_unique() < len(index):
                 raise ValueError(
                     f"{path} has a first column without a name that does not number the rows: name it, such as id, or "
                     "write the table without it (index=False in pandas, row.names=FALSE in R)"
                 )
-            said = "the first column has no name and numbers the rows: it was passed over"
-            remarks = [*remarks, said]
+            remarks = [
+                *remarks,
+                "the first column has no name and numbers the rows: it was passed over",
+            ]
         frame = frame.rename({there[name]: name for name in rest})
         if models:  # a row for each example and model
-            each = (
-                frame.select(*rest, prediction=name, model=pl.lit(of))
-                for name, of in models.items()
+            given = models.items()
+            frame = pl.concat(
+                frame.select(*rest, prediction=name, model=pl.lit(of)) for name, of in given
             )
-            frame = pl.concat(each)
         if frame.is_empty():
             raise ValueError(f"{path} holds no rows: write a row for each example")
         columns = {name: _numbers(path, frame[name]) for name in wanted}
