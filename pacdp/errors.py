@@ -54,6 +54,13 @@ def require_fraction(**values: float | int) -> None:
             raise ValueError(f"expected 0 < {name} <= 1, got {value!r}")
 
 
+def require_share(**values: float) -> None:
+    """Raise a sentence unless every value lies in [0, 1)."""
+    for name, value in values.items():
+        if not (isinstance(value, Real) and 0 <= value < 1):
+            raise ValueError(f"expected 0 <= {name} < 1, got {value!r}")
+
+
 def said(error: Exception) -> str:
     """The first line of what an error says, after its kind."""
     lines = str(error).strip().splitlines()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from jaxtyping import Float, Integer
@@ -180,12 +180,25 @@ def train(
         code = (network.module, loss, algorithm, mechanism, global_state(network, template))
         name = release_name(randomness, *code, dataset=dataset, people=people)
         state.first = contents(dict(network.module.named_parameters()))
-    pre_noise = state.generators.get("pre_noise")
-    generator = pre_noise if isinstance(pre_noise, torch.Generator) else None
+    generator = cast(Any, state.generators.get("pre_noise"))
     summer = _summer(algorithm, mechanism, network, units, template, generator)
+
+    def require_own(read: RunState) -> None:
+        if read.history.event != events.first(promise, read.step):
+            raise CheckpointError(
+                f"{path} records other mechanisms than its settings make: train again"
+            )
+        books.require(read.receipt)
+
+    def cost(first: int, last: int) -> Event | None:
+        """What these steps release, from 1 on; a last iterate again at each beginning, as two runs from one checkpoint
+        cost no more than two runs."""
+        if algorithm.RELEASES_LAST:
+            return promise
+        return events.after(events.first(promise, last), first - 1)
+
     if path is not None and found(path, together, device):
-        own = partial(_require_own, path, promise, books)
-        load_run(path, state, together=together, check=own)
+        load_run(path, state, together=together, check=require_own)
     last = mechanism.steps if mechanism.budget is None else mechanism.budget.require_steps(promise)
     if state.step > last:
         raise CheckpointError(
@@ -197,7 +210,7 @@ def train(
         run=state.run,
         algorithm=type(algorithm).__name__,
         unit=units.unit,
-        cost=partial(_cost, algorithm, promise),
+        cost=cost,
         stream=stream_of(books, randomness, release=release, device=device),
         every=mechanism.steps if algorithm.RELEASES_LAST else checkpoint_every,
         last=last,
@@ -348,22 +361,6 @@ def _beginning(
     )
     state.seed_layers()
     return state
-
-
-def _cost(algorithm: Algorithm, promise: Event | None, first: int, last: int) -> Event | None:
-    """What the steps from ``first`` to ``last`` release, from 1 on; a last iterate again at each beginning, as two runs
-    from one checkpoint cost no more than two runs."""
-    if algorithm.RELEASES_LAST:
-        return promise
-    return events.after(events.first(promise, last), first - 1)
-
-
-def _require_own(path: Path, promise: Event | None, books: Books, read: RunState) -> None:
-    if read.history.event != events.first(promise, read.step):
-        raise CheckpointError(
-            f"{path} records other mechanisms than its settings make: train again"
-        )
-    books.require(read.receipt)
 
 
 def _summer(

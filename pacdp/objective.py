@@ -39,8 +39,8 @@ from pacdp.step.chain_sums import (
 )
 from pacdp.step.clip import Clip, require_clip_norm
 from pacdp.step.gradients import NO_CLIPPING
-from pacdp.step.noise import poisson, with_replacement
 from pacdp.step.precision import full_precision
+from pacdp.step.sampling import poisson, with_replacement
 from pacdp.step.set_up import require_own_examples
 from pacdp.step.units import Network
 from pacdp.trials import mixes, require_no_writes
@@ -80,11 +80,10 @@ class Objective:
 
     Raises:
         ValueError: norms to be kept of clipped gradients or of some people's examples, ``every_record`` with another
-            batch size than n,
-            BatchNorm without ``batch_statistics`` or with norms or clipping, active dropout in the model, an example
-            whose output or loss depends on the others of its batch or on what the network saw before, a batch size
-            outside [1, n] under clipping, labels of another length, or a network that ``batching`` or
-            clipping cannot batch.
+            batch size than n, BatchNorm without ``batch_statistics`` or with norms or clipping, active dropout in the
+            model, an example whose output or loss depends on the others of its batch or on what the network saw
+            before, a batch size outside [1, n] under clipping, labels of another length, or a network that
+            ``batching`` or clipping cannot batch.
     """
 
     def __init__(
@@ -247,9 +246,7 @@ class Objective:
             norms *= 1.0 + _ROUNDING * torch.finfo(weights.dtype).eps
         return Estimate(self._gradient, found[0], found[1], norms)
 
-    def _mean(
-        self, weights: Float[Tensor, "chains dim"], keys: Keys, drawn: Any, group: np.ndarray
-    ) -> Tensor:
+    def _mean(self, weights: Tensor, keys: Keys, drawn: Any, group: np.ndarray) -> Tensor:
         """Gradients of the batches' mean losses; as many operations for any number of chains where these go at once."""
         if isinstance(self.network, VmappedNetwork):
             # distinct keys are sorted, chains are not
@@ -268,12 +265,10 @@ class Objective:
             weights, batches, group.tolist(), labels, self.loss, self._gradient
         )
 
-    def _labels_of(self, chain: int) -> Int[Tensor, " n"]:
+    def _labels_of(self, chain: int) -> Tensor:
         return self.labels[chain % len(self.labels)]
 
-    def _by_person(
-        self, weights: Float[Tensor, "chains dim"], norms: Tensor, people: People
-    ) -> Tensor:
+    def _by_person(self, weights: Tensor, norms: Tensor, people: People) -> Tensor:
         """As :meth:`_clipped`, where all people are in every batch; norms in units of a sum over n examples."""
         seen, each = list[Tensor](), self.n / len(people.parts)
         for k, own in enumerate(weights):
@@ -287,11 +282,7 @@ class Objective:
         return torch.stack(seen, dim=1)
 
     def _clipped(
-        self,
-        weights: Float[Tensor, "chains dim"],
-        keys: Keys,
-        tick: int | Tensor,
-        norms: Tensor | None,
+        self, weights: Tensor, keys: Keys, tick: int | Tensor, norms: Tensor | None
     ) -> Tensor:
         """Sums of all chains into the gradient; returns mean losses and errors [2, chains], and writes ``norms``.
 
@@ -359,7 +350,7 @@ class Objective:
         """Outputs for all n examples, [n, 1] for two classes."""
         return torch.cat([outputs for outputs, _ in self._outputs(weights)])
 
-    def _outputs(self, weights: Float[Tensor, " dim"]) -> Iterator[tuple[Tensor, slice]]:
+    def _outputs(self, weights: Tensor) -> Iterator[tuple[Tensor, slice]]:
         """Outputs for all examples in turn, and which these are."""
         for start in range(0, self.n, self._chunk):
             stop = min(start + self._chunk, self.n)

@@ -251,11 +251,12 @@ def found(path: Path, together: Together, device: torch.device) -> bool:
     Raises:
         CheckpointError: some processes see another file than others.
     """
-    content = _digest(path) if path.is_file() else None
+    here = path.is_file()
     if together.several:
+        content = hashlib.sha256(path.read_bytes()).hexdigest() if here else None
         claims = {"the checkpoint (its path must be on storage that all of them share)": content}
         require_agreement(claims, device, error=CheckpointError)
-    return content is not None
+    return here
 
 
 def export(
@@ -278,11 +279,11 @@ def export(
     Raises:
         CheckpointError: the file cannot be written.
     """
-    header = {"kind": RELEASE, "event": _record(event), "adjacency": adjacency}
+    header: dict[str, Any] = {"kind": RELEASE, "event": _record(event), "adjacency": adjacency}
     state = {} if snapshots is None else {_SNAPSHOTS: snapshots}
-    noted = {**header, "remark": remark} if remark else header
-    model = {name: value.detach() for name, value in weights.items()}
-    save_checkpoint(path, Checkpoint(header=noted, model=model, state=state))
+    if remark:
+        header["remark"] = remark
+    save_checkpoint(path, Checkpoint(header=header, model=weights, state=state))
 
 
 def _write(path: Path | str, state: RunState, about: Mapping[str, Any] | None,
@@ -311,7 +312,7 @@ def _write(path: Path | str, state: RunState, about: Mapping[str, Any] | None,
         else {"run": state.run, "receipt": dict(state.receipt), "first": state.first},
         "about": dict(about or {}),
     }
-    model = {name: value.detach() for name, value in state.module.named_parameters()}
+    model = dict(state.module.named_parameters())
     save_checkpoint(path, Checkpoint(header=header, model=model, state=kept))
 
 
@@ -367,8 +368,3 @@ def _states_of_others(own: Mapping[str, Tensor], device: torch.device) -> list[d
     _, *others = gathered(torch.cat([value.reshape(-1) for value in own.values()]), device)
     sizes = [value.numel() for value in own.values()]
     return [dict(zip(own, message.split(sizes), strict=True)) for message in others]
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -12,6 +12,7 @@ from torch import Tensor
 import bounds
 from bounds.accounting import Event
 from pacdp.chains.memory import VECTORS
+from pacdp.errors import require_fraction, require_positive, require_share
 from pacdp.posterior import LocalGibbs, Point
 from pacdp.schedules import Factor
 from pacdp.step.event import NoPrivacy, no_promise
@@ -66,12 +67,30 @@ class NoisePath(NamedTuple):
         return found
 
 
+_SHAPING = {
+    "batch_size",
+    "clip_norm",
+    "keep_norms",
+    "every_record",
+    "inner_steps",
+    "correction",
+    "freeze_after",
+}
+_RANGES: Mapping[Any, tuple[str, ...]] = {
+    require_positive: (
+        "tau", "beta", "gamma", "base_std", "batch_size", "step_size", "inner_steps", "inner_step_size",
+        "outer_step_size", "stabiliser", "probe",
+    ),
+    require_fraction: ("friction", "alpha"),
+    require_share: ("momentum", "smoothing"),
+}  # fmt: skip
+"""What numbers of these names must be, where a chain has them."""
+
+
 class Chain:
     """Settings of a chain: a subclass is a frozen record, and says what differs from this one."""
 
     __slots__ = ()
-    shared: ClassVar[tuple[str, ...]] = ("batch_size",)
-    """Fields that shape the computation, so that chains of one batch must agree on them."""
     vectors: ClassVar[int] = VECTORS
     """Vectors of the weights' size that one chain keeps in memory at most."""
     ending_inside: ClassVar[Mapping[str, float]] = {}
@@ -84,6 +103,16 @@ class Chain:
     """Whether the squared norms of all contributions are kept, step by step."""
     every_record: bool = False
     """Whether every record is in every batch, once."""
+
+    def __post_init__(self) -> None:
+        for require, names in _RANGES.items():
+            given = {name: getattr(self, name, None) for name in names}
+            require(**{name: value for name, value in given.items() if value is not None})
+
+    @property
+    def shared(self) -> set[str]:
+        """Fields in which chains of one batch must agree: those that shape the computation, and schedules."""
+        return {one.name for one in fields(self) if one.name in _SHAPING} | self.schedules  # type: ignore[arg-type]
 
     def step(self, t: int) -> LangevinStep:
         """The step that follows gradient number t = 1, 2, ...: of the weights, or of the velocity that moves them.
@@ -222,7 +251,7 @@ def of_chains(settings: Kind | Sequence[Kind]) -> list[Kind]:
     kinds = {type(one).__name__ for one in every}
     if len(kinds) > 1:
         raise ValueError(f"chains of one batch must run one algorithm, got {sorted(kinds)}")
-    for name in {*every[0].shared, *(name for one in every for name in one.schedules)}:
+    for name in set[str]().union(*(one.shared for one in every)):
         values = {getattr(one, name) for one in every}
         if len(values) > 1:
             raise ValueError(
@@ -236,7 +265,7 @@ def columns_of(every: Sequence[Kind]) -> Kind:
 
     What the chains share, schedules among it, stays as it is. None, where it stands for no limit, is infinity.
     """
-    first, shared = every[0], {*every[0].shared, *every[0].schedules}
+    first, shared = every[0], every[0].shared
     found = object.__new__(type(first))  # columns are not what its __init__ checks
     for name in (one.name for one in fields(first)):  # type: ignore[arg-type]
         value = getattr(first, name)

@@ -43,7 +43,6 @@ from pacdp.algorithms.chain import (
 )
 from pacdp.algorithms.sampler import Info, Position, Potential
 from pacdp.chains import NOISE, OUTER_NOISE, Keys, langevin
-from pacdp.errors import require_fraction, require_positive
 from pacdp.posterior import LocalGibbs
 from pacdp.schedules import Factor
 from pacdp.step.event import NoPrivacy
@@ -56,7 +55,6 @@ class EntropySGD(Thermal):
     """Settings of a run of Entropy-SGD (``beta`` None) or Entropy-SGLD; defaults are the paper's for MNIST."""
 
     State: ClassVar = Position
-    shared: ClassVar = ("batch_size", "clip_norm", "inner_steps", "keep_norms", "every_record")
     ending_inside: ClassVar = {
         "alpha": 1.0,
         "outer_keep": 0.0,
@@ -91,14 +89,6 @@ class EntropySGD(Thermal):
     trajectory`); without clip_norm only."""
     every_record: bool = field(default=False, metadata=JOINED_LATER)
     """Every record is in every batch, once; batch_size is then the number of records."""
-
-    def __post_init__(self) -> None:
-        require_positive(tau=self.tau, gamma=self.gamma, base_std=self.base_std, inner_steps=self.inner_steps,
-                         outer_step_size=self.outer_step_size, inner_step_size=self.inner_step_size,
-                         batch_size=self.batch_size)  # fmt: skip
-        require_fraction(alpha=self.alpha)
-        if self.beta is not None:
-            require_positive(beta=self.beta)
 
     def step(self, t: int | np.ndarray) -> LangevinStep:
         """w' ← keep · w' + pull · w - rate · ∇R̂ + scale · ξ, the inner step of gradient number t = 1, 2, ..."""

@@ -20,6 +20,7 @@ multiplies the moments of the choice by q, which no theorem allows. :func:`publi
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -84,16 +85,8 @@ class P3SGD(Algorithm):
     @property
     def contribution(self) -> UnitFunction:
         """What local SGD on a person's records adds to the weights."""
-
-        def moved(
-            network: Network, weights: Weights, inputs: Tensor, targets: Tensor, kept: Tensor
-        ) -> Weights:
-            rate, epochs = self.learning_rate, self.local_epochs
-            return local_update(
-                network, weights, inputs, targets, kept, learning_rate=rate, epochs=epochs
-            )
-
-        return moved
+        rate, epochs = self.learning_rate, self.local_epochs
+        return partial(local_update, learning_rate=rate, epochs=epochs)
 
     @property
     def width(self) -> int | None:

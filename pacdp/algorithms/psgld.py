@@ -24,7 +24,6 @@ from bounds.record import record
 from pacdp.algorithms.chain import Coefficients, Thermal, step_sizes
 from pacdp.algorithms.sampler import Info, Potential
 from pacdp.chains import NOISE, PROBE, Keys, normal_like
-from pacdp.errors import require_positive
 from pacdp.schedules import Factor
 from pacdp.step.event import NoPrivacy
 
@@ -42,7 +41,6 @@ class PSGLD(Thermal):
     """Settings of a run of preconditioned SGLD."""
 
     State: ClassVar = Preconditioned
-    shared: ClassVar = ("batch_size", "correction", "freeze_after")
     vectors: ClassVar = 14
     """Those of metric, curvature and the second gradient too."""
     tau: float
@@ -65,10 +63,7 @@ class PSGLD(Thermal):
     clip_norm: None = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
-        require_positive(tau=self.tau, step_size=self.step_size, stabiliser=self.stabiliser, probe=self.probe,
-                         base_std=self.base_std, batch_size=self.batch_size)  # fmt: skip
-        if not 0 <= self.smoothing < 1:
-            raise ValueError(f"expected 0 <= smoothing < 1, got {self.smoothing}")
+        Thermal.__post_init__(self)
         if self.freeze_after is not None and self.freeze_after < 1:
             raise ValueError(
                 f"expected freeze_after >= 1, got {self.freeze_after}: the metric needs a gradient"

@@ -11,7 +11,6 @@ from bounds.record import record
 from pacdp.algorithms.chain import Chain, Coefficients, step_sizes
 from pacdp.algorithms.sampler import Info, Motion, Potential
 from pacdp.chains import NOISE, Keys, langevin
-from pacdp.errors import require_positive
 from pacdp.schedules import Factor
 from pacdp.step.event import NoPrivacy
 
@@ -26,11 +25,6 @@ class SGD(Chain):
     """h_t = step_size t^-decay, or step_size decay(t) for a function of t = 1, 2, ..."""
     momentum: float = 0.0
     batch_size: int = 128
-
-    def __post_init__(self) -> None:
-        require_positive(step_size=self.step_size, batch_size=self.batch_size)
-        if not 0 <= self.momentum < 1:
-            raise ValueError(f"expected 0 <= momentum < 1, got {self.momentum}")
 
     def coefficients(self, t: int) -> Coefficients:
         """h_t and the momentum."""

@@ -18,7 +18,6 @@ from bounds.record import record
 from pacdp.algorithms.chain import Coefficients, LangevinStep, Thermal, step_sizes
 from pacdp.algorithms.sampler import Info, Motion, Potential
 from pacdp.chains import NOISE, Keys, langevin
-from pacdp.errors import require_fraction, require_positive
 from pacdp.schedules import Factor
 from pacdp.store.canonical import JOINED_LATER
 
@@ -28,7 +27,6 @@ class SGHMC(Thermal):
     """Settings of a run of SGHMC."""
 
     State: ClassVar = Motion
-    shared: ClassVar = ("batch_size", "keep_norms", "every_record")
     tau: float
     """Inverse temperature τ of the target."""
     step_size: float = 0.01
@@ -46,15 +44,6 @@ class SGHMC(Thermal):
     """Every record is in every batch, once; batch_size is then the number of records."""
     cooling: float | Factor = field(default=0.0, metadata=JOINED_LATER)
     """τ grows by t^cooling at step t, or by cooling(t) for a function of t = 1, 2, ..."""
-
-    def __post_init__(self) -> None:
-        require_positive(
-            tau=self.tau,
-            step_size=self.step_size,
-            base_std=self.base_std,
-            batch_size=self.batch_size,
-        )
-        require_fraction(friction=self.friction)
 
     def step(self, t: int) -> LangevinStep:
         """v ← keep · v - rate · ∇R̂ + pull · w + scale · ξ at step t = 1, 2, ..., for w ← w + v after it."""

@@ -22,7 +22,6 @@ from pacdp.algorithms.chain import (
 )
 from pacdp.algorithms.sampler import Info, Position, Potential
 from pacdp.chains import NOISE, Keys, langevin
-from pacdp.errors import require_positive
 from pacdp.schedules import Factor
 from pacdp.step.langevin import langevin_event
 from pacdp.store.canonical import JOINED_LATER
@@ -33,7 +32,6 @@ class SGLD(Thermal):
     """Settings of a run of SGLD."""
 
     State: ClassVar = Position
-    shared: ClassVar = ("batch_size", "clip_norm", "keep_norms", "every_record")
     tau: float
     """Inverse temperature τ of the target; the paper's private setting is √n. Thermal noise is √(2/τ)."""
     step_size: float = 0.1
@@ -51,14 +49,6 @@ class SGLD(Thermal):
     """Every record is in every batch, once; batch_size is then the number of records."""
     cooling: float | Factor = field(default=0.0, metadata=JOINED_LATER)
     """τ grows by t^cooling at step t, or by cooling(t) for a function of t = 1, 2, ..."""
-
-    def __post_init__(self) -> None:
-        require_positive(
-            tau=self.tau,
-            step_size=self.step_size,
-            base_std=self.base_std,
-            batch_size=self.batch_size,
-        )
 
     def step(self, t: int) -> LangevinStep:
         """w ← keep · w - rate · ∇R̂ + scale · ξ at step t = 1, 2, ..."""

@@ -5,7 +5,7 @@ the chain having reached it; nothing shows that it did, so what rests on it is l
 themselves are accounted for, nothing is assumed of convergence.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 
 import bounds
@@ -18,9 +18,10 @@ from pacdp.chains import CERTIFY, Keys
 from pacdp.losses import Loss
 from pacdp.objective import Objective, Risks
 from pacdp.posterior import LocalGibbs
-from pacdp.predictions.fresh import about, clopper_pearson
+from pacdp.predictions.bounding import about, clopper_pearson
 from pacdp.predictions.report import Measured, Refusal, Report
 from pacdp.step.event import NoPrivacy
+from pacdp.store.record import Values
 
 AVERAGES = bounds.unproved(
     "averages exact",
@@ -59,13 +60,15 @@ def gibbs_certificates(
     loss that bounds the 0-1 loss, the one that needs no draw of the posterior.
 
     An estimate of the divergence that its own run refutes gives no bound (:func:`refuted`).
+
+    Raises:
+        ValueError: the promise is about other neighbours than the bounds need.
     """
-    require_replace_one(privacy)
-    found: list[bounds.Certificate] = []
+    of, found = "Gibbs classifier", list[bounds.Certificate]()
+    at: Values = {"n": n, "epsilon": privacy.epsilon}
     if not refuted(gibbs):
-        at = {"risk": gibbs.error, "kl_nats": gibbs.kl_nats, "epsilon": privacy.epsilon}
-        made = (form(**at, n=n, failure_prob=failure_prob) for form in _OF_GIBBS)
-        found += [one.resting_on(*privacy.hypotheses, AVERAGES) for one in made]
+        at_run = {"risk": gibbs.error, "kl_nats": gibbs.kl_nats, "failure_prob": failure_prob, **at}
+        found += _resting((form(**at_run) for form in _OF_GIBBS), privacy, AVERAGES, of=of)
     if loss.error_loss is not None:
         partition = failure_prob * _PARTITION_SHARE
         interval = {"tau": gibbs.tau, "loss_low": loss.low, "loss_high": loss.high}
@@ -80,14 +83,13 @@ def gibbs_certificates(
         made = bounds.printed.dp_gibbs_pac_bayes(
             log_partition_lower_nats=lower.nats,
             error_loss=loss.error_loss,
-            n=n,
-            epsilon=privacy.epsilon,
             failure_prob=failure_prob - partition,
             log_partition_failure_prob=partition,
             **interval,
+            **at,
         )
-        found.append(_resting(made, privacy))
-    return [about(made, of="Gibbs classifier") for made in found]
+        found += _resting([made], privacy, of=of)
+    return found
 
 
 def refuted(gibbs: GibbsEstimate) -> str:
@@ -110,42 +112,38 @@ def weights_certificates(
     """H-, C- (the paper's and the sharp forms) and kl-Chernoff bounds on the risk of the weights themselves.
 
     The loss is the ramp, a continuous upper bound on the 0-1 loss, so each value bounds the 0-1 risk too.
+
+    Raises:
+        ValueError: as for :func:`gibbs_certificates`.
     """
-    require_replace_one(privacy)
-    at = {
+    at: Values = {
         "risk": risks.ramp,
         "n": risks.n,
         "epsilon": privacy.epsilon,
         "failure_prob": failure_prob,
     }
-    return [about(_resting(form(**at), privacy), of="weights") for form in _OF_WEIGHTS]
+    return _resting((form(**at) for form in _OF_WEIGHTS), privacy, of="weights")
 
 
 def released_weights_certificate(
     risks: Risks, *, privacy: bounds.PrivacyClaim, failure_prob: float
 ) -> bounds.Certificate:
     """As :func:`released_certificate`, from exact counts on the training set."""
-    risk = error_share(risks.errors, risks.n)
-    return released_certificate(
-        risk, n=risks.n, price=Accounted(privacy=privacy), failure_prob=failure_prob
-    )
+    risk, price = error_share(risks.errors, risks.n), Accounted(privacy=privacy)
+    return released_certificate(risk, n=risks.n, price=price, failure_prob=failure_prob)
 
 
-def require_replace_one(privacy: bounds.PureDP) -> None:
-    """Refuse a promise about other neighbours than the bounds need.
-
-    Raises:
-        ValueError: the adjacency is add-remove.
-    """
+def _resting(
+    made: Iterable[bounds.Certificate], privacy: bounds.PureDP, *more: bounds.Hypothesis, of: str
+) -> list[bounds.Certificate]:
+    """Certificates of a predictor with what is known of the promise, which must be about replaced records."""
     if privacy.adjacency != "replace-one":
         raise ValueError(
             f"expected privacy for replace-one adjacency, which the bounds need, got {privacy.adjacency}: replacing a "
             "record is removing one and adding one, so double epsilon"
         )
-
-
-def _resting(made: bounds.Certificate, privacy: bounds.PureDP) -> bounds.Certificate:
-    return made.resting_on(*privacy.hypotheses) if privacy.hypotheses else made
+    known = (*privacy.hypotheses, *more)
+    return [about(one.resting_on(*known) if known else one, of=of) for one in made]
 
 
 def assess(asked: Question) -> Report:

@@ -39,14 +39,15 @@ def sampler_from_dict(values: Mapping[str, Any]) -> Settings:
 
 
 def require_consistent(
-    path: Path | str, header: Mapping[str, Any], objective: Objective
+    path: Path | str, checkpoint: Checkpoint, objective: Objective
 ) -> Plan | None:
-    """The plan that a header holds, once what it says of data, loss, steps and run was found to be what they are.
+    """The plan of a checkpoint, once what it says of data, loss, steps and run, and its tensors, are what they are.
 
     Raises:
         CheckpointError: it names what differs.
     """
-    loss, run = objective.loss, header.get("run") or {}
+    header, loss = checkpoint.header, objective.loss
+    run = header.get("run") or {}
     by_person = objective.keep_norms and objective.people
     expected: Values = {
         "n": objective.n,
@@ -68,19 +69,11 @@ def require_consistent(
         charged_steps(plan, header["step"])
     except ValueError as error:
         raise CheckpointError(f"{path} has a header with impossible steps: {error}") from error
-    return plan
-
-
-def require_network(path: Path | str, checkpoint: Checkpoint, objective: Objective) -> None:
-    """Refuse tensors that are not the parameters of the objective's network.
-
-    Raises:
-        CheckpointError: names or shapes differ.
-    """
     if odd_names(checkpoint.model, objective.layout.views(objective.weights()[0])):
         raise CheckpointError(
             f"{path} holds tensors of another network than its problem describes: take it from its source again"
         )
+    return plan
 
 
 def require_data(path: Path | str, checkpoint: Checkpoint, train: Dataset, test: Dataset) -> None:

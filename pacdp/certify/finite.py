@@ -23,7 +23,7 @@ from pacdp.certify.examples import BoundSet, Device
 from pacdp.certify.networks import Question
 from pacdp.certify.priors import Private
 from pacdp.certify.reading import Network, Reading
-from pacdp.predictions.fresh import about, clopper_pearson
+from pacdp.predictions.bounding import about, clopper_pearson
 from pacdp.predictions.report import Measured, Report
 from pacdp.store.record import record
 

@@ -28,7 +28,7 @@ from pacdp.certify.priors import NoisySum, Prior, Private
 from pacdp.certify.reading import AtWeights, Network, Reading
 from pacdp.losses import brier, zero_one
 from pacdp.posterior import GaussianPosterior
-from pacdp.predictions.fresh import about, clopper_pearson
+from pacdp.predictions.bounding import about, clopper_pearson
 from pacdp.predictions.report import Measured, Refusal, Report
 from pacdp.stochastic import MonteCarloRisk, mean_risks
 from pacdp.stochastic.law import require_law_of
@@ -65,8 +65,11 @@ def assess(asked: Question) -> Report:
         raise ValueError(
             "a Gaussian posterior needs prior=Prior(law=..., source=...) and network=, its module"
         )
-    _require_fitting(asked)
+    require_law_of(asked.network, asked.law)
     nats = _kl_nats(asked)
+    reading = Reading(law=Network(network=_network(asked, asked.law)), device=asked.device)
+    for data in filter(None, (asked.data, asked.test)):
+        require_labels(data.labels, classes_of(reading.outputs(data.inputs[:1])))
     found = [
         *randomised(asked, nats),
         *asked.on_both(asked.judged(_network(asked, asked.law), "mean weights")),
@@ -104,15 +107,6 @@ def _sampled(asked: Question, data: BoundSet, **how: Any) -> tuple[MonteCarloRis
     """Losses of the randomised network on some examples."""
     return mean_risks(asked.network, asked.law, inputs=data.inputs, labels=data.labels, device=asked.device,
                       batch_size=asked.monte_carlo.batch_size, **how)  # fmt: skip
-
-
-def _require_fitting(asked: Question) -> None:
-    """Refuse laws and labels that do not fit the network, before any work; raises ValueError."""
-    require_law_of(asked.network, asked.law)
-    _ = _kl_nats(asked)
-    reading = Reading(law=Network(network=_network(asked, asked.law)), device=asked.device)
-    for data in filter(None, (asked.data, asked.test)):
-        require_labels(data.labels, classes_of(reading.outputs(data.inputs[:1])))
 
 
 def randomised(asked: Question, nats: float) -> Iterator[Finding]:

@@ -26,7 +26,7 @@ from pacdp.certify.networks import Question, fresh_certificates, released_certif
 from pacdp.certify.priors import DataFree, HeldOut
 from pacdp.features.gibbs_head import HeadDraw
 from pacdp.features.ridge_head import RidgeHeads, UndrawnHeads
-from pacdp.predictions.fresh import about
+from pacdp.predictions.bounding import about
 from pacdp.predictions.report import Measured, Report
 
 DRAWN, ANCHOR, UNDRAWN = "drawn head", "prior mean", "randomised"

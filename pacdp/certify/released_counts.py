@@ -97,8 +97,7 @@ def sum_of_rates(wrong: Bool[np.ndarray, " n"], people: Int64[np.ndarray, " n"] 
     if people is None:
         return float(wrong.sum())
     _, owner, sizes = np.unique(people, return_inverse=True, return_counts=True)
-    errors = np.zeros(len(sizes), dtype=np.int64)
-    np.add.at(errors, owner, wrong.astype(np.int64))
+    errors = np.bincount(owner, weights=wrong).astype(np.int64)
     return int((-(-errors * _GRID // sizes)).sum()) / _GRID
 
 

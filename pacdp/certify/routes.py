@@ -39,7 +39,7 @@ from pacdp.features.ridge_head import UndrawnHeads
 from pacdp.objective import Objective
 from pacdp.posterior import GaussianPosterior, LocalGibbs, Point
 from pacdp.predictions.certify import certified
-from pacdp.predictions.examples import described
+from pacdp.predictions.described import described
 from pacdp.predictions.report import Report
 from pacdp.step.event import NoPrivacy
 from pacdp.store.record import Values

@@ -22,7 +22,6 @@ from pacdp.certify.chain_files import (
     objectives,
     require_consistent,
     require_data,
-    require_network,
     sampler_from_dict,
 )
 from pacdp.certify.examples import BoundSet
@@ -275,8 +274,7 @@ def load_trained(
     objective, held_out = objectives(
         problem, settings, train, test, device=device, in_bytes=in_bytes
     )
-    plan = require_consistent(path, header, objective)
-    require_network(path, checkpoint, objective)
+    plan = require_consistent(path, checkpoint, objective)
     state = chain_state(checkpoint, settings, objective.layout, device)
     return Trained(checkpoint=checkpoint, problem=problem, settings=settings, objective=objective, test=held_out,
                    weights=state.weights[0], state=state, keys=keys, plan=plan,

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from bounds import Certificate, Hypothesis
 from bounds.numbers import up_digits
 from pacdp.cli.figures.names import COSTS, label
-from pacdp.predictions.sentence import first_sentence, records
+from pacdp.predictions.sentence import first_sentence, records, said_at_price_zero
 
 FORMAT = "pacdp-certificates/2"
 _ORDER = ("unproved", "declared", "proved")
@@ -124,8 +124,6 @@ class Reading:
                 f"Gibbs classifier: averages over {gibbs['draws']} draws of one run ({gibbs['effective_draws']:.0f} "
                 f"effective); KL {up_digits(gibbs['kl_nats'])} nats{clipped}."
             )
-        from pacdp.predictions.report import said_at_price_zero  # brings all of predictions
-
         return [*found, *said_at_price_zero(self.certificates)]
 
 

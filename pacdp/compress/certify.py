@@ -163,11 +163,10 @@ class Compressed(Reported):
         findings += [one.measured(on) for on, one in sets.items()]
         for on, one in sets.items():
             if data.people is not None and one.people is not None:
-                _, owner, sizes = np.unique(one.people, return_inverse=True, return_counts=True)
-                share = np.bincount(owner, weights=one.wrong) / sizes
-                mean = error_share(int((share > self.tolerance).sum()), len(sizes))
+                share = np.bincount(one.people, weights=one.wrong) / np.bincount(one.people)
+                mean = error_share(int((share > self.tolerance).sum()), one.units)
                 findings.append(
-                    Measured(of="weights", on=on, loss=self.measures, mean=mean, n=len(sizes))
+                    Measured(of="weights", on=on, loss=self.measures, mean=mean, n=one.units)
                 )
         if self._looked_at:
             why = "the settings were chosen on rows of the test set"

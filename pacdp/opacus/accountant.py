@@ -60,6 +60,16 @@ class EventAccountant(IAccountant):
 
     @event.setter
     def event(self, event: Event | None) -> None:
+        """Take over a history.
+
+        Raises:
+            ValueError: steps ran, which writing would forget.
+        """
+        if self._ran:
+            raise ValueError(
+                f"this accountant has recorded {len(self)} steps that ran, which another history would forget: take "
+                "a new engine for other data, and pacdp.private.joined for what one more run costs"
+            )
         self._history = events.History(event)
 
     def begin(self, event: Event | None, receipt: Mapping[str, Any] | None = None) -> None:
@@ -116,11 +126,6 @@ class EventAccountant(IAccountant):
         Raises:
             ValueError: steps ran, which writing would forget.
         """
-        if self._ran:
-            raise ValueError(
-                f"this accountant has recorded {len(self)} steps that ran, which another history would forget: take "
-                "a new engine for other data, and pacdp.private.joined for what one more run costs"
-            )
         each = (
             (events.sampled_step([float(noise)], sample_rate=rate), steps)
             for noise, rate, steps in runs

@@ -131,16 +131,16 @@ def _require_whole(data_loader: DataLoader[Any]) -> None:
         raise ValueError(
             f"data_loader must be a DataLoader, got a {type(data_loader).__name__}: give a data set as dataset="
         )
-    drawn, batches = data_loader.sampler, data_loader.batch_sampler
+    drawn, batches, held = data_loader.sampler, data_loader.batch_sampler, data_loader.dataset
     shuffled = type(drawn) is RandomSampler and not drawn.replacement
     once = type(drawn) is SequentialSampler or (
-        shuffled and drawn.num_samples == len(data_loader.dataset)  # pyright: ignore
+        shuffled and drawn.num_samples == len(held)  # pyright: ignore
     )
-    usual = batches is None or (type(batches) is BatchSampler and once)
     if (
-        usual
+        batches is None
+        or (type(batches) is BatchSampler and once)
         or isinstance(batches, UniformWithReplacementSampler)
-        or isinstance(data_loader.dataset, IterableDataset)
+        or isinstance(held, IterableDataset)
     ):
         return
     name = type(batches if once else drawn).__name__
@@ -205,7 +205,6 @@ def require_accountant(name: str) -> None:
 
 def mode_of(asked: str | None) -> GradSampleMode | None:
     """Which way to a clipped sum is asked for, None for the engine's own choice."""
-    if asked in _CHOSEN_BY_ITSELF:
-        return None
-    require_mode(asked)
-    return asked  # pyright: ignore[reportReturnType]
+    mode = None if asked in _CHOSEN_BY_ITSELF else asked
+    require_mode(mode)
+    return mode  # pyright: ignore[reportReturnType]

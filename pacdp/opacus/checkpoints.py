@@ -1,6 +1,5 @@
 """What loops of one's own write: checkpoints (:mod:`pacdp.resume`), a ledger, and what may be published."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -107,9 +106,7 @@ class Files:
         Raises:
             ValueError: further arguments of Opacus's.
         """
-        _require_none(of_opacus)
-        self._require_own(optimizer)
-        state = self._state(module, optimizer, self.accountant.adjacency)
+        state = self._state(module, optimizer, self.accountant.adjacency, **of_opacus)
         state.step, state.history = optimizer.logical_step, events.History(self.event)
         state.receipt = self.accountant.receipt
         save_run(path, state, together=optimizer.account.together)
@@ -130,9 +127,7 @@ class Files:
             ValueError: further arguments of Opacus's; steps that another ledger counts than this engine's, or that one
                 counts where it has none.
         """
-        _require_none(of_opacus)
-        self._require_own(optimizer)
-        state, account = self._state(module, optimizer, None), optimizer.account
+        state, account = self._state(module, optimizer, None, **of_opacus), optimizer.account
 
         def check(read: RunState) -> None:
             _require_schedule(path, account, read)
@@ -143,17 +138,23 @@ class Files:
         self.accountant.public_size |= state.adjacency != events.ADJACENCY
         self.accountant.begin(state.history.event, state.receipt)
 
-    def _require_own(self, optimizer: PrivateOptimizer) -> None:
-        """Refuse, by raising CheckpointError, an optimizer whose steps another engine counts."""
+    def _state(
+        self,
+        module: nn.Module,
+        optimizer: PrivateOptimizer,
+        adjacency: Adjacency | None,
+        **of_opacus: Any,
+    ) -> RunState:
+        if any(given is not None for given in of_opacus.values()):
+            raise ValueError(
+                f"{', '.join(of_opacus)} cannot be kept in a checkpoint, which holds tensors and numbers and no "
+                "pickled objects: write yours beside it, and give make_private noise_multiplier= a function of the step"
+            )
         if optimizer.account.accountant is not self.accountant:
             raise CheckpointError(
                 "the optimizer is another engine's, which counts its steps: take the one that this engine's "
                 "make_private returned"
             )
-
-    def _state(
-        self, module: nn.Module, optimizer: PrivateOptimizer, adjacency: Adjacency | None
-    ) -> RunState:
         sampler = optimizer.guard.sampler
         once = isinstance(sampler, OnceAnEpochSampler)
         return RunState(
@@ -167,15 +168,6 @@ class Files:
             settings={"batches of an epoch": sampler.batches} if once else {},
             generators={"epoch": sampler} if once else {},
             adjacency=adjacency,
-        )
-
-
-def _require_none(of_opacus: Mapping[str, Any]) -> None:
-    """Refuse what Opacus would write into a pickled file, or read from it, by raising ValueError."""
-    if any(given is not None for given in of_opacus.values()):
-        raise ValueError(
-            f"{', '.join(of_opacus)} cannot be kept in a checkpoint, which holds tensors and numbers and no pickled "
-            "objects: write yours beside it, and give make_private noise_multiplier= a function of the step"
         )
 
 

@@ -224,15 +224,16 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
         loader = PoissonLoader(**drawn.loading, randomness=randomness, sampler=sampler)
         self._most_examples = max(self._most_examples, loader.drawn_by.num_samples)
         numbers = {"max_grad_norm": max_grad_norm, "expected_batch_size": drawn.expected_batch_size}
+        rate, every = drawn.loading["sample_rate"], drawn.loading["steps"]
         if several:
-            own = {name: drawn.loading[name] for name in ("sample_rate", "steps")}
-            own |= {
+            claims = numbers | {
+                "sample_rate": rate,
+                "steps": every,
                 "sampling": self.sampling,
                 "noise_multiplier": schedule(0),
                 "grad_sample_mode": mode,
                 "clipping": clipping,
             }
-            claims = numbers | own
             require_one_run(claims, loader.dataset, rank_randomness(randomness), device)
         wrapped = private_module(
             module,
@@ -246,8 +247,8 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
         account = Account(
             accountant=self.accountant,
             schedule=schedule,
-            sample_rate=drawn.loading["sample_rate"],
-            every=drawn.loading["steps"],
+            sample_rate=rate,
+            every=every,
             randomness=self.randomness,
             together=together,
             device=device,

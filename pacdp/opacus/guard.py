@@ -254,35 +254,29 @@ def gradients(module: nn.Module) -> list[Any]:
 
 
 def set_up(module: nn.Module) -> list[Any]:
-    """All layers with their hooks, attributes and buffers, and which parameters are trained, hooked by what."""
-    own = [(layer, _attributes(layer)) for layer in module.modules()]
+    """All layers with their hooks, attributes and buffers, and which parameters are trained, hooked by what.
+
+    Of attributes there are numbers and texts, which thing each other one is, and what such things hold.
+    """
     apart = {id(one) for one in (*module.modules(), *module.parameters(), *module.buffers())}
-    further = [[x for x in kept.values() if not _is_plain(x)] for _, kept in own]
-    return [
-        [(id(layer), _hooks(layer, _HOOKS), _values(layer, kept)) for layer, kept in own],
-        [(_hooks(p, _OF_PARAMETERS), p.requires_grad) for p in module.parameters()],
-        contents(further, without=apart) if any(further) else {},
-    ]
+    found: list[Any] = [(_hooks(p, _OF_PARAMETERS), p.requires_grad) for p in module.parameters()]
+    further = list[Any]()
+    for layer in module.modules():
+        of_torch, plain = type(layer).__module__.startswith("torch."), dict[str, object]()
+        for name, x in vars(layer).items():
+            if name in _OF_A_PASS or (of_torch and name[0] == "_" and not isinstance(x, _VALUES)):
+                continue
+            plain[name] = x if isinstance(x, _VALUES) else id(x)
+            if not _is_plain(x):
+                further.append(x)
+        buffers = [digest(x) for x in layer._buffers.values() if x is not None]
+        found.append((id(layer), _hooks(layer, _HOOKS), plain, buffers))
+    return [*found, contents(further, without=apart) if further else {}]
 
 
 def _hooks(of: Any, kinds: tuple[str, ...]) -> list[tuple[int, ...]]:
     """The hooks of a layer or a parameter, by their numbers, kind for kind."""
     return [tuple(getattr(of, kind, None) or ()) for kind in kinds]
-
-
-def _attributes(layer: nn.Module) -> dict[str, Any]:
-    of_torch = type(layer).__module__.startswith("torch.")
-    return {
-        name: x
-        for name, x in vars(layer).items()
-        if name not in _OF_A_PASS and (isinstance(x, _VALUES) or not (of_torch and name[0] == "_"))
-    }
-
-
-def _values(layer: nn.Module, attributes: dict[str, Any]) -> tuple[Any, ...]:
-    """Numbers and texts among a layer's attributes, which thing each other one is, and the bits of its buffers."""
-    kept = {name: x if isinstance(x, _VALUES) else id(x) for name, x in attributes.items()}
-    return kept, [digest(x) for x in layer._buffers.values() if x is not None]
 
 
 def _is_plain(x: Any) -> bool:

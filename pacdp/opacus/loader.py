@@ -225,16 +225,16 @@ def emptied(batch: Any) -> Any:
     def without(part: Any) -> Any:
         if isinstance(part, Tensor):
             return part.new_empty((0, *part.shape[1:]))
-        if _is_plain(part):
+        if is_plain(part):
             return type(part)()
         raise TypeError(
             f"cannot make an empty batch of a {type(part).__name__}: give a collate_fn that returns tensors"
         )
 
-    return tree_map(without, batch, is_leaf=_is_plain)
+    return tree_map(without, batch, is_leaf=is_plain)
 
 
-def _is_plain(part: Any) -> bool:
+def is_plain(part: Any) -> bool:
     """Whether it is a list or a tuple of strings or numbers."""
     return isinstance(part, list | tuple) and all(isinstance(value, _PLAIN) for value in part)
 

@@ -116,27 +116,28 @@ class LossByExample:
     def _require_the_same_loss(self, record: Record, plan: Plan, n: int) -> None:
         """Refuse numbers in the loss that change from step to step, and labels in another order than the inputs."""
         cut, divisor = plan
-        if self.cut is None and n > 1 and record.multiplies_by(n):
-            raise ValueError(
-                f"the loss is multiplied by {n}, the number of examples in the batch, which is private: take the mean, "
-                "or the sum with loss_reduction='sum'"
-            )
-        numbers = [x for x in record.others if x.dim() == 0]
-        self.constants.require("loss of the network", record.text(divisor), numbers)
-        outputs = [list(x.shape) for x in record.outputs.values()]
-        for x, c in zip(record.others, cut, strict=True):
-            weights = any(n in shape[1:] for shape in outputs)  # as many classes as examples
-            if self.cut is None and not c and x.shape[:1] == (n,) != (1,) and not weights:
+        whole = [x for x, c in zip(record.others, cut, strict=True) if not c]
+        if self.cut is None and n > 1:  # one example alone does not tell what is cut into examples
+            if record.multiplies_by(n):
                 raise ValueError(
-                    f"the loss takes a tensor of shape {list(x.shape)} whole for every example's outputs, of shape "
+                    f"the loss is multiplied by {n}, the number of examples in the batch, which is private: take the "
+                    "mean, or the sum with loss_reduction='sum'"
+                )
+            outputs = [list(x.shape) for x in record.outputs.values()]
+            met = [list(x.shape) for x in whole if n in x.shape]
+            if met and not any(n in shape[1:] for shape in outputs):  # no weights of n classes
+                raise ValueError(
+                    f"the loss takes a tensor of shape {met[0]} whole for every example's outputs, of shape "
                     f"{', '.join(map(str, outputs))}, so that each meets all labels of the batch, as in F.mse_loss of "
                     "outputs and targets of two shapes: give both the same one, as targets.view_as(outputs) does"
                 )
-        if n > 1:  # one example alone does not tell what is cut into examples
+        if n > 1:
             self.cut, self.divides = cut, divisor > 1
+        numbers = [x for x in whole if x.dim() == 0]
+        self.constants.require("loss of the network", record.text(divisor), numbers)
         if self.cut is not None:
-            whole = [x for x, c in zip(record.others, cut, strict=True) if x.dim() > 0 and not c]
-            self.constants.require("tensors in the loss", [], whole)
+            tensors = [x for x in whole if x.dim() > 0]
+            self.constants.require("tensors in the loss", [], tensors)
         if self.sampler is not None:
             self.sampler.require_own({k: record.others[k] for k, c in enumerate(cut) if c})
 

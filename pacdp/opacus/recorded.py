@@ -6,7 +6,6 @@ is noted down on the tape of their forward pass, and ``backward`` of the loss go
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -33,8 +32,6 @@ class Call(NamedTuple):
     """All arguments; recorded tensors are held as :class:`Made`."""
     form: Any
     """How they make positional and named arguments."""
-    per_class: set[int]
-    """The identities of those that are weights of the classes."""
 
     @property
     def name(self) -> str:
@@ -82,8 +79,7 @@ class Tape:
         return tree_unflatten(leaves, form)
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
+class Made(NamedTuple):
     """A result of a call on a tape, of which number 0 is the forward pass, until something is written into it."""
 
     tape: Tape
@@ -125,8 +121,7 @@ def recorded(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
             return found
         if function is Tensor.__getitem__ and _is_every_place(leaves[1]):
             leaves[1] = Places(len(leaves[1]))
-        weights = {id(named.get(name)) for name in _ONE_A_CLASS}
-        tape.calls.append(Call(function, leaves, form, weights))
+        tape.calls.append(Call(function, leaves, form))
         return tape.noted(found)
 
 
@@ -166,7 +161,9 @@ class Record:
         for call in self.calls.values():
             own = [leaf for leaf in call.leaves if isinstance(leaf, Tensor)]
             self.others += own
-            self.per_class += [id(leaf) in call.per_class for leaf in own]
+            _, named = tree_unflatten(call.leaves, call.form)
+            weights = {id(named.get(name)) for name in _ONE_A_CLASS}
+            self.per_class += [id(leaf) in weights for leaf in own]
 
     def again(
         self, outputs: Mapping[int, Tensor], others: Sequence[Tensor], *, examples: int

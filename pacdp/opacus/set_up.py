@@ -5,10 +5,11 @@ from typing import Any
 import torch
 from opacus.validators.errors import UnsupportedModuleError
 from torch import Tensor, nn, optim
+from torch.utils._pytree import tree_leaves
 
 from pacdp.errors import said
 from pacdp.models import require_clippable
-from pacdp.opacus.loader import PoissonLoader
+from pacdp.opacus.loader import PoissonLoader, is_plain
 from pacdp.opacus.modules import ByReference, PrivateModule, smooth_loss
 from pacdp.step.clip import Clip
 from pacdp.step.ghost import Ghost, GhostSums
@@ -64,10 +65,8 @@ def private_module(
 
 
 def _made_up_input(loader: PoissonLoader) -> Tensor:
-    empty = loader.collate_fn.empty
-    first = next(iter(empty.values())) if isinstance(empty, dict) else empty
-    while isinstance(first, list | tuple) and first:
-        first = first[0]
+    fields = tree_leaves(loader.collate_fn.empty, is_leaf=is_plain)
+    first = fields[0] if fields else None
     if not isinstance(first, Tensor):
         raise ValueError(
             "cannot tell the network's input from the data: give probe=(inputs,), a batch of at least 3"

@@ -56,18 +56,15 @@ class Answers:
 
 
 def from_probabilities(
-    probabilities: Any, labels: Codes, *, name: str = "probabilities", first: int = 0
+    probabilities: Any, labels: Codes, *, name: str = "probabilities"
 ) -> Answers:
     """The answers of a table [n, classes] of probabilities, read some rows at a time.
-
-    Args:
-        first: number of the table's first row, for messages.
 
     Raises:
         ValueError: another shape, a NaN, a number outside [0, 1], or a row that does not sum to one.
     """
     table = table_of(probabilities, name)
-    parts = [_part(table[at : at + _ROWS], labels[at : at + _ROWS], name, first + at)
+    parts = [_part(table[at : at + _ROWS], labels[at : at + _ROWS], name, at)
              for at in range(0, len(table), _ROWS)]  # fmt: skip
     return joined(parts)
 

@@ -3,11 +3,12 @@
 Which of the two is decided by the type of the losses, truth values or real numbers, and never by what they are: a
 choice that the sample made would have to be paid for. Every certificate bounds a mean from above; the lower end of an
 interval is one minus the certificate of the complement. The largest gap between groups follows from the intervals of
-all of them, at no failure probability beyond theirs.
+all of them, at no failure probability beyond theirs. Values of losses that were themselves computed have room for their
+rounding.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,15 +16,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 import bounds
-from bounds._arithmetic import outward
-from bounds.hypotheses import declared, together
+from bounds._arithmetic import log_inverse, outward
+from bounds.hypotheses import declared, declared_by, together
+from bounds.kl import binary_kl_upper
+from bounds.means import betting_upper, clopper_pearson_upper, paired_upper, ratio_betting_upper
 from bounds.people import PeopleSample
 from pacdp.predictions.columns import Floats
 from pacdp.predictions.examples import Examples
-from pacdp.predictions.fresh import NEW, betting, clopper_pearson, computed, paired
 from pacdp.store.record import record
 
+NEW = "new_examples"
+"""What the names of certificates of predictions begin with."""
 BY = "whoever gave these predictions"
+_CALLER = "the caller of bounds.clopper_pearson_upper"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -267,3 +272,91 @@ def largest_gap(found: Sequence[Found], examples: Examples, *, of: str, groups: 
     row = Statement(family="groups", quantity=called, of=of, measured=empirical, upper=gap.value,
                     n=examples.units)  # fmt: skip
     return [row], [gap]
+
+
+def about(
+    made: bounds.Certificate, name: str = "", *, of: str, measures: str = "0-1 risk"
+) -> bounds.Certificate:
+    """The certificate under the name of the predictor and the risk that it is about."""
+    return replace(made, name=name or made.name, of=of, measures=measures)
+
+
+def computed(value: float) -> float:
+    """The value of a loss that was computed, with far more room than its rounding takes."""
+    return min(1.0, value + 2.0**-40)
+
+
+def clopper_pearson(
+    errors: int, n: int, failure_prob: float, *, name: str = "test_set", of: str = ""
+) -> bounds.Certificate:
+    """Clopper and Pearson's bound on the 0-1 risk of a predictor that errs on ``errors`` of ``n`` examples new to it.
+
+    Formal guarantee: see :func:`bounds.clopper_pearson_upper`.
+    """
+    value = clopper_pearson_upper(errors, n, failure_prob)
+    reference = "Clopper and Pearson (1934)"
+    made = _made(
+        "clopper_pearson", value, failure_prob, errors / n, {"k": errors, "n": n}, reference, name
+    )
+    return replace(made, of=of)
+
+
+def paired(more: int, fewer: int, n: int, failure_prob: float) -> bounds.Certificate:
+    """Of half of one plus the difference of two errors, from the examples on which one model alone errs.
+
+    Formal guarantee: see :func:`bounds.means.paired_upper`.
+    """
+    half = math.nextafter(0.5 + 0.5 * paired_upper(more, fewer, n, failure_prob), math.inf)
+    inputs = {"more": more, "fewer": fewer, "n": n}
+    where = 'docs/guarantees.md, "Differences on the same examples"'
+    return _made(
+        "paired", min(1.0, half), failure_prob, 0.5 + 0.5 * (more - fewer) / n, inputs, where
+    )
+
+
+def betting(
+    losses: NDArray[Any], mean: float, failure_prob: float, weights: Floats | None = None
+) -> bounds.Certificate:
+    """Betting on examples; by weight, on the ratio of the mean weighted loss to the mean weight.
+
+    Formal guarantee: see :func:`bounds.betting_upper` and :func:`bounds.means.ratio_betting_upper`.
+    """
+    risk = min(1.0, mean)
+    name, where = "betting", 'docs/guarantees.md, "Betting"'
+    if weights is None:
+        value = betting_upper(losses, failure_prob)
+    else:
+        name, where = "weighted_betting", 'docs/people.md, "Betting on a ratio"'
+        value = ratio_betting_upper(losses.astype(np.float64), weights, failure_prob)
+    inputs = {"risk": risk, "n": len(losses)}
+    reference = f"Waudby-Smith and Ramdas 2024; {where}"
+    return _made(name, computed(value), failure_prob, risk, inputs, reference)
+
+
+def auc_upper(mean: float, n: int, failure_prob: float) -> bounds.Certificate:
+    """Of the share of pairs of a positive and a negative record, n of them in the smaller class, from its mean.
+
+    Formal guarantee: see :func:`pacdp.predictions.area.area`.
+    """
+    risk = computed(mean)
+    value = computed(binary_kl_upper(risk, outward(log_inverse(failure_prob) / n)))
+    where = 'Hoeffding 1963, 5a; docs/guarantees.md, "Area under the curve"'
+    return _made("auc", value, failure_prob, risk, {"risk": risk, "n": n}, where)
+
+
+def _made(
+    formula: str, value: float, failure_prob: float, risk: float, inputs: Mapping[str, float | int], reference: str,
+    name: str = NEW,
+) -> bounds.Certificate:  # fmt: skip
+    return bounds.Certificate(
+        name=f"{name}_{formula}",
+        value=value,
+        failure_prob=failure_prob,
+        measures="0-1 risk",
+        hypotheses=declared_by(_CALLER, formula),
+        terms={"empirical_risk": risk},
+        budget={"test set": failure_prob},
+        of="",
+        reference=reference,
+        inputs={**inputs, "failure_prob": failure_prob},
+    )

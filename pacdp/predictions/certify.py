@@ -17,7 +17,8 @@ from pacdp.predictions.bounding import (
     largest_gap,
 )
 from pacdp.predictions.columns import Name
-from pacdp.predictions.examples import Examples, described, judged, of_losses, real_numbers
+from pacdp.predictions.described import described
+from pacdp.predictions.examples import Examples, judged, of_losses, real_numbers
 from pacdp.predictions.named import ranks
 from pacdp.predictions.parts import asked, parts, shown
 from pacdp.predictions.report import Measured, Refusal, Report
@@ -131,6 +132,13 @@ def examples(
     return described(found, **about)
 
 
+_SILENT = (
+    ("bins", "calibration gaps", f"no bin has {MIN_COUNT} examples: gather more"),
+    ("auc", "AUC", "a class has one record or none: gather more"),
+)
+"""What is said of families that came to nothing for every model."""
+
+
 def certified(
     given: Examples,
     *,
@@ -160,12 +168,10 @@ def certified(
     refusals = [
         Refusal(name=f"{part.measures} of {part.of}", reason=why) for part, why in refused.items()
     ]
-    if "bins" in paying and not any(row.family == "bins" for row in statements):
-        why = f"no bin has {MIN_COUNT} examples: gather more"
-        refusals.append(Refusal(name="calibration gaps", reason=why))
-    if "auc" in paying and not any(row.family == "auc" for row in statements):
-        why = "a class has one record or none: gather more"
-        refusals.append(Refusal(name="AUC", reason=why))
+    silent = {*paying} - {row.family for row in statements}
+    refusals += [
+        Refusal(name=name, reason=why) for family, name, why in _SILENT if family in silent
+    ]
     counted = given.labels is not None and given.weights is None
     inputs: Any = [made.inputs for made in certificates]
     errors = [row for row in statements if counted and row.family == "error"]
@@ -174,9 +180,13 @@ def certified(
                  errors=inputs[row.upper_by].get("k"))
         for row in errors
     ]  # fmt: skip
+    remarks = given.remarks
+    if given.people is not None and {*families} & {"recall", "precision", "false-alarms"}:
+        each = f"every {given.unit} counts alike: recall and precision of a class are means of each one's own share, "
+        remarks = (*remarks, f"{each}not shares of all examples")
     found = Report.of(
         [*certificates, *refusals, *measured], given, route="predictions", failure_prob=failure_prob,
-        statements=tuple(statements), budget=budget, remarks=(*given.remarks, *_said_of_people(given, families)),
+        statements=tuple(statements), budget=budget, remarks=remarks,
     )  # fmt: skip
     details: Values = {}
     if positive is not None:
@@ -185,16 +195,6 @@ def certified(
     if "leaderboard" in families:
         details["leaderboard"] = ranks(statements, tuple(given.models))
     return replace(found, details=details)
-
-
-def _said_of_people(given: Examples, families: Sequence[str]) -> list[str]:
-    """What recall and precision are, where people are counted."""
-    if given.people is None or not {*families} & {"recall", "precision", "false-alarms"}:
-        return []
-    return [
-        f"every {given.unit} counts alike: recall and precision of a class are means of each one's own share, not "
-        "shares of all examples"
-    ]
 
 
 def _unanswered(part: Part, given: Examples) -> str:

@@ -292,14 +292,10 @@ def _array(name: str, values: Any) -> NDArray[Any]:
         raise ValueError(_gap(name, int(np.argmax(np.ma.getmaskarray(values)))))
     if isinstance(values, list | tuple):
         kinds = {type(one) for one in values}
-        if {str} < kinds or ({bool} < kinds and kinds <= {bool, int, float}):
-            gap = next((place for place, one in enumerate(values) if _missing(one)), None)
-            if gap is not None:
-                raise ValueError(_gap(name, gap))
-            said = " and ".join(sorted(kind.__name__ for kind in kinds))
-            raise ValueError(f"{name} must be of one type, got {said} mixed: convert them to one")
-        if kinds and all(issubclass(kind, str) for kind in kinds):
-            values = np.array([str(one) for one in values], dtype=object)
+        if any(issubclass(kind, str) for kind in kinds) or {bool} < kinds <= {bool, int, float}:
+            # which NumPy would make alike
+            plain = (str(one) if isinstance(one, str) else one for one in values)
+            values = np.fromiter(plain, dtype=object, count=len(values))
     try:
         array = np.asarray(values)
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:

@@ -1,23 +1,17 @@
 """Labelled examples with the answers of one or several models, and whose they are."""
 
-import math
-import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from decimal import Decimal, InvalidOperation
 from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pacdp.predictions import columns
 from pacdp.predictions.answers import Answers, from_probabilities, table_of
 from pacdp.predictions.columns import Coded, Codes, Floats, Losses, Name, require_rows
-from pacdp.store.record import Values, record
+from pacdp.store.record import record
 
-_RARE = math.log(1e-6)
 MODEL = "your model"
 """What a single model is called."""
 
@@ -88,57 +82,6 @@ class Examples(Counted):
         return self.n if self.people is None else int(self.people.max()) + 1
 
 
-def described(
-    found: Examples, *, groups: Any = None, people: Any = None, weights: Any = None, ids: Any = None
-) -> Examples:
-    """The same examples with their groups, people and weights.
-
-    Raises:
-        ValueError: one of them does not fit; the sentence says which.
-    """
-    if people is not None and weights is not None:
-        raise ValueError(
-            "give people or weights, not both: people are counted alike, whatever their examples weigh"
-        )
-    given = {"groups": groups, "people": people, "ids": ids}
-    coded = {name: columns.coded(name, one) for name, one in given.items() if one is not None}
-    heavy = None if weights is None else columns.weights(weights)
-    rows = {name: one.n for name, one in coded.items()}
-    require_rows(found.n, **rows, weights=None if heavy is None else heavy.size)
-    if "ids" in coded:
-        _require_different(coded["ids"])
-    owners = coded.get("people")
-    if owners is not None and not any(owners.codes):
-        raise ValueError(
-            f"people must be at least two, got {owners.names[0]!r} in every row: one person says nothing of others; "
-            "leave people out only if the examples are independent"
-        )
-    return _by_content(replace(
-        found, remarks=(*found.remarks, *_remarks(found, coded)), groups=coded.get("groups"), weights=heavy,
-        people=None if owners is None else owners.codes
-    ))  # fmt: skip
-
-
-def _by_content(found: Examples) -> Examples:
-    """The same examples sorted by all that is known of them, so that no sum depends on where a row stood in a file.
-
-    Counts of errors do not, whoever made them, and stay as they are.
-    """
-    known = [column for said in found.models.values() for column in said.columns()]
-    if found.weights is None and all(column.dtype.kind != "f" for column in known):
-        return found
-    groups = found.groups
-    own: Values = {name: getattr(found, name) for name in ("labels", "groups", "people", "weights")}
-    own["groups"] = groups and groups.codes
-    own = {name: column for name, column in own.items() if column is not None}
-    order = np.lexsort([*known, *own.values()])
-    own = {name: column[order] for name, column in own.items()}
-    if groups is not None:
-        own["groups"] = Coded(groups.names, own["groups"])
-    models = {name: said.taken(order) for name, said in found.models.items()}
-    return replace(found, models=models, **own)
-
-
 def judged(
     labels: Any, predictions: Any, probabilities: Any, classes: Sequence[Name] | None
 ) -> Examples:
@@ -159,19 +102,18 @@ def judged(
             answers[model] = Answers(predicted=columns.placed(argument, column, names, where))
         return Examples(n=named.n, models=answers, labels=places, classes=names)
     given = _models("probabilities", probabilities)
-    tables = [(model, argument, table_of(table, argument)) for model, argument, table in given]
-    names, places = of_columns(named, max(table.shape[1] for _, _, table in tables), known)
-    for _, argument, table in tables:
+    tables = [table_of(table, argument) for _, argument, table in given]
+    names, places = of_columns(named, max(table.shape[1] for table in tables), known)
+    answers = dict[str, Answers]()
+    for (model, argument, framed), table in zip(given, tables, strict=True):
         require_rows(named.n, **{argument: len(table)})
         if table.shape[1] != len(names):
             raise ValueError(
                 f"{argument} must have a column for each of the {len(names)} classes, got {table.shape[1]}: pass the "
                 "columns in the order of classes"
             )
-    for _, argument, table in given:
-        columns.require_class_order(argument, table, names)
-    answers = {model: from_probabilities(table, places, name=argument)
-               for model, argument, table in tables}  # fmt: skip
+        columns.require_class_order(argument, framed, names)
+        answers[model] = from_probabilities(table, places, name=argument)
     return Examples(n=named.n, models=answers, labels=places, classes=names)
 
 
@@ -317,124 +259,3 @@ def _models(argument: str, given: Any) -> list[tuple[str, str, Any]]:
         (name, argument if name == MODEL else f"{argument} of {name}", said)
         for name, said in given.items()
     ]
-
-
-def _require_different(ids: Coded) -> None:
-    """Refuse an example that stands twice."""
-    seen = np.bincount(ids.codes)
-    if seen.max() > 1:
-        twice = int(seen.argmax())
-        first, second = np.flatnonzero(ids.codes == twice)[:2]
-        raise ValueError(
-            f"ids must be different in every row, got {ids.names[twice]!r} in rows {int(first)} and {int(second)}: "
-            "drop the copies, or pass people=ids where one example was answered several times"
-        )
-
-
-def _remarks(found: Examples, coded: Mapping[str, Coded]) -> Iterator[str]:
-    """What should be looked at, before the rows are brought into another order."""
-    people, groups = coded.get("people"), coded.get("groups")
-    told = {"classes": found.classes, "models": tuple(found.models)}
-    told |= {what: coded[what].names for what in ("people", "groups") if what in coded}
-    for what, names in told.items():
-        yield from _alike(what, names)
-    for model, answers in found.models.items():
-        if answers.confidence is not None and (ties := int((answers.predicted == -1).sum())):
-            yield (
-                f"{_rows(ties, model)} {'ties' if ties == 1 else 'tie'} for the largest probability, which counts as "
-                "an error, where predict() names one of the classes: give predictions to certify what it names"
-            )
-        if groups is not None and _made_from_errors(answers, found.labels, groups):
-            yield (
-                f"in every group {model} errs always or never: if groups were made from the errors, "
-                "their rows say nothing, since groups must be settled beforehand"
-            )
-    if "ids" in coded:  # which say that none stands twice
-        return
-    repeated = 0
-    counted = "n" if people is None else "the mean of a person"
-    for model, answers in found.models.items():
-        if copies := _repeats(answers):
-            repeated += copies
-            yield (
-                f"{_rows(copies, model)} {'repeats' if copies == 1 else 'repeat'} the probabilities and label of "
-                f"another row to the last digit: if examples stand twice, {counted} counts them "
-                "twice; give ids to have that checked"
-            )
-    if not repeated and people is None:
-        said = [column for one in found.models.values() for column in one.columns()]
-        yield from _copied(said, found.labels)
-
-
-def _rows(n: int, model: str) -> str:
-    return f"{n} row{'s' * (n != 1)} of {model}"
-
-
-def _alike(what: str, names: Sequence[Name]) -> Iterator[str]:
-    """Two names that differ by spaces, case, the form of a letter or zeros about a number alone."""
-    seen = dict[str | Decimal, Name]()
-    for one in names:
-        if not isinstance(one, str):
-            return
-        plain = "".join(unicodedata.normalize("NFKC", one).casefold().split())
-        with suppress(InvalidOperation):  # Decimal of a text that is no number
-            plain = number if (number := Decimal(plain)).is_finite() else plain
-        if (other := seen.setdefault(plain, one)) != one:
-            yield (
-                f"the {what} {other!r} and {one!r} differ by a space, case or zeros alone, and count "
-                "as two: if they are one, write them alike"
-            )
-            return
-
-
-def _made_from_errors(answers: Answers, labels: Codes | None, groups: Coded) -> bool:
-    """Whether each group holds errors alone or none, while chance would have mixed them.
-
-    k errors on n examples lie in whole groups in at most 2^groups of the n over k ways.
-    """
-    wrong: NDArray[Any] = np.asarray(answers.predicted != labels)
-    if answers.predicted is None:
-        wrong = next(iter(answers.losses.values()))
-    if wrong.dtype != np.bool_:
-        return False
-    sizes, errors = np.bincount(groups.codes), np.bincount(groups.codes, weights=wrong)
-    n, k = wrong.size, int(wrong.sum())
-    log_ways = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
-    pure = bool(((errors == 0) | (errors == sizes)).all())
-    return pure and sizes.size * math.log(2.0) - log_ways < _RARE
-
-
-def _repeats(answers: Answers) -> int:
-    """How many answers repeat another to the last digit, where they are not all 0 and 1.
-
-    Rounded probabilities may well repeat: so this is no refusal.
-    """
-    if answers.mark is None:
-        return 0
-    soft = answers.mark[~np.isnan(answers.mark)]
-    return soft.size - np.unique(soft).size
-
-
-def _copied(columns: list[NDArray[np.generic]], labels: Codes | None) -> Iterator[str]:
-    """The same rows several times over in the same order, as copies of a file bring them."""
-    columns = [np.nan_to_num(one) for one in (*columns, *([] if labels is None else [labels]))]
-    n, times, prime = columns[0].size, 1, 2
-    rest = n
-    while rest > 1:  # by the prime factors of n
-        prime = prime if prime * prime <= rest else rest
-        if rest % prime:
-            prime += 1
-            continue
-        rest //= prime
-        blocks = [one.reshape(times * prime, -1) for one in columns]
-        if all((one == one[0]).all() for one in blocks):
-            times *= prime
-    if times == 1:
-        return
-    shares = [np.unique(one, return_counts=True)[1] / n for one in columns]
-    agree = min(float(share @ share) for share in shares)  # how often two rows have the same
-    if (n - n // times) * math.log(agree) < _RARE:
-        yield (
-            f"the {n // times} first rows stand {times} times over: if these are copies, records "
-            "are not independent and n counts each of them as often; drop the copies, or give ids"
-        )

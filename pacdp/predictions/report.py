@@ -13,15 +13,12 @@ from bounds.numbers import confidence, down, up
 from pacdp.predictions.bounding import Statement
 from pacdp.predictions.named import named, rank_lines
 from pacdp.predictions.parts import shown
-from pacdp.predictions.sentence import first_sentence, headline
+from pacdp.predictions.sentence import at_price_zero, first_sentence, headline, said_at_price_zero
 from pacdp.store.files import replacing
 from pacdp.store.record import Values, record
 
 FORMAT = "pacdp-certificates/2"
 FILE = "certificates.json"
-_PAID = ("kl", "log_density_ratio", "renyi", "draw", "transfer")
-_OF_THE_FORMULA = ("log_xi", "log_two_sqrt_n")
-"""Costs that are a price, and that remain where it is zero; ln(1/failure_prob) besides."""
 COLUMNS = ("quantity", "of", "measured", "at least", "at most", "records")
 
 
@@ -371,39 +368,6 @@ class Reported:
 def of_all_settings(failure_prob: float, choices: Mapping[str, Any] | None) -> float:
     """With which probability something fails at the best of the settings that are paid for in ``failure_prob``."""
     return min(1.0, failure_prob * (choices or {}).get("count", 1))
-
-
-def at_price_zero(
-    certificates: Iterable[bounds.Certificate],
-) -> list[tuple[bounds.Certificate, float]]:
-    """The first certificate that paid for divergence, draw, privacy or kept records, with what it would say had they
-    cost nothing: at its error and n no training makes it say less. None where none paid, or in another form.
-
-    kl⁻¹(risk, (ln ξ(n) + ln(1/failure_prob))/n), without ln ξ(n) where the formula has none. Of compression that keeps
-    no record the least is 1 - failure_prob^(1/n).
-    """
-    for made in certificates:
-        n, risk, own_prob = (made.inputs.get(name) for name in ("n", "risk", "failure_prob"))
-        n, failure_prob = int(n or 1), float(own_prob or made.failure_prob)
-        if made.name == "compression":
-            return [(made, bounds.clopper_pearson_upper(0, n, failure_prob))]
-        if (
-            risk is not None
-            and math.fsum(one.nats for one in made.costs if one.name in _PAID) > 0.0
-        ):
-            own = (one.nats for one in made.costs if one.name in _OF_THE_FORMULA)
-            nats = math.fsum([*own, -math.log(failure_prob)]) / n
-            return [(made, float(bounds.binary_kl_upper(float(risk), nats * (1.0 + 2.0**-50))))]
-    return []
-
-
-def said_at_price_zero(made: Iterable[bounds.Certificate]) -> list[str]:
-    """A sentence on it."""
-    return [
-        f"At a price of zero the {one.measures} of {one.of} would be certified at {up(value)}: at this error and n "
-        "the route promises no less."
-        for one, value in at_price_zero(made)
-    ]
 
 
 def _end(value: float | None, nothing: float, rounded: Any) -> str:

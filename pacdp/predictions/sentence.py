@@ -1,12 +1,15 @@
 """A certificate as one true sentence, with numbers that never look better than they are."""
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 
 from bounds.certificate import Certificate
 from bounds.hypotheses import UNITS, Hypothesis
-from bounds.numbers import confidence, percent, percent_of
+from bounds.kl import binary_kl_upper
+from bounds.means import clopper_pearson_upper
+from bounds.numbers import confidence, percent, percent_of, up
 
 _ERROR = "0-1 risk"
 _NEW = " of a new "
@@ -148,6 +151,10 @@ _PROVISOS = {
 }
 """What each hypothesis says of the records, which have been named before."""
 
+_PAID = ("kl", "log_density_ratio", "renyi", "draw", "transfer")
+_OF_THE_FORMULA = ("log_xi", "log_two_sqrt_n")
+"""Costs that are a price, and that remain where it is zero; ln(1/failure_prob) besides."""
+
 
 def headline(made: Certificate, *, failure_prob: float | None = None) -> str:
     """What a certificate says, from how many records, and everything that it takes for true without a proof.
@@ -243,3 +250,36 @@ def records(made: Certificate) -> str:
 def counted(n: int, what: str) -> str:
     """So many records of a unit, such as "1 person" or "200 people"."""
     return f"{n} {what if n == 1 else UNITS[what]}"
+
+
+def at_price_zero(
+    certificates: Iterable[Certificate],
+) -> list[tuple[Certificate, float]]:
+    """The first certificate that paid for divergence, draw, privacy or kept records, with what it would say had they
+    cost nothing: at its error and n no training makes it say less. None where none paid, or in another form.
+
+    kl⁻¹(risk, (ln ξ(n) + ln(1/failure_prob))/n), without ln ξ(n) where the formula has none. Of compression that keeps
+    no record the least is 1 - failure_prob^(1/n).
+    """
+    for made in certificates:
+        n, risk, own_prob = (made.inputs.get(name) for name in ("n", "risk", "failure_prob"))
+        n, failure_prob = int(n or 1), float(own_prob or made.failure_prob)
+        if made.name == "compression":
+            return [(made, clopper_pearson_upper(0, n, failure_prob))]
+        if (
+            risk is not None
+            and math.fsum(one.nats for one in made.costs if one.name in _PAID) > 0.0
+        ):
+            own = (one.nats for one in made.costs if one.name in _OF_THE_FORMULA)
+            nats = math.fsum([*own, -math.log(failure_prob)]) / n
+            return [(made, float(binary_kl_upper(float(risk), nats * (1.0 + 2.0**-50))))]
+    return []
+
+
+def said_at_price_zero(made: Iterable[Certificate]) -> list[str]:
+    """A sentence on it."""
+    return [
+        f"At a price of zero the {one.measures} of {one.of} would be certified at {up(value)}: at this error and n "
+        "the route promises no less."
+        for one, value in at_price_zero(made)
+    ]

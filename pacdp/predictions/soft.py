@@ -8,13 +8,11 @@ from dataclasses import replace
 
 import bounds
 from bounds.reliability import people_calibration
-from pacdp.predictions import fresh
 from pacdp.predictions.answers import Answers
 from pacdp.predictions.area import area
-from pacdp.predictions.bounding import Found, Statement, below_one, described
+from pacdp.predictions.bounding import NEW, Found, Statement, auc_upper, below_one, described
 from pacdp.predictions.columns import Codes
 from pacdp.predictions.examples import Examples
-from pacdp.predictions.fresh import NEW
 
 EDGES = tuple(k / 15 for k in range(16))
 MIN_COUNT = 30
@@ -80,7 +78,7 @@ def auc(
     asked = {"1 - AUC": 1.0 - measured} | ({"AUC": measured} if interval else {})
     each = failure_prob / len(asked)
     made = [
-        described(fresh.auc(mean, n, each), examples, of=of, measures=name + examples.new)
+        described(auc_upper(mean, n, each), examples, of=of, measures=name + examples.new)
         for name, mean in asked.items()
     ]
     row = Statement(

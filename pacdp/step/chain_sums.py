@@ -20,7 +20,6 @@ any run that can be carried out; the mean loss of one that had more would be NaN
 
 import warnings
 from collections.abc import Callable, Sequence
-from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -39,8 +38,8 @@ from pacdp.losses import Loss, in_error
 from pacdp.random import Words
 from pacdp.step.clip import Clip, clip_factors, without_subnormals
 from pacdp.step.gradients import NO_CLIPPING, clipped_gradient, fully_connected, judged, mean_over
-from pacdp.step.noise import most_of_poisson, poisson_rows
 from pacdp.step.precision import full_precision
+from pacdp.step.sampling import most_of_poisson, poisson_rows
 from pacdp.step.units import Network
 
 AT_ONCE = 1000
@@ -140,10 +139,10 @@ class CompiledSums:
 
     def __init__(self, network: NativeNetwork, model: nn.Module, loss: Loss) -> None:
         self._network, self._model, self._loss = network, model, loss
-        self._most = (
-            _CHUNK if any(isinstance(block, ConvLayer) for block in network.blocks) else _LARGEST
-        )
-        self._rooms = [self._room()]
+        convolves = any(isinstance(block, ConvLayer) for block in network.blocks)
+        self._most = _CHUNK if convolves else _LARGEST
+        self._rooms = list[list[Any]]()
+        """For each thread layers with a workspace of their own."""
 
     def __call__(
         self,
@@ -160,56 +159,52 @@ class CompiledSums:
         Args:
             labels: of all examples, for each chain.
         """
-        found: list[Tensor | None] = [None] * len(weights)
+        count, found = len(weights), list[Tensor | None]([None] * len(weights))
 
         def run(room: int, chains: Sequence[int]) -> None:
             drawn, group = draw(chains)
             for k, g in zip(chains, group, strict=True):
-                own = self._network.pieces(weights[k].numpy())
-                part = partial(self._add, self._rooms[room], own, labels[k], clip)
+                part = self._part(self._rooms[room], weights[k], labels[k], clip)
                 means, squares = summed(part, drawn[g], into[k], self._most)
                 found[k] = means.to(weights) if bool(squares.isfinite().all()) else None
 
-        count = len(weights)  # a loss in Python may keep what it sees
+        # a loss in Python may keep what it sees
         parts = threads.shares(count) if self._loss.compiled is not None else [range(count)]
         while len(self._rooms) < len(parts):
-            self._rooms.append(self._room())
+            layers = parse(self._model, tuple(self._network.inputs.shape[1:]), each=True)
+            assert layers is not None
+            self._rooms.append(layers)
         with full_precision(into.device):
             threads.spread(run, parts)
         return found
 
-    def _room(self) -> list[Any]:
-        """Layers with a workspace of their own, for one thread."""
-        layers = parse(self._model, tuple(self._network.inputs.shape[1:]), each=True)
-        assert layers is not None
-        return layers
+    def _part(self, layers: list[Any], weights: Tensor, labels: Tensor, clip: Clip) -> Part:
+        """By these layers; a sum with a norm that is not finite means nothing."""
+        own = self._by_layer(weights)
 
-    def _add(
-        self,
-        layers: list[Any],
-        own: list[Array],
-        labels: Int[Tensor, " n"],
-        clip: Clip,
-        some: Int[Tensor, " part"],
-        gradient: Float[Tensor, " dim"],
-    ) -> tuple[Float[Tensor, "2"], Float[Tensor, " part"]]:
-        """As a :data:`pacdp.step.chain_sums.Part`; a sum with a norm that is not finite means nothing."""
-        count, into = len(some), self._network.pieces(gradient.numpy())
-        x: Any = self._network.gather(some)
-        for place, layer in enumerate(layers):
-            how = () if isinstance(layer, ConvLayer) else (count,)
-            x = layer.forward(x, own[2 * place], own[2 * place + 1], *how)
-        outputs, squares = torch.from_numpy(x[:count]), np.zeros(count)
-        loss, error, slope = judged(self._loss, outputs, labels[some])
-        back = slope.mul_(count).numpy()
-        for place in reversed(range(len(layers))):
-            back = layers[place].propagate(back, own[2 * place], squares)
-        norms = torch.from_numpy(np.sqrt(squares))
-        factors = clip_factors(norms, clip, outputs.dtype).factors
-        scale = without_subnormals((factors / clip.divisor).to(outputs.dtype)).numpy()
-        for place, layer in enumerate(layers):
-            layer.collect(scale, into[2 * place], into[2 * place + 1])
-        return outputs.new_tensor([loss, error]), torch.from_numpy(squares)
+        def part(some: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
+            count = len(some)
+            x: Any = self._network.gather(some)
+            for layer, pair in zip(layers, own, strict=True):
+                x = layer.forward(x, *pair, *(() if isinstance(layer, ConvLayer) else (count,)))
+            outputs, squares = torch.from_numpy(x[:count]), np.zeros(count)
+            loss, error, slope = judged(self._loss, outputs, labels[some])
+            back = slope.mul_(count).numpy()
+            for layer, (weight, _) in zip(reversed(layers), reversed(own), strict=True):
+                back = layer.propagate(back, weight, squares)
+            norms = torch.from_numpy(np.sqrt(squares))
+            factors = clip_factors(norms, clip, outputs.dtype).factors
+            scale = without_subnormals((factors / clip.divisor).to(outputs.dtype)).numpy()
+            for layer, into in zip(layers, self._by_layer(gradient), strict=True):
+                layer.collect(scale, *into)
+            return outputs.new_tensor([loss, error]), torch.from_numpy(squares)
+
+        return part
+
+    def _by_layer(self, flat: Tensor) -> list[tuple[Array, Array]]:
+        """Weight and bias of each layer, sharing memory."""
+        pieces = self._network.pieces(flat.numpy())
+        return list(zip(pieces[::2], pieces[1::2], strict=True))
 
 
 def agreeing(
@@ -222,10 +217,8 @@ def agreeing(
     batch_size: int,
 ) -> CompiledSums | None:
     """Clipped sums by compiled layers, where this network's agree with the reference; else None, and a warning."""
-    sums = CompiledSums(network, model, loss)
-    wrong = _disagreement(
-        sums, Network(model, {}, loss), network.layout, inputs, labels, batch_size
-    )
+    sums, own = CompiledSums(network, model, loss), Network(model, {}, loss)
+    wrong = _disagreement(sums, own, network.layout, inputs, labels, batch_size)
     if wrong is None:
         return sums
     warnings.warn(
@@ -254,7 +247,7 @@ def _disagreement(
     spread = torch.randn((_CHAINS - 1, len(own)), generator=generator, dtype=own.dtype)
     weights = torch.cat([own[None], own + size * spread])
 
-    def gradients(place: int) -> Float[Tensor, "chains dim"]:
+    def gradients(place: int) -> Tensor:
         x, y = inputs[[place]], labels[[place]]
         found = (clipped_gradient(network, layout.views(w), x, y, NO_CLIPPING) for w in weights)
         return torch.stack([layout.flatten(one.total) for one in found]).double()

@@ -170,8 +170,10 @@ class Use(NamedTuple):
             called = vjp(lambda own: functional_call(self.layer, own, given), weights)
             return called[1](slope[None])[0]
 
-        known = type(self.layer) is nn.Conv2d and _is_padded_with_zeros(self.layer)
-        rows = partial(convolution_rows, self.layer) if known else vmap(of_one)
+        layer = self.layer
+        known = type(layer) is nn.Conv2d and layer.padding_mode == "zeros"
+        numeric = known and not isinstance(layer.padding, str)
+        rows = partial(convolution_rows, layer) if numeric else vmap(of_one)
         found = rows(slopes, *self.inputs)
         return {p: found[name] for name, p in self.own.items()}
 
@@ -188,11 +190,6 @@ def convolution_rows(layer: nn.Conv2d, slopes: Tensor, inputs: Tensor) -> dict[s
     a, b = (x.reshape(len(x) * layer.groups, -1, patches.shape[2]) for x in (patches, slopes))
     weight = torch.bmm(b, a.mT).reshape(len(inputs), *layer.weight.shape)
     return {"weight": weight, "bias": slopes.sum((2, 3))}
-
-
-def _is_padded_with_zeros(layer: nn.Conv2d) -> bool:
-    """Whether a number of zeros is put around the inputs."""
-    return layer.padding_mode == "zeros" and not isinstance(layer.padding, str)
 
 
 def scaled(slopes: Tensor, clip: Clipping) -> Tensor:

@@ -78,7 +78,7 @@ def clipped_gradient(
     into: Weights | None = None,
     member: Bool[Tensor, " batch"] | None = None,
 ) -> Seen:
-    """The clipped sum, over its divisor, of the examples' gradients by these weights.
+    """The clipped sum, over its divisor, of the gradients of some examples, at least one, by these weights.
 
     Formal guarantee: without one of the examples the exact sum of the written terms moves by at most
     clip.norm / clip.divisor in Euclidean norm, whatever the example: one whose gradient is not finite counts as zero.
@@ -91,11 +91,6 @@ def clipped_gradient(
     """
     if into is None:
         into = {name: torch.empty_like(w, dtype=kind_of_sums(w)) for name, w in weights.items()}
-    if len(targets) == 0:
-        for view in into.values():
-            view.zero_()
-        empty = next(iter(into.values())).new_zeros(0)
-        return Seen(into, clip_factors(empty, clip), empty.sum(), empty)
     whole = all(w.dtype == kind_of_sums(w) for w in weights.values())
     if whole and fully_connected(network.module, inputs.ndim):
         with full_precision(inputs.device):
@@ -187,7 +182,7 @@ def _by_layers(
         else:
             x, backward = _elementwise(cast(nn.Module, layer), x)
             passed.append((name, x, backward))
-    slope, mean = slopes_and_mean(network.loss, x, targets, member)
+    slope, losses = _slopes(network.loss, x, targets)
     trained = {name.rpartition(".")[0] for name in weights}
     outer = dict[str, tuple[Tensor, Tensor]]()
     squares = torch.zeros(len(targets), dtype=torch.float64, device=x.device)
@@ -213,7 +208,7 @@ def _by_layers(
     if clipping.scale != 1.0:
         for view in into.values():
             view.mul_(clipping.scale)
-    return Seen(into, clipping, mean, x)
+    return Seen(into, clipping, mean_over(losses, member), x)
 
 
 def _elementwise(layer: nn.Module, x: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
@@ -227,30 +222,18 @@ def judged(
     loss: Loss, outputs: Float[Tensor, "batch ..."], labels: Tensor
 ) -> tuple[float, float, Tensor]:
     """Mean loss and error of some examples, and the gradient of the mean loss by their outputs, on a CPU."""
-    if loss.compiled is not None:  # it goes from example to example
-        return loss.slope(outputs, labels)
-    slope, mean = slopes_and_mean(loss, outputs, labels)
-    return float(mean), float(in_error(outputs, labels).double().mean()), slope / len(labels)
-
-
-def slopes_and_mean(
-    loss: PerExampleLoss, outputs: Tensor, targets: Tensor, member: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
-    """The gradient of each example's loss by its outputs, and the mean loss (of the members, where given).
-
-    The compiled form of a loss, where it has one, goes from example to example; it was compared with its function at
-    set-up (:func:`pacdp.trials.require_true_slope`).
-    """
     if (
-        member is None
-        and getattr(loss, "compiled", None) is not None
-        and outputs.device.type == "cpu"
-    ):
-        mean, _, slope = cast(Loss, loss).slope(outputs, targets)
-        return slope * len(targets), outputs.new_tensor(mean)
+        loss.compiled is not None
+    ):  # it goes from example to example, and was compared with the loss at set-up
+        return loss.slope(outputs, labels)
+    slope, losses = _slopes(loss, outputs, labels)
+    error = in_error(outputs, labels).double().mean()
+    return float(losses.mean()), float(error), slope / len(labels)
 
-    slope, losses = slopes_of_each(lambda own, y: loss(own[None], y[None])[0], outputs, targets)
-    return slope, mean_over(losses, member)
+
+def _slopes(loss: PerExampleLoss, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """The gradient of each example's loss by its outputs, and the losses."""
+    return slopes_of_each(lambda own, y: loss(own[None], y[None])[0], outputs, targets)
 
 
 def mean_over(values: Float[Tensor, " batch"], member: Tensor | None) -> Float[Tensor, ""]:

@@ -115,12 +115,12 @@ def contents(tensors: Mapping[str, Tensor]) -> str:
 
 def versions() -> dict[str, str]:
     """Of Python and of the packages that round numbers."""
-    known = {
+    return {
         "python": platform.python_version(),
         "pacdp": pacdp.__version__,
         "torch": torch.__version__,
+        "numba": version("numba"),
     }
-    return {**known, "numba": version("numba")}
 
 
 @torch.no_grad()

@@ -6,111 +6,23 @@ are added on a grid, whose price docs/noise.md proves. :class:`SeededRandomness`
 must be reproduced: whoever knows its seed, or finds its state in a checkpoint, can subtract the noise, and on the CPU
 the seed has 32 bits only.
 
-Samples of units are drawn here alone, from the words of whichever generator. A private step sees a Poisson sample:
-every unit is in it independently of all others with the same probability, which is rounded down, so that no unit takes
-part with more than the probability that was accounted for. Or it sees one of the batches of an epoch, into one of which
-every unit is thrown, independently of all others and uniformly.
+Batches are made of either's words by :mod:`pacdp.step.sampling`.
 """
 
 import hashlib
 import math
 import os
-from bisect import bisect_left
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int64
-from numpy.typing import NDArray
 from torch import Tensor
 
-from bounds import _check, binary_kl
+from bounds import _check
 from pacdp.random import Words, cipher, grid
-
-_RARE = 80
-
-
-def poisson(words: Words, sample_rate: float) -> Int64[Tensor, " chosen"]:
-    """Indices, rising, of the units whose word is below ⌊sample_rate · 2^bits⌋.
-
-    Formal guarantee: if the words are independent and uniform, each unit is in the sample independently with
-    probability ⌊sample_rate · 2^bits⌋ / 2^bits, which is at most ``sample_rate`` and less than 2^-bits below it.
-
-    Raises:
-        ValueError: ``sample_rate`` outside [0, 1].
-    """
-    return _members(words, sample_rate).nonzero()[:, 0]
-
-
-def once_an_epoch(words: Callable[[int], Words], n: int, batches: int) -> Int64[Tensor, " n"]:
-    """The batch of each of n units, from 0 on; ``words`` gives so many new words at every call.
-
-    Formal guarantee: if the words are independent and uniform, so are the batches. A word beyond the largest multiple
-    of ``batches`` is drawn again.
-    """
-    places, left = torch.empty(n, dtype=torch.int64), torch.arange(n)
-    while len(left):
-        drawn = words(len(left))
-        places[left] = drawn.values % batches
-        left = left[drawn.values >= 2**drawn.bits // batches * batches]
-    return places
-
-
-class Rows(NamedTuple):
-    """Poisson samples in rows of one length, so that no shape depends on a draw; a row a batch."""
-
-    indices: Int64[Tensor, "batches most"]
-    """The units of the sample, rising; where there are fewer, unit 0 stands for none."""
-    member: Bool[Tensor, "batches most"]
-    """Whether a unit stands for itself."""
-    whole: Bool[Tensor, " batches"]
-    """Whether all units of the sample are in the row."""
-
-
-def poisson_rows(words: Words, sample_rate: float, most: int) -> Rows:
-    """The samples of :func:`poisson` for each row of ``words``, in rows of ``most``, without a number read back.
-
-    A sample of more than ``most`` units is cut off after these and marked: with :func:`most_of_poisson` that has
-    probability at most 2⁻⁸⁰ a draw, by the words alone and whatever the units hold.
-    """
-    chosen = _members(words, sample_rate)
-    place = (chosen.cumsum(dim=1) - 1).masked_fill(~chosen, most).clamp(max=most)
-    units = torch.arange(chosen.shape[1], device=chosen.device).expand(chosen.shape)
-    indices = place.new_zeros(len(place), most + 1).scatter_(1, place, units)[:, :most]
-    count = chosen.sum(dim=1)
-    return Rows(indices, torch.arange(most, device=chosen.device) < count[:, None], count <= most)
-
-
-def most_of_poisson(n: int, sample_rate: float) -> int:
-    """The least number of units that a sample of n exceeds with probability at most 2⁻⁸⁰, by Chernoff's bound.
-
-    P(more than s) ≤ exp(-n kl((s + 1)/n ‖ sample_rate)), where kl is that of two coins.
-    """
-    low = min(math.floor(n * sample_rate), n - 1) + 1
-
-    def rare(units: int) -> bool:
-        return n * binary_kl((units + 1) / n, sample_rate) >= _RARE * math.log(2.0)
-
-    return low + bisect_left(range(low, n), True, key=rare)
-
-
-def _members(words: Words, sample_rate: float) -> Bool[Tensor, "*rows size"]:
-    if not 0.0 <= sample_rate <= 1.0:
-        raise ValueError(f"sample_rate must lie in [0, 1], got {sample_rate}")
-    threshold = math.floor(sample_rate * 2.0**words.bits)  # the product is exact: a power of two
-    return words.values < threshold
-
-
-def with_replacement(words: Words, n: int) -> Int64[Tensor, "*rows size"]:
-    """One of n indices for each word, ⌊n · word / 2³²⌋ of its upper 32 bits: each has probability 1/n up to 2⁻³²."""
-    return ((words.values >> (words.bits - 32)) * n) >> 32
-
-
-def top_bits(words: NDArray[np.int64]) -> Words:
-    """The upper 53 of the 64 bits of each word, as many as the significand of a floating-point number has."""
-    return Words(torch.from_numpy((words.view(np.uint64) >> np.uint64(11)).view(np.int64)), 53)
+from pacdp.step.sampling import once_an_epoch, poisson
 
 
 @runtime_checkable
@@ -167,10 +79,10 @@ def share(std: float, processes: int) -> float:
     It is the least floating-point number s with processes · s² >= std².
     """
     _check.count(processes=processes)
-    part, whole = std / math.sqrt(processes), Fraction(std) ** 2
-    while processes * Fraction(below := math.nextafter(part, 0.0)) ** 2 >= whole and below > 0.0:
-        part = below
-    while processes * Fraction(part) ** 2 < whole:
+    part = (
+        std / math.sqrt(processes) * (1.0 - 2.0**-50)
+    )  # below it, whatever root and quotient round to
+    while processes * Fraction(part) ** 2 < Fraction(std) ** 2:
         part = math.nextafter(part, math.inf)
     return part
 
@@ -202,7 +114,8 @@ class SystemRandomness:
     def _words(self, n: int) -> Words:
         words = np.empty(n, np.int64)
         cipher.fresh().fill(words)
-        return top_bits(words)
+        # the upper 53 of 64 bits, as many as the significand of a floating-point number has
+        return Words(torch.from_numpy((words.view(np.uint64) >> np.uint64(11)).view(np.int64)), 53)
 
     def generator(self, stream: str, device: torch.device | str = "cpu") -> torch.Generator:
         """A generator seeded by the operating system."""

@@ -13,7 +13,7 @@ from torch.utils.data import Dataset, TensorDataset
 from bounds.accounting import Event
 from pacdp.step.identity import Unnamed, arithmetic, identity
 from pacdp.step.noise import Randomness
-from pacdp.step.processes import Together, process_count
+from pacdp.step.processes import Together, of_all, process_count
 from pacdp.store.reservation import SYSTEM, Books, NoLedger, Reservation, Stream, Stretch, Unit
 
 Cost = Callable[[int, int], Event | None]
@@ -102,7 +102,7 @@ def release_name(
     try:
         if type(dataset) is not TensorDataset:
             raise Unnamed("the examples of a data set that holds no tensors may change")
-        base = _base(
+        base = of_all(
             randomness
         )  # which may have drawn before, and then draws other numbers than its seed says
         return identity(*code, type(base), dict(base.state()), dataset.tensors, people)
@@ -123,13 +123,9 @@ def stream_of(books: Books, randomness: object, *, release: Any, device: torch.d
     if device.type != "cpu" and not torch.are_deterministic_algorithms_enabled():
         release = secrets.token_hex()  # kernels that add up in any order round anew each time
     settings = [release, process_count(), device.type, arithmetic(device)]
-    return books.stream(keyed_by=[type(_base(randomness)).__name__, seed], settings=settings)
-
-
-def _base(randomness: object) -> Any:
-    return getattr(randomness, "base", randomness)
+    return books.stream(keyed_by=[type(of_all(randomness)).__name__, seed], settings=settings)
 
 
 def seed_of(books: Books, randomness: object) -> int | None:
     """The seed that fixes the noise, where there is one and a ledger asks for its name."""
-    return None if isinstance(books, NoLedger) else getattr(_base(randomness), "seed", None)
+    return None if isinstance(books, NoLedger) else getattr(of_all(randomness), "seed", None)

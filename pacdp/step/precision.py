@@ -22,10 +22,16 @@ _KEYS = tuple(
     (backend, kind) for backend in ("cuda", "mkldnn") for kind in _PRODUCTS + _CONVOLUTIONS
 )
 _REDUCED = ("tf32", "bf16")
+_OLDER: tuple[tuple[bool, Any, Any, Any], ...] = (
+    (False, torch.get_float32_matmul_precision, torch.set_float32_matmul_precision, "highest"),
+    (True, torch._C._get_cudnn_allow_tf32, torch._C._set_cudnn_allow_tf32, False),
+)
+"""The older settings: whether of convolutions, how they are read and written, and the value that keeps all bits."""
 
 _LOCK = threading.Lock()
 _within = list[object]()  # whoever is within now
-_before = list[tuple[Any, Any, dict[tuple[str, str], str]]]()
+_before = list[tuple[list[Any], dict[tuple[str, str], str]]]()
+"""What was set before them: the older settings, None where a newer one disagrees, and the newer ones."""
 
 
 @contextmanager
@@ -40,7 +46,8 @@ def full_precision(device: torch.device, *, convolutions: bool = False) -> Itera
     with _LOCK:
         _within.append(own)
         if any(_get(backend, kind) in _REDUCED for kind in kinds):
-            _before.append(_settings())
+            older = [_unless_mixed(read) for _, read, *_ in _OLDER]
+            _before.append((older, {key: _get(*key) for key in _KEYS}))
             _raise(convolutions)
     kind = device.type
     rounds = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
@@ -60,12 +67,6 @@ def reduced() -> list[tuple[str, str]]:
     return [key for key in _KEYS if _get(*key) in _REDUCED]
 
 
-def _settings() -> tuple[Any, Any, dict[tuple[str, str], str]]:
-    """The older settings of products and of cuDNN, None where a newer one disagrees; the newer ones."""
-    older = (torch.get_float32_matmul_precision, torch._C._get_cudnn_allow_tf32)
-    return *(_unless_mixed(one) for one in older), {key: _get(*key) for key in _KEYS}
-
-
 def _unless_mixed(setting: Any) -> Any:
     try:
         return setting()
@@ -74,24 +75,19 @@ def _unless_mixed(setting: Any) -> Any:
 
 
 def _raise(convolutions: bool) -> None:
-    products, cudnn, _ = _before[-1]
-    if products not in (
-        None,
-        "highest",
-    ):  # the older setting goes with the newer, or torch refuses to read either
-        torch.set_float32_matmul_precision("highest")
-    if convolutions and cudnn:
-        torch._C._set_cudnn_allow_tf32(False)
+    for (of_convolutions, _, write, full), now in zip(_OLDER, _before[-1][0], strict=True):
+        # the older setting goes with the newer, or torch refuses to read either
+        if now not in (None, full) and convolutions >= of_convolutions:
+            write(full)
     for backend, kind in _KEYS:
         if _get(backend, kind) in _REDUCED and (convolutions or kind in _PRODUCTS):
             _set(backend, kind, "ieee")
 
 
-def _restore(products: Any, cudnn: Any, newer: dict[tuple[str, str], str]) -> None:
-    if products is not None and products != _unless_mixed(torch.get_float32_matmul_precision):
-        torch.set_float32_matmul_precision(products)
-    if cudnn is not None and cudnn != _unless_mixed(torch._C._get_cudnn_allow_tf32):
-        torch._C._set_cudnn_allow_tf32(cudnn)
+def _restore(older: list[Any], newer: dict[tuple[str, str], str]) -> None:
+    for (_, read, write, _), before in zip(_OLDER, older, strict=True):
+        if before is not None and before != _unless_mixed(read):
+            write(before)
     for key, value in newer.items():
         if _get(*key) != value:
             _set(*key, "none")  # what a more general setting says, if that is it

@@ -132,10 +132,11 @@ class RankRandomness:
 
         With several processes it is in double precision, so that sums over the processes stay exact on the grid.
         """
-        if self.count > 1 and isinstance(self.base, SystemRandomness):
-            return add_noise(total.double(), std=share(std, self.count), randomness=self.base)
+        kind = torch.float64 if self.count > 1 else total.dtype
+        if isinstance(self.base, SystemRandomness):
+            return add_noise(total.to(kind), std=share(std, self.count), randomness=self.base)
         part = add_noise(total, std=std, randomness=self.base) if self.rank == 0 else total
-        return part.double() if self.count > 1 else part
+        return part.to(kind)
 
     def batch(self, n: int, sample_rate: float) -> Tensor:
         """The part of a Poisson batch that belongs to this process; possibly empty."""
@@ -167,6 +168,15 @@ def rank_randomness(randomness: Randomness | None) -> RankRandomness:
     return RankRandomness(SystemRandomness() if randomness is None else randomness)
 
 
+def of_all(randomness: Any) -> Any:
+    """The whole run's randomness, of which a process may hold its part."""
+    return randomness.base if isinstance(randomness, RankRandomness) else randomness
+
+
+def _noisy(values: Weights, std: float, randomness: Randomness) -> Weights:
+    return {name: add_noise(one, std=std, randomness=randomness) for name, one in values.items()}
+
+
 class Together:
     """What the processes of one run do with a sum: alone, or with the others of the default group.
 
@@ -180,19 +190,14 @@ class Together:
 
     def noised(self, total: Weights, std: float, randomness: Randomness) -> Weights:
         """The sum over all processes with independent N(0, std²) on every coordinate, the same at each."""
-        made = {
-            name: add_noise(value, std=std, randomness=randomness) for name, value in total.items()
-        }
+        made = _noisy(total, std, randomness)
         if self.several:
             _made_the_same(made.values(), added=True)
         return {name: value.to(total[name].dtype) for name, value in made.items()}
 
     def noisier(self, released: Weights, std: float, randomness: Randomness) -> Weights:
         """What was released, the same at each process, with independent N(0, std²) from the first one."""
-        whole = getattr(randomness, "base", randomness)
-        made = {
-            name: add_noise(value, std=std, randomness=whole) for name, value in released.items()
-        }
+        made = _noisy(released, std, of_all(randomness))
         if self.several:
             _made_the_same(made.values())
         return made
@@ -234,10 +239,11 @@ class Together:
 
     def first_says(self, number: int) -> int:
         """The first process's number, at each of them."""
-        if not self.several:
-            return number
-        (said,) = totals([float(number) if process_rank() == 0 else 0.0], torch.device("cpu"))
-        return int(said)
+        return (
+            int(gathered(torch.tensor([number]), torch.device("cpu"))[0])
+            if self.several
+            else number
+        )
 
 
 def require_one_run(public: Mapping[str, object], dataset: Dataset[Any], randomness: RankRandomness,
@@ -249,9 +255,8 @@ def require_one_run(public: Mapping[str, object], dataset: Dataset[Any], randomn
     Raises:
         ValueError: what differs.
     """
-    base = randomness.base
-    stateful = bool(base.state())  # a seed, if there is one, shows in every stream
-    seed = base.generator("agreement").initial_seed() if stateful else None
+    base = randomness.base  # of which a seed, if there is one, shows in every stream
+    seed = base.generator("agreement").initial_seed() if base.state() else None
     claims = {
         **public,
         "randomness (its kind and its seed)": (type(base).__name__, seed),
@@ -270,12 +275,12 @@ def join(
     people: Tensor | None,
 ) -> None:
     """Processes of one run agree on what they do, and start where the first one starts."""
+    if not together.several and process_count() > 1:
+        raise ValueError(
+            f"{process_count()} processes run together, but nothing says that they train one network: give train("
+            "distributed=True)"
+        )
     if not together.several:
-        if process_count() > 1:
-            raise ValueError(
-                f"{process_count()} processes run together, but nothing says that they train one network: give train("
-                "distributed=True)"
-            )
         return
     if not _has_group():
         raise ValueError(
@@ -287,9 +292,7 @@ def join(
     what = {
         "the algorithm's settings, whether there is a ledger, or when checkpoints are written": settings,
         "the network's shapes": shapes,
-        "people, which say at which process a record is": None
-        if people is None
-        else identity(people.cpu()),
+        "people, which say at which process a record is": identity(people),
     }
     require_one_run(what, dataset, rank_randomness(randomness), device)
     _made_the_same([*(p.data for p in module.parameters()), *module.buffers()])

@@ -251,18 +251,19 @@ def _require_taken(network: Network, inputs: Tensor, targets: Tensor) -> None:
             return len(network.loss(module(x), y)) == len(x)
         return False
 
-    rows = {"": inputs, f"inputs.to({kind})": inputs.to(kind)}
-    forms = {
-        "": targets,
-        **({"targets.squeeze(1)": targets[:, 0]} if targets.shape[1:] == (1,) else {}),
+    rows = {"inputs": inputs, f"inputs.to({kind})": inputs.to(kind)}
+    forms = {"targets": targets}
+    if targets.shape[1:] == (1,):
+        forms["targets.squeeze(1)"] = targets[:, 0]
+    kinds = {".long()": torch.int64, f".to({kind})": kind}
+    answers = {
+        one + how: forms[one].to(to) for one, how in product(forms, kinds) for to in [kinds[how]]
     }
-    answers = dict(forms)
-    for name, one in forms.items():
-        for how, to in ((".long()", torch.int64), (f".to({kind})", kind)):
-            answers[(name or "targets") + how] = one.to(to)
-    for (row, x), (answer, y) in product(rows.items(), answers.items()):
+    for (row, x), (answer, y) in product(rows.items(), (forms | answers).items()):
         if takes(x, y):
-            if named := " and ".join(filter(None, (row, answer))):
+            if named := " and ".join(
+                one for one in (row, answer) if one not in ("inputs", "targets")
+            ):
                 raise ValueError(
                     f"dataset gives inputs of {inputs.dtype} and targets of {targets.dtype}, shape "
                     f"{list(targets.shape[1:])} an example, which network and loss do not take: let it give {named}"
@@ -299,7 +300,9 @@ def summer_of(
     tried = Units.group(TensorDataset(inputs, targets), people)
     vectorised = runs_at_once(reference, tried, trained(reference.network.module))
     reference = reference._replace(vectorised=vectorised)
-    mode = "reference" if by_person else chosen_mode(
+    if by_person:
+        return reference
+    mode = chosen_mode(
         mechanism.grad_sample_mode,
         ghost,
         reference.network,
@@ -307,10 +310,9 @@ def summer_of(
         clip_norm=mechanism.clip_norm,
         draws=reference.draws,
         pre_noise=reference.pre_noise,
-    )  # fmt: skip
-    if mode == "ghost":
-        return ghost(reference.network, reference.units, mechanism.clip)
-    return reference
+    )
+    made = ghost(reference.network, reference.units, mechanism.clip) if mode == "ghost" else None
+    return made or reference
 
 
 @torch.no_grad()

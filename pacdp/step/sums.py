@@ -110,7 +110,7 @@ class Reference(NamedTuple):
             rows, losses, _ = gradients_of_each(self.network, *given)
             mean_loss = losses.mean()
         if self.pre_noise > 0.0:
-            rows = {name: row + self._noise_like(row) for name, row in rows.items()}
+            rows = {name: row + self._noise(row) for name, row in rows.items()}
         return _counted(*clipped_sum(rows, self.clip), mean_loss)
 
     def row(self, weights: Weights, inputs: Tensor, targets: Tensor) -> tuple[Weights, Tensor]:
@@ -124,10 +124,11 @@ class Reference(NamedTuple):
         forget_draws(self.network.module)
         return {name: one[None] for name, one in gradient.items()}, mean_loss
 
-    def _noise_like(self, row: Tensor) -> Tensor:
-        assert self.generator is not None
-        drawn = torch.empty(row.shape, dtype=row.dtype, device=self.generator.device)
-        return drawn.normal_(generator=self.generator).mul_(self.pre_noise).to(row.device)
+    def _noise(self, row: Tensor) -> Tensor:
+        own = self.generator
+        assert own is not None
+        drawn = torch.randn(row.shape, generator=own, dtype=row.dtype, device=own.device)
+        return drawn.mul_(self.pre_noise).to(row.device)
 
 
 def parts(chosen: Tensor, most: int | None) -> tuple[Tensor, ...]:

@@ -189,25 +189,24 @@ def each_unit(
     return tree_map(lambda *leaves: torch.stack(leaves), *rows)
 
 
-def mean_loss(
-    network: Network, weights: Weights, inputs: Tensor, targets: Tensor, kept: Tensor
+def summed_loss(
+    weights: Weights, network: Network, inputs: Tensor, targets: Tensor, kept: Tensor
 ) -> Tensor:
+    """Sum of the losses of one batch of a unit's records."""
+    return (kept * network.losses(weights, inputs, targets)).sum()
+
+
+def mean_loss(network: Network, weights: Weights, *records: Tensor) -> Tensor:
     """Mean loss of one unit's records; a :data:`UnitFunction`."""
-    parts = zip(inputs.unbind(), targets.unbind(), kept.unbind(), strict=True)
-    return sum((k * network.losses(weights, x, y)).sum() for x, y, k in parts) / kept.sum()
+    batches = zip(*records, strict=True)
+    return sum(summed_loss(weights, network, *own) for own in batches) / records[-1].sum()
 
 
-def summed_gradient(
-    network: Network, weights: Weights, inputs: Tensor, targets: Tensor, kept: Tensor
-) -> Weights:
+def summed_gradient(network: Network, weights: Weights, *records: Tensor) -> Weights:
     """Σ_k ∇ℓ(w; x_k) over one unit's records, in parts of the batches' width; a :data:`UnitFunction`."""
-
-    def part(w: Weights, x: Tensor, y: Tensor, k: Tensor) -> Tensor:
-        return (k * network.losses(w, x, y)).sum()
-
     total = {name: torch.zeros_like(w) for name, w in weights.items()}
-    for own in zip(inputs.unbind(), targets.unbind(), kept.unbind(), strict=True):
-        gradient = grad(part)(weights, *own)
+    for own in zip(*records, strict=True):
+        gradient = grad(summed_loss)(weights, network, *own)
         total = {name: one + gradient[name] for name, one in total.items()}
     return total
 

@@ -80,6 +80,10 @@ _TRIED, _LEAST_WIDTH, _ALIKE, _LARGEST = 64, 16, 0.9999, 2**26
 """Inputs that are looked for changed, the fewest numbers of one, what correlation tells, the largest tensor."""
 
 
+Things = Iterator[tuple[str, Any]]
+"""Things, each with its place in a network."""
+
+
 class Held(NamedTuple):
     """A tensor that holds rows: where in the network it is, and how many distinct ones."""
 
@@ -349,9 +353,7 @@ def _tensors(network: Any, *, around: bool) -> Iterator[tuple[str, Tensor | np.n
             )
 
 
-def _reachable(
-    root: Any, *, without: Collection[int] = (), around: bool
-) -> Iterator[tuple[str, Any]]:
+def _reachable(root: Any, *, without: Collection[int] = (), around: bool) -> Things:
     """Tensors, arrays, numbers and texts that can be reached from something, each with its place.
 
     Not followed are things of the identities ``without``, compilers' caches and what Opacus hooks to layers. With
@@ -409,7 +411,7 @@ def _of_frame(thing: Any) -> np.ndarray | None:
     return None
 
 
-def _parts(thing: Any) -> Iterator[tuple[str, Any]]:
+def _parts(thing: Any) -> Things:
     """What a thing consists of, each part with its place in it."""
     if isinstance(thing, type):
         yield from _shared(thing)
@@ -449,7 +451,7 @@ def _parts(thing: Any) -> Iterator[tuple[str, Any]]:
         yield from _held_otherwise(thing, attributes)
 
 
-def _read_of_globals(function: FunctionType) -> Iterator[tuple[str, Any]]:
+def _read_of_globals(function: FunctionType) -> Things:
     """The global variables that a function reads, but for a library's function, and for a library's objects."""
     if _is_of(function, _LIBRARIES) or _is_installed(function):
         return
@@ -487,7 +489,7 @@ def _names(code: CodeType) -> set[str]:
     )
 
 
-def _shared(kind: type) -> Iterator[tuple[str, Any]]:
+def _shared(kind: type) -> Things:
     """What all things of a class have."""
     carriers = _CARRIERS if _is_of(kind, _LIBRARIES) else object
     for name, part in vars(kind).items():
@@ -499,7 +501,7 @@ def _is_of(made: type | FunctionType, packages: Collection[str]) -> bool:
     return str(made.__module__).partition(".")[0] in packages
 
 
-def _held_otherwise(thing: Any, attributes: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+def _held_otherwise(thing: Any, attributes: dict[str, Any]) -> Things:
     """What a thing refers to beside its attributes: objects in an array, a cache, a generator, a tree in C.
 
     A thing that refers to nothing is asked for what its own kind of pickle would hold, as a counter of itertools.
@@ -516,7 +518,7 @@ def _held_otherwise(thing: Any, attributes: dict[str, Any]) -> Iterator[tuple[st
     yield from ((f" holds {k}", one) for k, one in enumerate(held) if not isinstance(one, type))
 
 
-def slots_of(thing: Any) -> Iterator[tuple[str, Any]]:
+def slots_of(thing: Any) -> Things:
     """What a thing keeps beside its dictionary, by name."""
     for kind in type(thing).__mro__:
         slots = vars(kind).get("__slots__", ())

@@ -25,6 +25,8 @@ _OF_LOSS = (
     "write the loss of one example alone, of outputs and targets of one shape where it compares numbers, as "
     "targets.view_as(outputs) makes them"
 )
+Seen = dict[str, Tensor]
+"""What a pass makes, by name."""
 _KINDS = (1, 2, 3)
 """Of :func:`made_up_labels`: all alike, each in turn, random."""
 _WHOLE = tuple(zip(SIZES, _KINDS, strict=False))
@@ -158,7 +160,7 @@ class _Trial:
     @torch.no_grad()
     def no_first_impression(self, rows: Sequence[Any]) -> None:
         """Refuse a network that keeps something of the first batch that it ever sees."""
-        found = list[dict[str, Tensor]]()
+        found = list[Seen]()
         for twin, first in ((copy.deepcopy(self.twin), _changed(rows, 10.0)), (self.twin, rows)):
             for each in (first, rows):
                 rewind(twin, self.state)
@@ -187,7 +189,7 @@ class _Trial:
 
     def whole(
         self, inputs: Sequence[Any], targets: Any, size: int, kind: int, *, reach: float
-    ) -> dict[str, Tensor]:
+    ) -> Seen:
         """Try outputs, losses, gradients and buffers of a batch, with dropout and without; return them with it."""
         self._drop(True)
         dropping = any(map(_drops, self.twin.modules()))
@@ -213,7 +215,7 @@ class _Trial:
         *,
         reach: float,
         removed: bool = True,
-    ) -> dict[str, Tensor]:
+    ) -> Seen:
         """Refuse a batch whose other examples notice a change or the removal of example 1; return what they see."""
         kept, rows = torch.arange(size) != 1, selected(inputs, torch.arange(size))
         which, other = _labels(kind, size, targets)
@@ -236,7 +238,7 @@ class _Trial:
         )
         return plain
 
-    def seen(self, inputs: Any, targets: Any, kept: Tensor | None) -> dict[str, Tensor]:
+    def seen(self, inputs: Any, targets: Any, kept: Tensor | None) -> Seen:
         """Outputs, losses where there are targets, gradients and buffers of the examples ``kept``, of all by default.
 
         Gradients are those by the parameters, or by the inputs of what has neither parameters nor buffers.
@@ -290,7 +292,7 @@ class _Trial:
             layer.train(on)
 
 
-def _tensors(module: nn.Module) -> dict[str, Tensor]:
+def _tensors(module: nn.Module) -> Seen:
     return {**dict(module.named_parameters()), **dict(module.named_buffers())}
 
 
@@ -309,7 +311,7 @@ def _labels(kind: int, size: int, targets: Any) -> tuple[Tensor, Tensor]:
     return which, torch.where(torch.arange(size) == 1, (which + 1) % len(values), which)
 
 
-def _compare(one: dict[str, Tensor], other: dict[str, Tensor], when: str) -> None:
+def _compare(one: Seen, other: Seen, when: str) -> None:
     for name, value in one.items():
         own, found = value.double(), other[name].double()
         scale = 1.0 + float(own.abs().max()) if value.numel() and value.is_floating_point() else 1.0
@@ -322,7 +324,7 @@ def _compare(one: dict[str, Tensor], other: dict[str, Tensor], when: str) -> Non
             )
 
 
-def _named(outputs: Any) -> dict[str, Tensor]:
+def _named(outputs: Any) -> Seen:
     leaves = enumerate(tree_leaves(outputs))
     found = {f"output {i}": leaf for i, leaf in leaves if isinstance(leaf, Tensor)}
     if not found:
@@ -333,7 +335,7 @@ def _named(outputs: Any) -> dict[str, Tensor]:
     return found
 
 
-def _not_finite(found: dict[str, Tensor]) -> list[str]:
+def _not_finite(found: Seen) -> list[str]:
     """What a pass makes that is no number; a buffer may hold infinities, as masks do."""
     return [
         name
@@ -344,7 +346,7 @@ def _not_finite(found: dict[str, Tensor]) -> list[str]:
     ]
 
 
-def _require_numbers(found: dict[str, Tensor]) -> None:
+def _require_numbers(found: Seen) -> None:
     bad = _not_finite(found)
     if bad:
         raise ValueError(

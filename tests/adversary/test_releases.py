@@ -57,7 +57,7 @@ def the_places_of_the_first_epoch(monkeypatch):
 
 
 def epochs_that_count_at_their_end(monkeypatch):
-    monkeypatch.setattr(Epoch, "begins", property(lambda self: self.used == 3))
+    monkeypatch.setattr(Epoch, "begins", property(lambda self: self.used == 4))
 
 
 ONCE = {

@@ -50,13 +50,11 @@ def tiles(weight: Any, bias: Any) -> tuple[Any, Any]:
     """Filters [O, C·k·k] and their bias as tiles of ``TILE`` channels, [tiles, C·k·k, TILE], whose last ones are 0."""
     outputs, taps = weight.shape
     count = -(-outputs // TILE)
-    filters, biases = (
-        np.zeros((count * TILE, taps), weight.dtype),
-        np.zeros(count * TILE, bias.dtype),
+    behind = (0, count * TILE - outputs)
+    filters = np.pad(weight, (behind, (0, 0))).reshape(count, TILE, taps)
+    return np.ascontiguousarray(filters.transpose(0, 2, 1)), np.pad(bias, behind).reshape(
+        count, TILE
     )
-    filters[:outputs], biases[:outputs] = weight, bias
-    packed = np.ascontiguousarray(filters.reshape(count, TILE, taps).transpose(0, 2, 1))
-    return packed, biases.reshape(count, TILE)
 
 
 @njit(inline="always")
@@ -102,27 +100,6 @@ def _pool(geometry, taps, filters, biases, tile, row, column, lanes, best, where
         _rectify(best, where)
 
 
-@njit(inline="always")
-@no_type_check
-def _forward_slot(slot, slots, x, geometry, taps, filters, biases, out, origin):
-    size, pool, width = geometry.size, geometry.pool, VECTOR_BYTES // x.itemsize
-    rows, columns = (geometry.height - size + 1) // pool, (geometry.width - size + 1) // pool
-    lanes, best = np.empty((x.shape[1], width), x.dtype), np.empty((TILE, width), x.dtype)
-    where = np.empty((TILE, width), origin.dtype)
-    for begin in range(slot * width, x.shape[0], slots * width):
-        _to_lanes(x, begin, lanes)
-        for tile in range(filters.shape[0]):
-            for row in range(rows):
-                for column in range(columns):
-                    _pool(
-                        geometry, taps, filters, biases, tile, row * pool, column * pool, lanes, best, where
-                    )  # fmt: skip
-                    first = (tile * TILE * rows + row) * columns + column
-                    _from_lanes(best, out, begin, first, rows * columns)
-                    if origin.shape[0] > 0:
-                        _from_lanes(where, origin, begin, first, rows * columns)
-
-
 @kernel()
 @no_type_check
 def forward(first, last, slots, x, geometry, taps, filters, biases, out, origin):
@@ -133,8 +110,23 @@ def forward(first, last, slots, x, geometry, taps, filters, biases, out, origin)
     the unpooled map, -1 behind an inactive ReLU. Slot s, of those from ``first`` to ``last``, takes the chunks s,
     s + slots, ... of as many examples as a vector has lanes.
     """
+    size, pool, width = geometry.size, geometry.pool, VECTOR_BYTES // x.itemsize
+    rows, columns = (geometry.height - size + 1) // pool, (geometry.width - size + 1) // pool
+    lanes, best = np.empty((x.shape[1], width), x.dtype), np.empty((TILE, width), x.dtype)
+    where = np.empty((TILE, width), origin.dtype)
     for slot in range(first, last):
-        _forward_slot(slot, slots, x, geometry, taps, filters, biases, out, origin)
+        for begin in range(slot * width, x.shape[0], slots * width):
+            _to_lanes(x, begin, lanes)
+            for tile in range(filters.shape[0]):
+                for row in range(rows):
+                    for column in range(columns):
+                        _pool(
+                            geometry, taps, filters, biases, tile, row * pool, column * pool, lanes, best, where
+                        )  # fmt: skip
+                        place = (tile * TILE * rows + row) * columns + column
+                        _from_lanes(best, out, begin, place, rows * columns)
+                        if origin.shape[0] > 0:
+                            _from_lanes(where, origin, begin, place, rows * columns)
 
 
 class ConvLayer:
@@ -189,31 +181,16 @@ class ConvLayer:
         self._x, self._origin = x, origin
         return out.reshape(examples, *self.output_shape)
 
-    def backward(
-        self,
-        slope: Array,
-        weight: Array,
-        weight_gradient: Array,
-        bias_gradient: Array,
-        squares: Array | None = None,
-    ) -> Array:
+    def propagate(self, slope: Array, weight: Array, squares: Array | None = None) -> Array:
         """The gradient by the input of the last forward pass, as rows; empty where it is not needed.
 
+        The layer's own gradients stay here in parts until :meth:`collect`: with ``each`` every example's.
+
         Args:
-            slope: gradient by the result of the last ``forward``, [B, outputs] in any shape.
+            slope: gradient by the result of the last ``forward``, [B, outputs] in any shape; rows behind those of the
+                examples are not read.
             weight: the filters of that forward pass.
-            weight_gradient: [outputs, channels, size, size], overwritten with the filters' gradient.
-            bias_gradient: [outputs], overwritten with the bias's gradient.
             squares: float64 [B]; where given, it gains the squared norm of each example's part of these gradients.
-        """
-        grad_in = self.propagate(slope, weight, _NONE if squares is None else squares)
-        back.add_slots(self._filters, self._biases, weight_gradient, bias_gradient)
-        return grad_in
-
-    def propagate(self, slope: Array, weight: Array, squares: Array) -> Array:
-        """As :meth:`backward`, with the gradients of parts left here: with ``each`` every example's own.
-
-        Rows of ``slope`` behind those of the examples are not read.
         """
         x, examples, outputs = self._x, len(self._x), len(weight)
         chunk = 1 if self.each else CHUNK
@@ -226,14 +203,18 @@ class ConvLayer:
         threads.each(
             back.backward, slots, slots, chunk, x, np.ascontiguousarray(slope[:examples]).reshape(origin.shape), origin,
             self.geometry.size, places, back.rows_of(weight, places.row), self._filters, self._biases, grad_in,
-            _NONE if self.each else squares, operations=examples * self._operations,
+            _NONE if self.each or squares is None else squares, operations=examples * self._operations,
         )  # fmt: skip
-        if self.each:
-            clipped.add_filter_squares(self._filters, self._biases, self._taps.size, squares)
+        if self.each and squares is not None:
+            own = self._filters[:, :, : self._taps.size].reshape(examples, -1)
+            squares += clipped.row_squares(own) + clipped.row_squares(self._biases)
         return grad_in.reshape(-1, math.prod(self.input_shape))
 
-    def collect(self, scale: Array, weight_gradient: Array, bias_gradient: Array) -> None:
-        """Σ scale[i] times the gradient of example i, after one :meth:`propagate`, into the given arrays."""
-        self._filters[:, :, : self._taps.size] *= scale[:, None, None]  # behind them lies nothing
-        self._biases *= scale[:, None]
+    def collect(self, scale: Array | None, weight_gradient: Array, bias_gradient: Array) -> None:
+        """The sum of the parts, each times its ``scale``, into [outputs, channels, size, size] and [outputs]."""
+        if scale is not None:
+            self._filters[:, :, : self._taps.size] *= scale[
+                :, None, None
+            ]  # behind them lies nothing
+            self._biases *= scale[:, None]
         back.add_slots(self._filters, self._biases, weight_gradient, bias_gradient)

@@ -257,16 +257,16 @@ def _json(path: Path, _ignore: Sequence[str]) -> _Read:
     """Records in lines, or in a list."""
     content, remarks = _text(path)
     lined, text = _suffix(path) == ".jsonl", content.decode()
-    read = partial(pl.read_ndjson if lined else pl.read_json, content, infer_schema_length=None)
+    read = pl.read_ndjson if lined else pl.read_json
     frame = pl.DataFrame()
     with suppress(*DAMAGED):
-        frame = read()
+        frame = read(content, infer_schema_length=None)
     if not _keys_once(content, frame):
         for number, one in enumerate(text.split("\n") if lined else [text], start=1):
             where = f", line {number}" if lined else ""
             with refusing(f"{path} is no JSON{where}", or_else="write every key once"):
                 json_value(one.strip() or "null")  # of a key that stands twice polars keeps one
-        frame = read()
+        frame = read(content, infer_schema_length=None)
     return frame.columns, lambda kept, _: frame.select(kept), remarks
 
 

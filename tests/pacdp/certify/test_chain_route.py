@@ -16,7 +16,7 @@ from pacdp.losses import bounded_cross_entropy
 from pacdp.models import Architecture
 from pacdp.objective import Risks
 from pacdp.posterior import LocalGibbs, Point
-from pacdp.predictions.fresh import clopper_pearson
+from pacdp.predictions.bounding import clopper_pearson
 from pacdp.problem import Problem
 from tests.marks import every_case, near, parametrize
 from tests.schema import validate

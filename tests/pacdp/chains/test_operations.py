@@ -24,7 +24,7 @@ from pacdp.objective import Objective
 from pacdp.random import philox
 from pacdp.random.philox import MULTIPLIERS
 from pacdp.step import chain_sums
-from pacdp.step.noise import most_of_poisson
+from pacdp.step.sampling import most_of_poisson
 from tests.marks import at_most, parametrize, refusal, slow
 from tests.pacdp.draws import randn
 

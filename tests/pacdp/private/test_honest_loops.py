@@ -208,6 +208,10 @@ def test_the_history_can_be_read_and_written_and_a_large_delta_is_remarked_upon(
     one.step(noise_multiplier=1.0, sample_rate=0.1)
     with refusal("steps that ran, which another history would forget"):
         one.history = []
+    for forget in (lambda: setattr(one, "event", None), lambda: one.begin(None)):
+        with refusal("would forget"):
+            forget()
+    assert len(one) == 7
     engine = made(linear(), both, noise_multiplier=2.0)[3]
     with refusal("accountant cannot be exchanged, since another would forget the steps that ran"):
         engine.accountant = EventAccountant()

@@ -12,7 +12,7 @@ from pacdp.algorithms import SGLD, EntropySGD, build
 from pacdp.chains import Replayed, SecretKeys, run_chains
 from pacdp.errors import Diverged
 from pacdp.random import Words
-from pacdp.step.noise import most_of_poisson, poisson, poisson_rows
+from pacdp.step.sampling import most_of_poisson, poisson, poisson_rows
 from tests.marks import parametrize
 from tests.pacdp.draws import randint
 

@@ -4,7 +4,8 @@ import torch
 
 from pacdp.random import Words, cipher
 from pacdp.step.event import sampled_step
-from pacdp.step.noise import SeededRandomness, SystemRandomness, add_noise, poisson, share
+from pacdp.step.noise import SeededRandomness, SystemRandomness, add_noise, share
+from pacdp.step.sampling import poisson
 from tests.refusals import refuses
 from tests.typed import unchecked
 

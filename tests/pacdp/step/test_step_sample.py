@@ -7,7 +7,8 @@ import torch
 from scipy import stats
 
 from pacdp.random import Words
-from pacdp.step.noise import SeededRandomness, SystemRandomness, once_an_epoch, poisson, with_replacement
+from pacdp.step.noise import SeededRandomness, SystemRandomness
+from pacdp.step.sampling import once_an_epoch, poisson, with_replacement
 from tests.marks import parametrize
 
 

@@ -1,0 +1,173 @@
+"""Whose the examples are, in which groups, by which weights; and remarks on what in them should be looked at."""
+
+import math
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pacdp.predictions import columns
+from pacdp.predictions.answers import Answers
+from pacdp.predictions.columns import Coded, Codes, Name, require_rows
+from pacdp.predictions.examples import Examples
+from pacdp.store.record import Values
+
+_RARE = math.log(1e-6)
+
+
+def described(
+    found: Examples, *, groups: Any = None, people: Any = None, weights: Any = None, ids: Any = None
+) -> Examples:
+    """The same examples with their groups, people and weights.
+
+    Raises:
+        ValueError: one of them does not fit; the sentence says which.
+    """
+    if people is not None and weights is not None:
+        raise ValueError(
+            "give people or weights, not both: people are counted alike, whatever their examples weigh"
+        )
+    given = {"groups": groups, "people": people, "ids": ids}
+    coded = {name: columns.coded(name, one) for name, one in given.items() if one is not None}
+    heavy = None if weights is None else columns.weights(weights)
+    rows = {name: one.n for name, one in coded.items()}
+    require_rows(found.n, **rows, weights=None if heavy is None else heavy.size)
+    if "ids" in coded:
+        _require_different(coded["ids"])
+    owners = coded.get("people")
+    if owners is not None and not any(owners.codes):
+        raise ValueError(
+            f"people must be at least two, got {owners.names[0]!r} in every row: one person says nothing of others; "
+            "leave people out only if the examples are independent"
+        )
+    return _by_content(replace(
+        found, remarks=(*found.remarks, *_remarks(found, coded)), groups=coded.get("groups"), weights=heavy,
+        people=None if owners is None else owners.codes
+    ))  # fmt: skip
+
+
+def _by_content(found: Examples) -> Examples:
+    """The same examples sorted by all that is known of them, so that no sum depends on where a row stood in a file.
+
+    Counts of errors do not, whoever made them, and stay as they are.
+    """
+    known = [column for said in found.models.values() for column in said.columns()]
+    if found.weights is None and all(column.dtype.kind != "f" for column in known):
+        return found
+    given: Values = {
+        name: getattr(found, name) for name in ("labels", "groups", "people", "weights")
+    }
+    own = {name: column for name, column in given.items() if column is not None}
+    plain = (one.codes if isinstance(one, Coded) else one for one in own.values())
+    order = np.lexsort([*known, *plain])
+    models = {name: said.taken(order) for name, said in found.models.items()}
+    return replace(found, models=models, **{name: column[order] for name, column in own.items()})
+
+
+def _require_different(ids: Coded) -> None:
+    """Refuse an example that stands twice."""
+    seen = np.bincount(ids.codes)
+    if seen.max() > 1:
+        twice = int(seen.argmax())
+        first, second = np.flatnonzero(ids.codes == twice)[:2]
+        raise ValueError(
+            f"ids must be different in every row, got {ids.names[twice]!r} in rows {int(first)} and {int(second)}: "
+            "drop the copies, or pass people=ids where one example was answered several times"
+        )
+
+
+def _remarks(found: Examples, coded: Mapping[str, Coded]) -> Iterator[str]:
+    """What should be looked at, before the rows are brought into another order."""
+    people, groups = coded.get("people"), coded.get("groups")
+    told = {"classes": found.classes, "models": tuple(found.models)}
+    told |= {what: coded[what].names for what in ("people", "groups") if what in coded}
+    for what, names in told.items():
+        yield from _alike(what, names)
+    for model, answers in found.models.items():
+        if answers.confidence is not None and (ties := int((answers.predicted == -1).sum())):
+            yield (
+                f"{_rows(ties, model)} {'ties' if ties == 1 else 'tie'} for the largest probability, which counts as "
+                "an error, where predict() names one of the classes: give predictions to certify what it names"
+            )
+        if groups is not None and _made_from_errors(answers, found.labels, groups):
+            yield (
+                f"in every group {model} errs always or never: if groups were made from the errors, "
+                "their rows say nothing, since groups must be settled beforehand"
+            )
+    if "ids" in coded:  # which say that none stands twice
+        return
+    repeated = 0
+    counted = "n" if people is None else "the mean of a person"
+    for model, answers in found.models.items():
+        # rounded probabilities may well repeat: so this is no refusal
+        soft = np.zeros(0) if answers.mark is None else answers.mark[~np.isnan(answers.mark)]
+        if copies := soft.size - np.unique(soft).size:
+            repeated += copies
+            yield (
+                f"{_rows(copies, model)} {'repeats' if copies == 1 else 'repeat'} the probabilities and label of "
+                f"another row to the last digit: if examples stand twice, {counted} counts them "
+                "twice; give ids to have that checked"
+            )
+    if not repeated and people is None:
+        said = [column for one in found.models.values() for column in one.columns()]
+        yield from _copied(said, found.labels)
+
+
+def _rows(n: int, model: str) -> str:
+    return f"{n} row{'s' * (n != 1)} of {model}"
+
+
+def _alike(what: str, names: Sequence[Name]) -> Iterator[str]:
+    """Two names that differ by spaces, case, the form of a letter or zeros about a number alone."""
+    seen = dict[str | Decimal, Name]()
+    for one in names:
+        if not isinstance(one, str):
+            return
+        plain = "".join(unicodedata.normalize("NFKC", one).casefold().split())
+        with suppress(InvalidOperation):  # Decimal of a text that is no number
+            plain = number if (number := Decimal(plain)).is_finite() else plain
+        if (other := seen.setdefault(plain, one)) != one:
+            yield (
+                f"the {what} {other!r} and {one!r} differ by a space, case or zeros alone, and count "
+                "as two: if they are one, write them alike"
+            )
+            return
+
+
+def _made_from_errors(answers: Answers, labels: Codes | None, groups: Coded) -> bool:
+    """Whether each group holds errors alone or none, while chance would have mixed them.
+
+    k errors on n examples lie in whole groups in at most 2^groups of the n over k ways.
+    """
+    wrong: NDArray[Any] = np.asarray(answers.predicted != labels)
+    if answers.predicted is None:
+        wrong = next(iter(answers.losses.values()))
+    if wrong.dtype != np.bool_:
+        return False
+    sizes, errors = np.bincount(groups.codes), np.bincount(groups.codes, weights=wrong)
+    n, k = wrong.size, int(wrong.sum())
+    log_ways = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+    pure = bool(((errors == 0) | (errors == sizes)).all())
+    return pure and sizes.size * math.log(2.0) - log_ways < _RARE
+
+
+def _copied(columns: list[NDArray[np.generic]], labels: Codes | None) -> Iterator[str]:
+    """The same rows several times over in the same order, as copies of a file bring them."""
+    columns = [np.nan_to_num(one) for one in (*columns, *([] if labels is None else [labels]))]
+    n = columns[0].size
+    sizes = (size for size in range(1, n // 2 + 1) if n % size == 0)
+    first = next((k for k in sizes if all((one[k:] == one[:-k]).all() for one in columns)), n)
+    if first == n:
+        return
+    shares = [np.unique(one, return_counts=True)[1] / n for one in columns]
+    agree = min(float(share @ share) for share in shares)  # how often two rows have the same
+    if (n - first) * math.log(agree) < _RARE:
+        yield (
+            f"the {first} first rows stand {n // first} times over: if these are copies, records "
+            "are not independent and n counts each of them as often; drop the copies, or give ids"
+        )
