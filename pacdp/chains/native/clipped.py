@@ -26,11 +26,16 @@ def row_squares(rows):
     return out
 
 
-def add_squares(slope, inputs, squares) -> None:
+@kernel(error_model="numpy", fastmath={"reassoc", "contract"})
+@no_type_check
+def add_squares(slope, inputs, squares):
     """squares[i] += |slope[i]|² (inputs[i] + 1), for the squared norms ``inputs`` of what a layer was given."""
-    count = len(squares)
-    squares += row_squares(slope[:count]) * (inputs[:count] + 1.0)
-    slope[count:] = 0
+    for i in range(len(squares)):
+        row, total = slope[i], 0.0
+        for j in range(row.size):
+            total += _f8(row[j]) * _f8(row[j])
+        squares[i] += total * (inputs[i] + 1.0)
+    slope[len(squares) :] = 0
 
 
 @kernel(error_model="numpy", fastmath={"contract"})

@@ -140,7 +140,7 @@ def test_a_key_or_seed_that_drew_for_other_settings_is_refused(run, tmp_path, mo
 
 
 def test_a_chain_that_a_limit_refuses_leaves_and_the_others_go_on(tmp_path):
-    run, about = secret(records=1), {"delta": 1e-5, "adjacency": "add-remove"}
+    run, about = secret(records=1), {"delta": 1e-5, "adjacency": "replace-one"}
     train(run, tmp_path / "one", replace(RUNTIME, ledger=tmp_path / "first"))
     cost = Ledger.load(tmp_path / "first").total(**about).epsilon
     Ledger.open(tmp_path / "ledger").set_limit(Limit(epsilon=1.2 * cost, **about))
