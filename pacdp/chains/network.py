@@ -12,7 +12,7 @@ to rounding.
 
 import math
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Literal
 
 import numpy as np
@@ -50,6 +50,12 @@ class _Resident:
         self.inputs = inputs
         self._bfloat16 = bfloat16
 
+    def precision(self) -> AbstractContextManager[object]:
+        """Activations in bfloat16 where asked for; weights, gradients and losses stay as they are."""
+        if not self._bfloat16:
+            return nullcontext()
+        return torch.autocast(self.inputs.device.type, dtype=torch.bfloat16)
+
     def gather(self, indices: Tensor) -> Tensor:
         """The examples at ``indices``."""
         return self.inputs[indices]
@@ -83,11 +89,9 @@ class _Resident:
         return found
 
     def _call(self, parameters: dict[str, Tensor], inputs: Tensor) -> Tensor:
-        """Outputs, with activations in bfloat16 where asked for; weights, gradients and losses stay as they are."""
-        kind = self.inputs.device.type
-        short = torch.autocast(kind, dtype=torch.bfloat16) if self._bfloat16 else nullcontext()
-        with short:
-            return call_with(self.model, parameters, inputs).to(self.inputs.dtype)
+        with self.precision():
+            outputs = call_with(self.model, parameters, inputs)
+        return outputs.to(self.inputs.dtype)
 
 
 class LoopedNetwork(_Resident):

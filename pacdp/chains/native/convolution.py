@@ -50,11 +50,13 @@ def tiles(weight: Any, bias: Any) -> tuple[Any, Any]:
     """Filters [O, C·k·k] and their bias as tiles of ``TILE`` channels, [tiles, C·k·k, TILE], whose last ones are 0."""
     outputs, taps = weight.shape
     count = -(-outputs // TILE)
-    behind = (0, count * TILE - outputs)
-    filters = np.pad(weight, (behind, (0, 0))).reshape(count, TILE, taps)
-    return np.ascontiguousarray(filters.transpose(0, 2, 1)), np.pad(bias, behind).reshape(
-        count, TILE
+    filters, biases = (
+        np.zeros((count * TILE, taps), weight.dtype),
+        np.zeros(count * TILE, bias.dtype),
     )
+    filters[:outputs], biases[:outputs] = weight, bias
+    packed = np.ascontiguousarray(filters.reshape(count, TILE, taps).transpose(0, 2, 1))
+    return packed, biases.reshape(count, TILE)
 
 
 @njit(inline="always")
@@ -100,6 +102,27 @@ def _pool(geometry, taps, filters, biases, tile, row, column, lanes, best, where
         _rectify(best, where)
 
 
+@njit(inline="always")
+@no_type_check
+def _forward_slot(slot, slots, x, geometry, taps, filters, biases, out, origin):
+    size, pool, width = geometry.size, geometry.pool, VECTOR_BYTES // x.itemsize
+    rows, columns = (geometry.height - size + 1) // pool, (geometry.width - size + 1) // pool
+    lanes, best = np.empty((x.shape[1], width), x.dtype), np.empty((TILE, width), x.dtype)
+    where = np.empty((TILE, width), origin.dtype)
+    for begin in range(slot * width, x.shape[0], slots * width):
+        _to_lanes(x, begin, lanes)
+        for tile in range(filters.shape[0]):
+            for row in range(rows):
+                for column in range(columns):
+                    _pool(
+                        geometry, taps, filters, biases, tile, row * pool, column * pool, lanes, best, where
+                    )  # fmt: skip
+                    first = (tile * TILE * rows + row) * columns + column
+                    _from_lanes(best, out, begin, first, rows * columns)
+                    if origin.shape[0] > 0:
+                        _from_lanes(where, origin, begin, first, rows * columns)
+
+
 @kernel()
 @no_type_check
 def forward(first, last, slots, x, geometry, taps, filters, biases, out, origin):
@@ -110,23 +133,8 @@ def forward(first, last, slots, x, geometry, taps, filters, biases, out, origin)
     the unpooled map, -1 behind an inactive ReLU. Slot s, of those from ``first`` to ``last``, takes the chunks s,
     s + slots, ... of as many examples as a vector has lanes.
     """
-    size, pool, width = geometry.size, geometry.pool, VECTOR_BYTES // x.itemsize
-    rows, columns = (geometry.height - size + 1) // pool, (geometry.width - size + 1) // pool
-    lanes, best = np.empty((x.shape[1], width), x.dtype), np.empty((TILE, width), x.dtype)
-    where = np.empty((TILE, width), origin.dtype)
     for slot in range(first, last):
-        for begin in range(slot * width, x.shape[0], slots * width):
-            _to_lanes(x, begin, lanes)
-            for tile in range(filters.shape[0]):
-                for row in range(rows):
-                    for column in range(columns):
-                        _pool(
-                            geometry, taps, filters, biases, tile, row * pool, column * pool, lanes, best, where
-                        )  # fmt: skip
-                        place = (tile * TILE * rows + row) * columns + column
-                        _from_lanes(best, out, begin, place, rows * columns)
-                        if origin.shape[0] > 0:
-                            _from_lanes(where, origin, begin, place, rows * columns)
+        _forward_slot(slot, slots, x, geometry, taps, filters, biases, out, origin)
 
 
 class ConvLayer:

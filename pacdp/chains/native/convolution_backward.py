@@ -50,7 +50,9 @@ def places(channels: int, height: int, width: int, size: int, outputs: int, lane
 def rows_of(weight: Any, row: int) -> Any:
     """Filters [O, C, k, k] as rows in the order (i, j, c), with zeros behind."""
     flat = weight.transpose(0, 2, 3, 1).reshape(len(weight), -1)
-    return np.pad(flat, ((0, 0), (0, row - flat.shape[1])))
+    rows = np.zeros((len(weight), row), weight.dtype)
+    rows[:, : flat.shape[1]] = flat
+    return rows
 
 
 @kernel()
@@ -152,11 +154,63 @@ def _sort_by_position(origin, grad_out, step, counts, offsets, factors):
             factors[item] = grad_out[o, place]
 
 
+@njit(inline="always")
+@no_type_check
+def _backward_slot(
+    slot, slots, chunk, x, grad_out, origin, size, places, rows, weight, bias, grad_in, squares
+):
+    columns, each, items = (
+        size * size * x.shape[1],
+        squares.shape[0] > 0,
+        chunk * origin[0].size + 1,
+    )
+    cols = np.empty((chunk, places.columns), x.dtype)
+    offsets, factors = np.empty(items, np.int32), np.empty(items, x.dtype)
+    ends, counts = np.zeros(len(bias) + 1, np.int64), np.empty(len(places.patches), np.int64)
+    grad_cols, image = np.empty(places.columns, x.dtype), np.empty(x[0].size, x.dtype)
+    weight[:] = 0
+    bias[:] = 0
+    own_weight, own_bias = (np.zeros_like(weight), np.zeros_like(bias)) if each else (weight, bias)
+    for begin in range(slot * chunk, x.shape[0], slots * chunk):
+        end = min(begin + chunk, x.shape[0])
+        for example in range(begin, end):
+            _to_columns(x[example], size, cols[example - begin])
+            if grad_in.shape[0] > 0:
+                _sort_by_position(
+                    origin[example], grad_out[example], rows.shape[1], counts, offsets, factors
+                )
+                grad_cols[:] = 0
+                _add_runs(grad_cols, places.patches, counts, rows, offsets, factors, places.row)
+                _from_columns(grad_cols, size, image, grad_in[example])
+        together = 1 if each else end - begin
+        for first in range(begin, end, together):
+            part, last = cols[first - begin : first - begin + together], first + together
+            _weight_gradient(
+                part, origin[first:last], grad_out[first:last], places, ends, offsets,
+                factors, own_weight, own_bias,
+            )  # fmt: skip
+            if each:
+                squares[first] += _moved(own_weight, own_bias, weight, bias, columns)
+
+
 @kernel()
 @no_type_check
 def backward(
-    first, last, slots, chunk, x, grad_out, origin, size, places, rows, weight, bias, grad_in, squares
-):  # fmt: skip
+    first,
+    last,
+    slots,
+    chunk,
+    x,
+    grad_out,
+    origin,
+    size,
+    places,
+    rows,
+    weight,
+    bias,
+    grad_in,
+    squares,
+):
     """Slots ``first`` to ``last``: their parts of the filters' and biases' gradients, and the input's gradient.
 
     Slot s takes the chunks s, s + slots, ... of ``chunk`` examples, and its parts are ``weight[s]`` [O, row] and
@@ -164,38 +218,11 @@ def backward(
     ``grad_in`` are [B, C, H, W], ``grad_out`` and ``origin`` (from the forward pass) [B, O, H'·W']. ``squares``, if it
     has entries, gains the squared norm of each example's part.
     """
-    columns, each = size * size * x.shape[1], squares.shape[0] > 0
-    items = chunk * origin[0].size + 1
-    cols = np.empty((chunk, places.columns), x.dtype)
-    offsets, factors = np.empty(items, np.int32), np.empty(items, x.dtype)
-    ends, counts = np.zeros(bias.shape[1] + 1, np.int64), np.empty(len(places.patches), np.int64)
-    grad_cols, image = np.empty(places.columns, x.dtype), np.empty(x[0].size, x.dtype)
-    weight[first:last] = 0
-    bias[first:last] = 0
-    own_weight, own_bias = np.zeros_like(weight[0]), np.zeros_like(bias[0])
     for slot in range(first, last):
-        for begin in range(slot * chunk, x.shape[0], slots * chunk):
-            end = min(begin + chunk, x.shape[0])
-            for example in range(begin, end):
-                _to_columns(x[example], size, cols[example - begin])
-                if grad_in.shape[0] > 0:
-                    _sort_by_position(
-                        origin[example], grad_out[example], rows.shape[1], counts, offsets, factors
-                    )
-                    grad_cols[:] = 0
-                    _add_runs(grad_cols, places.patches, counts, rows, offsets, factors, places.row)
-                    _from_columns(grad_cols, size, image, grad_in[example])
-            together = 1 if each else end - begin
-            for start in range(begin, end, together):
-                part, stop = cols[start - begin : start - begin + together], start + together
-                _weight_gradient(
-                    part, origin[start:stop], grad_out[start:stop], places, ends, offsets, factors,
-                    own_weight if each else weight[slot], own_bias if each else bias[slot],
-                )  # fmt: skip
-                if each:
-                    squares[start] += _moved(
-                        own_weight, own_bias, weight[slot], bias[slot], columns
-                    )
+        _backward_slot(
+            slot, slots, chunk, x, grad_out, origin, size, places, rows, weight[slot], bias[slot],
+            grad_in, squares,
+        )  # fmt: skip
 
 
 def add_slots(filters: Any, biases: Any, weight_grad: Any, bias_grad: Any) -> None:
