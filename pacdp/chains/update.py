@@ -4,8 +4,9 @@ On a CPU it is compiled, one pass over memory.
 """
 
 from collections.abc import Sequence
-from typing import no_type_check
+from typing import Any, no_type_check
 
+import numba
 import numpy as np
 import torch
 from jaxtyping import Float
@@ -17,7 +18,7 @@ from pacdp.random.devices import current, fused, triton_form
 from pacdp.random.kernels import kernel
 from pacdp.random.keys import Keys, SecretKeys
 from pacdp.random.philox import LANES, PAGE
-from pacdp.random.philox_compiled import fill_normals, normals_of
+from pacdp.random.philox_compiled import four_normals
 
 Coefficient = float | np.ndarray | Tensor
 """One number for all chains, or one a chain [K]; a device tensor where a CUDA graph replays the step."""
@@ -59,12 +60,11 @@ def langevin(
         # the compiled loop is many times slower on arrays that overlap
         into = torch.empty_like(x) if out is None or out is x else out
         values = x.numpy()
-        threads.each(
-            _loops, len(x) * -(-x.shape[1] // PAGE), into.numpy(), values, _row(keep, x),
-            values if gradient is None else gradient.numpy(), _row(rate, x),
-            values if centre is None else centre.numpy(), _row(pull, x), _row(scale, x),
+        by_loops(
+            into.numpy(), values, _row(keep, x), values if gradient is None else gradient.numpy(),
+            _row(rate, x), values if centre is None else centre.numpy(), _row(pull, x), _row(scale, x),
             values[:0] if average is None else average.numpy(), _row(alpha, x), keys.noise,
-            np.uint32(stream), np.uint64(int(tick)), operations=x.numel(),
+            np.uint32(stream), np.uint64(int(tick)),
         )  # fmt: skip
         return x.copy_(into) if out is x else into
     tick = torch.as_tensor(
@@ -85,6 +85,9 @@ def normal_like(
     x: Float[Tensor, "chains dim"], *, keys: Keys, stream: int, tick: int | Tensor
 ) -> Tensor:
     """The standard normal numbers that :func:`langevin` would add to ``x``."""
+    _require_fitting(x, keys)
+    if isinstance(keys, SecretKeys):
+        return _released(x, None, 0.0, 1.0, keys, stream, int(tick))[0]
     return langevin(torch.zeros_like(x), keep=0.0, scale=1.0, keys=keys, stream=stream, tick=tick)
 
 
@@ -165,37 +168,86 @@ def _require_fitting(x: Tensor, keys: Keys, *others: Tensor | None) -> None:
             )
 
 
+@numba.njit(inline="always")
+@no_type_check
+def _page(y, v, g, c, number, lanes, a, h, b, s, k0, k1, stream, low, high):
+    """A page of the by_loops, of ``lanes`` in each of four rows, whose noise never leaves the registers."""
+    first = np.uint32(number * LANES)
+    for lane in range(lanes):
+        four = four_normals(np.uint32(first + np.uint32(lane)), k0, k1, stream, low, high)
+        for quarter in range(4):
+            j = quarter * LANES + lane
+            y[j] = a * v[j] - h * g[j] + b * c[j] + s * y.dtype.type(four[quarter])
+
+
+def by_loops(out, x, *arguments: Any) -> None:
+    """The by_loops, from (out, x, keep, gradient, rate, centre, pull, scale, average, alpha, keys, stream, tick):
+
+        out ← keep x - rate gradient + pull centre + scale ξ
+
+    and, where ``average`` has rows, average ← average + alpha (out - average), for [chains, dim] arrays and
+    coefficients [chains].
+
+    Every page is a function of its own chain alone, so that neither the number of chains nor of threads matters.
+    """
+    pages = len(x) * -(-x.shape[1] // PAGE)
+    threads.each(_loops, pages, out, x, *arguments, operations=x.size)
+
+
 @kernel(fastmath={"contract", "nsz"}, error_model="numpy")
 @no_type_check
 def _loops(
-    begin, end, out, x, keep, gradient, rate, centre, pull, scale, average, alpha, keys, stream, tick
-):  # fmt: skip
-    """The formula of :func:`langevin` on pages from ``begin`` to ``end``, counted chain by chain, of [chains, dim]
-    arrays with coefficients [chains].
-
-    Every page is a function of its own chain alone, so that neither the number of chains nor of threads matters. An
-    ``average`` without rows is none.
-    """
-    dim, number, noise = x.shape[1], x.dtype.type, np.zeros(PAGE, np.float32)
+    begin,
+    end,
+    out,
+    x,
+    keep,
+    gradient,
+    rate,
+    centre,
+    pull,
+    scale,
+    average,
+    alpha,
+    keys,
+    stream,
+    tick,
+):
+    dim = x.shape[1]
     pages = (dim + PAGE - 1) // PAGE
+    low, high = np.uint32(tick), np.uint32(tick >> np.uint64(32))
+    number = x.dtype.type
     for job in range(begin, end):
         k, page = job // pages, job % pages
-        own = slice(page * PAGE, min((page + 1) * PAGE, dim))
-        y, v, g, c = out[k, own], x[k, own], gradient[k, own], centre[k, own]
-        key = keys[k]  # read once, so that the loop becomes one of vectors
+        start = page * PAGE
+        stop = min(start + PAGE, dim)
         a, h, b, s = number(keep[k]), number(rate[k]), number(pull[k]), number(scale[k])
-        if s != 0.0 and y.size == PAGE:  # noise never leaves the registers
-            for lane in range(LANES):
-                four = normals_of(page, lane, key, stream, tick)
-                for quarter in range(4):
-                    j = quarter * LANES + lane
-                    y[j] = a * v[j] - h * g[j] + b * c[j] + s * number(four[quarter])
+        y, v, g, c = (
+            out[k, start:stop],
+            x[k, start:stop],
+            gradient[k, start:stop],
+            centre[k, start:stop],
+        )
+        k0, k1 = np.uint32(keys[k]), np.uint32(keys[k] >> np.uint64(32))
+        if scale[k] == 0.0:
+            for j in range(stop - start):
+                y[j] = a * v[j] - h * g[j] + b * c[j]
         else:
-            if s != 0.0:
-                fill_normals(noise, page, min(y.size, LANES), LANES, key, stream, tick)
-            for j in range(y.size):
-                y[j] = a * v[j] - h * g[j] + b * c[j] + s * number(noise[j])
+            whole = stop - start == PAGE
+            part = np.zeros((0 if whole else 4, PAGE), x.dtype)
+            into, old, slope, middle = y, v, g, c
+            if (
+                not whole
+            ):  # a part of a page is made of a whole one, so that the loop is compiled once
+                into, old, slope, middle = part[0], part[1], part[2], part[3]
+                for j in range(stop - start):
+                    old[j], slope[j], middle[j] = v[j], g[j], c[j]
+            lanes = min(stop - start, LANES)
+            _page(into, old, slope, middle, page, lanes, a, h, b, s, k0, k1, stream, low, high)
+            if not whole:
+                for j in range(stop - start):
+                    y[j] = into[j]
         if average.shape[0] > 0:
-            m, w = average[k, own], number(alpha[k])
-            for j in range(y.size):
+            m, w = average[k, start:stop], number(alpha[k])
+            for j in range(stop - start):
                 m[j] += w * (y[j] - m[j])

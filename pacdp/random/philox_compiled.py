@@ -9,7 +9,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from pacdp.random.kernels import kernel
-from pacdp.random.philox import LANES, MULTIPLIERS, ROUNDS, WEYL
+from pacdp.random.philox import MULTIPLIERS, ROUNDS, WEYL
 
 _M0, _M1 = np.uint64(MULTIPLIERS[0]), np.uint64(MULTIPLIERS[1])
 _W0, _W1 = np.uint32(WEYL[0]), np.uint32(WEYL[1])
@@ -94,27 +94,14 @@ def _direction(word):
 
 @numba.njit(inline="always")
 @no_type_check
-def normals_of(page, lane, key, stream, tick):
-    """Four standard normal numbers (Box and Muller 1958) in float32, those of one lane of a page."""
-    counter = _u(_u(page * LANES) + _u(lane))
-    w0, w1, w2, w3 = block(
-        counter, stream, _u(tick), _u(tick >> _q(32)), _u(key), _u(key >> _q(32))
-    )
+def four_normals(counter, k0, k1, stream, low, high):
+    """Four standard normal numbers (Box and Muller 1958) in float32, from one counter."""
+    w0, w1, w2, w3 = block(counter, stream, low, high, k0, k1)
     r = _radius(w0)
     c, s = _direction(w1)
     q = _radius(w2)
     d, t = _direction(w3)
     return r * c, r * s, q * d, q * t
-
-
-@numba.njit(inline="always")
-@no_type_check
-def fill_normals(out, page, lanes, apart, key, stream, tick):
-    """Those of a page's first ``lanes`` lanes, ``apart`` from each other."""
-    for lane in range(lanes):
-        four = normals_of(page, lane, key, stream, tick)
-        for quarter in range(4):
-            out[quarter * apart + lane] = four[quarter]
 
 
 @kernel()

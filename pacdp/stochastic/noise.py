@@ -18,7 +18,7 @@ from pacdp.random import philox
 from pacdp.random.kernels import kernel
 from pacdp.random.keys import Keys
 from pacdp.random.philox import LANES, PAGE
-from pacdp.random.philox_compiled import fill_normals
+from pacdp.random.philox_compiled import four_normals
 
 MONTE_CARLO = 2
 """Purpose of keys: posterior draws, which must be those neither of training nor of another certificate."""
@@ -110,12 +110,21 @@ def _gaussians(begin, end, out, mean, std, key, stream, ticks):
 
     The last page has as many lanes as it needs, since a row is often short.
     """
-    dim, number, noise = out.shape[1], out.dtype.type, np.empty(PAGE, np.float32)
+    dim = out.shape[1]
+    k0, k1 = np.uint32(key), np.uint32(key >> np.uint64(32))
+    number = out.dtype.type
+    noise = np.empty(PAGE, np.float32)
     for b in range(begin, end):
+        low, high = np.uint32(ticks[b]), np.uint32(ticks[b] >> np.uint64(32))
         for page in range((dim + PAGE - 1) // PAGE):
-            own = slice(page * PAGE, min((page + 1) * PAGE, dim))
-            y, m, s = out[b, own], mean[own], std[own]
-            lanes = (y.size + 3) // 4
-            fill_normals(noise, page, lanes, lanes, key, stream, ticks[b])
-            for j in range(y.size):
+            start = page * PAGE
+            stop = min(start + PAGE, dim)
+            y, m, s = out[b, start:stop], mean[start:stop], std[start:stop]
+            lanes = (len(y) + 3) // 4
+            first = np.uint32(page * LANES)
+            for lane in range(lanes):
+                four = four_normals(np.uint32(first + np.uint32(lane)), k0, k1, stream, low, high)
+                for quarter in range(4):
+                    noise[quarter * lanes + lane] = four[quarter]
+            for j in range(len(y)):
                 y[j] = m[j] + s[j] * number(noise[j])

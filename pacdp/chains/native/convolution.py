@@ -189,16 +189,31 @@ class ConvLayer:
         self._x, self._origin = x, origin
         return out.reshape(examples, *self.output_shape)
 
-    def propagate(self, slope: Array, weight: Array, squares: Array | None = None) -> Array:
+    def backward(
+        self,
+        slope: Array,
+        weight: Array,
+        weight_gradient: Array,
+        bias_gradient: Array,
+        squares: Array | None = None,
+    ) -> Array:
         """The gradient by the input of the last forward pass, as rows; empty where it is not needed.
 
-        The layer's own gradients stay here in parts until :meth:`collect`: with ``each`` every example's.
-
         Args:
-            slope: gradient by the result of the last ``forward``, [B, outputs] in any shape; rows behind those of the
-                examples are not read.
+            slope: gradient by the result of the last ``forward``, [B, outputs] in any shape.
             weight: the filters of that forward pass.
+            weight_gradient: [outputs, channels, size, size], overwritten with the filters' gradient.
+            bias_gradient: [outputs], overwritten with the bias's gradient.
             squares: float64 [B]; where given, it gains the squared norm of each example's part of these gradients.
+        """
+        grad_in = self.propagate(slope, weight, _NONE if squares is None else squares)
+        back.add_slots(self._filters, self._biases, weight_gradient, bias_gradient)
+        return grad_in
+
+    def propagate(self, slope: Array, weight: Array, squares: Array) -> Array:
+        """As :meth:`backward`, with the gradients of parts left here: with ``each`` every example's own.
+
+        Rows of ``slope`` behind those of the examples are not read.
         """
         x, examples, outputs = self._x, len(self._x), len(weight)
         chunk = 1 if self.each else CHUNK
@@ -211,18 +226,14 @@ class ConvLayer:
         threads.each(
             back.backward, slots, slots, chunk, x, np.ascontiguousarray(slope[:examples]).reshape(origin.shape), origin,
             self.geometry.size, places, back.rows_of(weight, places.row), self._filters, self._biases, grad_in,
-            _NONE if self.each or squares is None else squares, operations=examples * self._operations,
+            _NONE if self.each else squares, operations=examples * self._operations,
         )  # fmt: skip
-        if self.each and squares is not None:
-            own = self._filters[:, :, : self._taps.size].reshape(examples, -1)
-            squares += clipped.row_squares(own) + clipped.row_squares(self._biases)
+        if self.each:
+            clipped.add_filter_squares(self._filters, self._biases, self._taps.size, squares)
         return grad_in.reshape(-1, math.prod(self.input_shape))
 
-    def collect(self, scale: Array | None, weight_gradient: Array, bias_gradient: Array) -> None:
-        """The sum of the parts, each times its ``scale``, into [outputs, channels, size, size] and [outputs]."""
-        if scale is not None:
-            self._filters[:, :, : self._taps.size] *= scale[
-                :, None, None
-            ]  # behind them lies nothing
-            self._biases *= scale[:, None]
+    def collect(self, scale: Array, weight_gradient: Array, bias_gradient: Array) -> None:
+        """Σ scale[i] times the gradient of example i, after one :meth:`propagate`, into the given arrays."""
+        self._filters[:, :, : self._taps.size] *= scale[:, None, None]  # behind them lies nothing
+        self._biases *= scale[:, None]
         back.add_slots(self._filters, self._biases, weight_gradient, bias_gradient)

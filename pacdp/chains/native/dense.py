@@ -29,106 +29,123 @@ _FEW = 16
 _ROWS = 16
 """Rows are a multiple of this: few shapes, and few zeros."""
 _tensor = torch.from_numpy
-_where_positive: Any = torch.ops.aten.threshold_backward.grad_input
 _WORTH_A_PROGRAM = 2_000_000
 """Multiplications and additions from which on the faster product is worth compiling; part of the arithmetic."""
 
 
 class DenseLayer:
-    """x W + b, with ReLU or without; the ``first`` layer of a network needs no gradient by its input.
+    """x W + b, with ReLU or without; the ``first`` layer of a network needs no gradient by its input."""
 
-    Its gradients are made in two halves: each example's squared norm first, then the sum over examples.
-
-    Args:
-        each: for sums of scaled gradients: arrays have :func:`padded` rows, so that products come in few shapes. The
-            rows beyond the examples are exact zeros, in inputs and in slopes, and add nothing to a gradient.
-    """
-
-    def __init__(self, *, relu: bool, first: bool, each: bool = False) -> None:
-        self.relu, self.first, self.each = relu, first, each
-        self._product: Any = product if each else torch.mm
+    def __init__(self, *, relu: bool, first: bool) -> None:
+        self.relu, self.first = relu, first
         self._x: Any = None
-        self._out = self._slope = np.empty((0, 0))
+        self._out = np.empty((0, 0))
 
     def forward(
-        self,
-        x: Array | sparse.Batch,
-        weight: Array,
-        bias: Array,
-        count: int | None = None,
-        *,
-        keep: bool = True,
+        self, x: Array | sparse.Batch, weight: Array, bias: Array, *, keep: bool = True
     ) -> Array:
-        """Outputs of x [batch, ...], or of the examples of a data set of few non-zeros.
-
-        Args:
-            count: examples; rows of x behind them are padding.
-            keep: remember what the way back needs.
-        """
-        count = len(x) if count is None else count
-        rows = padded(count) if self.each else count
+        """Outputs [batch, outputs] of x [batch, ...], or of the examples of a data set of few non-zeros."""
+        out = np.empty((len(x), len(bias)), weight.dtype)
         if isinstance(x, sparse.Batch):
-            out = np.empty((rows, len(bias)), weight.dtype)
-            sparse.add(x.by_example, weight, bias, out[:count])
+            sparse.forward(x.examples, x.rows, weight, bias, out)
         else:
-            x = filled(x.reshape(len(x), -1), rows)
-            out = self._outputs(x, weight, bias)
+            x = x.reshape(len(x), -1)
+            if len(bias) <= _FEW:
+                narrow_forward(x, weight, bias, out)
+            else:
+                torch.addmm(_tensor(bias), _tensor(x), _tensor(weight), out=_tensor(out))
         if self.relu:
             torch.relu_(_tensor(out))
-        out[count:] = 0
         if keep:
             self._x, self._out = x, out
         return out
 
-    def _outputs(self, x: Array, weight: Array, bias: Array) -> Array:
-        if self.each:
-            return product(_tensor(x), _tensor(weight), bias=_tensor(bias)).numpy()
-        if len(bias) <= _FEW:
-            return _narrow(x, np.ascontiguousarray(weight.T), bias)
-        return torch.addmm(_tensor(bias), _tensor(x), _tensor(weight)).numpy()
-
-    def propagate(self, slope: Array, weight: Array, squares: Array | None = None) -> Array:
-        """The gradient by the layer's input, from that by its outputs, which is overwritten; of the first layer, whose
-        input needs none, that itself.
+    def backward(
+        self,
+        slope: Array,
+        weight: Array,
+        weight_gradient: Array,
+        bias_gradient: Array,
+        squares: Array | None = None,
+    ) -> Array:
+        """The gradient by the layer's input; its own gradients go into the given views. ``slope`` is overwritten.
 
         Args:
-            squares: float64 [batch]; where given, it gains the squared norm of each example's part of the layer's own
-                gradients.
+            squares: float64 [batch]; where given, it gains the squared norm of each example's part of these gradients.
+        """
+        x, back = self._x, slope
+        if len(bias_gradient) <= _FEW and not self.relu and not self.first:
+            back = np.empty_like(x)
+            narrow_backward(slope, x, weight, weight_gradient, bias_gradient, back)
+        else:
+            if self.relu:
+                through_relu(slope, self._out, bias_gradient)
+            else:
+                np.sum(slope, axis=0, out=bias_gradient)
+            if isinstance(x, sparse.Batch):
+                sparse.weight_gradient(x.columns, slope, weight_gradient)
+            else:
+                torch.mm(_tensor(x).t(), _tensor(slope), out=_tensor(weight_gradient))
+            if not self.first:
+                back = torch.mm(_tensor(slope), _tensor(weight).t()).numpy()
+        if squares is not None:
+            inputs = x.squares if isinstance(x, sparse.Batch) else row_squares(x)
+            clipped.through_layer(slope, self._out, False, inputs, squares)
+        return back
+
+
+def row_squares(rows: Array) -> Array:
+    """The squared norm of every row, in double precision."""
+    found = np.empty(len(rows))
+    clipped.row_squares(rows, found)
+    return found
+
+
+class PaddedDense:
+    """x W + b, with ReLU or without, in two halves: every example's squared norm first, then sums of scaled gradients.
+
+    Arrays have :func:`padded` rows, so that products come in few shapes. The rows beyond the examples are exact zeros,
+    in inputs and in slopes, and add nothing to a gradient.
+    """
+
+    def __init__(self, *, relu: bool, first: bool) -> None:
+        self.relu, self.first = relu, first
+        self._x: Any = None
+        self._out = self._slope = np.empty((0, 0))
+        self._squares = np.empty(0)
+
+    def forward(self, x: Array | sparse.Batch, weight: Array, bias: Array, count: int) -> Array:
+        """Outputs [padded, outputs] of the first ``count`` rows of x, or of so many examples of few non-zeros."""
+        if isinstance(x, sparse.Batch):
+            self._squares, out = x.squares, np.empty((padded(count), len(bias)), weight.dtype)
+            sparse.forward(x.examples, x.rows, weight, bias, out[:count])
+        else:
+            x = filled(x.reshape(len(x), -1), padded(count))
+            self._squares = row_squares(x[:count])
+            out = product(_tensor(x), _tensor(weight), bias=_tensor(bias)).numpy()
+        if self.relu:
+            torch.relu_(_tensor(out))
+        out[count:] = 0
+        self._x, self._out = x, out
+        return out
+
+    def propagate(self, slope: Array, weight: Array, squares: Array) -> Array:
+        """``squares`` [count] gain the squared norms of this layer's gradients; returns the slope by its input.
+
+        Args:
+            slope: by the outputs, which is overwritten; of the first layer, whose input needs none, it is returned.
         """
         slope = self._slope = filled(slope, len(self._out))
-        if self.relu:
-            given = _tensor(slope)
-            _where_positive(given, _tensor(self._out), 0, grad_input=given)
-        if squares is not None:
-            x = self._x
-            inputs = x.squares if isinstance(x, sparse.Batch) else clipped.row_squares(x)
-            clipped.add_squares(slope, inputs, squares)
-        if self.first:
-            return slope
-        if self._is_narrow:
-            return _combined(slope, np.ascontiguousarray(weight.T))
-        return self._product(_tensor(slope), _tensor(weight).mT).numpy()
+        clipped.through_layer(slope, self._out, self.relu, self._squares, squares)
+        return slope if self.first else product(_tensor(slope), _tensor(weight).mT).numpy()
 
-    def collect(self, scale: Array | None, weight_gradient: Array, bias_gradient: Array) -> None:
-        """The sum over examples of ``scale`` [batch], or 1, times their gradients. The slopes are spent."""
-        x, slope = self._x, self._slope
-        if scale is not None:
-            clipped.scale_rows(slope, scale, bias_gradient, np.finfo(scale.dtype).tiny)
-        elif self._is_narrow:
-            bias_gradient[:] = _combined(np.ones((1, len(slope)), slope.dtype), slope)[0]
+    def collect(self, scale: Array, weight_gradient: Array, bias_gradient: Array) -> None:
+        """The sum over examples of ``scale`` [count] times their gradients. The slopes are spent."""
+        clipped.scale_rows(self._slope, scale, bias_gradient, np.finfo(scale.dtype).tiny)
+        if isinstance(self._x, sparse.Batch):
+            sparse.weight_gradient(self._x.columns, self._slope[: len(scale)], weight_gradient)
         else:
-            np.sum(slope, axis=0, out=bias_gradient)
-        if isinstance(x, sparse.Batch):
-            zeros = np.zeros_like(bias_gradient)
-            sparse.add(x.by_input, slope[: len(x)], zeros, weight_gradient)
-        elif self._is_narrow:
-            weight_gradient[...] = _combined(np.ascontiguousarray(slope.T), x).T
-        else:
-            self._product(_tensor(x).mT, _tensor(slope), out=_tensor(weight_gradient))
-
-    @property
-    def _is_narrow(self) -> bool:
-        return not (self.each or self.relu or self.first) and self._out.shape[1] <= _FEW
+            product(_tensor(self._x).mT, _tensor(self._slope), out=_tensor(weight_gradient))
 
 
 def padded(count: int) -> int:
@@ -147,9 +164,7 @@ def filled(rows: Array, count: int) -> Array:
 
 @kernel(fastmath={"reassoc", "contract"})
 @no_type_check
-def _narrow(x, columns, bias):
-    """out[i, o] = bias[o] + x[i] · columns[o]."""
-    out = np.empty((len(x), len(bias)), x.dtype)
+def _narrow_forward(x, columns, bias, out):
     for i in range(len(x)):
         row = x[i]
         for o in range(len(bias)):
@@ -157,21 +172,53 @@ def _narrow(x, columns, bias):
             for j in range(row.size):
                 total += row[j] * column[j]
             out[i, o] = total
-    return out
 
 
 @kernel(fastmath={"contract"})
 @no_type_check
-def _combined(factors, rows):
-    """out[i] = Σ_o factors[i, o] rows[o], in this order."""
-    out = np.zeros((len(factors), rows.shape[1]), rows.dtype)
-    for i in range(len(factors)):
-        total = out[i]
-        for o in range(len(rows)):
-            factor, row = factors[i, o], rows[o]
+def _narrow_backward(slope, x, columns, sums, bias_gradient, into):
+    bias_gradient[:] = 0
+    for i in range(len(x)):
+        row, back = x[i], into[i]
+        back[:] = 0
+        for o in range(len(columns)):
+            s, column, total = slope[i, o], columns[o], sums[o]
+            bias_gradient[o] += s
             for j in range(row.size):
-                total[j] += factor * row[j]
-    return out
+                total[j] += s * row[j]
+                back[j] += s * column[j]
+
+
+def narrow_forward(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, out: np.ndarray) -> None:
+    """out = x W + b, for x [batch, inputs] and W [inputs, outputs]."""
+    _narrow_forward(x, np.ascontiguousarray(weight.T), bias, out)
+
+
+def narrow_backward(
+    slope: np.ndarray,
+    x: np.ndarray,
+    weight: np.ndarray,
+    weight_gradient: np.ndarray,
+    bias_gradient: np.ndarray,
+    into: np.ndarray,
+) -> None:
+    """W's and b's gradients, and the one by x, from the gradient ``slope`` [batch, outputs] by the outputs."""
+    columns = np.ascontiguousarray(weight.T)
+    sums = np.zeros_like(columns)
+    _narrow_backward(slope, x, columns, sums, bias_gradient, into)
+    weight_gradient[...] = sums.T
+
+
+@kernel()
+@no_type_check
+def through_relu(slope, out, bias_gradient):
+    """Clear ``slope`` where the output ``out`` of ReLU is 0, in place; the bias's gradient is its sum over examples."""
+    bias_gradient[:] = 0
+    for i in range(len(slope)):
+        row, value = slope[i], out[i]
+        for j in range(row.size):
+            row[j] = 0 if value[j] <= 0 else row[j]
+            bias_gradient[j] += row[j]
 
 
 def product(

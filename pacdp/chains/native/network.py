@@ -20,12 +20,12 @@ from torch import Tensor, nn
 from pacdp.chains.layout import Layout
 from pacdp.chains.native import sparse
 from pacdp.chains.native.convolution import ConvLayer, Geometry
-from pacdp.chains.native.dense import Array, DenseLayer
+from pacdp.chains.native.dense import Array, DenseLayer, PaddedDense
 from pacdp.chains.pixels import Pixels
 from pacdp.layers.plain import Kind, is_plain, is_plain_linear
 from pacdp.losses import Loss
 
-Block = DenseLayer | ConvLayer
+Block = DenseLayer | PaddedDense | ConvLayer
 SPARSE_BELOW = 0.5
 """Share of non-zero inputs under which the first layer reads only these."""
 Slope = Callable[[Tensor, Tensor], tuple[float, float, Tensor]]
@@ -41,14 +41,14 @@ def parse(model: nn.Module, shape: tuple[int, ...], *, each: bool = False) -> li
     if not is_plain(model, nn.Sequential) or _shares(model):
         return None
     layers = [layer for layer in model if not is_plain(layer, nn.Identity)]
-    blocks = list[Block]()
+    dense, blocks = PaddedDense if each else DenseLayer, list[Block]()
     while layers:
         layer = layers.pop(0)
         if is_plain(layer, nn.Flatten) and (layer.start_dim, layer.end_dim) == (1, -1):
             shape = (math.prod(shape),)
         elif is_plain_linear(layer) and layer.bias is not None and shape == (layer.in_features,):
             relu = _take(layers, nn.ReLU) is not None
-            blocks.append(DenseLayer(relu=relu, first=not blocks, each=each))
+            blocks.append(dense(relu=relu, first=not blocks))
             shape = (layer.out_features,)
         elif _plain_convolution(layer) and len(shape) == 3 and shape[0] == layer.in_channels:
             relu, pool = _take(layers, nn.ReLU), _take(layers, nn.MaxPool2d)
@@ -167,8 +167,7 @@ class NativeNetwork:
         loss, error, by_outputs = slope(outputs, labels)
         back = by_outputs.numpy()
         for i in reversed(range(len(self.blocks))):
-            back = self.blocks[i].propagate(back, own[2 * i], squares)
-            self.blocks[i].collect(None, into[2 * i], into[2 * i + 1])
+            back = self.blocks[i].backward(back, own[2 * i], into[2 * i], into[2 * i + 1], squares)
         return loss, error
 
     def logits(self, weights: Float[Tensor, " dim"], start: int, stop: int) -> Tensor:

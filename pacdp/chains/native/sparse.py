@@ -26,13 +26,12 @@ class Rows(NamedTuple):
     """How many inputs an example has."""
 
 
-class Terms(NamedTuple):
-    """Sums of rows of a matrix: those of sum i are from ``begin[i]`` to ``end[i]``, ``factor`` times row ``place``."""
+class Columns(NamedTuple):
+    """Non-zero inputs of a minibatch by input: those of input p are ``[p, : counts[p]]``, in order of the batch."""
 
-    begin: np.ndarray
-    end: np.ndarray
-    place: np.ndarray
-    factor: np.ndarray
+    counts: np.ndarray
+    row: np.ndarray
+    value: np.ndarray
 
 
 class Batch:
@@ -49,21 +48,13 @@ class Batch:
         """The squared norm of each example."""
         return self.rows.squares[self.examples]
 
-    @property
-    def by_example(self) -> Terms:
-        """The non-zeros of each example, at the inputs that they are of."""
-        start, column, value = self.rows[:3]
-        return Terms(start[self.examples], start[self.examples + 1], column, value)
-
     @cached_property
-    def by_input(self) -> Terms:
-        """The non-zeros of each input, at the places in the batch of the examples that have them, in their order."""
-        begin, size = np.arange(self.rows.inputs) * len(self), self.rows.inputs * len(self)
-        terms = Terms(
-            begin, begin.copy(), np.empty(size, np.int32), np.empty(size, self.rows.value.dtype)
-        )
-        _fill(self.examples, *self.rows[:3], *terms[1:])
-        return terms
+    def columns(self) -> Columns:
+        """The same numbers by input."""
+        count, shape = np.empty(self.rows.inputs, np.int64), (self.rows.inputs, len(self))
+        found = Columns(count, np.empty(shape, np.int32), np.empty(shape, self.rows.value.dtype))
+        _fill_columns(self.examples, *self.rows[:3], *found)
+        return found
 
 
 def rows(inputs: np.ndarray) -> Rows:
@@ -78,36 +69,81 @@ def rows(inputs: np.ndarray) -> Rows:
 
 @kernel()
 @no_type_check
-def _fill(batch, start, column, value, end, place, factor):
+def _fill_columns(batch, start, column, value, count, row, entries):
+    count[:] = 0
     for position, i in enumerate(batch):
         for e in range(start[i], start[i + 1]):
             p = column[e]
-            place[end[p]], factor[end[p]] = position, value[e]
-            end[p] += 1
+            row[p, count[p]] = position
+            entries[p, count[p]] = value[e]
+            count[p] += 1
 
 
 @kernel()
 @no_type_check
-def _add(first, last, begin, end, place, factor, table, base, out):
+def _forward(first, last, batch, start, column, value, weight, bias, out):
     for i in range(first, last):
         total = out[i]
+        for j in range(total.size):
+            total[j] = bias[j]
+        begin, end, width = start[batch[i]], start[batch[i] + 1], total.size
+        add_rows(total, 0, width, weight, width, column, value, begin, end)
+
+
+@kernel()
+@no_type_check
+def _weight_gradient(first, last, count, row, value, gradient, out):
+    for p in range(first, last):
+        total = out[p]
+        for j in range(total.size):
+            total[j] = 0
         width = total.size
-        for j in range(width):
-            total[j] = base[j]
-        add_rows(total, 0, width, table, width, place, factor, begin[i], end[i])
+        add_rows(total, 0, width, gradient, width, row[p], value[p], np.intp(0), count[p])
 
 
-def add(terms: Terms, table: np.ndarray, base: np.ndarray, out: np.ndarray) -> None:
-    """out[i] = base + Σ factor · table[place] over the terms of sum i; ``table`` is contiguous."""
-    wide, first, into = _widened(table), _widened(base), _widened(out)
-    work = table.size * len(out) // 16
-    threads.each(_add, len(out), *terms, wide.reshape(-1), first, into, operations=work)
-    if into is not out:
-        out[...] = into[..., : out.shape[-1]]
+def forward(
+    batch: np.ndarray, rows: Rows, weight: np.ndarray, bias: np.ndarray, out: np.ndarray
+) -> None:
+    """out[i] = bias + Σ_p x[batch[i], p] weight[p]; weight is [inputs, outputs], contiguous."""
+    wide, into = _widened(weight), _widened(out)
+    threads.each(
+        _forward,
+        len(batch),
+        batch,
+        *rows[:3],
+        wide.reshape(-1),
+        _widened(bias),
+        into,
+        operations=len(batch) * weight.size // 16,
+    )
+    _narrowed(into, out)
+
+
+def weight_gradient(columns: Columns, gradient: np.ndarray, out: np.ndarray) -> None:
+    """out[p] = Σ_i x[i, p] gradient[i], for every input p; zeros where no example has that input."""
+    into = _widened(out)
+    threads.each(
+        _weight_gradient,
+        len(out),
+        *columns,
+        _widened(gradient).reshape(-1),
+        into,
+        operations=len(gradient) * out.size // 16,
+    )
+    _narrowed(into, out)
 
 
 def _widened(array: np.ndarray) -> np.ndarray:
     """The array, or a copy whose last axis ends with zeros and is as long as a vector."""
     short = lanes_of(array.dtype) - array.shape[-1]
-    behind = [(0, 0)] * (array.ndim - 1) + [(0, short)]
-    return array if short <= 0 else np.pad(array, behind)
+    if short <= 0:
+        return array
+    wide = np.zeros((*array.shape[:-1], array.shape[-1] + short), array.dtype)
+    wide[..., : array.shape[-1]] = array
+    return wide
+
+
+def _narrowed(wide: np.ndarray, array: np.ndarray) -> None:
+    """Undo :func:`_widened`."""
+    if wide is not array:
+        array[...] = wide[..., : array.shape[-1]]

@@ -134,18 +134,18 @@ FAULTS = {
         DenseLayer, "forward", lambda plain, self, *a, **k: plain(self, *a, **k) * np.float32(1.01)
     ),
     "a gradient of half the size": faulty(
-        DenseLayer, "propagate", lambda plain, self, slope, *a: plain(self, slope * np.float32(0.5), *a)
+        DenseLayer, "backward", lambda plain, self, slope, *a: plain(self, slope * np.float32(0.5), *a)
     ),
     "a convolution turned over": faulty(
         ConvLayer, "forward",
         lambda plain, self, x, w, *a, **k: plain(self, x, np.ascontiguousarray(w[:, :, ::-1]), *a, **k),
     ),
     "biases left out of the norms": lambda patch: patch.setattr(
-        clipped, "add_squares",
-        lambda slope, inputs, squares, true=clipped.add_squares: true(slope, inputs - 1.0, squares),
+        clipped, "through_layer",
+        lambda *a, true=clipped.through_layer: true(*a[:3], a[3] - 1.0, a[4]),
     ),
     "filters left out of the norms": faulty(
-        ConvLayer, "propagate", lambda plain, self, *a: plain(self, *a[:2])
+        ConvLayer, "backward", lambda plain, self, *a: plain(self, *a[:4])
     ),
 }  # fmt: skip
 

@@ -112,31 +112,29 @@ def test_batches_go_through_in_chunks_of_a_fixed_size(monkeypatch):
 
 def a_padded_row(patch):
     """Padding that is not zero, whose slopes come out of every layer."""
-    true = dense.clipped.add_squares
+    true = dense.clipped.through_layer
 
     def ones(rows, count):
         whole = np.ones((count, rows.shape[1]), rows.dtype)
         whole[: len(rows)] = rows
         return whole
 
-    def leaking(slope, inputs, squares):
-        true(slope, inputs, squares)
+    def leaking(slope, out, relu, inputs, squares):
+        true(slope, out, relu, inputs, squares)
         slope[len(squares) :] = 1.0
 
     patch.setattr(dense, "filled", ones)
-    patch.setattr(dense.clipped, "add_squares", leaking)
+    patch.setattr(dense.clipped, "through_layer", leaking)
 
 
 def without_biases(patch):
-    true = dense.DenseLayer.propagate
+    true = dense.PaddedDense.propagate
 
-    def faulty(layer, slope, weight, squares=None):
-        back = true(layer, slope, weight, squares)
-        if layer.each:
-            squares -= dense.clipped.row_squares(layer._slope[: len(squares)])
-        return back
+    def faulty(layer, *given):
+        layer._squares = layer._squares - 1.0
+        return true(layer, *given)
 
-    patch.setattr(dense.DenseLayer, "propagate", faulty)
+    patch.setattr(dense.PaddedDense, "propagate", faulty)
 
 
 def of_the_chain_before():

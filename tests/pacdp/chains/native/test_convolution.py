@@ -52,8 +52,7 @@ def by_block(block, arguments, squares=None):
     x, weight, bias, grad_out = (tensor.numpy() for tensor in arguments)
     weight_grad, bias_grad = np.full_like(weight, np.nan), np.full_like(bias, np.nan)
     out = block.forward(x, weight, bias)
-    grad_in = block.propagate(grad_out.reshape(len(x), -1), weight, squares)
-    block.collect(None, weight_grad, bias_grad)
+    grad_in = block.backward(grad_out.reshape(len(x), -1), weight, weight_grad, bias_grad, squares)
     return [out.copy(), grad_in.reshape(x.shape).copy(), weight_grad, bias_grad]
 
 
