@@ -289,6 +289,13 @@ def test_rows_of_another_width_prove_nothing_of_what_was_seen():
         certify(NET, (torch.tensor(fractions).float(), LABELS), seen=(fractions, LABELS.numpy()))
 
 
+@parametrize("key", ["label", "person"])
+def test_a_batch_that_tells_the_network_its_labels_is_refused(key):
+    batch = {"labels": LABELS, "people": LABELS, key: LABELS, "inputs": INPUTS}
+    with refusal(f"under two keys, and the network would be told those of '{key}'"):
+        certify(lambda inputs, **told: NET(inputs), [batch])
+
+
 @parametrize("kind", [torch.float16, torch.bfloat16])
 def test_rows_of_half_precision_prove_nothing_of_rows_that_were_not_rounded(kind):
     rounded = INPUTS.to(kind).float(), LABELS

@@ -83,7 +83,7 @@ def test_one_flipped_bit_is_seen(seed, width, place, bit):
 
 def test_a_table_has_the_same_hashes_whatever_holds_its_numbers_and_gaps():
     numbers = np.array([[0.1, np.nan], [2.0, 30000001.0], [-1e9 - 1.0, 4.5]])
-    gaps = np.where(np.isnan(numbers), None, numbers.astype(object))
+    gaps = np.array([[None if np.isnan(cell) else cell for cell in row] for row in numbers.tolist()])
     texts = np.array([["0.1", ""], [" 2", "030000001"], ["-1000000001.0", "4.50"]])
     decimals = np.array([[None if cell is None else Decimal(repr(cell)) for cell in row] for row in gaps])
     forms = numbers, numbers.tolist(), gaps, gaps.tolist(), texts, texts.astype(object), decimals
