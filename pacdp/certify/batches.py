@@ -276,6 +276,11 @@ def _batch(given: Any, what: str) -> Batch:
             raise ValueError(
                 f"{what} has no key 'labels', got {sorted(map(str, inputs))}: add the labels to the batch"
             )
+        if twice := {*_LABELS, *_PEOPLE} & inputs.keys():
+            raise ValueError(
+                f"{what} has labels or people under two keys, and the network would be told those of {min(twice)!r}: "
+                "leave one out"
+            )
     else:
         raise ValueError(f"expected {what} as (inputs, labels), (inputs, labels, people) or a dictionary, got "
                          f"{type(given).__name__}: let the loader return one of these")  # fmt: skip

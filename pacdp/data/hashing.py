@@ -12,7 +12,6 @@ as float64, int64 or uint64. The shape of a row does not enter: [28, 28] and [78
 """
 
 import hashlib
-import math
 from numbers import Real
 from typing import Any
 
@@ -21,7 +20,8 @@ from jaxtyping import Shaped, UInt64
 
 from pacdp.data.errors import DataError
 
-WHOLE, SINGLE, DOUBLE = 1, 2, 3
+WHOLE, HALF, SINGLE, DOUBLE = 1, 2, 3, 4
+_EXACT = 2**53  # double precision holds whole numbers below it
 _FEW = 64  # rows that say in which precision all are
 Hashes = UInt64[np.ndarray, " n"]
 """A hash for each of n rows."""
@@ -67,7 +67,8 @@ def require_no_mask(values: Any, name: str) -> None:
 def table_hashes(values: Any, *, name: str = "values") -> Hashes:
     """The hash of each row of a table as estimators take it, whatever form the same table comes in.
 
-    Numbers agree to the 24 bits of single precision, whole ones exactly; texts without case and outer spaces.
+    Numbers agree to the 24 bits of single precision, whole ones exactly, and with their texts; texts without case and
+    outer spaces; and a gap is a gap, be it NaN, None or empty.
 
     Args:
         values: an array, tensor, data frame, sparse matrix or list, [n] or [n, ...].
@@ -84,12 +85,12 @@ def table_hashes(values: Any, *, name: str = "values") -> Hashes:
         ]
         return np.concatenate(parts)
     array = values.to_numpy() if hasattr(values, "to_numpy") else array_of(values, name)
-    if (
-        array.dtype == object
-        and array.size
-        and all(isinstance(cell, Real) for cell in array.ravel().tolist())
-    ):
-        array = np.array(array.tolist())  # numbers are numbers, whatever holds them
+    if array.size and array.dtype.kind not in "biufc":
+        cells = [_number_of(cell) for cell in array.ravel().tolist()]
+        if None not in cells:  # numbers are numbers, whatever holds them
+            array = np.array(cells).reshape(array.shape)
+    if array.dtype.kind in "iu" and np.abs(array).max(initial=0) < _EXACT:
+        array = array.astype(np.float64)
     if array.dtype.kind in "biufc":
         return row_hashes(_in_single(array) if array.dtype.kind == "f" else array, name=name)
     texts = [_text_of(cell) for cell in array.ravel().tolist()]
@@ -101,15 +102,21 @@ def table_hashes(values: Any, *, name: str = "values") -> Hashes:
 
 
 def precision_of(values: Any, *, name: str = "values") -> int:
-    """What the first rows hold: whole numbers alone, fractions of single precision, or ones that it does not hold.
+    """What the first rows hold: whole numbers alone, fractions of half, of single precision, or of neither.
 
     No row of one kind has the hash of the same data in another, as bytes and bytes / 255 are.
     """
     few = array_of(values[:_FEW], name)
     if few.dtype.kind not in "fc" or np.array_equal(np.rint(few), few, equal_nan=True):
         return WHOLE
-    exact = few.dtype != np.float64 or np.array_equal(_in_single(few), few, equal_nan=True)
-    return SINGLE if exact else DOUBLE
+    if few.dtype == np.float64 and not np.array_equal(_in_single(few), few, equal_nan=True):
+        return DOUBLE
+    if few.dtype.kind == "c":
+        return SINGLE
+    with np.errstate(over="ignore"):
+        half = np.array_equal(few.astype(np.float16), few, equal_nan=True)
+    brain = not (few.astype(np.float32).view(np.uint32) & 0xFFFF).any()
+    return HALF if half or brain else SINGLE
 
 
 def _in_single(numbers: Any) -> Any:
@@ -118,11 +125,28 @@ def _in_single(numbers: Any) -> Any:
         return np.where(numbers == np.rint(numbers), numbers, np.float64(np.float32(numbers)))
 
 
+def _number_of(cell: Any) -> Any:
+    """A number, that which a text or a decimal is, or NaN for a gap; None where a cell is no number."""
+    if isinstance(cell, Real):
+        return cell
+    text = _plain(cell)
+    try:
+        number = float(text or "nan")
+    except ValueError:
+        return None
+    return None if abs(number) >= _EXACT else number
+
+
 def _text_of(cell: Any) -> str:
     """A cell of a table with texts in it, the same for all forms of the same value."""
-    number: Any = cell if isinstance(cell, Real) else math.nan
-    if abs(number) < 2**53:
-        return str(float(_in_single(float(number))))
+    number = _number_of(cell)
+    if number is None or not abs(number) < _EXACT:
+        return _plain(cell)
+    return str(float(_in_single(float(number))))
+
+
+def _plain(cell: Any) -> str:
+    """A text without case and outer spaces; nothing for a gap."""
     text = " ".join(str(cell).split()).casefold()
     return "" if text in ("nan", "none", "<na>", "nat") else text
 

@@ -20,6 +20,7 @@ from jaxtyping import Int64
 from pacdp.data.errors import DataError
 from pacdp.data.hashing import (
     DOUBLE,
+    HALF,
     SINGLE,
     WHOLE,
     Hashes,
@@ -174,6 +175,11 @@ class Rows:
                 "some inputs are whole numbers and others are fractions, as the same images are once they are scaled: "
                 "give both as the network reads them"
             )
+        if (self.precision == HALF) != (other.precision == HALF):
+            return (
+                "some inputs are of half precision and others are not, as the same images are once they are rounded: "
+                "give both as the network reads them"
+            )
         return ""
 
     def summary(self) -> dict[str, Any]:
@@ -184,7 +190,7 @@ class Rows:
         """The hashes, the key's mark, the inputs' form and the format, as int64 bit for bit, which all formats know."""
         marks = {
             "key_mark": np.array([self.key_mark], dtype=np.uint64),
-            "form": np.array([self.width, self.precision]).view(np.uint64),
+            "rows_form": np.array([self.width, self.precision]).view(np.uint64),
             "format": np.array([2], dtype=np.uint64),
         }
         return {name: array.view(np.int64) for name, array in (self._arrays() | marks).items()}
@@ -198,8 +204,8 @@ class Rows:
                 are other ones.
         """
         found: dict[str, np.ndarray] = {}
-        for name in ("examples", "inputs", "owners", "key_mark", "form"):
-            if name not in arrays and name not in ("owners", "form"):
+        for name in ("examples", "inputs", "owners", "key_mark", "rows_form"):
+            if name not in arrays and name not in ("owners", "rows_form"):
                 raise DataError(f"Rows lack the array {name}; give what to_arrays() wrote.")
             if name in arrays:
                 found[name] = array_of(arrays[name], name)
@@ -215,7 +221,7 @@ class Rows:
         mark = found.pop("key_mark")
         if mark.shape != (1,):
             raise DataError(f"key_mark of Rows must hold one number, got shape {mark.shape}.")
-        form = found.pop("form", np.zeros(2, dtype=np.uint64)).view(np.int64)
+        form = found.pop("rows_form", np.zeros(2, dtype=np.uint64)).view(np.int64)
         if form.shape != (2,):
             raise DataError(f"form of Rows must hold two numbers, got shape {form.shape}.")
         return cls(key_mark=int(mark[0]), width=int(form[0]), precision=int(form[1]), **found)

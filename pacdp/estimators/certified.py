@@ -31,6 +31,7 @@ from pacdp.data.hashing import require_no_mask, table_hashes
 from pacdp.data.rows import FEW
 from pacdp.predictions import Report, certify_predictions
 from pacdp.predictions.columns import coded, require_one_order
+from pacdp.predictions.described import spelling
 from pacdp.store.record import Values
 from pacdp.trials import own_answers
 
@@ -147,12 +148,12 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
             )
         if groups is not None and self._people is not None:
             new, fitted = (
-                {str(one).strip() for one in coded("groups", names).names}
+                {spelling(one) for one in coded("groups", names).names}
                 for names in (groups, self._people)
             )
             if new & fitted:
                 raise DataError(
-                    "groups have some whose examples the estimator was fitted on: certify on those of others"
+                    "groups have some whose examples the estimator was fitted on, however spelt: give those of others"
                 )
         return self._kept if X is None else (X, y, groups)
 

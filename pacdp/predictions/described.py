@@ -122,16 +122,21 @@ def _rows(n: int, model: str) -> str:
     return f"{n} row{'s' * (n != 1)} of {model}"
 
 
+def spelling(name: Name) -> str | Decimal:
+    """A name without what spaces, case, the form of a letter and zeros about a number make of it."""
+    plain = "".join(unicodedata.normalize("NFKC", str(name)).casefold().split())
+    with suppress(InvalidOperation):  # Decimal of a text that is no number
+        plain = number if (number := Decimal(plain)).is_finite() else plain
+    return plain
+
+
 def _alike(what: str, names: Sequence[Name]) -> Iterator[str]:
-    """Two names that differ by spaces, case, the form of a letter or zeros about a number alone."""
+    """Two names with one spelling."""
     seen = dict[str | Decimal, Name]()
     for one in names:
         if not isinstance(one, str):
             return
-        plain = "".join(unicodedata.normalize("NFKC", one).casefold().split())
-        with suppress(InvalidOperation):  # Decimal of a text that is no number
-            plain = number if (number := Decimal(plain)).is_finite() else plain
-        if (other := seen.setdefault(plain, one)) != one:
+        if (other := seen.setdefault(spelling(one), one)) != one:
             yield (
                 f"the {what} {other!r} and {one!r} differ by a space, case or zeros alone, and count "
                 "as two: if they are one, write them alike"

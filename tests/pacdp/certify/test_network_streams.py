@@ -289,6 +289,22 @@ def test_rows_of_another_width_prove_nothing_of_what_was_seen():
         certify(NET, (torch.tensor(fractions).float(), LABELS), seen=(fractions, LABELS.numpy()))
 
 
+@parametrize("key", ["label", "person"])
+def test_a_batch_that_tells_the_network_its_labels_is_refused(key):
+    batch = {"labels": LABELS, "people": LABELS, key: LABELS, "inputs": INPUTS}
+    with refusal(f"under two keys, and the network would be told those of '{key}'"):
+        certify(lambda inputs, **told: NET(inputs), [batch])
+
+
+@parametrize("kind", [torch.float16, torch.bfloat16])
+def test_rows_of_half_precision_prove_nothing_of_rows_that_were_not_rounded(kind):
+    rounded = INPUTS.to(kind).float(), LABELS
+    for data, seen in ((ALL, rounded), (rounded, ALL)):
+        kept = certify(NET, data, seen=seen).certificates[0].hypothesis("predictor saw none of these rows")
+        assert kept.standing == "declared"
+        assert "of half precision and others are not" in kept.by
+
+
 def padded(lengths):
     """A batch for each length: 20 examples of so many numbers, padded by zeros to the longest of the batch."""
     return [(torch.cat([INPUTS[:20], torch.zeros(20, more)], dim=1) + k, LABELS[:20]) for k, more in enumerate(lengths)]

@@ -1,6 +1,7 @@
 """Hashes of rows: BLAKE2b by hand, and what may not matter."""
 
 import hashlib
+from decimal import Decimal
 
 import numpy as np
 import torch
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.random import default_rng
 
-from pacdp.data.hashing import pair_hashes, row_hashes
+from pacdp.data.hashing import pair_hashes, row_hashes, table_hashes
 from tests.marks import every_case
 
 ROW = np.linspace(-1, 1, 12, dtype=np.float32).reshape(1, 12)
@@ -78,3 +79,18 @@ def test_one_flipped_bit_is_seen(seed, width, place, bit):
     a, b = (row_hashes(array.view(np.float32)) for array in (words, other))
     assert a[0] == b[0]
     assert a[1] != b[1]
+
+
+def test_a_table_has_the_same_hashes_whatever_holds_its_numbers_and_gaps():
+    numbers = np.array([[0.1, np.nan], [2.0, 30000001.0], [-1e9 - 1.0, 4.5]])
+    gaps = np.array([[None if np.isnan(cell) else cell for cell in row] for row in numbers.tolist()])
+    texts = np.array([["0.1", ""], [" 2", "030000001"], ["-1000000001.0", "4.50"]])
+    decimals = np.array([[None if cell is None else Decimal(repr(cell)) for cell in row] for row in gaps])
+    forms = numbers, numbers.tolist(), gaps, gaps.tolist(), texts, texts.astype(object), decimals
+    for form in forms:
+        assert table_hashes(form).tolist() == table_hashes(numbers).tolist()
+        beside = [["a", *row] for row in np.asarray(form, dtype=object).tolist()]
+        assert table_hashes(beside).tolist() == table_hashes([["A ", *row] for row in numbers.tolist()]).tolist()
+    whole = np.array([[30000001], [2**60 + 1], [2**60 + 2]])
+    assert len({*table_hashes(whole).tolist()}) == 3
+    assert table_hashes(whole[:1]).tolist() == table_hashes(whole[:1].astype(float)).tolist()

@@ -55,11 +55,11 @@ def test_people_are_in_the_digest():
                 assert getattr(again, name) == getattr(rows, name)
             assert again.summary() == rows.summary()
             assert not again.silent(rows)
-        old = Rows.from_arrays({name: array for name, array in arrays.items() if name != "form"})
+        old = Rows.from_arrays({name: array for name, array in arrays.items() if name != "rows_form"})
         assert "does not say in which form" in old.silent(rows)
         assert "does not say in which form" in rows.silent(old)
         with refusal("form of Rows must hold two numbers", DataError):
-            Rows.from_arrays(arrays | {"form": np.zeros(3, np.int64)})
+            Rows.from_arrays(arrays | {"rows_form": np.zeros(3, np.int64)})
         for other in ({**arrays, "format": np.array([1])}, {k: a for k, a in arrays.items() if k != "format"}):
             with refusal("not hashed as pacdp-rows/2, and so cannot be compared", DataError):
                 Rows.from_arrays(other)

@@ -112,6 +112,9 @@ def test_copies_are_not_counted_and_draws_that_recur_are_named():
     for form in (np.asarray, torch.tensor, lambda one: [*torch.tensor(one)], lambda one: one.astype(str)):
         with refusal("groups have some", DataError):
             model.certify(*coins(seed=8), groups=form(whose[:200]))
+    padded = [f"{one:04d}" for one in range(200)]  # as a spreadsheet may write them
+    with refusal("groups have some", DataError):
+        model.certify(*coins(seed=8), groups=padded)
     with refusal("groups must say whose"):
         model.certify(*coins(seed=8))
     with refusal("100 of the 300 .* an earlier one has", DataError):
