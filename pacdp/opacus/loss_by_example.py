@@ -6,7 +6,8 @@ divisors may be those of the batch. What gives the loss as written, example by e
 
 import copy
 from collections.abc import Iterator
-from itertools import chain, product
+from itertools import accumulate, chain, product
+from operator import mul
 from typing import Any, Literal
 
 import torch
@@ -124,8 +125,10 @@ class LossByExample:
                     "mean, or the sum with loss_reduction='sum'"
                 )
             outputs = [list(x.shape) for x in record.outputs.values()]
-            met = [list(x.shape) for x in whole if n in x.shape]
-            if met and not any(n in shape[1:] for shape in outputs):  # no weights of n classes
+            counts = {size for shape in outputs for size in accumulate(shape, mul)}
+            counts -= {size for shape in outputs for size in shape[1:]}  # as weights of n classes have
+            met = [list(x.shape) for x in whole if counts & {*x.shape}]
+            if met:
                 raise ValueError(
                     f"the loss takes a tensor of shape {met[0]} whole for every example's outputs, of shape "
                     f"{', '.join(map(str, outputs))}, so that each meets all labels of the batch, as in F.mse_loss of "
