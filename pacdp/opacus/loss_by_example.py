@@ -126,7 +126,9 @@ class LossByExample:
                 )
             outputs = [list(x.shape) for x in record.outputs.values()]
             counts = {size for shape in outputs for size in accumulate(shape, mul)}
-            counts -= {size for shape in outputs for size in shape[1:]}  # as weights of n classes have
+            counts -= {
+                size for shape in outputs for size in shape[1:]
+            }  # as weights of n classes have
             met = [list(x.shape) for x in whole if counts & {*x.shape}]
             if met:
                 raise ValueError(

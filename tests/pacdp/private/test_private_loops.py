@@ -19,7 +19,7 @@ from torch.nn import (
 )
 from torch.nn import functional as F
 from torch.optim import SGD
-from torch.utils.data import TensorDataset, default_collate
+from torch.utils.data import Subset, TensorDataset, default_collate
 
 from pacdp.step.mechanism import MODES
 from tests.marks import parametrize, refusal
@@ -392,7 +392,7 @@ def test_a_collate_function_that_pads_the_records_themselves_is_refused():
     """Alone they had the row that they had beside others, and one example moved the sum by four clipping norms."""
     records = [{"x": x[: 8 - k % 2], "y": y} for k, (x, y) in enumerate(zip(X, Y, strict=True))]
     with refusal(COLLATE):
-        made(linear(), records, collate=padded_in_place)
+        made(linear(), Subset(records, range(41)), collate=padded_in_place)
 
 
 def penalised(module, optimizer, x, y):
