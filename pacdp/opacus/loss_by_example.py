@@ -84,7 +84,9 @@ class LossByExample:
                 self._require_the_same_loss(record, plan, n)
                 found = dict(zip(moving, slopes, strict=True))
                 return [found.get(k) for k in range(len(record.tape.outputs))]
-        for name in agrees:
+        # a number that is a tensor may be the sum of the batch's weights, which divides a mean and no sum
+        by_number = any(x.dim() == 0 for x in record.others)
+        for name in () if by_number else agrees:
             raise ValueError(
                 f"the loss is a {name} over the examples, and loss_reduction is {self.reduction!r}: give "
                 f"make_private loss_reduction={name!r}, or take the {self.reduction} in the loss"
@@ -126,9 +128,8 @@ class LossByExample:
                 )
             outputs = [list(x.shape) for x in record.outputs.values()]
             counts = {size for shape in outputs for size in accumulate(shape, mul)}
-            counts -= {
-                size for shape in outputs for size in shape[1:]
-            }  # as weights of n classes have
+            # but not those of weights of n classes
+            counts -= {size for shape in outputs for size in shape[1:]}
             met = [list(x.shape) for x in whole if counts & {*x.shape}]
             if met:
                 raise ValueError(

@@ -298,6 +298,8 @@ LOOPS = {
     "ignored labels": ({"data": FEW, "net": partial(zeros, bias=False)}, NOT_OWN),
     "the harder half": (by(hardest), ALONE + "|" + NOT_OWN),
     "centred outputs": ({"step": by(lambda out, y: CE(9.0 * out - 9.0 * out.mean(0), y))}, NOT_OWN),
+    "a mean by weights": ({"step": by(lambda out, y: (F.cross_entropy(out, y, reduction="none") * (1.0 + y)).sum()
+                           / (1.0 + y).sum()), "sample_rate": 0.5}, NOT_OWN),
     "over the loss": ({"step": by(lambda out, y: CE(out, y) / CE(out, y).detach()),
                                "net": linear}, NOT_OWN),
     "another's label": ({"data": (X, RARE), "step": by(lambda out, y: CE(out, y.roll(1)))}, "in another order"),
