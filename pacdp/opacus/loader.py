@@ -5,6 +5,7 @@ at batch size 10 give it divisors 9, 10 and 9. Here the rate is an argument. Opa
 batch from the first batch that is not; here it is known from the start, for dictionaries and strings too.
 """
 
+import copy
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -259,10 +260,11 @@ class _Collate:
         Raises:
             ValueError: an example's row depends on the others.
         """
-        batch = self.collate(examples)
         if self.collate is default_collate:
-            return batch
-        alone = [_tensors(self.collate([example])) for example in examples]
+            return self.collate(examples)
+        # of copies, since padding may be written into the examples themselves
+        alone = [_tensors(self.collate([tree_map(_copied, example)])) for example in examples]
+        batch = self.collate(examples)
         whole = _tensors(batch)
         if any(len(own) != len(whole) for own in alone) or not all(
             map(_is_stack, whole, zip(*alone, strict=True))
@@ -277,6 +279,10 @@ class _Collate:
 
 def _tensors(batch: Any) -> list[Tensor]:
     return [leaf for leaf in tree_leaves(batch) if isinstance(leaf, Tensor)]
+
+
+def _copied(leaf: Any) -> Any:
+    return leaf.clone() if isinstance(leaf, Tensor) else copy.deepcopy(leaf)
 
 
 def _is_stack(whole: Tensor, rows: Sequence[Tensor]) -> bool:

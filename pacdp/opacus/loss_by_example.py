@@ -6,7 +6,8 @@ divisors may be those of the batch. What gives the loss as written, example by e
 
 import copy
 from collections.abc import Iterator
-from itertools import chain, product
+from itertools import accumulate, chain, product
+from operator import mul
 from typing import Any, Literal
 
 import torch
@@ -83,7 +84,9 @@ class LossByExample:
                 self._require_the_same_loss(record, plan, n)
                 found = dict(zip(moving, slopes, strict=True))
                 return [found.get(k) for k in range(len(record.tape.outputs))]
-        for name in agrees:
+        # a number that is a tensor may be the sum of the batch's weights, which divides a mean and no sum
+        by_number = any(x.dim() == 0 for x in record.others)
+        for name in () if by_number else agrees:
             raise ValueError(
                 f"the loss is a {name} over the examples, and loss_reduction is {self.reduction!r}: give "
                 f"make_private loss_reduction={name!r}, or take the {self.reduction} in the loss"
@@ -124,8 +127,11 @@ class LossByExample:
                     "mean, or the sum with loss_reduction='sum'"
                 )
             outputs = [list(x.shape) for x in record.outputs.values()]
-            met = [list(x.shape) for x in whole if n in x.shape]
-            if met and not any(n in shape[1:] for shape in outputs):  # no weights of n classes
+            counts = {size for shape in outputs for size in accumulate(shape, mul)}
+            # but not those of weights of n classes
+            counts -= {size for shape in outputs for size in shape[1:]}
+            met = [list(x.shape) for x in whole if counts & {*x.shape}]
+            if met:
                 raise ValueError(
                     f"the loss takes a tensor of shape {met[0]} whole for every example's outputs, of shape "
                     f"{', '.join(map(str, outputs))}, so that each meets all labels of the batch, as in F.mse_loss of "

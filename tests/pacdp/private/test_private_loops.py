@@ -19,7 +19,7 @@ from torch.nn import (
 )
 from torch.nn import functional as F
 from torch.optim import SGD
-from torch.utils.data import TensorDataset, default_collate
+from torch.utils.data import Subset, TensorDataset, default_collate
 
 from pacdp.step.mechanism import MODES
 from tests.marks import parametrize, refusal
@@ -176,6 +176,14 @@ def standardised(examples):
     return (x - x.mean(0)) / (x.std(0, correction=0) + 1e-9), y
 
 
+def padded_in_place(records):
+    """Pad the records themselves, which are as long as the longest from then on, as loops on dictionaries do."""
+    longest = max(len(record["x"]) for record in records)
+    for record in records:
+        record["x"] = F.pad(record["x"], (0, longest - len(record["x"])))
+    return default_collate([(record["x"], record["y"]) for record in records])
+
+
 def hardest(outputs, targets):
     return F.cross_entropy(outputs, targets, reduction="none").topk(max(1, len(targets) // 40)).values.mean()
 
@@ -290,11 +298,16 @@ LOOPS = {
     "ignored labels": ({"data": FEW, "net": partial(zeros, bias=False)}, NOT_OWN),
     "the harder half": (by(hardest), ALONE + "|" + NOT_OWN),
     "centred outputs": ({"step": by(lambda out, y: CE(9.0 * out - 9.0 * out.mean(0), y))}, NOT_OWN),
+    "a mean by weights": ({"step": by(lambda out, y: (F.cross_entropy(out, y, reduction="none") * (1.0 + y)).sum()
+                           / (1.0 + y).sum()), "sample_rate": 0.5}, NOT_OWN),
     "over the loss": ({"step": by(lambda out, y: CE(out, y) / CE(out, y).detach()),
                                "net": linear}, NOT_OWN),
     "another's label": ({"data": (X, RARE), "step": by(lambda out, y: CE(out, y.roll(1)))}, "in another order"),
     "all labels": ({"data": (X, X[:, 0]), "step": by(lambda out, y: (out[:, :1] - y).square().mean())},
                    r"tensor of shape \[41\] whole .* of shape \[41, 3\]"),
+    "all labels of all places": (
+        {"data": (X, X[:, :3]), "step": by(lambda out, y: (out.reshape(-1, 1) - y.flatten()).square().mean())},
+        r"tensor of shape \[123\] whole .* of shape \[41, 3\]"),
     "times the batch": ({"step": by(lambda out, y: CE(out, y) * len(y))}, "multiplied by 41"),
     "in place": (by(written), "in place"),
     "padded": ({"collate": over_columns}, COLLATE),
@@ -375,6 +388,13 @@ test_a_loop_moves_the_sum_by_at_most_the_clip_norm_or_is_refused = refuses(
 def test_what_is_written_into_a_batch_after_the_forward_pass_is_not_seen(mode):
     found, expected = (total(step=step, net=linear, mode=mode) for step in (late_through_numpy, plain))
     assert torch.equal(found, expected)
+
+
+def test_a_collate_function_that_pads_the_records_themselves_is_refused():
+    """Alone they had the row that they had beside others, and one example moved the sum by four clipping norms."""
+    records = [{"x": x[: 8 - k % 2], "y": y} for k, (x, y) in enumerate(zip(X, Y, strict=True))]
+    with refusal(COLLATE):
+        made(linear(), Subset(records, range(41)), collate=padded_in_place)
 
 
 def penalised(module, optimizer, x, y):
