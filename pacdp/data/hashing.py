@@ -123,6 +123,7 @@ def _text_of(cell: Any) -> str:
     number: Any = cell if isinstance(cell, Real) else math.nan
     if abs(number) < 2**53:
         return str(float(_in_single(float(number))))
+    cell = sorted(cell.items()) if isinstance(cell, dict) else cell  # whatever order it was made in
     text = " ".join(str(cell).split()).casefold()
     return "" if text in ("nan", "none", "<na>", "nat") else text
 
