@@ -282,49 +282,51 @@ class Objective:
         return torch.stack(seen, dim=1)
 
     def _clipped(
-        self, weights: Tensor, keys: Keys, tick: int | Tensor, norms: Tensor | None
+        self,
+        weights: Float[Tensor, "chains dim"],
+        keys: Keys,
+        tick: int | Tensor,
+        norms: Tensor | None,
     ) -> Tensor:
-        """Sums of all chains into the gradient; returns mean losses and errors [2, chains], and writes ``norms``.
-
-        Examples whose gradients are not finite go by the reference, whatever is faster.
-        """
-        labels = [self._labels_of(k) for k in range(len(weights))]
+        """Sums of all chains into the gradient; returns mean losses and errors [2, chains], and writes ``norms``."""
         found: list[Tensor | None] = [None] * len(weights)
-
-        def draw(chains: Sequence[int]) -> Any:
-            return self.draw(keys.select(chains) if len(chains) < keys.count else keys, tick)
-
-        def by_compiled(k: int, count: int) -> Part:
-            assert isinstance(self.network, NativeNetwork)
-            return by_compiled_layers(self.network, self.loss, weights[k], labels[k], count)
-
-        def one_by_one(k: int, count: int) -> Part:
-            del count
-            network, inputs = Network(self.model, {}, self.loss), self.examples[0]
-            return by_reference(network, self.layout, weights[k], inputs, labels[k], self._clip)
-
-        ways = [one_by_one]
         if norms is not None and isinstance(self.network, NativeNetwork):
-            ways = [by_compiled, one_by_one]
+            drawn, group = self.draw(keys, tick)
+            with full_precision(self.device):
+                for k, g in enumerate(group):
+                    native = self.network, self.loss, weights[k], self._labels_of(k)
+                    part = by_compiled_layers(*native, len(drawn[g]))
+                    found[k] = self._summed(part, drawn[g], k, norms)
         elif self._sums is not None:
+            labels = [self._labels_of(k) for k in range(len(weights))]
+
+            def draw(chains: Sequence[int]) -> Any:
+                return self.draw(keys.select(chains) if len(chains) < keys.count else keys, tick)
+
             found = self._sums(weights, draw, labels, self._clip, self._gradient)
-        for way in ways:
-            left = [k for k, one in enumerate(found) if one is None]
-            drawn, group = draw(left) if left else ([], ())
-            with full_precision(self.device), _unwritten(weights):
+        left = [k for k, one in enumerate(found) if one is None]
+        if left:
+            network, inputs = Network(self.model, {}, self.loss), self.examples[0]
+            drawn, group = self.draw(keys.select(left), tick)
+            with _unwritten(weights):
                 for k, g in zip(left, group, strict=True):
-                    part = way(k, len(drawn[g]))
-                    most = None if norms is None else AT_ONCE
-                    found[k], squares = summed(part, drawn[g], self._gradient[k], most)
-                    if norms is not None:
-                        norms[k] = total = sum_of_squares(squares, drawn[g])
-                        if not math.isfinite(total):
-                            found[k] = None
+                    own = weights[k], inputs, self._labels_of(k), self._clip
+                    part = by_reference(network, self.layout, *own)
+                    found[k] = self._summed(part, drawn[g], k, norms)
         seen = torch.stack([one for one in found if one is not None], dim=1)
         # one record's loss must not decide whether the chain goes on
         for row, worst in zip(seen, (self.loss.high, 1.0), strict=True):
             row.nan_to_num_(worst, worst, worst)
         return seen
+
+    def _summed(self, part: Part, drawn: Tensor, chain: int, norms: Tensor | None) -> Tensor | None:
+        """A chain's sum into the gradient, and its squared norms; None where these are kept and not finite."""
+        most = None if norms is None else AT_ONCE
+        means, squares = summed(part, drawn, self._gradient[chain], most)
+        if norms is None:
+            return means
+        norms[chain] = total = sum_of_squares(squares, drawn)
+        return means if math.isfinite(total) else None
 
     def has_fixed_shapes(self, keys: Keys) -> bool:
         """Whether the shapes of no step depend on a draw, so that a GPU can replay it; not with secret keys.

@@ -42,7 +42,7 @@ from pacdp.step.noise import SystemRandomness
 from pacdp.step.planned_steps import ChargedSteps
 from pacdp.store.canonical import digest
 from pacdp.store.checkpoint import Checkpoint
-from pacdp.store.files import on_disk, remove_partial
+from pacdp.store.files import on_disk, remove_partial, require_own
 from pacdp.store.ledger import Ledger
 
 FORMAT = "pacdp-release/1"
@@ -246,6 +246,7 @@ def _released_once(
             )
             return known
         again = ", once more"
+    require_own(kept)  # before anything is paid
     made = released_errors(
         true.errors if true.unit == "person" else int(true.errors), int(true.n), std_errors=true.std_errors,
         std_n=true.std_n, randomness=SystemRandomness(), ledger=book, run=name, unit=true.unit,

@@ -254,6 +254,8 @@ class Estimator:
         values = np.asarray(said(rows), dtype=np.float64)
         if said.__name__ == "predict":
             values = (values[:, None] == state.classes_).astype(np.float64)
+        if said.__name__ != "decision_function":  # logits whose softmax is what was said
+            values = np.log(np.maximum(values, np.finfo(np.float64).tiny))
         if values.ndim == 1:  # one number for two classes
             values = np.stack([-values, values], axis=1)
         if values.shape != (len(rows), len(places)):

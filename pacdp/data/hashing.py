@@ -147,6 +147,7 @@ def _text_of(cell: Any) -> str:
 
 def _plain(cell: Any) -> str:
     """A text without case and outer spaces; nothing for a gap."""
+    cell = sorted(cell.items()) if isinstance(cell, dict) else cell  # whatever order it was made in
     text = " ".join(str(cell).split()).casefold()
     return "" if text in ("nan", "none", "<na>", "nat") else text
 

@@ -295,7 +295,7 @@ def _jobs(
             f"routes must be 'fast', 'all' or some of {', '.join(ROUTES)}, each once, got {routes!r}"
         )
     jobs, refused = dict[str, tuple[str, str]](), list[Refusal]()
-    for name, route in product(models, ROUTES):
+    for route, name in product(ROUTES, models):  # those that show a model everything come last
         job = route if len(models) == 1 else f"{route}, {name}"
         left_out = _left_out(route, models[name], examples, asked)
         if why := left_out or reason_against(route, models[name], examples):

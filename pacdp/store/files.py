@@ -82,6 +82,17 @@ def _has_flock(path: Path) -> bool:
     return True
 
 
+def require_own(path: Path) -> None:
+    """Refuse to replace a file that the folder's list of what pacdp wrote, where there is one, does not name.
+
+    Raises:
+        ValueError: as said.
+    """
+    known = written(path.parent)
+    if known is not None and path.name not in known and os.path.lexists(path):
+        raise ValueError(f"{path} was not written by pacdp: move it away, or choose another place")
+
+
 @contextmanager
 def replacing(path: Path | str) -> Iterator[BinaryIO]:
     """A file to be written in the place of ``path``, which holds what it held until the block ends without an error.
@@ -94,9 +105,7 @@ def replacing(path: Path | str) -> Iterator[BinaryIO]:
     """
     path = Path(path)
     path.parent.stat()  # of a folder that is not there, this names the folder
-    known = written(path.parent)
-    if known is not None and path.name not in known and os.path.lexists(path):
-        raise ValueError(f"{path} was not written by pacdp: move it away, or choose another place")
+    require_own(path)
     remove_partial(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
@@ -104,7 +113,7 @@ def replacing(path: Path | str) -> Iterator[BinaryIO]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        _enter_new(path, known)
+        _enter_new(path, written(path.parent))
         temporary.replace(path)
     except BaseException:
         with suppress(OSError):

@@ -125,6 +125,14 @@ def test_counts_of_an_earlier_run_in_the_folder_are_not_taken_for_this_one(made)
     assert [kind for kind, *_ in kinds(made / "ledger")].count("release") == 2
 
 
+def test_nothing_is_paid_where_the_counts_could_not_be_kept(made, refused):
+    before, listed = kinds(made / "ledger"), made / "run" / ".pacdp"
+    listed.write_text(listed.read_text().replace("released.json", ""))
+    refusing = refused("export", made / "run", made / "third", "--std-errors", "40")
+    assert "released.json was not written by pacdp" in refusing
+    assert kinds(made / "ledger") == before
+
+
 def test_a_limit_stops_training_and_export_before_the_noise_that_would_pass_it(made):
     (made / "run" / "released.json").unlink()
     before = kinds(made / "ledger")

@@ -11,6 +11,7 @@ from numpy.random import default_rng
 from scipy import sparse, stats
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, Perceptron
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
@@ -155,6 +156,11 @@ def test_copies_are_refused_until_somebody_says_whose_they_are():
     with refusal(r"have an input that training saw too.*people=", DataError):
         self_certify(model, data, **HELD)
     assert self_certify(model, data, people=np.tile(np.arange(100), 3), **HELD).report.n == 100
+    dicts = [dict(zip("abcd", row, strict=True)) for row in x] + [
+        dict(zip("dcba", row[::-1], strict=True)) for row in x
+    ]
+    with refusal("have an input that training saw too", DataError):
+        held_out(model, (dicts, np.tile(y, 2)), train_share=0.8)
 
 
 def test_an_example_or_a_person_on_both_sides_of_a_split_is_refused():
@@ -194,6 +200,31 @@ def test_of_several_models_the_smallest_is_taken_and_all_are_paid_for():
     assert found.chosen == "held-out count, good"
     assert [one.certificate.failure_prob for one in found.tried] == [0.025, 0.025]
     assert found.certificate.failure_prob == near(0.05)
+
+
+class Shared(Perceptron):
+    """An estimator whose class remembers how many examples each copy was fitted on."""
+
+    fits: ClassVar[list[int]] = []
+
+    def fit(self, X, y):
+        Shared.fits.append(len(X))
+        return super().fit(X, y)
+
+
+def test_no_model_is_counted_after_another_one_was_shown_everything():
+    found = self_certify([Shared(), Shared(max_iter=500)], world(200, seed=11))
+    assert {one.route for one in found.tried} == {HELD_OUT, COMPRESSION}
+    assert Shared.fits[:2] == [found.train] * 2
+    assert len(Shared.fits) > 2
+
+
+def test_an_estimator_s_probabilities_stay_what_they_are_where_it_is_compressed():
+    x, y = (one[::4] for one in (load("digits2")[0].inputs.reshape(1437, -1), load("digits2")[0].labels))
+    found = self_certify(KNeighborsClassifier(3), (x, y), routes=[COMPRESSION])
+    threes = found.predict_proba(x) * 3.0
+    assert np.allclose(threes, np.rint(threes), atol=1e-9)
+    assert {*np.rint(threes).ravel()} > {0.0, 3.0}
 
 
 def test_an_estimator_begins_unfitted_on_every_route_and_writes_into_no_other_s_examples():
