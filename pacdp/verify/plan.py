@@ -17,6 +17,7 @@ from pacdp.verify.events import (
     made_in,
     noise_of_all,
     noise_of_the_last,
+    replaces,
     steps_of,
 )
 from pacdp.verify.files import Folder
@@ -279,8 +280,7 @@ def relation(run: Fields) -> tuple[float, bool]:
     budget = run.budget
     return (
         budget.delta,
-        budget.adjacency == "replace-one"
-        or not run.sampling.public_size,
+        replaces(budget.adjacency) or not run.sampling.public_size,
     )
 
 
@@ -315,7 +315,7 @@ def affordable(
         steps,
         share * budget.epsilon,
         budget.delta,
-        budget.adjacency == "replace-one",
+        replaces(budget.adjacency),
     )
 
 
@@ -325,6 +325,7 @@ _SOURCES = {
 }
 """What draws the noise of a run, and how the noise is called, by whether the run can be repeated."""
 _MECHANISM = """
+header.kind = kind
 budget = run.budget
 header.adjacency = event_adjacency
 header.randomness = source
@@ -345,6 +346,7 @@ def check_mechanism(f: Folder) -> None:
     f.hold(
         _MECHANISM,
         budget={name: own[name] for name in run.budget},
+        kind="private-run/1",
         event_adjacency=added,
         adjacency="replace-one" if public else added,
         source=_SOURCES[run.reproducible][0],
@@ -363,6 +365,9 @@ def check_spent(f: Folder) -> None:
     """The epsilon of the last row, and of the result, is what ran; what was spent is within the budget."""
     made = steps_of(f.header.event)
     result = f.result
+    if reported := f.report.part("details")["spent"]:
+        said = reported.delta, replaces(reported.adjacency)
+        same("delta and neighbours", said, relation(f.run))
     for row in f.rows[-1:]:
         _check_epsilon(f, made, row.step, row)
     if result is None:
