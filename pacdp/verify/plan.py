@@ -32,48 +32,6 @@ _CLIPPING = (None, "flat", "automatic", "quantile")
 """Where no clipping is named it is flat."""
 
 
-def steps_of_chain(
-    sampler: Fields, n: int, steps: int
-) -> list[Step]:
-    """What so many steps of clipped SGLD or Entropy-SG(L)D add: noise (K/C) √(2/(τ h)), at sample rate K/n."""
-    clip = sampler["clip_norm"] or 0.0
-    require(
-        clip and sampler.kind in ("SGLD", "EntropySGD"),
-        "the sampler's steps are no private mechanisms",
-    )
-    rate = sampler.batch_size / n
-    return [
-        Step(rate, noise / clip) for noise in noises(sampler, steps)
-    ]
-
-
-def noises(sampler: Fields, steps: int) -> list[float]:
-    """K √(2κ/(τ h)) at the step size h: standard deviation of the noise on a sum of gradients ("Noisy sums").
-
-    κ is the friction of SGHMC and otherwise 1; τ grows with the step where the settings cool.
-    """
-    if sampler.kind == "EntropySGD":
-        size = sampler.inner_step_size / 2
-        decay = sampler.inner_decay
-        places = list(range(1, sampler.inner_steps + 1)) * steps
-        cooling = 0.0
-    else:
-        size = sampler.step_size
-        decay = sampler.decay
-        places = range(1, steps + 1)
-        cooling = sampler.get("cooling", 0.0)
-    friction = sampler.get("friction", 1.0)
-    return [
-        sampler.batch_size
-        * sqrt(
-            2
-            * friction
-            / (sampler.tau * t**cooling * size * t**-decay)
-        )
-        for t in places
-    ]
-
-
 def require_same(
     said: list[Step], expected: list[Step], slack: float = 0.002
 ) -> None:
@@ -143,13 +101,12 @@ def steps_by_settings(
     """
     method = run.method
     sampling = run.sampling
-    follows = sampling["clipping"] == "quantile"
+    clipping, count = sampling["clipping"], sampling["count_noise"]
     require(
         method.kind in _METHODS
-        and sampling["clipping"] in _CLIPPING
-        and follows == bool(sampling["count_noise"]),
-        f"no method is called {method.kind} with clipping {sampling['clipping']} and count_noise "
-        f"{sampling['count_noise']}",
+        and clipping in _CLIPPING
+        and (clipping == "quantile") == bool(count),
+        f"no method is called {method.kind} with clipping {clipping} and count_noise {count}",
     )
     made = steps_of(event)
     given = sampling.noise_multiplier

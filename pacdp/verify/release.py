@@ -30,11 +30,11 @@ from pacdp.verify.files import (
     digest,
 )
 from pacdp.verify.folder import length
+from pacdp.verify.norms import steps_of_chain
 from pacdp.verify.plan import (
     relation,
     require_same,
     steps_by_settings,
-    steps_of_chain,
     steps_paid_for,
 )
 
