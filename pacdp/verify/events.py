@@ -11,6 +11,7 @@ from pacdp.verify.claim import Unchecked, Wrong, require
 
 _MOST_ON_A_SAMPLE = 6
 _MOST_STEPS = 10**7
+_NEIGHBOURS = ("add-remove", "replace-one")
 
 
 class Step(NamedTuple):
@@ -181,6 +182,12 @@ def epochs_of(event: Any) -> list[tuple[int, float]]:
         require(noise > 0.0, why)
         found.append((times_of(one["batches"]), noise))
     return found
+
+
+def replaces(words: Any) -> bool:
+    """Whether these neighbours are data sets in which a record is replaced; there are two kinds, by these words."""
+    require(words in _NEIGHBOURS, f"its neighbours are {words!r}")
+    return words == _NEIGHBOURS[1]
 
 
 def times_of(count: Any) -> int:

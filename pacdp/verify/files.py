@@ -215,10 +215,12 @@ class Folder:
             "result.json": (self.result, _RESULTS),
         }
         for name, (said, known) in files.items():
-            form = said is not None and said["format"]
-            if form not in (False, *known.split(" or ")):
-                why = other_format(form, known, provenance)
-                return f"{name}: {why}"
+            if said is None or said["format"] in known.split(
+                " or "
+            ):
+                continue
+            why = other_format(said["format"], known, provenance)
+            return f"{name}: {why}"
         listed = self.about["choices"] or self.header["choices"]
         rests = self.result is None or "rests_on" in self.result
         hashed = not self.lines or any(

@@ -40,13 +40,17 @@ from pacdp.verify.needs import (
     require_named,
     standings,
 )
-from pacdp.verify.norms import PAYING, check_norms, every_record
+from pacdp.verify.norms import (
+    PAYING,
+    check_norms,
+    every_record,
+    steps_of_chain,
+)
 from pacdp.verify.plan import (
     check_mechanism,
     check_spent,
     planned_steps,
     require_same,
-    steps_of_chain,
     steps_paid_for,
 )
 

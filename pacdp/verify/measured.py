@@ -253,6 +253,10 @@ def held_by_nothing(report: Fields) -> Iterator[str]:
     if report.choices and not report.rows:
         yield "rows, which are null"
     means = _measured_means(report)
+    for of, on, loss in means:
+        counted = means[of, on, loss].errors is not None
+        if counted and report.unit != "example":
+            yield f"the errors of {of} on {on}"  # whose mean is that over people
     held = {
         ("randomised", "bound", one.loss)
         for one in report.monte_carlo

@@ -11,6 +11,7 @@ from flint import arb  # pyright: ignore[reportMissingImports]
 
 from pacdp.verify.arithmetic import ball, total
 from pacdp.verify.claim import Fields, exactly, require
+from pacdp.verify.events import Step
 from pacdp.verify.files import Folder
 from pacdp.verify.needs import KEPT, KNOWN_BATCHES, standings
 
@@ -25,6 +26,48 @@ made.inputs.n = count
 """What is certified where norms are paid for."""
 _ORDERS = [1.0 + 0.02 * 2.0 ** (k / 2) for k in range(17)]
 """The orders of a realised price, all of which are paid for."""
+
+
+def steps_of_chain(
+    sampler: Fields, n: int, steps: int
+) -> list[Step]:
+    """What so many steps of clipped SGLD or Entropy-SG(L)D add: noise (K/C) √(2/(τ h)), at sample rate K/n."""
+    clip = sampler["clip_norm"] or 0.0
+    require(
+        clip and sampler.kind in ("SGLD", "EntropySGD"),
+        "the sampler's steps are no private mechanisms",
+    )
+    rate = sampler.batch_size / n
+    return [
+        Step(rate, noise / clip) for noise in noises(sampler, steps)
+    ]
+
+
+def noises(sampler: Fields, steps: int) -> list[float]:
+    """K √(2κ/(τ h)) at the step size h: standard deviation of the noise on a sum of gradients ("Noisy sums").
+
+    κ is the friction of SGHMC and otherwise 1; τ grows with the step where the settings cool.
+    """
+    if sampler.kind == "EntropySGD":
+        size = sampler.inner_step_size / 2
+        decay = sampler.inner_decay
+        places = list(range(1, sampler.inner_steps + 1)) * steps
+        cooling = 0.0
+    else:
+        size = sampler.step_size
+        decay = sampler.decay
+        places = range(1, steps + 1)
+        cooling = sampler.get("cooling", 0.0)
+    friction = sampler.get("friction", 1.0)
+    return [
+        sampler.batch_size
+        * sqrt(
+            2
+            * friction
+            / (sampler.tau * t**cooling * size * t**-decay)
+        )
+        for t in places
+    ]
 
 
 def check_norms(f: Folder) -> None:
@@ -108,30 +151,3 @@ def every_record(header: Fields) -> bool:
     sampler = header.sampler
     every = bool(sampler["every_record"])
     return every and sampler.batch_size == header.n
-
-
-def noises(sampler: Fields, steps: int) -> list[float]:
-    """K √(2κ/(τ h)) at the step size h: standard deviation of the noise on a sum of gradients ("Noisy sums").
-
-    κ is the friction of SGHMC and otherwise 1; τ grows with the step where the settings cool.
-    """
-    if sampler.kind == "EntropySGD":
-        size = sampler.inner_step_size / 2
-        decay = sampler.inner_decay
-        places = list(range(1, sampler.inner_steps + 1)) * steps
-        cooling = 0.0
-    else:
-        size = sampler.step_size
-        decay = sampler.decay
-        places = range(1, steps + 1)
-        cooling = sampler.get("cooling", 0.0)
-    friction = sampler.get("friction", 1.0)
-    return [
-        sampler.batch_size
-        * sqrt(
-            2
-            * friction
-            / (sampler.tau * t**cooling * size * t**-decay)
-        )
-        for t in places
-    ]

@@ -17,6 +17,7 @@ from pacdp.verify.events import (
     made_in,
     noise_of_all,
     noise_of_the_last,
+    replaces,
     steps_of,
 )
 from pacdp.verify.files import Folder
@@ -25,26 +26,10 @@ from pacdp.verify.loss import (
     require_bracket,
     require_private,
 )
-from pacdp.verify.norms import noises
 
 _METHODS = "DPSGD DPAdam DPSGLD DPSGLDHead DPBBP DPMCDropout P3SGD UserDPSGD".split()
 _CLIPPING = (None, "flat", "automatic", "quantile")
 """Where no clipping is named it is flat."""
-
-
-def steps_of_chain(
-    sampler: Fields, n: int, steps: int
-) -> list[Step]:
-    """What so many steps of clipped SGLD or Entropy-SG(L)D add: noise (K/C) √(2/(τ h)), at sample rate K/n."""
-    clip = sampler["clip_norm"] or 0.0
-    require(
-        clip and sampler.kind in ("SGLD", "EntropySGD"),
-        "the sampler's steps are no private mechanisms",
-    )
-    rate = sampler.batch_size / n
-    return [
-        Step(rate, noise / clip) for noise in noises(sampler, steps)
-    ]
 
 
 def require_same(
@@ -111,13 +96,12 @@ def _require_a_method(run: Fields) -> None:
     """There is a method of this name, its clipping is known, and a count has noise where a quantile is followed."""
     method = run.method
     sampling = run.sampling
-    follows = sampling["clipping"] == "quantile"
+    clipping, count = sampling["clipping"], sampling["count_noise"]
     require(
         method.kind in _METHODS
-        and sampling["clipping"] in _CLIPPING
-        and follows == bool(sampling["count_noise"]),
-        f"no method is called {method.kind} with clipping {sampling['clipping']} and count_noise "
-        f"{sampling['count_noise']}",
+        and clipping in _CLIPPING
+        and (clipping == "quantile") == bool(count),
+        f"no method is called {method.kind} with clipping {clipping} and count_noise {count}",
     )
 
 
@@ -260,8 +244,7 @@ def relation(run: Fields) -> tuple[float, bool]:
     budget = run.budget
     return (
         budget.delta,
-        budget.adjacency == "replace-one"
-        or not run.sampling.public_size,
+        replaces(budget.adjacency) or not run.sampling.public_size,
     )
 
 
@@ -296,7 +279,7 @@ def affordable(
         steps,
         share * budget.epsilon,
         budget.delta,
-        budget.adjacency == "replace-one",
+        replaces(budget.adjacency),
     )
 
 
@@ -306,6 +289,7 @@ _SOURCES = {
 }
 """What draws the noise of a run, and how the noise is called, by whether the run can be repeated."""
 _MECHANISM = """
+header.kind = kind
 budget = run.budget
 header.adjacency = event_adjacency
 header.randomness = source
@@ -326,6 +310,7 @@ def check_mechanism(f: Folder) -> None:
     f.hold(
         _MECHANISM,
         budget={name: own[name] for name in run.budget},
+        kind="private-run/1",
         event_adjacency=added,
         adjacency="replace-one" if public else added,
         source=_SOURCES[run.reproducible][0],
@@ -344,6 +329,9 @@ def check_spent(f: Folder) -> None:
     """The epsilon of the last row, and of the result, is what ran; what was spent is within the budget."""
     made = steps_of(f.header.event)
     result = f.result
+    if reported := f.report.part("details")["spent"]:
+        said = reported.delta, replaces(reported.adjacency)
+        same("delta and neighbours", said, relation(f.run))
     for row in f.rows[-1:]:
         _check_epsilon(f, made, row.step, row)
     if result is None:

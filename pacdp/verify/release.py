@@ -22,7 +22,7 @@ from pacdp.verify.claim import (
     same,
     unasked,
 )
-from pacdp.verify.events import steps_of
+from pacdp.verify.events import replaces, steps_of
 from pacdp.verify.files import (
     SETTINGS,
     Folder,
@@ -30,11 +30,11 @@ from pacdp.verify.files import (
     digest,
 )
 from pacdp.verify.folder import length
+from pacdp.verify.norms import steps_of_chain
 from pacdp.verify.plan import (
     relation,
     require_same,
     steps_by_settings,
-    steps_of_chain,
     steps_paid_for,
 )
 
@@ -108,7 +108,6 @@ privacy: adjacency status event record
 provenance: commit dirty versions
 """
 """All that each part may hold."""
-_NEIGHBOURS = ("add-remove", "replace-one")
 
 
 def check_release(path: Path, report: Any) -> list[Statement]:
@@ -129,7 +128,7 @@ def _weights(f: Folder) -> None:
 def _event(f: Folder) -> None:
     """Weights and report name one event; the weights, the neighbours of epsilon, and certificates add-remove ones."""
     replaced = relation(f.settings.run)[1]
-    said = f.header.adjacency == "replace-one"
+    said = replaces(f.header.adjacency)
     given = {"said": said, "replaced": replaced}
     f.hold(_EVENT, **given, adjacency="add-remove")
 
@@ -193,7 +192,7 @@ def _remarks(f: Folder) -> None:
 def _spent(f: Folder) -> None:
     """The report's epsilon is for the run's delta and neighbours; its bracket is asked of the report."""
     spent = f.report.details.spent
-    said = spent.delta, spent.adjacency == "replace-one"
+    said = spent.delta, replaces(spent.adjacency)
     same("delta and neighbours", said, relation(f.settings.run))
 
 
@@ -266,8 +265,7 @@ def _nothing_beside(f: Folder) -> None:
 def _cost_alone(f: Folder) -> None:
     """The event costs what is told for the neighbours of the header; that it is what ran, no file shows."""
     words = f.header.adjacency
-    require(words in _NEIGHBOURS, f"its neighbours are {words!r}")
-    replaced = words == "replace-one"
+    replaced = replaces(words)
     ran = steps_of(f.header.event, replaced)
     most = loss.epsilon_upper(ran, _DELTA, replaced)
     raise Unchecked(

@@ -35,7 +35,7 @@ from pacdp.verify.claim import (
     unasked,
 )
 from pacdp.verify.compressed import check_told
-from pacdp.verify.events import steps_of
+from pacdp.verify.events import replaces, steps_of
 from pacdp.verify.files import (
     WEIGHTS,
     other_format,
@@ -322,9 +322,9 @@ def _epsilon(claim: Fields, event: Fields) -> None:
     for name in _ENDS.keys() & claim.keys():
         said = number(claim[name])
         delta = number(claim.delta)
-        replaced = (
-            _ENDS[name] or claim["adjacency"] == "replace-one"
-        )
+        replaced = _ENDS[name]
+        if not name.startswith("epsilon_"):
+            replaced = replaces(claim["adjacency"])
         ran = added
         if not loss.chosen_on_samples(added):
             ran = steps_of(event, replaced)
@@ -339,6 +339,11 @@ _ARGUMENTS = {
     "--model": "module:callable that returns the network, to count its errors on those rows",
 }
 """What the program is given."""
+_NOTHING = {
+    True: "it is neither a file of certificates nor a run's folder",
+    False: "there is no such file or folder",
+}
+"""Why there is nothing to say of a path, by whether it exists."""
 _UNFIT = (OSError, ImportError, RecursionError, MemoryError)
 
 
@@ -353,7 +358,7 @@ def _told(error: BaseException) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print a verdict on each statement.
+    """Print a verdict on each statement, on one line, with what is not printable escaped.
 
     Returns the exit status: 0 where everything follows, 1 if anything does not follow, 2 if there is nothing to read,
     3 if something cannot be checked and all else follows.
@@ -371,11 +376,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         found = check_path(path, data=args.data, model=args.model)
         if not found:
-            raise ValueError(
-                "it is neither a file of certificates nor a run's folder"
-                if path.exists()
-                else "there is no such file or folder"
-            )
+            raise ValueError(_NOTHING[path.exists()])
     except (*_UNFIT, *DAMAGED) as error:
         print(
             f"pacdp verify: cannot read {args.path}: {_told(error)}",
@@ -387,7 +388,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(json.dumps(listed, indent=2))
     for one in () if args.json else found:
         because = f", because {one.why}" if one.why else ""
-        print(f"{one.verdict}: {one.subject}, {one.claim}{because}")
+        line = f"{one.verdict}: {one.subject}, {one.claim}{because}"
+        shown = (
+            c if c.isprintable() else ascii(c)[1:-1] for c in line
+        )
+        print("".join(shown))
     verdicts = {one.verdict for one in found}
     if DOES_NOT in verdicts:
         return UNSOUND

@@ -109,7 +109,10 @@ def _sizes(
             one, "train", 0
         )  # of which no count shows more
         most = max(train, number(dict.get(one, "error")) * n)
-        require(most <= k, f"{most} records, and {k} were kept")
+        require(
+            type(train) is int and 0 <= train and most <= k,
+            f"{train!r} records trained, {most} count, and {k} were kept",
+        )
         return train, n
     about(f"the error of {one.name}", one.error, mean_of(made))
     train = report.details.train

@@ -76,6 +76,23 @@ def test_a_forged_header_is_found_even_with_a_new_hash(folder):
         assert wrong(folder), name
 
 
+def test_a_file_that_is_there_has_its_format(folder):
+    config = read(folder / "config.json")
+    for form in (0, False, None):
+        written(folder / "config.json", {**config, "format": form})
+        assert {one.claim: one.verdict for one in check_folder(folder, None)} == {"format": CANNOT}, form
+
+
+def test_names_that_are_no_text_or_make_lines_of_their_own_are_printed_escaped(folder, capsys):
+    report = read(folder / "certificates.json")
+    report["certificates"][0]["of"] = "\ud800\nfollows: everything\x1b[2J"
+    written(folder / "certificates.json", report)
+    assert main([str(folder)]) == 1
+    told = capsys.readouterr().out
+    assert r"\ud800\nfollows: everything\x1b[2J" in told
+    assert "\nfollows: everything" not in told
+
+
 @parametrize("cut", [slice(1, None), slice(None, -1)])
 def test_rows_cannot_be_taken_out(folder, cut):
     lines = (folder / "metrics.jsonl").read_text().splitlines(keepends=True)

@@ -43,6 +43,26 @@ def test_a_fresh_private_run_follows(private_runs, name):
     assert DOES_NOT in verdicts(check_report(report), "epsilon")
 
 
+@pytest.mark.every_case
+@every_folder
+def test_neighbours_have_one_of_two_names_and_are_those_of_the_run(private_runs, name):
+    """Half of epsilon would do for neighbours that add or remove a record, and other words do not stand for these."""
+    report = read(private_runs[name] / "certificates.json")
+    spent = report["details"]["spent"]
+    for words in ("replace one", "", None, "add-remove"):
+        changed = {**report, "details": {**report["details"], "spent": {**spent, "adjacency": words}}}
+        assert words == "add-remove" or DOES_NOT in verdicts(check_report(changed), "epsilon"), words
+        assert DOES_NOT in verdicts(check_folder(private_runs[name], changed), "privacy spent"), words
+    spent["delta"] *= 2
+    assert DOES_NOT in verdicts(check_folder(private_runs[name], report), "privacy spent")
+
+
+def test_errors_of_people_are_named_as_what_nothing_determines(private_runs):
+    """The mean is that of people's own shares: the number of examples in error may be any."""
+    found = check_path(private_runs["people"])
+    assert any("the errors of predictor on bound" in one.why for one in found)
+
+
 @pytest.fixture
 def forged(private_runs, tmp_path):
     """A function that forges a run's header and tells what is noticed.

@@ -38,6 +38,8 @@ EDITS = {
     "another's value": lambda r: r["certificates"][-1].update(value=0.01),
     "one left out": lambda r: r["details"]["tried"].pop(),
     "another's training": lambda r: r["details"]["tried"][1].update(train=399),
+    "training of less than none": lambda r: r["details"]["tried"][1].update(train=-1),
+    "true training": lambda r: r["details"]["tried"][1].update(train=True),
     "a reason": lambda r: r["details"]["tried"][1].update(reason="it was not asked for"),
     "no certificate": lambda r: r["certificates"].__setitem__(0, None),
     "another's certificate": lambda r: r["details"]["tried"][0].update(certificate=2),
