@@ -23,7 +23,7 @@ from tests.marks import parametrize
 
 N = 400
 EVENT = SelfComposed(event=PoissonSampled(sample_rate=0.05, event=Gaussian(noise_multiplier=30.0)), count=200)
-_OTHERS = Rows.of(np.full((3, 5), 9.0), np.arange(3), np.array([10_000, 10_001, 10_002]))
+_OTHERS = Rows.of(np.full((3, 5), np.float32(9.3)), np.arange(3), np.array([10_000, 10_001, 10_002]))
 
 
 def _sets(*, people=False):
