@@ -110,6 +110,11 @@ class Train(_Carried):
     so on; their diagnostics go to --out/diagnosis.json."""
     workers: tyro.conf.OmitArgPrefixes[Workers] = Workers()
 
+    def __call__(self, words: list[str]) -> None:
+        """Carry out the recipe's run, or go on with the one in --out."""
+        self.workers.prepare()
+        _Carried.__call__(self, words)
+
     def carried(self, config: Any, out: Path, how: Training) -> Values:
         """Train the recipe's run, or as many of them as there are chains."""
         from pacdp.cli.certifying import chain_folder, train_chains

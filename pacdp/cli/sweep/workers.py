@@ -1,16 +1,19 @@
 """Who carries out batches: processes of this machine by joblib's loky, or the workers of a Dask cluster.
 
 Each local worker is an executor of one process. So a process that is killed costs its own batch alone, and it is known
-which batch that was; a pool of several processes breaks as a whole and cannot tell.
+which batch that was; a pool of several processes breaks as a whole and cannot tell. They are forked by a server that
+has imported what a run needs and did nothing else, so that a worker, the first or one in place of a killed one, is
+there at once.
 """
 
 import logging
+import multiprocessing
 import os
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from contextlib import suppress
+from multiprocessing import connection, forkserver
 from typing import Any
 
 from pacdp.cli.serial import record
@@ -18,6 +21,8 @@ from pacdp.errors import require_positive
 
 _THREADS = ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "NUMBA")
 """Libraries whose threads a variable of the environment limits."""
+
+_SERVER = multiprocessing.get_context("forkserver")
 
 
 class Died(Exception):
@@ -56,6 +61,11 @@ class Workers:
         """Whether everything stays in this process, which cannot stop a batch that takes too long."""
         return self.workers == 1 and self.dask is None and self.limit is None
 
+    def prepare(self) -> None:
+        """Let the server of worker processes import what runs need, beside this process and its own imports."""
+        if not self.here and self.dask is None:
+            _serve(self.workers)
+
     def pool(self) -> Any:
         """Other processes, until it is closed.
 
@@ -71,9 +81,7 @@ class Processes:
     def __init__(self, workers: int, limit: float | None) -> None:
         from joblib.externals import loky  # one worker needs none
 
-        threads = str(max(1, loky.cpu_count() // workers))
-        names = [f"{name}_NUM_THREADS" for name in _THREADS]
-        self._env = {name: os.environ.get(name, threads) for name in names}
+        _serve(workers)
         self._loky, self._limit, self._closed = loky, limit, False
         self._idle: list[Any] = []
         self._all: list[Any] = []
@@ -108,7 +116,7 @@ class Processes:
 
     def _started(self) -> Any:
         executor = self._loky.ProcessPoolExecutor(
-            max_workers=1, env=self._env, initializer=_end_with, initargs=(os.getpid(),)
+            max_workers=1, context=_SERVER, initializer=_end_with_parent
         )
         self._all.append(executor)
         if self._closed:
@@ -116,16 +124,30 @@ class Processes:
         return executor
 
 
+def _serve(workers: int) -> None:
+    """Start the server, whose environment says how many threads each of the workers may have."""
+    threads = str(max(1, (os.cpu_count() or 1) // workers))
+    names = [f"{name}_NUM_THREADS" for name in _THREADS]
+    unset = [name for name in names if name not in os.environ]
+    _SERVER.set_forkserver_preload(["pacdp.cli.run"])
+    os.environ.update(dict.fromkeys(unset, threads))
+    try:
+        forkserver.ensure_running()
+    finally:
+        for name in unset:
+            del os.environ[name]
+
+
 def _import(*_: Any) -> None:
     """Do nothing with what has come to this process, whose modules are imported thereby."""
 
 
-def _end_with(parent: int) -> None:
+def _end_with_parent() -> None:
     """End this process when its parent has ended, however that ended: what it has begun is then free to be resumed."""
+    parent: Any = multiprocessing.parent_process()
 
     def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1.0)
+        connection.wait([parent.sentinel])
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
