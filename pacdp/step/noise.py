@@ -79,9 +79,8 @@ def share(std: float, processes: int) -> float:
     It is the least floating-point number s with processes · s² >= std².
     """
     _check.count(processes=processes)
-    part = (
-        std / math.sqrt(processes) * (1.0 - 2.0**-50)
-    )  # below it, whatever root and quotient round to
+    # below it, whatever root and quotient round to
+    part = std / math.sqrt(processes) * (1.0 - 2.0**-50)
     while processes * Fraction(part) ** 2 < Fraction(std) ** 2:
         part = math.nextafter(part, math.inf)
     return part
