@@ -140,11 +140,11 @@ class Soft:
     def require_none(self) -> None:
         """Refuse them; raises ValueError."""
         if self._always and self._ever and self._n >= (_FEW if self._alone else 1):
-            both = "return torch.stack([1 - p, p], dim=1)" if self._alone else "say"
-            also = " and say" if self._alone else ""
+            say = "return torch.stack([1 - p, p], dim=1) and say" if self._alone else "say"
+            are = ", or torch.stack([0 * z, z], dim=1) if they are logits z" if self._alone else ""
             raise ValueError(
-                f"the outputs are probabilities, as far as can be seen, and would be read as logits: {both}{also} "
-                "Network(..., scores=True), or return what the last sigmoid or softmax is given"
+                f"the outputs are probabilities, as far as can be seen, and would be read as logits: {say} "
+                f"Network(..., scores=True), or return what the last sigmoid or softmax is given{are}"
             )
 
 
