@@ -174,8 +174,8 @@ def compressed(rng, failure):
 class BothLogits(nn.Linear):
     """A line whose output is the second of two logits."""
 
-    def forward(self, inputs):
-        z = super().forward(inputs)[:, 0]
+    def forward(self, input):
+        z = super().forward(input)[:, 0]
         return torch.stack([0 * z, z], dim=1)
 
 
