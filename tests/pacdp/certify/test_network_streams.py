@@ -358,7 +358,7 @@ REFUSED = {
     "a stream by several workers": (
         NET, DataLoader(Stream(), num_workers=2), "each of which may read the whole stream.* give it num_workers=1"),
     "probabilities of one class": (
-        lambda x: NET(x)[:, 0].sigmoid(), (INPUTS, LABELS % 2), "the outputs are probabilities.* torch.stack.* if they are logits z"),
+        lambda x: NET(x)[:, 0].sigmoid(), (INPUTS, LABELS % 2), "outputs are probabilities.* if they are logits z"),
     "probabilities of a column": (
         lambda x: NET(x)[:, :1].sigmoid(), (INPUTS, LABELS % 2), "the outputs are probabilities"),
     "probabilities": (lambda x: NET(x).softmax(1), ALL, "the outputs are probabilities.* scores=True"),
