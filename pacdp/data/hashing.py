@@ -85,17 +85,19 @@ def table_hashes(values: Any, *, name: str = "values") -> Hashes:
         ]
         return np.concatenate(parts)
     array = values.to_numpy() if hasattr(values, "to_numpy") else array_of(values, name)
+    cells, numbers = list[Any](), list[Any]()
     if array.size and array.dtype.kind not in "biufc":
-        cells = [_number_of(cell) for cell in array.ravel().tolist()]
-        if None not in cells:  # numbers are numbers, whatever holds them
-            array = np.array(cells).reshape(array.shape)
+        cells = array.ravel().tolist()
+        numbers = [_number_of(cell) for cell in cells]
+        if None not in numbers:  # numbers are numbers, whatever holds them
+            array = np.array(numbers).reshape(array.shape)
     if array.dtype.kind in "iu" and np.abs(array).max(initial=0) < _EXACT:
         array = array.astype(np.float64)
     if array.dtype.kind in "biufc":
         return row_hashes(_in_single(array) if array.dtype.kind == "f" else array, name=name)
-    texts = [_text_of(cell) for cell in array.ravel().tolist()]
-    cells, places = np.unique(texts, return_inverse=True)
-    digests = [hashlib.blake2b(cell.encode(), digest_size=8).digest() for cell in cells.tolist()]
+    texts = [_text_of(cell, number) for cell, number in zip(cells, numbers, strict=True)]
+    different, places = np.unique(texts, return_inverse=True)
+    digests = [hashlib.blake2b(one.encode(), digest_size=8).digest() for one in different.tolist()]
     return row_hashes(
         np.frombuffer(b"".join(digests), dtype="<i8")[places].reshape(array.shape), name=name
     )
@@ -137,9 +139,8 @@ def _number_of(cell: Any) -> Any:
     return None if abs(number) >= _EXACT else number
 
 
-def _text_of(cell: Any) -> str:
-    """A cell of a table with texts in it, the same for all forms of the same value."""
-    number = _number_of(cell)
+def _text_of(cell: Any, number: Any) -> str:
+    """A cell of a table with texts in it and what `_number_of` says of it, the same for all forms of a value."""
     if number is None or not abs(number) < _EXACT:
         return _plain(cell)
     return str(float(_in_single(float(number))))

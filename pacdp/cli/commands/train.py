@@ -112,7 +112,8 @@ class Train(_Carried):
 
     def __call__(self, words: list[str]) -> None:
         """Carry out the recipe's run, or go on with the one in --out."""
-        self.workers.prepare()
+        if not (self.show or self.fields):
+            self.workers.prepare()
         _Carried.__call__(self, words)
 
     def carried(self, config: Any, out: Path, how: Training) -> Values:
