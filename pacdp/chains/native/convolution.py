@@ -207,7 +207,8 @@ class ConvLayer:
             squares: float64 [B]; where given, it gains the squared norm of each example's part of these gradients.
         """
         grad_in = self.propagate(slope, weight, _NONE if squares is None else squares)
-        back.add_slots(self._filters, self._biases, weight_gradient, bias_gradient)
+        ones = np.ones(len(self._filters), weight.dtype)
+        back.add_slots(self._filters, self._biases, ones, weight_gradient, bias_gradient)
         return grad_in
 
     def propagate(self, slope: Array, weight: Array, squares: Array) -> Array:
@@ -234,6 +235,4 @@ class ConvLayer:
 
     def collect(self, scale: Array, weight_gradient: Array, bias_gradient: Array) -> None:
         """Σ scale[i] times the gradient of example i, after one :meth:`propagate`, into the given arrays."""
-        self._filters[:, :, : self._taps.size] *= scale[:, None, None]  # behind them lies nothing
-        self._biases *= scale[:, None]
-        back.add_slots(self._filters, self._biases, weight_gradient, bias_gradient)
+        back.add_slots(self._filters, self._biases, scale, weight_gradient, bias_gradient)

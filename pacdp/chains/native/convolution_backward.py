@@ -225,9 +225,21 @@ def backward(
         )  # fmt: skip
 
 
-def add_slots(filters: Any, biases: Any, weight_grad: Any, bias_grad: Any) -> None:
-    """Sum of the slots' parts, in the order of the slots, in the layout [O, C, k, k]."""
+@kernel()
+@no_type_check
+def _add(filters, biases, scale, total, bias_grad):
+    for slot in range(len(scale)):
+        for o in range(len(bias_grad)):
+            row, own = total[o], filters[slot, o]
+            for j in range(row.size):
+                row[j] += own[j] * scale[slot]
+            bias_grad[o] += biases[slot, o] * scale[slot]
+
+
+def add_slots(filters: Any, biases: Any, scale: Any, weight_grad: Any, bias_grad: Any) -> None:
+    """Sum of the slots' parts times ``scale``, in the order of the slots, in the layout [O, C, k, k]."""
     outputs, channels, size, _ = weight_grad.shape
-    np.add.reduce(biases, axis=0, out=bias_grad)
-    total = np.add.reduce(filters[:, :, : channels * size * size], axis=0)
+    total = np.zeros((outputs, channels * size * size), filters.dtype)
+    bias_grad[:] = 0
+    _add(filters, biases, scale, total, bias_grad)
     weight_grad[...] = total.reshape(outputs, size, size, channels).transpose(0, 3, 1, 2)
