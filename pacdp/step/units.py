@@ -18,7 +18,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.func import grad, vmap
 from torch.utils._pytree import tree_leaves, tree_map
-from torch.utils.data import Dataset, TensorDataset, default_collate
+from torch.utils.data import Dataset, IterableDataset, TensorDataset, default_collate
 
 from pacdp.data.places import require_one_unit
 from pacdp.layers.plain import call_with
@@ -217,10 +217,12 @@ def size(dataset: Dataset[Any]) -> int:
     Raises:
         ValueError: none, or a dataset that cannot say.
     """
-    n = len(dataset) if hasattr(dataset, "__len__") else 0  # pyright: ignore[reportArgumentType]
+    streamed = isinstance(dataset, IterableDataset) or not hasattr(dataset, "__len__")
+    n = 0 if streamed else len(dataset)  # pyright: ignore[reportArgumentType]
     if n == 0:
         raise ValueError(
-            "dataset must have a length of at least 1: Poisson sampling picks examples by index"
+            "dataset must have a length of at least 1, since batches pick examples by index: read a stream "
+            "(IterableDataset) into a list first"
         )
     return n
 
