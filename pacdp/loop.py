@@ -143,9 +143,10 @@ def train(
     for what, given, needed in (
         ("algorithm", algorithm, "noises"), ("mechanism", mechanism, "sample_rate"),
         ("module", module, "parameters"), ("loss", loss, "__call__"),
-        ("randomness", randomness or SystemRandomness, "batch"), ("ledger", books, "reserve"),
+        ("randomness", randomness or SystemRandomness(), "batch"), ("ledger", books, "reserve"),
+        ("progress", progress or print, "__call__"), ("keeps", keeps or print, "__call__"),
     ):  # fmt: skip
-        if not hasattr(given, needed):
+        if isinstance(given, type) or not hasattr(given, needed):
             raise ValueError(
                 f"{what} must be of a kind that train takes (see help(train)), got {given!r}"
             )
