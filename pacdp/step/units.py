@@ -217,10 +217,12 @@ def size(dataset: Dataset[Any]) -> int:
     Raises:
         ValueError: none, or a dataset that cannot say.
     """
-    n = len(dataset) if hasattr(dataset, "__len__") else 0  # pyright: ignore[reportArgumentType]
+    indexed = all(hasattr(dataset, one) for one in ("__len__", "__getitem__"))
+    n = len(dataset) if indexed else 0  # pyright: ignore[reportArgumentType]
     if n == 0:
         raise ValueError(
-            "dataset must have a length of at least 1: Poisson sampling picks examples by index"
+            "dataset must have a length of at least 1, and examples by index, as Poisson sampling picks them: of a "
+            "loader give loader.dataset"
         )
     return n
 
