@@ -137,7 +137,7 @@ def train_together(
         ]
         how.require_float32(clipped=settings.clip_norm is not None, kept=settings.keep_norms)
         how.apply()
-        loaded = load(runs[0].problem.dataset, root=how.data_root, progressbar=how.progressbar)
+        loaded = load(runs[0].problem.dataset, root=how.data_root, progressbar=how.progressbar())
         data = {run.problem: run.problem.of(*loaded) for run in runs}
         members: list[Member] = []
         for run, folder, again in zip(runs, folders, going_on, strict=True):

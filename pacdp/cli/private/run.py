@@ -44,7 +44,7 @@ def train_private(config: PrivateConfig, out: Path, how: Training) -> Values:
         how.require_float32(clipped=True, kept=False)
         how.apply()
         data = examples(config.dataset, features=config.features, by_person=config.method.by_person,
-                        root=how.data_root, progressbar=how.progressbar)  # fmt: skip
+                        root=how.data_root, progressbar=how.progressbar())  # fmt: skip
         public, every = Public.of(data), max(1, config.sampling.steps // config.records)
         module = network(config, public, device=how.device)
         size = sum(p.numel() for p in module.parameters())
