@@ -160,7 +160,10 @@ def _carried(members: list[Member], how: Training) -> dict[Path, Values | Except
         return {**batch.go()}
     except (Diverged, ValueError) as error:
         if not members[1:]:
-            return {members[0].folder.path: error}
+            (one,) = members
+            if isinstance(error, ValueError) and one.checkpoint is None and not batch.state.step:
+                one.folder.clear()  # nothing was drawn
+            return {one.folder.path: error}
     del batch
     ended: dict[Path, Values | Exception] = {}
     for one in members:
