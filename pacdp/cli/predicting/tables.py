@@ -356,8 +356,8 @@ def _sorted(
             f"{path} has a column {unknown[0]!r} that is none of {', '.join(NAMED)}, weight, loss, loss_..., p0, p1, "
             f"...: rename it, or pass --ignore {' '.join(map(word, [*ignore, *unknown]))}"
         )
-    missing = [k for k, name in enumerate(soft) if name != f"p{k}"]
-    if missing and soft != ["p1"]:
+    missing = [k for k in range(max(2, len(soft))) if f"p{k}" not in soft]
+    if soft and missing and soft != ["p1"]:
         raise ValueError(
             f"{path} must have a column p0, p1, ... for every class, and lacks p{missing[0]}: add it"
         )
