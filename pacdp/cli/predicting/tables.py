@@ -308,7 +308,7 @@ def _csv(path: Path, _ignore: Sequence[str]) -> _Read:
 
 
 def _parquet(path: Path, _ignore: Sequence[str]) -> _Read:
-    lazy = pl.scan_parquet(path)
+    lazy = pl.scan_parquet(path, glob=False)  # a name such as a[1].parquet is that of one file
 
     def rows(kept: list[str], _: list[str]) -> pl.DataFrame:
         """The columns, unless too much would come out of a packed table."""

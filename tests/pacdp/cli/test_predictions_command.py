@@ -226,6 +226,14 @@ def test_tables_as_others_write_them_are_read(why, tmp_path):
     assert [word in said for word in ("gzip", "UTF-16")] == [word in why for word in ("gzip", "UTF-16")]
 
 
+@parametrize("name", ["a[1]", "a*", "label=1/a"])
+def test_a_name_with_marks_of_a_pattern_is_that_of_one_file(name, tmp_path):
+    for other in ("a1", "ab", name):
+        (tmp_path / other).parent.mkdir(exist_ok=True)
+        _write(tmp_path / f"{other}.parquet", {"label": LABELS[: len(other)], "prediction": LABELS[: len(other)]})
+    assert read_table(tmp_path / f"{name}.parquet").rows == len(name)
+
+
 def test_what_is_asked_adds_up(tmp_path):
     rows = _report(_write(tmp_path / "answers.csv", COLUMNS), "--ask", "recall", "--ask", "precision")
     assert {"recall", "precision"} <= {row["quantity"].split()[0] for row in rows["details"]["statements"]}
