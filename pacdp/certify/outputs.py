@@ -135,7 +135,7 @@ class Soft:
         self._alone = rows.shape[1] == 1
         whole = self._alone or bool(((rows.sum(dim=1) - 1.0).abs() <= TOLERANCE).all())
         self._always, self._n = within and whole, self._n + len(rows)
-        self._ever |= bool(((rows > 0.0) & (rows < 1.0)).any())
+        self._ever |= bool((rows > 0.0).any())
 
     def require_none(self) -> None:
         """Refuse them; raises ValueError."""

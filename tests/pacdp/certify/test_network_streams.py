@@ -362,6 +362,9 @@ REFUSED = {
     "probabilities of a column": (
         lambda x: NET(x)[:, :1].sigmoid(), (INPUTS, LABELS % 2), "the outputs are probabilities"),
     "probabilities": (lambda x: NET(x).softmax(1), ALL, "the outputs are probabilities.* scores=True"),
+    "decisions": (lambda x: torch.eye(3)[NET(x).argmax(1)], ALL, "the outputs are probabilities.* scores=True"),
+    "decisions of a column": (
+        lambda x: (NET(x)[:, 0] > 0).float(), (INPUTS, LABELS % 2), "the outputs are probabilities"),
     "a list with one twice": (NET, drawn([*range(9), 7]), "gives 1 of its 10 examples again"),
     "a place from the end": (NET, Subset(JITTER, [*range(300), -1]), "gives 1 of its 301 examples again"),
     "a part twice": (NET, Subset(JITTER, TWICE), "gives 1 of its 301 examples again"),
