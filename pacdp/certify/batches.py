@@ -211,8 +211,12 @@ def batches_of(data: Any, *, batch_size: int | None = None) -> Iterator[Batch]:
         data = BoundSet.part(data)
     if isinstance(data, BoundSet):
         data = (data.inputs, data.labels, *(() if data.people is None else (data.people,)))
-    if _is_tuple(data) and all(isinstance(one, Tensor | np.ndarray) for one in data):
-        data = [_tensor(one, "data") if isinstance(one, Tensor) else one for one in data]
+    if _is_tuple(data) and isinstance(data[0], Tensor | np.ndarray):
+        named = zip(("inputs", "labels", "people"), data, strict=False)
+        data = [
+            one if isinstance(one, np.ndarray) else _tensor(one, f"{name} in data")
+            for name, one in named
+        ]
         small = math.prod(data[0].shape[1:]) <= _SMALL
         yield from _parts(data, batch_size or (_OF_SMALL_INPUTS if small else BATCH))
         return

@@ -176,9 +176,11 @@ def logits_of(outputs: Any) -> Tensor:
     if isinstance(found, Tensor) and found.is_floating_point() and found.layout == torch.strided:
         return found.detach().clone()  # a network may write each batch into one tensor
     has = "" if named is None else f" with {', '.join(named) or 'nothing'}"
+    if isinstance(outputs, Tensor):
+        has = f" of {outputs.dtype} and {outputs.layout}"
     raise ValueError(
-        f"the network returned {type(outputs).__name__}{has}: let it return a dense tensor of logits, or name them "
-        "'logits'"
+        f"the network returned {type(outputs).__name__}{has}: let it return a dense tensor of logits, in floats, or "
+        "name them 'logits'"
     )
 
 
