@@ -213,8 +213,12 @@ def batches_of(data: Any, *, batch_size: int | None = None) -> Iterator[Batch]:
         data = BoundSet.part(data)
     if isinstance(data, BoundSet):
         data = (data.inputs, data.labels, *(() if data.people is None else (data.people,)))
-    if _is_tuple(data) and all(isinstance(one, Tensor | np.ndarray) for one in data):
-        data = [_tensor(one, "data") if isinstance(one, Tensor) else one for one in data]
+    if _is_tuple(data) and isinstance(data[0], Tensor | np.ndarray):
+        named = zip(("inputs", "labels", "people"), data, strict=False)
+        data = [
+            one if isinstance(one, np.ndarray) else _tensor(one, f"{name} in data")
+            for name, one in named
+        ]
         yield from _parts(data, batch_size or BATCH)
         return
     if isinstance(data, Dataset) and not isinstance(data, IterableDataset):

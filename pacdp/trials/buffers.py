@@ -195,7 +195,7 @@ def _standardised(rows: Shaped[np.ndarray, "rows width"]) -> Float32[np.ndarray,
     """Rows less their means, over their norms; those of one number over and over are left out."""
     centred = rows - rows.mean(axis=1, dtype=np.float64, keepdims=True)
     norms = np.sqrt(np.einsum("ij,ij->i", centred, centred))[:, None]
-    most = np.maximum(rows.max(axis=1, keepdims=True), -rows.min(axis=1, keepdims=True))
+    most = np.maximum(rows.max(axis=1, keepdims=True), -1.0 * rows.min(axis=1, keepdims=True))
     varied = norms > 1e-9 * (1.0 + most)
     kept = (varied & np.isfinite(norms))[:, 0]
     return (centred[kept] / norms[kept]).astype(np.float32)
