@@ -6,7 +6,7 @@ divisors may be those of the batch. What gives the loss as written, example by e
 
 import copy
 from collections.abc import Iterator
-from itertools import accumulate, chain, product
+from itertools import accumulate, chain, product, zip_longest
 from operator import mul
 from typing import Any, Literal
 
@@ -40,7 +40,8 @@ class Constants:
         now = [*plain, *map(digest, tensors)]
         first = self.first.setdefault(what, now)
         if now != first:
-            changed = [f"{b} in place of {a}" for a, b in zip(first, now, strict=False) if a != b]
+            both = zip_longest(first, now, fillvalue="nothing")
+            changed = [f"{b} in place of {a}" for a, b in both if a != b]
             raise ValueError(
                 f"the {what} changed from one step to another ({', '.join(changed[:1])}), and what "
                 "changes may come from the other examples: let every number and tensor that is not an example's be the "
@@ -95,7 +96,7 @@ class LossByExample:
             f"the loss cannot be computed for an example alone ({failure})"
             if not computed
             else "an example's part of the loss depends on the other examples of the batch, as with class weights, "
-            "ignored labels (-100) or padding in a mean"
+            "ignored labels (-100) or padding in a mean, or on random numbers drawn for it"
         )
         raise ValueError(f"{why}: {_ONE_EXAMPLE}")
 

@@ -255,7 +255,11 @@ def gradients_of_each(
     def loss_of_one(w: Weights, x: Tensor, y: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         outputs = call_with(network.module, {**network.fixed, **w}, x[None])
         value = network.loss(outputs, y[None])[0]
-        return value, (value.detach(), tree_map(lambda each: each.detach()[0], outputs))
+        none = value.new_zeros(
+            ()
+        )  # for what is no tensor, as the weights that attention leaves out
+        own = tree_map(lambda x: x.detach()[0] if isinstance(x, Tensor) else none, outputs)
+        return value, (value.detach(), own)
 
     given = {name: w.detach() for name, w in weights.items()}, inputs, targets
     of_one = torch.func.grad(loss_of_one, has_aux=True)
