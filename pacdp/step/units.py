@@ -217,12 +217,13 @@ def size(dataset: Dataset[Any]) -> int:
     Raises:
         ValueError: none, or a dataset that cannot say.
     """
-    streamed = isinstance(dataset, IterableDataset) or not hasattr(dataset, "__len__")
-    n = 0 if streamed else len(dataset)  # pyright: ignore[reportArgumentType]
+    indexed = all(hasattr(dataset, one) for one in ("__len__", "__getitem__"))
+    indexed = indexed and not isinstance(dataset, IterableDataset)
+    n = len(dataset) if indexed else 0  # pyright: ignore[reportArgumentType]
     if n == 0:
         raise ValueError(
-            "dataset must have a length of at least 1, since batches pick examples by index: read a stream "
-            "(IterableDataset) into a list first"
+            "dataset must have a length of at least 1, and examples by index, as Poisson sampling picks them: of a "
+            "loader give loader.dataset, and read a stream (IterableDataset) into a list first"
         )
     return n
 
