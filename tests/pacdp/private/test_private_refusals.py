@@ -33,6 +33,7 @@ from torch.optim import LBFGS, SGD, SparseAdam
 from torch.utils.data import (
     ConcatDataset,
     DataLoader,
+    IterableDataset,
     RandomSampler,
     Subset,
     SubsetRandomSampler,
@@ -171,6 +172,16 @@ def hooked():
     return module
 
 
+class Stream(IterableDataset):
+    def __iter__(self):
+        return iter(data())
+
+
+def of_another_network():
+    _, optimizer, _, _, engine = private()
+    engine.save_checkpoint(path="x", module=mlp(), optimizer=optimizer)
+
+
 def alias(of):
     """A network with what is made of its weight, which it does not read."""
     net = mlp()
@@ -239,6 +250,7 @@ REFUSALS = [
     (lambda: private(dataset=DataLoader(EMPTY)), "give it as data_loader"),
     *((partial(of_a_loader, PrivateEngine(), sampler=drawn), f"has a {type(drawn).__name__}, which batches")
       for drawn in SAMPLERS),
+    (lambda: of_a_loader(PrivateEngine(), dataset=Stream()), "read a stream"),
     (lambda: private(optimizer="sgd"), "must be a torch.optim.Optimizer, got a str"),
     (lambda: private(optimizer=LBFGS(mlp().parameters())), "LBFGS looks at a batch several times"),
     *((lambda run=run, made=made: run(made()), words) for run in (private, partial(trained, OURS))
@@ -267,6 +279,11 @@ REFUSALS = [
     (lambda: DPSGLD(convention="tempered", snapshots=3, burn_in=1.0), "burn_in < 1"),
     (lambda: DPBBP(prior="none"), "expected a prior"),
     (lambda: private(Sequential(Log(), mlp(inputs=3))), "probe"),
+    *((lambda net=net: private(net), "data's first field, .* give probe=, a tuple")
+      for net in (nn.Bilinear(4, 4, 3), Made(lambda own, x: own.out(x["tokens"]), out=nn.Linear(4, 3)))),
+    (lambda: private(nn.Bilinear(4, 4, 3), probe=FIRST[:4]), "probe must be a tuple"),
+    (lambda: private(Made(lambda own, x: own.out(x).squeeze(), out=nn.Linear(4, 1))), r"for squeeze\(\)"),
+    (of_another_network, "another network than optimizer trains"),
     (lambda: private(optimizer=SGD(mlp().parameters(), lr=0.1)), "module does not have"),
     (lambda: calibration(lambda step: float(step > 0)), "within reach"),
     (lambda: privacy_claim(None), "adjacency"),
