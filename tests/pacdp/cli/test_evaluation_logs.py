@@ -139,7 +139,9 @@ def test_a_score_beside_an_error_counts_and_is_remarked_upon(tmp_path):
     write(path, changed(read(path), "samples/10/error", {"message": "out of time"}))
     report = _certified(path)
     assert report["details"]["statements"][0]["measured"] == 0.1
-    assert report["details"]["remarks"][0].startswith("1 samples have an error beside their scores, such as ['quiz 10']")
+    assert report["details"]["remarks"][0].startswith(
+        "1 samples have an error beside their scores, such as ['quiz 10']"
+    )
 
 
 @every_case(
