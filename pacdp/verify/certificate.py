@@ -5,6 +5,7 @@
 
 import re
 from collections.abc import Collection, Mapping
+from math import inf
 from typing import Any
 
 from pacdp.verify.arithmetic import ONE, ball, total
@@ -77,8 +78,11 @@ _AMOUNTS = """
     kl_nats renyi_nats epsilon privacy_epsilon privacy_mu privacy_rho privacy_delta
     sum_mu sum_contributions draw_spread around_divergence
     sum_log_moments losses_log_moments gradients_log_moments around_log_moments
-"""
-"""Inputs that are never below 0."""
+    tau inverse_temperature inverse_temperatures lam std_errors std_n
+""".split()
+_SHARES = "risk mean monte_carlo_mean calibration_error mean_squared_gap second_moment gamma".split()
+_RANGES = dict.fromkeys(_AMOUNTS, inf) | dict.fromkeys(_SHARES, 1)
+"""Inputs that are never below 0, and the most that they are; so are those whose names begin with ``share_``, up to 1."""
 
 _PREDICTORS = ("randomised", "one_draw", "prior_mean", "vote")
 _NAME = re.compile(
@@ -184,7 +188,7 @@ def _failure(c: Claim) -> None:
         and all(number(part) >= 0 for part in c.budget.values()),
         f"failure_prob is {whole!r} and the budget {c.budget}",
     )
-    about("failure_prob", whole, c.paid(*c.budget))
+    about("failure_prob", whole, c.paid(*c.budget), floor=0.0)
     payer = PAID_AS[c.formula]
     if "monte_carlo_mean" in c.inputs:
         payer = "PAC step"
@@ -206,9 +210,9 @@ def _failure(c: Claim) -> None:
     }
     for name, entries in paid.items():
         if name in c.inputs:
-            about(
-                f"inputs.{name}", c.inputs[name], c.paid(*entries)
-            )
+            paid_for = c.paid(*entries)
+            what = f"inputs.{name}"
+            about(what, c.inputs[name], paid_for, floor=0.0)
 
 
 def _hypotheses(c: Claim) -> None:
@@ -288,11 +292,15 @@ def _labels(c: Claim) -> None:
 
 def _costs(c: Claim) -> None:
     """They are those of formula and price, each is what the inputs give, and its share is that over n."""
-    for name in _AMOUNTS.split():
-        said = str(dict.get(c.inputs, name, 0))
+    for name, said in c.inputs.items():
+        most = 1 if name[:6] == "share_" else _RANGES.get(name)
+        within = most is None or all(
+            0 <= float(one) <= most + 1e-9
+            for one in str(said).split(",")
+        )
         require(
-            all(float(one) >= 0 for one in said.split(",")),
-            f"inputs.{name} is {said}, and none is below 0",
+            within,
+            f"inputs.{name} is {said}, and none is below 0 or above {most}",
         )
     price = "transfer" if c.prefix else "confidence"
     expected = set()
@@ -325,7 +333,7 @@ def _terms(c: Claim) -> None:
     if "draw_prob" in terms:
         c.terms_are(draw_prob=c.paid("draw"))
     if "effective_people" in terms:
-        c.terms_are(effective_people=c.examples / c.most_examples)
+        c.terms_are(effective_people=c.people)
 
 
 def _value(c: Claim) -> None:
@@ -347,6 +355,10 @@ def _choice(c: Claim) -> None:
     """It is the smallest of all that were compared, each of which may fail."""
     among = parsed(c.inputs.among)
     *chosen, prob = among[c.inputs.chosen_position]
+    require(
+        all(0 < number(one[3]) < 1 for one in among),
+        "each of those compared may fail, and none more often than always",
+    )
     value = c.record.value
     said = [c.inputs.chosen, c.record.of, value]
     same("the one chosen", chosen, said)
