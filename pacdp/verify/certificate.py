@@ -5,7 +5,6 @@
 
 import re
 from collections.abc import Collection, Mapping
-from math import inf
 from typing import Any
 
 from pacdp.verify.arithmetic import ONE, ball, total
@@ -16,7 +15,6 @@ from pacdp.verify.claim import (
     Checks,
     Claim,
     Fields,
-    Price,
     Statement,
     Unchecked,
     Wrong,
@@ -41,9 +39,10 @@ from pacdp.verify.formulas import (
     PRICED,
     RISKS,
     counts,
+    require_possible,
 )
 from pacdp.verify.formulas.prices import OWN_INPUT, check_price
-from pacdp.verify.formulas.transfer import SPLIT
+from pacdp.verify.formulas.transfer import SPLIT, Price
 from pacdp.verify.needs import (
     KNOWN,
     RECORDS,
@@ -73,16 +72,6 @@ TOLD = {
     *(f"terms.{name}" for name in _OFTEN),
 }
 """What is not needed by every formula, or is the accountant's own and made anew from what ran; a report names it."""
-
-_AMOUNTS = """
-    kl_nats renyi_nats epsilon privacy_epsilon privacy_mu privacy_rho privacy_delta
-    sum_mu sum_contributions draw_spread around_divergence
-    sum_log_moments losses_log_moments gradients_log_moments around_log_moments
-    tau inverse_temperature inverse_temperatures lam std_errors std_n
-""".split()
-_SHARES = "risk mean monte_carlo_mean calibration_error mean_squared_gap second_moment gamma".split()
-_RANGES = dict.fromkeys(_AMOUNTS, inf) | dict.fromkeys(_SHARES, 1)
-"""Inputs that are never below 0, and the most that they are; so are those whose names begin with ``share_``, up to 1."""
 
 _PREDICTORS = ("randomised", "one_draw", "prior_mean", "vote")
 _NAME = re.compile(
@@ -292,16 +281,7 @@ def _labels(c: Claim) -> None:
 
 def _costs(c: Claim) -> None:
     """They are those of formula and price, each is what the inputs give, and its share is that over n."""
-    for name, said in c.inputs.items():
-        most = 1 if name[:6] == "share_" else _RANGES.get(name)
-        within = most is None or all(
-            0 <= float(one) <= most + 1e-9
-            for one in str(said).split(",")
-        )
-        require(
-            within,
-            f"inputs.{name} is {said}, and none is below 0 or above {most}",
-        )
+    require_possible(c.inputs)
     price = "transfer" if c.prefix else "confidence"
     expected = set()
     if c.formula in PRICED:

@@ -384,30 +384,3 @@ class Claim:
     def share(self) -> arb:
         """The costs per record."""
         return self.nats / self.n
-
-
-class Price(NamedTuple):
-    """What a certificate claims to take the place of ln(1/δ).
-
-    Attributes:
-        c: the claim; its budget says at which failure probability the price is paid.
-        what: how the price is called where it is wrong.
-        claimed: the price in nats.
-        n: how many records.
-        suffix: of the terms that belong to this price, in a recursion.
-    """
-
-    c: Claim
-    what: str
-    claimed: Real
-    n: int
-    suffix: str = ""
-
-    @property
-    def log(self) -> arb:
-        """ln(1/δ)."""
-        return -self.c.price_prob.log()
-
-    def term(self, name: str) -> Any:
-        """A term of this price, as it is written."""
-        return self.c.terms[name + self.suffix]

@@ -39,7 +39,7 @@ class Bin(NamedTuple):
 
     @property
     def possible(self) -> bool:
-        """Whether its mean confidence lies in it, and no more are right than there are; in doubles, but for rounding."""
+        """Whether its mean confidence lies in it, and no more are right than there are."""
         near = ball(1e-9)
         inside = (
             self.low - near <= self.confidence <= self.high + near

@@ -1,5 +1,7 @@
 """Bounds on a risk: PAC-Bayes bounds, those of Gibbs posteriors, and counts; c.share is the sum of all costs over n."""
 
+from itertools import pairwise
+
 from flint import arb  # pyright: ignore[reportMissingImports]
 
 from pacdp.verify.arithmetic import (
@@ -17,7 +19,6 @@ from pacdp.verify.arithmetic import (
 )
 from pacdp.verify.claim import (
     Claim,
-    Price,
     about,
     exactly,
     number,
@@ -25,6 +26,7 @@ from pacdp.verify.claim import (
     require,
 )
 from pacdp.verify.formulas.prices import check_price
+from pacdp.verify.formulas.transfer import Price
 
 ETAS = [0.5 * 0.8**k for k in range(20)]
 """The grid of the un-expected Bernstein inequality, paid for with ln 20."""
@@ -127,7 +129,7 @@ def split_kl(c: Claim) -> arb:
 
 def split(levels: list[arb], shares: list[arb], nats: arb) -> arb:
     """One bound for each level, and their sum; levels rise ("Split kl")."""
-    rising = zip(levels, levels[1:], strict=False)
+    rising = pairwise(levels)
     require(
         all(a < b for a, b in rising),
         f"the levels {levels} do not rise",
