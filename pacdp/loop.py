@@ -143,9 +143,10 @@ def train(
     for what, given, needed in (
         ("algorithm", algorithm, "noises"), ("mechanism", mechanism, "sample_rate"),
         ("module", module, "parameters"), ("loss", loss, "__call__"),
-        ("randomness", randomness or SystemRandomness, "batch"), ("ledger", books, "reserve"),
+        ("randomness", randomness or SystemRandomness(), "batch"), ("ledger", books, "reserve"),
+        ("progress", progress or print, "__call__"), ("keeps", keeps or print, "__call__"),
     ):  # fmt: skip
-        if not hasattr(given, needed):
+        if isinstance(given, type) or not hasattr(given, needed):
             raise ValueError(
                 f"{what} must be of a kind that train takes (see help(train)), got {given!r}"
             )
@@ -282,6 +283,13 @@ def _step(
         begins: what is counted at each step, from 0 on, at which something is.
     """
     promised, live = algorithm.step_event(state.step, mechanism), trained(state.module)
+    counted = begins.get(state.step, begins[0])
+    if events.told(promised) != events.told(counted):
+        raise ValueError(
+            f"step {state.step + 1} would now release {promised}, and {counted} was promised and counted before the "
+            "first step: give noise_multiplier, or what the algorithm's noise is made of, as a schedule that returns "
+            "the same number at every call"
+        )
     chosen = state.randomness.batch(units, mechanism.sample_rate)
     unmoved.keep()
     norm = mechanism.clip_norm if state.clip_norm is None else state.clip_norm

@@ -270,6 +270,9 @@ def export(
 ) -> None:
     """Write weights, snapshots and what they cost together, of kind "private-release/1": what may be published.
 
+    That the event is what these weights cost, and that its noise came from no seed, is declared by whoever calls this;
+    ``pacdp export`` and ``PrivateEngine.export`` know it.
+
     Args:
         weights: by the names of ``named_parameters()``.
         adjacency: the neighbours that epsilon is for: "replace-one" where the number of units is public.

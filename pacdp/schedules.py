@@ -27,7 +27,10 @@ class Constant:
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.value) and self.value >= 0.0):
-            raise ValueError(f"value must be a finite number >= 0, got {self.value}")
+            raise ValueError(
+                "the value of a schedule, as noise_multiplier is, must be a finite number >= 0, got "
+                f"{self.value}"
+            )
 
     def __call__(self, step: int) -> float:
         """Return the one value."""

@@ -31,7 +31,7 @@ _SIZES = {**SIZES, "cifar10": 50_000, "xrays-mixed": 4672, "malaria": 21_947}
 def _of_chain(run: Run, how: Training, folder: Path) -> Row:
     if not Folder(folder / "run").finished:
         train(run, folder / "run", how)
-    return _anywhere(certifying.certify(folder / "run", how, Certifying(seed=run.seed, tried=TRIED, by="the study")))
+    return _anywhere(certifying.certify(folder / "run", how, Certifying(seed=run.seed, tried=TRIED), by="the study"))
 
 
 def _of_private(config: PrivateConfig, how: Training, folder: Path) -> Row:

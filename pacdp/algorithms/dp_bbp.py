@@ -7,7 +7,7 @@ adds κ ∇KL(posterior‖prior)/n. The KL depends on no data: outside the clipp
 """
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
 
 from bounds import _check
@@ -17,6 +17,7 @@ from pacdp.layers.bayes import bayesian, laws
 from pacdp.layers.priors import Law, Prior, law_of
 from pacdp.schedules import Schedule
 from pacdp.step.mechanism import Mechanism
+from pacdp.step.units import Network
 
 
 @record
@@ -46,6 +47,16 @@ class DPBBP(Descent):
         _check.count(draws=self.draws)
         if law_of(self.prior, self.prior_std) is None:
             raise ValueError(f"expected a prior, normal or laplace, got {self.prior!r}")
+
+    def require(
+        self, network: Network, mechanism: Mechanism, *, units: int, targets: Tensor
+    ) -> None:
+        """Refuse a network whose weights have no law."""
+        if not laws(network.module):
+            raise ValueError(
+                f"{self.NAME} trains the laws of weights, and module has none: give bayesian(module, initial_std=..., "
+                "generator=...)"
+            )
 
     def network(
         self,

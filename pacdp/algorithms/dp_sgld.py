@@ -19,12 +19,15 @@ h_t = step_size (1 + t/decay_offset)^-decay.
 import math
 from typing import Literal, assert_never
 
+from bounds.privacy import one_of
 from bounds.record import record
 from pacdp.algorithms.algorithm import Descent
 from pacdp.errors import require_positive
 from pacdp.layers.priors import Law, Prior
 from pacdp.schedules import Schedule, as_schedule
 from pacdp.step.mechanism import Mechanism
+
+Convention = Literal["gradient-slot", "parameter-slot", "tempered"]
 
 
 @record
@@ -38,7 +41,7 @@ class DPSGLD(Descent):
 
     NAME = "DP-SGLD"
     FIXES_NOISE = True
-    convention: Literal["gradient-slot", "parameter-slot", "tempered"]
+    convention: Convention
     """How step size and noise are tied together: see the module's head."""
     step_size: float | Schedule = 2.0
     decay: float = 0.0
@@ -59,6 +62,7 @@ class DPSGLD(Descent):
     """Weights kept after burn-in, evenly spaced, whose predictions are averaged."""
 
     def __post_init__(self) -> None:
+        one_of(Convention, convention=self.convention)
         require_positive(temperature=self.temperature, drift=self.drift, noise=self.noise,
                          decay_offset=self.decay_offset)  # fmt: skip
         if not callable(self.step_size):

@@ -22,6 +22,7 @@ from pacdp.algorithms.algorithm import Algorithm
 from pacdp.errors import require_positive
 from pacdp.losses import cross_entropies
 from pacdp.schedules import as_schedule
+from pacdp.step.clip import without_subnormals
 from pacdp.step.event import joined
 from pacdp.step.mechanism import Mechanism
 from pacdp.step.release import PrivateStep
@@ -41,7 +42,8 @@ class Shortened(nn.Module):
     def forward(self, rows: Tensor) -> Tensor:
         """x min(1, norm/‖x‖)."""
         norms = rows.double().norm(dim=1, keepdim=True)
-        return rows * (self.norm * _SHORTER / norms).clamp(max=1.0).to(rows.dtype)
+        factors = (self.norm * _SHORTER / norms).clamp(max=1.0).to(rows.dtype)
+        return rows * without_subnormals(factors)
 
 
 @record

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 from bounds import _check
+from bounds.accounting import NonPrivate
 from pacdp.algorithms.algorithm import Algorithm
 from pacdp.audit.canaries import audit_training
 from pacdp.audit.checks import Check, MechanismAudit, certain
@@ -26,6 +27,7 @@ from pacdp.audit.recomputed import evidence_of
 from pacdp.audit.updates import of_weights
 from pacdp.layers.dropout import with_example_dropout
 from pacdp.layers.random import generators
+from pacdp.step.event import runs_of
 from pacdp.step.gradients import PerExampleLoss
 from pacdp.step.mechanism import Mechanism
 from pacdp.step.noise import Randomness, SystemRandomness
@@ -98,6 +100,12 @@ def audit_mechanism(
     units, generator = len(whole.members), generator or np.random.default_rng()
     if units < 3:
         raise ValueError("dataset must have three units or more: with fewer no batch says anything")
+    promised = runs_of(algorithm.promise(whole.mechanism, steps))
+    if any(isinstance(step, NonPrivate) for step, _ in promised):
+        raise ValueError(
+            "mechanism has steps without noise, of which nothing is promised that could be put to the test: give a "
+            "noise_multiplier above 0"
+        )
     subject = whole.first(units - 1)
 
     def checks() -> Iterator[Check]:

@@ -184,7 +184,8 @@ def audit_scores(
 
     Args:
         scores: shape (canaries,) or (statistics, canaries), finite; high where the canary seems to be in the data. They
-            may depend on the output, on all other records and on the canaries, not on which canaries are in.
+            may depend on the output, on all other records and on the canaries, not on which canaries are in. Of equal
+            scores the wrong guess is counted first, so that no order of the canaries is taken for knowledge.
         included: whether each canary was in the data.
         delta: at which epsilon is bounded.
         failure_prob: of each bound; divided among the numbers of guesses and the statistics.
@@ -200,7 +201,8 @@ def audit_scores(
             f"included must hold one bool a canary, got {truth.dtype} of shape {truth.shape} for scores of shape "
             f"{rows.shape}"
         )
-    m = len(truth)
+    wrong_first = np.argsort(truth, kind="stable")  # of equal scores, whose order may say who is in
+    rows, truth, m = rows[:, wrong_first], truth[wrong_first], len(truth)
     fewer = [m // 4**k for k in range(1, 32) if m // 4**k >= _FEWEST]
     numbers = [m, *fewer] if guesses is None else list(guesses)
     if not numbers:

@@ -29,8 +29,8 @@ from pacdp.trials.buffers import Holdings
 
 Inputs = dict[str, Tensor]
 """What the network is called with, by keyword; one tensor that is given by itself has the keyword ""."""
-BATCH, _OF_SMALL_INPUTS, _SMALL = 500, 1000, 4096
-"""Examples at a time, where neither a loader nor the caller says how many; more of inputs of at most 4,096 numbers."""
+BATCH = 250
+"""Examples at a time, where neither a loader nor the caller says how many; layers of more leave the caches."""
 _TWICE = 32
 """Examples of a data set that are read twice."""
 _LABELS = ("labels", "label")
@@ -103,7 +103,7 @@ class Hashed:
     def __init__(self) -> None:
         self.inputs, self.pairs, self.owners = (list[np.ndarray]() for _ in range(3))
         self.mark, self._forms, self._first = 0, set[Any](), dict[str, np.uint64]()
-        self._precision = 0
+        self._precision = self._taken = 0
 
     def add(self, batch: Batch) -> None:
         """Take a batch in.
@@ -135,11 +135,13 @@ class Hashed:
         One tensor is told by all of its rows. Beside others, a row tells nothing that makes up an eighth of the batch,
         and two of it, or is the first of all again, as a table that all examples share, or that is whole numbers in a
         few straight pieces: a mask, kinds of tokens, places counted up. Networks have buffers of such rows whatever
-        they were trained on.
+        they were trained on. In one batch of each thousand examples rows that were changed are looked for too.
         """
+        before, self._taken = self._taken, self._taken + batch.n
+        changed = not before or before // 1000 < self._taken // 1000
         for name, one in batch.inputs.items():
             if len(batch.inputs) == 1:
-                holdings.require_none(one, hashes=self.inputs[-1], whose=whose)
+                holdings.require_none(one, hashes=self.inputs[-1], alike=changed, whose=whose)
                 continue
             hashes = row_hashes(one)
             _, place, times = np.unique(hashes, return_inverse=True, return_counts=True)
@@ -147,7 +149,7 @@ class Hashed:
             own = seldom & (hashes != self._first.setdefault(name, hashes[0]))
             rows = one[torch.from_numpy(own) & ~_straight(one.cpu())]
             if len(rows):
-                holdings.require_none(rows, whose=whose)
+                holdings.require_none(rows, alike=changed, whose=whose)
 
     @property
     def people(self) -> Int64[np.ndarray, " n"] | None:
@@ -211,10 +213,13 @@ def batches_of(data: Any, *, batch_size: int | None = None) -> Iterator[Batch]:
         data = BoundSet.part(data)
     if isinstance(data, BoundSet):
         data = (data.inputs, data.labels, *(() if data.people is None else (data.people,)))
-    if _is_tuple(data) and all(isinstance(one, Tensor | np.ndarray) for one in data):
-        data = [_tensor(one, "data") if isinstance(one, Tensor) else one for one in data]
-        small = math.prod(data[0].shape[1:]) <= _SMALL
-        yield from _parts(data, batch_size or (_OF_SMALL_INPUTS if small else BATCH))
+    if _is_tuple(data) and isinstance(data[0], Tensor | np.ndarray):
+        named = zip(("inputs", "labels", "people"), data, strict=False)
+        data = [
+            one if isinstance(one, np.ndarray) else _tensor(one, f"{name} in data")
+            for name, one in named
+        ]
+        yield from _parts(data, batch_size or BATCH)
         return
     if isinstance(data, Dataset) and not isinstance(data, IterableDataset):
         if not isinstance(data, Sized):

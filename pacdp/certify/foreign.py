@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from pacdp.errors import CheckpointError
 from pacdp.posterior import GaussianPosterior
+from pacdp.trials.buffers import require_all_named
 
 _NESTED = ("state_dict", "model_state_dict", "model")
 _PREFIXES = ("module.", "_orig_mod.", "model.")
@@ -69,14 +70,20 @@ def file_hash(path: Path | str) -> str:
 def load_into(module: nn.Module, weights: Mapping[str, Tensor], *, source: str) -> nn.Module:
     """``module`` in eval mode with these weights; the prefixes ``module.``, ``_orig_mod.`` and ``model.`` fall off.
 
+    Of the names of a weight that the network ties one will do, as ``save_model`` of safetensors writes it.
+
     Raises:
-        CheckpointError: other names or shapes, or a value that is not finite.
+        CheckpointError: other names or shapes, a value that is not finite, or two values of one weight.
+        ValueError: weights that no name stands for, as those of layers in a plain list, which no file holds.
     """
-    expected = module.state_dict()
+    require_all_named(module)
+    expected = module.state_dict(keep_vars=True)
     given = dict(weights)
     for prefix in _PREFIXES:
         if not given.keys() & expected.keys() and all(name.startswith(prefix) for name in given):
             given = {name.removeprefix(prefix): value for name, value in given.items()}
+    tied = {id(expected[name]): value for name, value in given.items() if name in expected}
+    given = {name: tied[id(one)] for name, one in expected.items() if id(one) in tied} | given
     odd = sorted(given.keys() ^ expected.keys())
     if odd:
         few = ", ".join(odd[:4]) + (" ..." if len(odd) > 4 else "")
@@ -91,6 +98,10 @@ def load_into(module: nn.Module, weights: Mapping[str, Tensor], *, source: str) 
                 f"{source} holds values of {name} that are not finite: the training has diverged"
             )
     module.load_state_dict(given)
+    for name, one in module.state_dict().items():
+        if not torch.equal(one, given[name].to(one)):
+            raise CheckpointError(f"{source} holds other values of {name} than the network took, which has one weight "
+                                  "by that and another name: build the network that was trained")  # fmt: skip
     return module.eval()
 
 

@@ -20,7 +20,7 @@ from bounds.prices import Accounted, Price
 from pacdp.certify.batches import bound_set, require_steady
 from pacdp.certify.evidence import Settings, rows_of, summaries
 from pacdp.certify.examples import BoundSet, Device, Unit
-from pacdp.certify.outputs import answers_of, classes_of, error_share
+from pacdp.certify.outputs import Soft, answers_of, classes_of, error_share
 from pacdp.certify.priors import Source
 from pacdp.certify.reading import Function, Network, Reading, Seen
 from pacdp.certify.released_counts import ReleasedErrors, sum_of_rates
@@ -274,7 +274,11 @@ def disagreement(
         found.inputs, hashes=found.rows.inputs, whose="the unlabelled"
     )
     other = Network(network=surrogate.network, batch_size=2**30)
-    outputs = (Reading(law=one, device=device).outputs(found.inputs) for one in (law, other))
+    outputs = [Reading(law=one, device=device).outputs(found.inputs) for one in (law, other)]
+    for one in outputs:
+        soft = Soft()
+        soft.add(one)
+        soft.require_none()
     k = int(disagreements(*outputs).sum())
     made = bounds.disagreement(surrogate=surrogate.certificate, k=k, n=found.n, failure_prob=own)
     made = replace(made, of=law.of).resting_on(unseen)

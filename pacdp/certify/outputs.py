@@ -135,7 +135,7 @@ class Soft:
         self._alone = rows.shape[1] == 1
         whole = self._alone or bool(((rows.sum(dim=1) - 1.0).abs() <= TOLERANCE).all())
         self._always, self._n = within and whole, self._n + len(rows)
-        self._ever |= bool(((rows > 0.0) & (rows < 1.0)).any())
+        self._ever |= bool((rows > 0.0).any())
 
     def require_none(self) -> None:
         """Refuse them; raises ValueError."""
@@ -176,9 +176,11 @@ def logits_of(outputs: Any) -> Tensor:
     if isinstance(found, Tensor) and found.is_floating_point() and found.layout == torch.strided:
         return found.detach().clone()  # a network may write each batch into one tensor
     has = "" if named is None else f" with {', '.join(named) or 'nothing'}"
+    if isinstance(outputs, Tensor):
+        has = f" of {outputs.dtype} and {outputs.layout}"
     raise ValueError(
-        f"the network returned {type(outputs).__name__}{has}: let it return a dense tensor of logits, or name them "
-        "'logits'"
+        f"the network returned {type(outputs).__name__}{has}: let it return a dense tensor of logits, in floats, or "
+        "name them 'logits'"
     )
 
 

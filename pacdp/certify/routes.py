@@ -131,7 +131,12 @@ def certify(
         DataError: examples that the prior or the settings saw, copies among the bound's rows, a test set that shares
             rows with them, or a network that holds them.
     """
-    if not isinstance(law, Law) and callable(law):
+    if not isinstance(law, Law):
+        if not callable(law):
+            raise ValueError(
+                "expected law to be a network, as a module or a function, or a law of pacdp such as GaussianPosterior, "
+                f"got {type(law).__name__}: load weights into their module first"
+            )
         law = Network(network=law)
     settings = Settings.declared() if settings is None else settings
     given = dict(locals())  # every argument by its name

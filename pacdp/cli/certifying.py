@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pacdp import Settings, load_checkpoint, load_trained
+from pacdp.certify.evidence import WHOEVER
 from pacdp.chains import Diagnosis, Trace
 from pacdp.chains.diagnostics import diagnose
 from pacdp.cli.config import Run, require_own_run
@@ -24,15 +25,15 @@ from pacdp.cli.sweep.workers import Workers
 from pacdp.store.checkpoint import Checkpoint
 
 
-def certify(path: Path, runtime: Runtime, how: Certifying) -> Values:
+def certify(path: Path, runtime: Runtime, how: Certifying, by: str = WHOEVER) -> Values:
     """The report ``pacdp-certificates/2`` of a checkpoint or of the run folder that holds it.
 
-    What is not asked for comes from the run.
+    What is not asked for comes from the run; ``by`` says how many settings were tried.
     """
     require_unset(how, "std", by="for a chain, around which no Gaussian is put")
     runtime.apply()
     trained = load_trained(path, data_root=runtime.data_root, device=runtime.device, in_bytes=True)
-    trained = replace(trained, fixed=Settings.tried(how.tried, how.by))
+    trained = replace(trained, fixed=Settings.tried(how.tried, by))
     run = require_own_run(path, trained.checkpoint.header, n=trained.objective.n)
     failure_prob = run.failure_prob if how.failure_prob is None else how.failure_prob
     assessment = trained.assess(

@@ -169,8 +169,10 @@ def private(result: Values) -> Iterator[str]:
     auc, nll = (shown(test[name]) or "undefined" for name in ("macro_auc", "nll_nats"))
     yield (f"test ({result['n_test']} examples): accuracy {test['accuracy']:.4f}, AUC {auc}, ECE {test['ece']:.4f}, "
            f"NLL {nll}, Brier {test['brier']:.4f}")  # fmt: skip
+    hidden = ", a number for your eyes alone" * (spent["units_are"] == "private")
     yield (f"privacy: epsilon <= {up(spent['upper'])} at delta {spent['delta']:g}, {spent['adjacency']} neighbours "
-           f"(one {spent['unit']} among {spent['units']}); {spent['status']}; noise: {spent['noise']}")  # fmt: skip
+           f"(one {spent['unit']} among {spent['units']}{hidden}); {spent['status']}; "
+           f"noise: {spent['noise']}")  # fmt: skip
     if '"LastAlone"' in json.dumps(spent["event"]):
         yield "  this is the epsilon of the last iterate alone, however many steps: earlier ones stay in the folder"
     if spent["units_are"] == "public":

@@ -5,7 +5,8 @@
     certificates.json     a report pacdp-certificates/2 whose errors and n were released with noise
 
 All of it is a function of what the ledger counts: the run's mechanisms, and two counts with noise. The counts are
-kept in the private folder, so that a second export of the same run at the same noise releases nothing more.
+kept in the private folder until they are released with other noise, so that a next export of the same run at the same
+noise releases nothing more.
 
 What of a run may leave it is read first, whichever kind of run that is, and then written down.
 """

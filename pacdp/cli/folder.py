@@ -31,6 +31,7 @@ from pacdp.store.files import (
     begin,
     keep_beside,
     locked,
+    remove_empty,
     remove_own,
     remove_partial,
     write_keeping,
@@ -104,15 +105,22 @@ class Folder:
     def lock(self) -> Iterator[None]:
         """Keep other processes out; the operating system lets go when this one dies, however it dies.
 
+        A folder that was not there is gone again where no run has begun in it.
+
         Raises:
             ValueError: another process is at work in the folder.
         """
+        new = not self.path.exists()
         self.path.mkdir(parents=True, exist_ok=True)
         try:
             with locked(self.path / ".lock"):
                 for name in (*_RUN, *_MADE_OF_IT):
                     remove_partial(self.path / name)
-                yield
+                try:
+                    yield
+                finally:
+                    if new and not self.started:
+                        remove_empty(self.path)
         except Held as error:
             raise ValueError(
                 f"another process is at work in {self.path}: {error}, or choose another --out"

@@ -140,7 +140,7 @@ def certify_foreign(path: Path, given: Foreign, runtime: Runtime, how: Certifyin
     if given.loss is not None and given.prior:
         raise ValueError("--loss goes without --prior: it bounds the 0-1 error")
     common: Values = {
-        "failure_prob": how.failure_prob or 0.05, "settings": Settings.tried(how.tried, how.by),
+        "failure_prob": how.failure_prob or 0.05, "settings": Settings.tried(how.tried),
         "device": runtime.device,
     }  # fmt: skip
     details: Values = {}

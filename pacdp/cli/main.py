@@ -36,6 +36,8 @@ COMMANDS: dict[str, str] = {
 } | (extension().COMMANDS if extension() else {})
 """Where every command's class stands, by the word that calls it, in the order of the help; those of extensions come
 last."""
+_CONFIG = (tyro.conf.FlagCreatePairsOff, tyro.conf.SuppressFixed)
+"""Functions among the fields are for Python alone: no command line gives them."""
 _ABOUT = "Risk certificates for trained networks, and what their training reveals."
 
 
@@ -85,6 +87,6 @@ def _run(words: list[str]) -> None:
             where, prog = PREDICTIONS, f"{prog} --predictions"
         kind = _loaded(where)
         fields = getattr(kind, "FIELDS", False)
-        how: dict[str, Any] = {"prog": prog, "config": (tyro.conf.FlagCreatePairsOff,)}
+        how: dict[str, Any] = {"prog": prog, "config": _CONFIG}
         made: Any = tyro.cli(kind, args=given, return_unknown_args=fields, **how)
         made[0](made[1]) if fields else made()

@@ -137,7 +137,7 @@ def train_together(
         ]
         how.require_float32(clipped=settings.clip_norm is not None, kept=settings.keep_norms)
         how.apply()
-        loaded = load(runs[0].problem.dataset, root=how.data_root, progressbar=how.progressbar)
+        loaded = load(runs[0].problem.dataset, root=how.data_root, progressbar=how.progressbar())
         data = {run.problem: run.problem.of(*loaded) for run in runs}
         members: list[Member] = []
         for run, folder, again in zip(runs, folders, going_on, strict=True):
@@ -160,7 +160,10 @@ def _carried(members: list[Member], how: Training) -> dict[Path, Values | Except
         return {**batch.go()}
     except (Diverged, ValueError) as error:
         if not members[1:]:
-            return {members[0].folder.path: error}
+            (one,) = members
+            if isinstance(error, ValueError) and one.checkpoint is None and not batch.state.step:
+                one.folder.clear()  # nothing was drawn
+            return {one.folder.path: error}
     del batch
     ended: dict[Path, Values | Exception] = {}
     for one in members:

@@ -4,8 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-import tyro
-
 from pacdp.cli.serial import Values, record
 
 Scale = Literal["smoke", "cpu", "gpu", "paper"]
@@ -110,9 +108,7 @@ class Certifying:
     std: float | None = None
     """Standard deviation of every weight of a Gaussian around the weights, in posterior and prior, fixed before looking
     at the bound's examples; 0.01 by default. For private runs, and weights of your own with --prior."""
-    by: tyro.conf.Suppress[str] = "whoever chose the settings"
-    """Who says how many settings were tried."""
-    progress: tyro.conf.Suppress[Callable[[int, int], None] | None] = None
+    progress: Callable[[int, int], None] | None = None
 
     @property
     def spread(self) -> float:
@@ -131,6 +127,6 @@ class Training(Runtime):
     ledger: Path | None = None
     """The privacy ledger that counts the steps of a run that promises privacy, before their noise is drawn; by default
     the folder ledger beside --out. Data sets that share rows share a ledger."""
-    report: tyro.conf.Suppress[Report] = silent
-    progressbar: tyro.conf.Suppress[Any] = False
-    """Whether a download is shown, should the data need one, or what shows it (:class:`pacdp.data.Progress`)."""
+    report: Report = silent
+    progressbar: Callable[[], Any] = bool
+    """Makes what shows a download, should the data need one (:class:`pacdp.data.Progress`), or False."""

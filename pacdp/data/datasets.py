@@ -1,7 +1,7 @@
 """Datasets by name, as arrays whose shapes and labels have been checked: the table of readers.
 
 A new data set is a module beside this one, whose reader is a line of the table, and a row of ``files.json``;
-``pacdp/cli/recipes.json`` gives it recipes.
+``pacdp/cli/recipes.json`` gives it recipes, and ``PEOPLE`` of ``pacdp/cli/private/config.py`` those that hide people.
 """
 
 from collections.abc import Callable, Mapping

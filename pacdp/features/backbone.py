@@ -94,7 +94,7 @@ def embed(
 
     Raises:
         MissingExtra: rows must be computed and the packages are not installed.
-        ValueError: no images, images of another form, or not finite.
+        ValueError: no images, images of another form, not finite or outside [0, 1].
         OSError: the cache cannot be written.
     """
     if images.ndim != 4 or images.shape[1] not in (1, 3) or not images.size:
@@ -103,6 +103,11 @@ def embed(
         )
     if not np.isfinite(images).all():
         raise ValueError("images hold a NaN or an infinity: remove or repair them")
+    if images.min() < 0.0 or images.max() > 1.0:
+        raise ValueError(
+            f"images must lie in [0, 1], got {images.min()} to {images.max()}: divide bytes by 255"
+        )
+    images = np.ascontiguousarray(images, np.float32)
     backbone, parts = lru_cache(Backbone), list[np.ndarray]()
     for start in range(0, len(images), _BLOCK):
         block = images[start : start + _BLOCK]

@@ -36,7 +36,7 @@ def entry(images: np.ndarray, *, weights_sha256: str, dim: int, folder: Path | N
     sums.update(np.ascontiguousarray(images, dtype="<f4").data)
     header = {"format": _FORMAT, "images": sums.hexdigest(), "weights": weights_sha256}
     name = f"{header['images'][:24]}-{weights_sha256[:16]}.safetensors"
-    return Entry((folder or cache_folder() / "backbone") / name, (len(images), dim), header)
+    return Entry(Path(folder or cache_folder() / "backbone") / name, (len(images), dim), header)
 
 
 def read_rows(place: Entry) -> Float32[np.ndarray, "n dim"] | None:

@@ -5,6 +5,7 @@ import torch
 from jaxtyping import Float, Float32
 from torch import Tensor, nn
 
+from pacdp.errors import naming
 from pacdp.trials import require_alone
 
 BATCH = 256
@@ -47,7 +48,7 @@ def transform(
     equal inputs have equal rows, and equal hashes, in whatever call. Of each batch a few inputs are seen alone too.
 
     Raises:
-        ValueError: nothing to transform, a feature that is not finite, or one that moves with the others of its batch.
+        ValueError: nothing to transform, features that fail, one that is not finite, or one that moves with the others of its batch.
     """
     if len(inputs) == 0 or batch_size < 1:
         raise ValueError(
@@ -60,7 +61,8 @@ def transform(
     )
     made = list[Tensor]()
     for one in (part.to(device) for each in tensors for part in padded(each, batch_size)):
-        found = features(one)
+        with naming("features"):  # of inputs in another precision than their own
+            found = features(one)
         require_alone(found, lambda places, one=one: features(one[places]))
         made.append(found.cpu())
     found = torch.cat(made)[: len(inputs)]

@@ -9,7 +9,6 @@ from torch.utils.data import (
     BatchSampler,
     DataLoader,
     Dataset,
-    IterableDataset,
     RandomSampler,
     SequentialSampler,
 )
@@ -23,6 +22,7 @@ from pacdp.step.mechanism import (
     require_clipping,
     require_mode,
 )
+from pacdp.step.units import size
 
 PUBLIC_SIZE = (
     "sample_rate is one over the number of batches of data_loader, so that the number of examples is public: epsilon "
@@ -131,6 +131,7 @@ def _require_whole(data_loader: DataLoader[Any]) -> None:
         raise ValueError(
             f"data_loader must be a DataLoader, got a {type(data_loader).__name__}: give a data set as dataset="
         )
+    size(data_loader.dataset)
     drawn, batches, held = data_loader.sampler, data_loader.batch_sampler, data_loader.dataset
     shuffled = type(drawn) is RandomSampler and not drawn.replacement
     once = type(drawn) is SequentialSampler or (
@@ -140,7 +141,6 @@ def _require_whole(data_loader: DataLoader[Any]) -> None:
         batches is None
         or (type(batches) is BatchSampler and once)
         or isinstance(batches, UniformWithReplacementSampler)
-        or isinstance(held, IterableDataset)
     ):
         return
     name = type(batches if once else drawn).__name__

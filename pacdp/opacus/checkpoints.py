@@ -155,6 +155,10 @@ class Files:
                 "the optimizer is another engine's, which counts its steps: take the one that this engine's "
                 "make_private returned"
             )
+        if network(module) is not optimizer.guard.module:
+            raise CheckpointError(
+                "module is another network than optimizer trains: take both as make_private returned them"
+            )
         sampler = optimizer.guard.sampler
         once = isinstance(sampler, OnceAnEpochSampler)
         return RunState(

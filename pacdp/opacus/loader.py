@@ -18,7 +18,7 @@ from opacus.utils.batch_memory_manager import BatchMemoryManager as BatchMemoryM
 from opacus.utils.uniform_sampler import UniformWithReplacementSampler
 from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map
-from torch.utils.data import Dataset, default_collate, get_worker_info
+from torch.utils.data import DataLoader, Dataset, default_collate, get_worker_info
 
 from pacdp.data.hashing import row_hashes
 from pacdp.data.places import require_one_unit
@@ -195,10 +195,11 @@ class PoissonLoader(DPDataLoader):
                  **options: Any) -> None:  # fmt: skip
         collate, n = collate_fn or default_collate, size(dataset)
         require_one_unit(dataset)
-        super().__init__(dataset, sample_rate=sample_rate, collate_fn=collate, **options)
+        self.sample_rate, self.distributed = sample_rate, False
         self.drawn_by = sampler(n=n, sample_rate=sample_rate, steps=steps, randomness=randomness)
-        object.__setattr__(self, "batch_sampler", self.drawn_by)
         few = [dataset[i] for i in range(0, n, max(1, n // _TRIED))[:_TRIED]]
+        # torch's own beginning: Opacus's wants each example to be a list of fields
+        DataLoader.__init__(self, dataset, batch_sampler=self.drawn_by, **options)
         self.collate_fn = _Collate(collate, emptied(collate(few[:1])), self.drawn_by)
         self.collate_fn.require_own_rows(few)
         self.drawn_by.workers = self.num_workers
@@ -230,7 +231,8 @@ def emptied(batch: Any) -> Any:
         if is_plain(part):
             return type(part)()
         raise TypeError(
-            f"cannot make an empty batch of a {type(part).__name__}: give a collate_fn that returns tensors"
+            f"cannot make an empty batch of a {type(part).__name__}: give a collate_fn that returns tensors, "
+            "in a tuple, a list or a dict"
         )
 
     return tree_map(without, batch, is_leaf=is_plain)
@@ -301,11 +303,20 @@ def _same(one: Tensor, other: Tensor) -> bool:
 
 
 def _is_reordered(given: Tensor, field: Tensor) -> bool:
-    """Whether ``given`` has the values of ``field`` at other places, and is no function of it such as 1 - field."""
-    if given.dtype != field.dtype or given.shape != field.shape or torch.equal(given, field):
+    """Whether examples have each other's values of ``field`` in ``given``, which is no function of it as 1 - field is.
+
+    One that has its own in another order is left alone, as targets are that reverse, sort or shift a row of tokens.
+    """
+    if given.numel() != field.numel() or not given.numel():
         return False
-    given, field = given.flatten(), field.flatten()
-    if not torch.equal(given.sort().values, field.sort().values):
+    kind = torch.promote_types(given.dtype, field.dtype)
+    if kind.is_complex:
         return False
-    values, pairs = len(field.unique()), torch.stack([field, given]).unique(dim=1).shape[1]
-    return pairs > values or (field.is_floating_point() and values == len(field))
+    given, own = (x.to(kind).reshape(len(field), -1) for x in (given, field))
+    if torch.equal(given.sort().values, own.sort().values):
+        return False
+    given, own = given.flatten(), own.flatten()
+    if not torch.equal(given.sort().values, own.sort().values):
+        return False
+    values, pairs = len(own.unique()), torch.stack([own, given]).unique(dim=1).shape[1]
+    return pairs > values or (field.is_floating_point() and values == len(own))

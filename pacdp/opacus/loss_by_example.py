@@ -6,7 +6,7 @@ divisors may be those of the batch. What gives the loss as written, example by e
 
 import copy
 from collections.abc import Iterator
-from itertools import accumulate, chain, product
+from itertools import accumulate, chain, product, zip_longest
 from operator import mul
 from typing import Any, Literal
 
@@ -40,7 +40,8 @@ class Constants:
         now = [*plain, *map(digest, tensors)]
         first = self.first.setdefault(what, now)
         if now != first:
-            changed = [f"{b} in place of {a}" for a, b in zip(first, now, strict=False) if a != b]
+            both = zip_longest(first, now, fillvalue="nothing")
+            changed = [f"{b} in place of {a}" for a, b in both if a != b]
             raise ValueError(
                 f"the {what} changed from one step to another ({', '.join(changed[:1])}), and what "
                 "changes may come from the other examples: let every number and tensor that is not an example's be the "
@@ -76,10 +77,10 @@ class LossByExample:
                 failure = failure or str(error).splitlines()[0]
                 continue
             computed = True
-            agrees |= {
-                name for name, factor in factors.items()
-                if all(close(factor * w, s) for w, s in zip(written, slopes, strict=True))
-            }  # fmt: skip
+            for name in sorted(factors, key=self.reduction.__ne__):
+                if all(close(factors[name] * w, s) for w, s in zip(written, slopes, strict=True)):
+                    agrees.add(name)
+                    break
             if self.reduction in agrees:
                 self._require_the_same_loss(record, plan, n)
                 found = dict(zip(moving, slopes, strict=True))
@@ -95,7 +96,7 @@ class LossByExample:
             f"the loss cannot be computed for an example alone ({failure})"
             if not computed
             else "an example's part of the loss depends on the other examples of the batch, as with class weights, "
-            "ignored labels (-100) or padding in a mean"
+            "ignored labels (-100) or padding in a mean, or on random numbers drawn for it"
         )
         raise ValueError(f"{why}: {_ONE_EXAMPLE}")
 
@@ -168,12 +169,14 @@ def close(one: Tensor, other: Tensor) -> bool:
     """Whether two tensors agree, relative to the largest finite number; what is not finite must be so in both."""
     if one.shape != other.shape or not one.is_floating_point():
         return torch.equal(one, other)
+    near = _CLOSE.get(other.dtype, 1e-3)
+    most = near * other.abs().amax()
+    if bool(((one - other).abs().amax() <= most) & most.isfinite()):
+        return True
     finite = other.isfinite()
     largest = other[finite].abs().amax() if finite.any() else 0.0
     away = torch.where(finite, one - other, 0.0).abs().amax()
-    return torch.equal(one.isfinite(), finite) and bool(
-        away <= _CLOSE.get(other.dtype, 1e-3) * largest
-    )
+    return torch.equal(one.isfinite(), finite) and bool(away <= near * largest)
 
 
 class PrivateCriterion:

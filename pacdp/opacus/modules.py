@@ -21,6 +21,7 @@ from pacdp.step.clip import Clip
 from pacdp.step.ghost import Ghost
 from pacdp.step.sums import Reference, Sum, runs_at_once
 from pacdp.step.units import ByPlace, Network, Units, rows_at, trained
+from pacdp.trials import named_outputs, require_rows
 
 
 class PrivateModule(AbstractGradSampleModule):
@@ -62,11 +63,14 @@ class PrivateModule(AbstractGradSampleModule):
             )
         if len(rows[0]):
             outputs = self.way(inputs, named)
+            require_rows(named_outputs(outputs), len(rows[0]))
             self.leaves = tree_leaves(outputs)
             return outputs
         with torch.no_grad():
             one, options = tree_map(_one_of_zeros, (inputs, named))
-            return tree_map(lambda out: _leaf(out[:0]), self._module(*one, **options))
+            outputs = self._module(*one, **options)
+        require_rows(named_outputs(outputs), 1)
+        return tree_map(lambda out: _leaf(out[:0] if _is_tensor(out) else out), outputs)
 
     def clipped_sum(self, slopes: Sequence[Tensor | None]) -> Sum:
         """Σ_i clip_C(g_i) of the batch that passed last, by the names of the network's trained parameters.
@@ -124,6 +128,7 @@ class ByReference:
             return tree_map(_leaf, self.module(*inputs, **named))
         each = (rows_at(place, (inputs, named)) for place in self._places().cpu()[:, None])
         passes = [self.module(*one, **options) for one, options in each]
+        require_rows(named_outputs(passes[0]), 1)
         return tree_map(
             lambda *rows: _leaf(torch.cat(rows) if _is_tensor(rows[0]) else rows[0]), *passes
         )

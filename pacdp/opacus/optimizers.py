@@ -145,7 +145,7 @@ class PrivateOptimizer(DPOptimizer):
         weights = dict(self.guard.module.named_parameters())
         for name, value in together.noised(found.total, std, self.randomness).items():
             whole = value.to(weights[name].dtype).view_as(weights[name])
-            weights[name].grad = whole / cast(float, self.expected_batch_size)
+            weights[name].grad = whole.div_(cast(float, self.expected_batch_size))
 
     def _remember(self) -> None:
         """A batch, or a part of one, is handed out: from now on the numbers of this step are fixed."""

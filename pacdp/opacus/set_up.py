@@ -19,6 +19,9 @@ from pacdp.step.sums import NOT_PACKED
 from pacdp.step.units import Network
 from pacdp.trials import made_up_batch, require_independent_examples, require_own_memory
 
+_OF_OTHER_INPUTS = (RuntimeError, TypeError, AttributeError, LookupError, AssertionError)
+"""What a network raises that is given too few inputs, or others than it takes."""
+
 
 def private_module(
     module: nn.Module,
@@ -41,15 +44,24 @@ def private_module(
         ValueError: ghost clipping was asked for, and cannot be used.
     """
     device = next(module.parameters()).device
+    if not isinstance(probe, tuple | list | None):
+        raise ValueError(
+            f"probe must be a tuple of the network's positional inputs, got a {type(probe).__name__}: write "
+            "probe=(inputs,)"
+        )
     inputs = probe if probe is not None else (_made_up_input(loader).to(device),)
     try:
         require_independent_examples(module, inputs)
     except ValueError as error:
         raise UnsupportedModuleError(str(error).splitlines()[0]) from error
-    except RuntimeError as error:
+    except _OF_OTHER_INPUTS as error:
+        given = (
+            "made-up numbers in the form of the data's first field" if probe is None else "probe"
+        )
         raise UnsupportedModuleError(
-            f"module cannot be run on inputs like those of probe, in which trials change a row ({said(error)}): let it "
-            f"take 0 and 1 for whole numbers, and any others for the rest; {NOT_PACKED}"
+            f"module cannot be run on {given}, in which trials change a row ({said(error)}): give probe=, a tuple of "
+            "all its positional inputs for at least 3 examples, and let it take 0 and 1 for whole numbers, and any "
+            f"others for the rest; {NOT_PACKED}"
         ) from error
     chosen = chosen_mode(
         mode,

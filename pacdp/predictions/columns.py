@@ -206,7 +206,9 @@ def require_one_order(**columns: Any) -> None:
     """
     known = dict[str, Any]()
     for name, values in columns.items():
-        for column in values.values() if isinstance(values, Mapping) else (values,):
+        ahead = [values]
+        for column in ahead:  # by model, and losses by name too
+            ahead += column.values() if isinstance(column, Mapping) else ()
             index: Any = getattr(column, "index", None)
             if not hasattr(index, "equals"):  # of data frames
                 continue

@@ -15,6 +15,7 @@ nothing to divide by but the example's own.
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, TypeGuard, cast
 
@@ -254,7 +255,11 @@ def gradients_of_each(
     def loss_of_one(w: Weights, x: Tensor, y: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         outputs = call_with(network.module, {**network.fixed, **w}, x[None])
         value = network.loss(outputs, y[None])[0]
-        return value, (value.detach(), tree_map(lambda each: each.detach()[0], outputs))
+        none = value.new_zeros(
+            ()
+        )  # for what is no tensor, as the weights that attention leaves out
+        own = tree_map(lambda x: x.detach()[0] if isinstance(x, Tensor) else none, outputs)
+        return value, (value.detach(), own)
 
     given = {name: w.detach() for name, w in weights.items()}, inputs, targets
     of_one = torch.func.grad(loss_of_one, has_aux=True)
@@ -270,8 +275,9 @@ def slopes_of_each(loss: LossOfOne, outputs: Any, others: Any) -> tuple[Any, Ten
         others: likewise, what else the loss looks at: targets, masks, outputs without a gradient.
 
     Returns:
-        The gradients, in the shapes of ``outputs``, and the losses, shape (n,). Where ``torch.func.vmap`` cannot run
-        the loss, one example follows the other.
+        The gradients, in the shapes of ``outputs``, and the losses, shape (n,): by autograd through losses under
+        ``vmap``, which is quickest, or inside of a ``vmap`` by one of ``grad``. Where ``vmap`` cannot run the loss, one
+        example follows the other.
     """
 
     def with_value(own: Any, rest: Any) -> tuple[Tensor, Tensor]:
@@ -280,12 +286,21 @@ def slopes_of_each(loss: LossOfOne, outputs: Any, others: Any) -> tuple[Any, Ten
 
     of_one = torch.func.grad(with_value, has_aux=True)
     given = tree_map(lambda x: x.detach(), (outputs, others))
-    try:
-        return side_by_side(of_one, *given)
-    except _NO_VMAP:
-        each = range(len(tree_leaves(outputs)[0]))
-        found = [of_one(*tree_map(lambda x, i=i: x[i], given)) for i in each]
+    for together in (partial(_slopes_together, loss), partial(side_by_side, of_one)):
+        with suppress(*_NO_VMAP):
+            return together(*given)
+    each = range(len(tree_leaves(outputs)[0]))
+    found = [of_one(*tree_map(lambda x, i=i: x[i], given)) for i in each]
     return tree_map(lambda *rows: torch.stack(rows), *found)
+
+
+def _slopes_together(loss: LossOfOne, outputs: Any, others: Any) -> tuple[Any, Tensor]:
+    leaves, form = tree_flatten(outputs)
+    own = [x.detach().requires_grad_() for x in leaves]
+    with torch.enable_grad():  # of copies, into which a loss may write
+        losses = side_by_side(loss, tree_unflatten([x.clone() for x in own], form), others)
+        slopes = torch.autograd.grad(losses, own, torch.ones_like(losses), materialize_grads=True)
+    return tree_unflatten(slopes, form), losses.detach()
 
 
 def slopes_of_outputs(

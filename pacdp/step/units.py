@@ -18,7 +18,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.func import grad, vmap
 from torch.utils._pytree import tree_leaves, tree_map
-from torch.utils.data import Dataset, TensorDataset, default_collate
+from torch.utils.data import Dataset, IterableDataset, TensorDataset, default_collate
 
 from pacdp.data.places import require_one_unit
 from pacdp.layers.plain import call_with
@@ -217,10 +217,13 @@ def size(dataset: Dataset[Any]) -> int:
     Raises:
         ValueError: none, or a dataset that cannot say.
     """
-    n = len(dataset) if hasattr(dataset, "__len__") else 0  # pyright: ignore[reportArgumentType]
+    indexed = all(hasattr(dataset, one) for one in ("__len__", "__getitem__"))
+    indexed = indexed and not isinstance(dataset, IterableDataset)
+    n = len(dataset) if indexed else 0  # pyright: ignore[reportArgumentType]
     if n == 0:
         raise ValueError(
-            "dataset must have a length of at least 1: Poisson sampling picks examples by index"
+            "dataset must have a length of at least 1, and examples by index, as Poisson sampling picks them: of a "
+            "loader give loader.dataset, and read a stream (IterableDataset) into a list first"
         )
     return n
 

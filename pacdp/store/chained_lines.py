@@ -135,7 +135,10 @@ def append(path: Path, values: Mapping[str, Any], lines: Lines, kind: Kind) -> L
         lines.content += _text(line).encode()
         _write_head(path, lines)
     except OSError as error:
-        raise ValueError(f"cannot write {kind.called} {path}: {error.strerror or error}") from error
+        raise ValueError(
+            f"cannot write {kind.called} {path}: {error.strerror or error}; what was to be added may stand there all "
+            "the same"
+        ) from error
     return line
 
 

@@ -259,6 +259,16 @@ def remove_own(folder: Path, *, names: Iterable[str]) -> None:
             (folder / name).unlink(missing_ok=True)
 
 
+def remove_empty(folder: Path) -> None:
+    """Remove the folder if nothing but its lock and its list is in it."""
+    ours = {".lock", LIST}
+    with suppress(OSError):
+        if ours.issuperset(os.listdir(folder)):
+            for name in ours:
+                (folder / name).unlink(missing_ok=True)
+            folder.rmdir()
+
+
 def _enter_new(path: Path, known: frozenset[str] | None) -> None:
     """Enter the file into its folder's list, if there is one and the file is not in it."""
     if known is not None and path.name not in known:

@@ -65,6 +65,8 @@ class Entry:
         ]
         if not _covered(of.first, of.last, [(one.stretch.first, one.stretch.last) for one in same]):
             return None
+        if of.tells_size > any(one.stretch.tells_size for one in same):
+            return None  # that these numbers tell how many records there are is counted nowhere
         known = _added(one.parts for one in same)
         if any(count > known[part] for part, count in self.parts.items()):
             raise ValueError(

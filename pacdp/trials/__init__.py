@@ -14,7 +14,9 @@ Trials can refute independence; they cannot prove it. What can be compared while
 from pacdp.trials.buffers import require_own_memory as require_own_memory
 from pacdp.trials.draws import kept_draws as kept_draws
 from pacdp.trials.gradients import mixes as mixes
+from pacdp.trials.gradients import named_outputs as named_outputs
 from pacdp.trials.gradients import require_independent_examples as require_independent_examples
+from pacdp.trials.gradients import require_rows as require_rows
 from pacdp.trials.made_up import MOST as MOST
 from pacdp.trials.made_up import made_up_batch as made_up_batch
 from pacdp.trials.made_up import made_up_labels as made_up_labels

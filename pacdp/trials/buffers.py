@@ -132,9 +132,11 @@ class Holdings:
         return [(where, rows) for where, rows in found if len(rows)]
 
     def of(
-        self, inputs: Any, *, hashes: UInt64[np.ndarray, " n"] | None = None
+        self, inputs: Any, *, hashes: UInt64[np.ndarray, " n"] | None = None, alike: bool = True
     ) -> tuple[Held, ...]:
         """Those that hold some of these inputs, whose hashes may be known; a tensor's have no rows of one number.
+
+        Without ``alike`` inputs are looked for as they are, not rounded, scaled or shifted.
 
         Raises:
             DataError: inputs are no numbers, or none.
@@ -146,7 +148,9 @@ class Holdings:
             Held(where, len(np.intersect1d(hashes, rows))) for where, rows in self._hashed(width)
         )
         exact = tuple(one for one in counted if one.rows >= least)
-        return exact or tuple(self._alike(array_of(inputs, "inputs")[:_TRIED].reshape(-1, width)))
+        if exact or not alike:
+            return exact
+        return tuple(self._alike(array_of(inputs, "inputs")[:_TRIED].reshape(-1, width)))
 
     def _alike(self, tried: Shaped[np.ndarray, "rows width"]) -> Iterator[Held]:
         """Tensors that hold some of the inputs, or of their halves, but for rounding, scale and shift."""
@@ -168,6 +172,7 @@ class Holdings:
         inputs: Any,
         *,
         hashes: UInt64[np.ndarray, " n"] | None = None,
+        alike: bool = True,
         whose: str = "the bound's",
     ) -> None:
         """Refuse a network that holds inputs of the bound set or of a test set, as far as they are found.
@@ -175,7 +180,7 @@ class Holdings:
         Raises:
             DataError: it does; the sentence names the first place and counts.
         """
-        found = self.of(inputs, hashes=hashes)
+        found = self.of(inputs, hashes=hashes, alike=alike)
         if not found:
             return
         first, *others = found
@@ -190,7 +195,7 @@ def _standardised(rows: Shaped[np.ndarray, "rows width"]) -> Float32[np.ndarray,
     """Rows less their means, over their norms; those of one number over and over are left out."""
     centred = rows - rows.mean(axis=1, dtype=np.float64, keepdims=True)
     norms = np.sqrt(np.einsum("ij,ij->i", centred, centred))[:, None]
-    most = np.maximum(rows.max(axis=1, keepdims=True), -rows.min(axis=1, keepdims=True))
+    most = np.maximum(rows.max(axis=1, keepdims=True), -1.0 * rows.min(axis=1, keepdims=True))
     varied = norms > 1e-9 * (1.0 + most)
     kept = (varied & np.isfinite(norms))[:, 0]
     return (centred[kept] / norms[kept]).astype(np.float32)

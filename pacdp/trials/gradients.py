@@ -165,7 +165,7 @@ class _Trial:
             for each in (first, rows):
                 rewind(twin, self.state)
                 outputs = twin(*each)
-            found.append(_named(outputs))
+            found.append(named_outputs(outputs))
         _require_numbers(found[1])
         _compare(found[1], found[0], "after another first batch")
 
@@ -180,12 +180,13 @@ class _Trial:
     def alone(self, one: Sequence[Any]) -> None:
         """Refuse a network that cannot run on one example, as when a Poisson batch holds no other."""
         try:
-            self.outputs(one)
+            found = self.outputs(one)
         except (ValueError, RuntimeError) as error:
             raise ValueError(
                 f"the network cannot run on one example alone ({str(error).splitlines()[0]}), as GroupNorm of one "
                 "number a group cannot: use nn.LayerNorm, or fewer groups"
             ) from error
+        require_rows(named_outputs(found), 1)
 
     def whole(
         self, inputs: Sequence[Any], targets: Any, size: int, kind: int, *, reach: float
@@ -247,20 +248,14 @@ class _Trial:
         moving, by_inputs = dict(self.twin.named_parameters()), not self.kept
         if by_inputs:
             inputs = tree_map(lambda x: x.clone().requires_grad_() if _is_float(x) else x, inputs)
-            moving = _named([x for x in tree_leaves(inputs) if _is_float(x)])
+            moving = named_outputs([x for x in tree_leaves(inputs) if _is_float(x)])
         outputs = self.twin(*inputs)
-        found = _named(outputs)
+        found = named_outputs(outputs)
         if targets is not None:
             *shapes, last = (f"{['n', *x.shape[1:]]}" for x in (*found.values(), targets))
             name = f"loss of outputs of shape {', '.join(shapes)} and targets of shape {last}"
             found = {name: self._loss(outputs, targets)} | found
-        n = next(len(x) for x in tree_leaves(inputs) if isinstance(x, Tensor))
-        for name, out in found.items():
-            if out.dim() == 0 or len(out) != n:
-                raise ValueError(
-                    f"the network's {name} has shape {tuple(out.shape)} for a batch of {n}: its first dimension must "
-                    "be the batch, so that each example has a part of its own"
-                )
+        require_rows(found, next(len(x) for x in tree_leaves(inputs) if isinstance(x, Tensor)))
         found = {name: _of(out, kept) for name, out in found.items()}
         total = sum((0.5 * out.square() + out).sum() for out in found.values() if out.requires_grad)
         if isinstance(total, Tensor):
@@ -324,7 +319,23 @@ def _compare(one: Seen, other: Seen, when: str) -> None:
             )
 
 
-def _named(outputs: Any) -> Seen:
+def require_rows(found: Seen, n: int) -> None:
+    """Refuse, by raising ValueError, what a network makes of n examples if its first dimension is not theirs."""
+    for name, out in found.items():
+        if out.shape[:1] != (n,):
+            raise ValueError(
+                f"the network's {name} has shape {tuple(out.shape)} for a batch of {n}: its first dimension must be "
+                "the batch, so that each example has a part of its own; write squeeze(1) for squeeze(), and compute "
+                "the loss outside of the network"
+            )
+
+
+def named_outputs(outputs: Any) -> Seen:
+    """The tensors among a network's outputs.
+
+    Raises:
+        ValueError: there is none.
+    """
     leaves = enumerate(tree_leaves(outputs))
     found = {f"output {i}": leaf for i, leaf in leaves if isinstance(leaf, Tensor)}
     if not found:

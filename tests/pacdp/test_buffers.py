@@ -208,6 +208,14 @@ def test_networks_without_rows():
     Holdings(module).require_none(inputs)
 
 
+def test_truth_values_are_numbers_too():
+    inputs = WIDE > 0.5
+    Holdings(attribute(WIDE.flip(1))).require_none(inputs)
+    for held in (inputs, 2.0 - 3.0 * inputs):
+        with refusal("extra of the network holds", DataError):
+            Holdings(attribute(held)).require_none(inputs)
+
+
 def test_inputs_of_one_number():
     inputs = torch.linspace(0, 1, 30)[:, None]
     Holdings(Linear(1, 5)).require_none(torch.zeros(30, 1))

@@ -14,7 +14,8 @@ class Export:
     """Write the only folder of a private run that may be published: weights, settings, certificates.
 
     The errors on the training data and their number are released with noise, which the ledger counts and the
-    certificates carry. The same run exported again releases the same numbers.
+    certificates carry. The same run exported again at the noise of the last time releases the same numbers; at another
+    noise it releases others, for more epsilon.
     """
 
     run: tyro.conf.Positional[Path]

@@ -51,7 +51,7 @@ class _Carried:
             messages.print(
                 f"{out} is not there, so that there is nothing to go on with: a new run begins"
             )
-        how = replace(self.how, ledger=self._counted_in(config, out), progressbar=Downloads())
+        how = replace(self.how, ledger=self._counted_in(config, out), progressbar=Downloads)
         result = self.carried(config, out, how)
         if self.json:
             print(json.dumps(result, allow_nan=False))

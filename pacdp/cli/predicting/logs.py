@@ -41,6 +41,7 @@ class Scored:
 
     Attributes:
         scores: by name, each with whether the log says that less of it is better.
+        document: the same in whatever task, if the log says what it holds.
         failed: whether the sample has an error beside its scores.
     """
 
@@ -93,7 +94,7 @@ def read_logs(path: Path, metric: str | None = None, within: Range | None = None
     named = {
         "model": [one.model or MODEL for one in found],
         "id": [f"{one.task} {one.document} {one.repeat}" for one in found],
-        "person": [f"{one.task} {one.document}" for one in found],
+        "person": [one.document for one in found],
         "group": tasks,
     }
     repeated = len({*zip(named["model"], named["person"], strict=True)}) < len(found)
@@ -176,7 +177,8 @@ def _harness(path: Path, model: str) -> Iterator[Scored]:
                 raise ValueError(
                     f"{path} has no scores in line {number}: log samples with their metrics"
                 )
-            name, document = row.get("filter", "none"), str(row.get("doc_hash") or row["doc_id"])
+            name = row.get("filter", "none")
+            document = str(row.get("doc_hash") or f"{task} {row['doc_id']}")
             key = str(row["doc_id"]), document
             one = Scored(model=model, task=task, document=document, repeat=key[0], scores={})
             one = seen.setdefault(key, one)
@@ -230,8 +232,8 @@ def _inspect(path: Path, *, manifests: bool) -> Iterator[Scored]:
             )
         scores = dict(_values(sample["scores"]))
         repeat = f"{sample['id']} {sample.get('epoch', 1)}"
-        yield Scored(model=str(about["model"]), task=str(about["task"]), document=str(sample["id"]), repeat=repeat,
-                     scores=scores, failed=bool(sample.get("error")))  # fmt: skip
+        yield Scored(model=str(about["model"]), task=str(about["task"]), document=f"{about['task']} {sample['id']}",
+                     repeat=repeat, scores=scores, failed=bool(sample.get("error")))  # fmt: skip
 
 
 def _values(scores: Values) -> Iterator[tuple[str, tuple[Any, bool]]]:

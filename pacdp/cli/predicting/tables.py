@@ -308,7 +308,7 @@ def _csv(path: Path, _ignore: Sequence[str]) -> _Read:
 
 
 def _parquet(path: Path, _ignore: Sequence[str]) -> _Read:
-    lazy = pl.scan_parquet(path)
+    lazy = pl.scan_parquet(path, glob=False)  # a name such as a[1].parquet is that of one file
 
     def rows(kept: list[str], _: list[str]) -> pl.DataFrame:
         """The columns, unless too much would come out of a packed table."""
@@ -356,8 +356,8 @@ def _sorted(
             f"{path} has a column {unknown[0]!r} that is none of {', '.join(NAMED)}, weight, loss, loss_..., p0, p1, "
             f"...: rename it, or pass --ignore {' '.join(map(word, [*ignore, *unknown]))}"
         )
-    missing = [k for k, name in enumerate(soft) if name != f"p{k}"]
-    if missing and soft != ["p1"]:
+    missing = [k for k in range(max(2, len(soft))) if f"p{k}" not in soft]
+    if soft and missing and soft != ["p1"]:
         raise ValueError(
             f"{path} must have a column p0, p1, ... for every class, and lacks p{missing[0]}: add it"
         )

@@ -60,7 +60,7 @@ def certify_private(path: Path, runtime: Runtime, how: Certifying) -> Values:
     one = released(path, runtime)
     common: Values = {
         "test": BoundSet.part(one.data.test), "failure_prob": how.failure_prob or 0.05,
-        "settings": Settings.tried(how.tried, how.by),
+        "settings": Settings.tried(how.tried),
     }  # fmt: skip
     found = certify(one.predictor, one.bound, prior=one.source, **common)
     generators = (getattr(layer, "generator", None) for layer in one.module.modules())

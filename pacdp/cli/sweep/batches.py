@@ -60,7 +60,7 @@ def carry_out(
         for part in parts:
             yield from _together(part, how)
     elif parts:
-        how = replace(how, report=silent, progressbar=False)
+        how = replace(how, report=silent, progressbar=bool)
         with closing(workers.pool()) as pool:
             run = lambda part: pool.run(_together, part, how)  # noqa: E731
             yield from _elsewhere(run, pool.close, parts, workers)

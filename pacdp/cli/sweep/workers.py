@@ -6,6 +6,7 @@ has imported what a run needs and did nothing else, so that a worker, the first 
 there at once.
 """
 
+import importlib
 import logging
 import multiprocessing
 import os
@@ -21,6 +22,9 @@ from pacdp.errors import require_positive
 
 _THREADS = ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "NUMBA")
 """Libraries whose threads a variable of the environment limits."""
+
+_NEEDED = "pacdp.cli.run"
+"""What takes long to import, and runs need."""
 
 _SERVER = multiprocessing.get_context("forkserver")
 
@@ -129,7 +133,7 @@ def _serve(workers: int) -> None:
     threads = str(max(1, (os.cpu_count() or 1) // workers))
     names = [f"{name}_NUM_THREADS" for name in _THREADS]
     unset = [name for name in names if name not in os.environ]
-    _SERVER.set_forkserver_preload(["pacdp.cli.run"])
+    _SERVER.set_forkserver_preload([_NEEDED])
     os.environ.update(dict.fromkeys(unset, threads))
     try:
         forkserver.ensure_running()
@@ -140,6 +144,13 @@ def _serve(workers: int) -> None:
 
 def _import(*_: Any) -> None:
     """Do nothing with what has come to this process, whose modules are imported thereby."""
+
+
+def _begin(begun: Any, function: Callable[..., Any], *arguments: Any) -> Any:
+    """What the function returns, which begins when what runs need is imported, and says so."""
+    importlib.import_module(_NEEDED)
+    begun.set()
+    return function(*arguments)
 
 
 def _end_with_parent() -> None:
@@ -158,7 +169,7 @@ class Dask:
 
     def __init__(self, address: str, limit: float | None) -> None:
         try:
-            from distributed import Client, KilledWorker
+            from distributed import Client, Event, KilledWorker
         except ImportError as error:
             raise ValueError("Dask is not installed: pip install 'pacdp[cluster]'") from error
         # what the client loses is told in a sentence
@@ -169,19 +180,22 @@ class Dask:
             raise ValueError(
                 f"no Dask scheduler answers at {address}: start one, or correct --dask"
             ) from error
-        self._limit, self._killed = limit, KilledWorker
+        self._limit, self._killed, self._event = limit, KilledWorker, Event
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """As of :class:`Processes`."""
-        future = self._client.submit(function, *arguments, pure=False)
+        begun = self._event(client=self._client)
+        future = self._client.submit(_begin, begun, function, *arguments, pure=False)
         try:
+            while not (future.done() or begun.wait(1.0)):
+                pass  # waiting for a worker and its imports, for which the limit is not
             return future.result(self._limit)
         except self._killed as error:
             raise Died from error
         except TimeoutError as error:
             self._stop(future)
             raise Late from error
-        except CancelledError as error:
+        except (CancelledError, OSError) as error:
             raise RuntimeError(
                 "the Dask scheduler has gone: start again, what is finished is kept"
             ) from error

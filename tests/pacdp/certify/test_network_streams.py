@@ -101,6 +101,7 @@ FORMS = {
     "a list of batches with empty ones": [part(0, 0), ALL, part(0, 0)],
     "arrays backwards": (INPUTS.numpy()[::-1], LABELS.numpy()[::-1]),
     "labels with a further axis": (INPUTS, LABELS[:, None]),
+    "labels in a list": (INPUTS.numpy(), LABELS.tolist()),
     "a bound set": BoundSet(inputs=INPUTS, labels=LABELS),
     "people": [(*part(k, k + 50), PEOPLE[k : k + 50]) for k in range(0, 300, 50)],
 }
@@ -351,7 +352,10 @@ REFUSED = {
     "nothing": (NET, [], "no examples"),
     "gaps": (NET, (np.ma.masked_greater(INPUTS.numpy(), 1), LABELS), "inputs in data are a masked array"),
     "people in some batches": (NET, [part(0, 50), (*part(50, 300), PEOPLE[50:])], "all or none"),
-    "no network": ({"weight": INPUTS}, ALL, "expected law to be"),
+    "no network": ({"weight": INPUTS}, ALL, "expected law to be a network, as a module or a function"),
+    "names of people": (NET, (INPUTS, LABELS, ["a"] * 300), "people in data are no tensor"),
+    "people that are none": (NET, (INPUTS, LABELS, None), "people in data are no tensor"),
+    "classes": (lambda x: NET(x).argmax(1), ALL, "Tensor of torch.int64.* a dense tensor of logits, in floats"),
     "draws with replacement": (NET, drawn(RandomSampler(Pairs(), replacement=True)), "by a RandomSampler"),
     "more draws than examples": (NET, drawn(RandomSampler(Pairs(), num_samples=900)), "by a RandomSampler"),
     "draws by weight": (NET, drawn(WeightedRandomSampler([1.0, 0.1] * 150, 99, replacement=False)), "more often"),
@@ -362,6 +366,9 @@ REFUSED = {
     "probabilities of a column": (
         lambda x: NET(x)[:, :1].sigmoid(), (INPUTS, LABELS % 2), "the outputs are probabilities"),
     "probabilities": (lambda x: NET(x).softmax(1), ALL, "the outputs are probabilities.* scores=True"),
+    "decisions": (lambda x: torch.eye(3)[NET(x).argmax(1)], ALL, "the outputs are probabilities.* scores=True"),
+    "decisions of a column": (
+        lambda x: (NET(x)[:, 0] > 0).float(), (INPUTS, LABELS % 2), "the outputs are probabilities"),
     "a list with one twice": (NET, drawn([*range(9), 7]), "gives 1 of its 10 examples again"),
     "a place from the end": (NET, Subset(JITTER, [*range(300), -1]), "gives 1 of its 301 examples again"),
     "a part twice": (NET, Subset(JITTER, TWICE), "gives 1 of its 301 examples again"),

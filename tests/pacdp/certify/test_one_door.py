@@ -146,6 +146,7 @@ def test_a_surrogate_serves_no_network_that_hides_what_it_says_or_holds():
     scores = Network(network=lambda x: net(x).softmax(1)[:, :1], scores=True)
     for law, words, more in (
         (scores, "scores goes without", {}),
+        (lambda x: net(x)[:, 0].sigmoid(), "the outputs are probabilities", {}),
         (Holding().eval(), "kept of the network|hold", {}),
         (net, "settings were chosen on", {"settings": Settings.chosen_on((UNLABELLED, torch.zeros(200)))}),
     ):

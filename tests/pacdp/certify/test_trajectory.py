@@ -117,7 +117,7 @@ def test_a_resumed_chain_keeps_the_same_norms(folder, tmp_path):
 
 def test_settings_that_were_tried_are_paid_for(folder):
     path, report = folder
-    tried = certify(path, Training(), Certifying(tried=50, by="a test"))
+    tried = certify(path, Training(), Certifying(tried=50), by="a test")
     assert tried["certificates"][0]["value"] > report["certificates"][0]["value"]
     assert verdicts(path, tried)["report"] == "follows"
     less = {**tried, "choices": {**tried["choices"], "count": 0}}

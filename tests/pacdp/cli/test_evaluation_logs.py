@@ -93,6 +93,17 @@ def test_a_folder_of_samples_is_grouped_by_task(tmp_path):
     assert "largest gap between groups" in rows
 
 
+def test_a_document_of_two_tasks_is_one_record_where_the_log_tells(tmp_path):
+    path = _harness(tmp_path, "arc", [1.0] * 30)
+    (tmp_path / "samples_chat.jsonl").write_text(path.read_text())
+    report = _certified(tmp_path)
+    assert (report["n"], report["unit"], report["examples"]) == (30, "document", 60)
+    assert report["details"]["statements"][-2]["n"] == 30
+    for one in (path, tmp_path / "samples_chat.jsonl"):
+        one.write_text(one.read_text().replace('"doc_hash"', '"other"'))
+    assert _certified(tmp_path)["n"] == 60
+
+
 def test_epochs_of_a_document_count_as_one_record(tmp_path, capsys):
     report = _certified(_inspect(tmp_path / "log.json", "C" * 60 + "I" * 40, epochs=4))
     assert (report["n"], report["unit"], report["examples"]) == (100, "document", 400)
@@ -128,7 +139,9 @@ def test_a_score_beside_an_error_counts_and_is_remarked_upon(tmp_path):
     write(path, changed(read(path), "samples/10/error", {"message": "out of time"}))
     report = _certified(path)
     assert report["details"]["statements"][0]["measured"] == 0.1
-    assert report["details"]["remarks"][0].startswith("1 samples have an error beside their scores, such as ['10']")
+    assert report["details"]["remarks"][0].startswith(
+        "1 samples have an error beside their scores, such as ['quiz 10']"
+    )
 
 
 @every_case(

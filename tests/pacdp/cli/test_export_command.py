@@ -142,7 +142,7 @@ def test_a_limit_stops_training_and_export_before_the_noise_that_would_pass_it(m
     with refusal("nothing was drawn", Overdrawn):
         train_private(TINY, made / "new", replace(RUNTIME, ledger=made / "ledger"))
     assert not (made / "again").exists()
-    assert not (made / "new" / "checkpoint.safetensors").exists()
+    assert not (made / "new").exists()
     assert kinds(made / "ledger") == before
 
 

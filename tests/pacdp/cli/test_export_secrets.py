@@ -13,6 +13,7 @@ from tiny_runs import RUNTIME, counted_run, leave, tiny_private
 
 from pacdp import load_checkpoint
 from pacdp.certify import reading
+from pacdp.cli.console import private
 from pacdp.cli.private.algorithms import Public, network, noise
 from pacdp.cli.private.certify import released
 from pacdp.cli.private.config import PrivateConfig
@@ -48,6 +49,8 @@ def test_weights_give_away_the_size_that_sums_are_divided_by_and_what_is_printed
     assert sizes_given_away(tmp_path / "out") == [1500]
     assert report["details"]["spent"]["adjacency"] == "add-remove"
     assert not read(tmp_path / "out" / "settings.json")["remarks"]
+    printed = [" ".join(private(read(root / "run" / "result.json"))) for root in (exported, tmp_path)]
+    assert ["a number for your eyes alone" in one for one in printed] == [False, True]
     assert verdicts(tmp_path / "out") == verdicts(tmp_path / "run") == {"follows"}
 
 

@@ -210,3 +210,4 @@ def test_a_run_whose_files_would_not_fit_is_refused_before_it_starts(tmp_path, m
     free.free = 1_000_000
     with refusal("has 1 MB free, the run needs .* MB: make room"):
         train(SGD, tmp_path / "large", RUNTIME)
+    assert not (tmp_path / "large").exists()

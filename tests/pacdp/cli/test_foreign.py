@@ -8,6 +8,7 @@ import pytest
 import torch
 from cli_tools import standings
 from safetensors.torch import save_file
+from torch import nn
 
 import bounds
 from pacdp.certify.foreign import load_into, read_weights
@@ -124,3 +125,26 @@ def test_wrong_names_shapes_and_values_are_refused(module):
     }.items():
         with refusal(said, CheckpointError):
             load_into(foreign_net.factory(), wrong, source="here")
+
+
+class Tied(nn.Module):
+    def __init__(self, beside=()):
+        super().__init__()
+        self.first, self.second, self.beside = nn.Linear(3, 3), nn.Linear(3, 3), beside
+        self.second.weight = self.first.weight
+
+
+def test_of_the_names_of_a_tied_weight_one_will_do_and_two_values_will_not():
+    state = {name: one + 1.0 for name, one in Tied().state_dict().items()}
+    for left_out in ("first.weight", "second.weight"):
+        some = {name: one for name, one in state.items() if name != left_out}
+        assert torch.equal(load_into(Tied(), some, source="here").first.weight, state["first.weight"])
+    with refusal("here holds other values of first.weight than the network took", CheckpointError):
+        load_into(Tied(), state | {"second.weight": state["second.weight"] + 1.0}, source="here")
+
+
+def test_weights_that_no_name_stands_for_are_in_no_file():
+    state = Tied().state_dict()
+    load_into(Tied([torch.ones(1, 1)]), state, source="here")
+    with refusal(r"beside\[0\].weight is none of its parameters"):
+        load_into(Tied([nn.Linear(1, 1)]), state, source="here")

@@ -121,6 +121,8 @@ CONTENT = {
     "Excel": (b"PK\x03\x04\x14\x00", NO_TEXT),
     "half of gzip": (gzip.compress(b"label,prediction\n0,0\n")[:-9], "{path} cannot be read as csv (Compressed file"),
     "a missing class": (b"label,p0,p2\n0,1,0\n", "lacks p1"),
+    "the first class alone": (b"label,p0\n0,1\n", "lacks p1"),
+    "all but the first class": (b"label,p1,p2\n0,1,0\n", "lacks p0"),
     "a missing number": (b"label,p0,p1\n0,0.5,0.5\n1,,0.5\n", "must have numbers in column 'p0', got None in row 1"),
     "another class": (b"label,prediction\ncat,Cat\ndog,dog\n", "predictions must name classes that the labels have"),
     "an id twice": (b"id,label,prediction\na,0,0\na,1,1\n", "ids must be different in every row, got 'a'"),
@@ -222,6 +224,14 @@ def test_tables_as_others_write_them_are_read(why, tmp_path):
     said = " ".join(report["details"]["remarks"])
     assert ("the first column has no name and numbers the rows" in said) == (why in ("pandas", "R", "a shuffled index"))
     assert [word in said for word in ("gzip", "UTF-16")] == [word in why for word in ("gzip", "UTF-16")]
+
+
+@parametrize("name", ["a[1]", "a*", "label=1/a"])
+def test_a_name_with_marks_of_a_pattern_is_that_of_one_file(name, tmp_path):
+    for other in ("a1", "ab", name):
+        (tmp_path / other).parent.mkdir(exist_ok=True)
+        _write(tmp_path / f"{other}.parquet", {"label": LABELS[: len(other)], "prediction": LABELS[: len(other)]})
+    assert read_table(tmp_path / f"{name}.parquet").rows == len(name)
 
 
 def test_what_is_asked_adds_up(tmp_path):

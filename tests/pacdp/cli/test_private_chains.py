@@ -151,6 +151,19 @@ def test_a_chain_that_a_limit_refuses_leaves_and_the_others_go_on(tmp_path):
     assert not Folder(outs[1]).finished
 
 
+def test_a_chain_that_a_limit_refuses_leaves_no_folder_that_was_not_there(tmp_path):
+    run, how = secret(records=1), replace(RUNTIME, ledger=tmp_path / "ledger")
+    Ledger.open(how.ledger).set_limit(Limit(epsilon=1e-3, delta=1e-5, adjacency="replace-one"))
+    mine = tmp_path / "mine" / "notes.txt"
+    mine.parent.mkdir()
+    mine.write_text("mine")
+    for out in (tmp_path / "new", mine.parent):
+        with refusal("nothing was drawn", Overdrawn):
+            train(run, out, how)
+    assert not (tmp_path / "new").exists()
+    assert {path.name for path in mine.parent.iterdir()} == {"notes.txt", ".lock", ".pacdp"}
+
+
 @every_kind
 def test_one_record_does_not_decide_whether_a_private_chain_ends(name, tmp_path, monkeypatch):
     def with_a_far_record(*given, **named):

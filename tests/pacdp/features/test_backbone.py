@@ -125,7 +125,8 @@ def test_rows_of_other_weights_are_not_taken(monkeypatch, kept):
         kept(images(1))
 
 
-@parametrize("bad", [images()[0], images(1, channels=2), images(0), images() * np.float32(np.nan)])
+@parametrize("bad", [images()[0], images(1, channels=2), images(0), images() * np.float32(np.nan),
+                      (255 * images()).astype(np.uint8), images() - 0.1])  # fmt: skip
 def test_bad_images_are_refused(bad, tmp_path, kept):
     with refusal("images"):
         kept(bad)

@@ -140,6 +140,8 @@ def test_features_that_hang_on_the_batch_are_refused(name):
 
 REFUSED = {
     "no inputs": (lambda: transform(GRADIENTS, np.zeros((0, 1, 14, 14), np.float32)), "expected inputs"),
+    "double precision": (
+        lambda: transform(GRADIENTS, np.zeros((1, 1, 14, 14))), "features failed with RuntimeError: .* Double"),
     "NaN": (lambda: transform(GRADIENTS, np.full((1, 1, 14, 14), np.nan, np.float32)), "NaN"),
     "images that are no squares": (
         lambda: seen_through(replace(DIGITS, inputs=DIGITS.inputs[:, :, :5]), "waves"), r"need images \[n, 1, size"),

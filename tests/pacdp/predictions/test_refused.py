@@ -80,6 +80,8 @@ WRONG = {
     "a name of two lines": ({"losses": {"a\nAt most 0%": [0.5]}}, "no name for a sentence"),
     "another order of rows": (said(labels=Frame(Y), people=Frame(P, [3, 0, 1, 2])),
         "labels and people name the same rows in another order"),
+    "another order of losses": ({"losses": {"a": {"l": Frame([0.5] * 4)}, "b": {"l": Frame([0.5] * 4, [3, 0, 1, 2])}}},
+        "losses and losses name the same rows in another order"),
     "another order of classes": (soft(probabilities=Frame(SOFT, columns=[2, 1, 0])),
         "probabilities must have its columns in the order of the classes, 0, 1, 2, got 2, 1, 0"),
     "failure_prob": (said(failure_prob=1.0), "failure_prob must lie strictly between 0 and 1"),

@@ -233,7 +233,7 @@ def of_a_loader(engine, *, more=None, **how):
     net = mlp()
     return engine.make_private(
         module=net, optimizer=SGD(net.parameters(), lr=0.1), noise_multiplier=1.0, max_grad_norm=1.0,
-        data_loader=DataLoader(data(), **how), **(more or {}))  # fmt: skip
+        data_loader=DataLoader(**{"dataset": data(), **how}), **(more or {}))  # fmt: skip
 
 
 def plain(module, optimizer, inputs, targets, *, loss=CE):

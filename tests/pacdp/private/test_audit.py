@@ -152,6 +152,17 @@ def test_guesses_and_abstentions_are_counted():
     assert made.epsilon_lower == made.mu_lower == 0.0
 
 
+@parametrize("values", [1, 2, 5])
+def test_no_order_of_canaries_with_equal_scores_is_taken_for_knowledge(values):
+    scores = default_rng(5).integers(values, size=1000).astype(float)
+    members = np.arange(1000) < 500
+    for included in (members, ~members):
+        made = audit_scores(scores, included, delta=1e-5)
+        assert made.epsilon_lower == made.mu_lower == 0.0
+    known = audit_scores(np.where(members, 1.0, 0.0), members, delta=1e-5)
+    assert known.epsilon_lower > 3.0, "equal scores of members alone are knowledge"
+
+
 def test_several_attempts_share_the_level():
     rng = default_rng(4)
     scores, included = _toy(rng, 400, 2.0)

@@ -4,12 +4,13 @@ import copy
 import pickle
 import warnings
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 import torch
 from clipped_networks import slowly as by_examples
 from opacus.layers import DPLSTM
-from private_loops import CLIP, RARE, X, Y, back_from, linear, made, total
+from private_loops import CLIP, RARE, X, Y, back_from, by, linear, made, total
 from private_toys import CE, fresh, gradient, plain
 from torch.nn import (
     BCEWithLogitsLoss,
@@ -25,7 +26,7 @@ from torch.nn import (
 from torch.nn import functional as F
 from torch.optim import SGD
 from torch.testing import assert_close
-from torch.utils.data import Dataset, TensorDataset
+from torch.utils.data import Dataset, Subset, TensorDataset
 
 from pacdp.private import (
     BatchMemoryManager,
@@ -104,6 +105,10 @@ HONEST = {
     "one logit": (TensorDataset(X, 1.0 * (Y == 0)), one_logit, BCEWithLogitsLoss(), {}),
     "tokens": (tokens, speaking, lambda out, y: CE(out.view(-1, 7), y.view(-1)), {}),
     "a recurrent network": (TensorDataset(text, Y[:40]), recurrent, CE, {}),
+    "tokens turned round": (TensorDataset(text, text.flip(1)), speaking,
+                            lambda out, y: CE(out.transpose(1, 2), y), {}),
+    "tokens turned round by the loss": (TensorDataset(text, text.sort(1).values), speaking,
+                                        lambda out, y: CE(out.view(-1, 7), y.flip(1).flatten()), {}),
     "tokens by number": (tokens, speaking, lambda out, y: CE(out.reshape(len(y) * 5, 7), y.reshape(-1)), {}),
     "two outputs": (both, Two, lambda out, y: CE(out["a"], y) + (out["b"][:, 0] - y).square().mean()
                     + (out["class"] == y).float().mean(), {}),
@@ -154,6 +159,23 @@ def test_losses_of_single_examples_go_back_with_a_weight_for_each():
     own = total(step=back_from(lambda y: 1.0 + y), net=linear, loss_reduction="sum")
     loss = lambda out, y: (F.cross_entropy(out, y, reduction="none") * (1.0 + y)).sum()  # noqa: E731
     assert_close(own, slowly(linear(), loss, X, Y), atol=4.2e-5, rtol=1e-5)
+
+
+@parametrize("rate", [1.0, 1e-9])
+def test_outputs_that_are_no_tensors_are_left_alone_in_empty_batches_too(rate):
+    pair = partial(Made, lambda own, x: (own.out(x), None, "classes"))
+    own = total(step=by(lambda out, y: CE(out[0], y)), net=lambda: pair(out=linear()), sample_rate=rate, steps=1)
+    expected = slowly(linear(), CE, X, Y) if rate == 1.0 else torch.zeros(27)
+    assert_close(own, expected, atol=4.2e-5, rtol=1e-5)
+
+
+def test_examples_may_be_records_of_which_the_collate_function_makes_tensors():
+    """Opacus's loader wants a list of fields of each."""
+    records = Subset([SimpleNamespace(x=x, y=y) for x, y in both], range(41))
+    *loop, _ = made(linear(), records, collate=lambda some: stacked([(one.x, one.y) for one in some]), steps=1)
+    for x, y in loop[2]:
+        plain(*loop[:2], x, y)
+    assert_close(gradient(loop[0]), slowly(linear(), CE, X, Y), atol=4.2e-5, rtol=1e-5)
 
 
 @parametrize("mode", MODES)

@@ -182,6 +182,12 @@ def test_weights_that_do_not_start_at_zero_are_refused():
         trained(net=net)
 
 
+def test_rows_whose_factor_is_subnormal_are_no_longer_than_others():
+    rows, shorten = torch.linspace(2e38, 3.4e38, 60)[:, None].expand(-1, 2**16), network(inputs=1)[1]
+    assert float(shorten(rows).double().norm(dim=1).max()) <= 1.0
+    assert float(shorten(1e-4 * rows).double().norm(dim=1).min()) > 0.9999
+
+
 @parametrize("size", [0.0, 1e-30, 1.0, 1e30])
 def test_rows_are_shortened_one_by_one(size):
     rows = size * made_up_batch(torch.zeros(1, 7))

@@ -11,8 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from private_toys import Interrupted, data, mechanism, mlp, stopping, trained
 
-from pacdp.private import DPSGD, PrivacyBudget, Table, epsilon, first, joined, planned, steps_of
+from pacdp.private import DPSGD, DPSGLD, PrivacyBudget, Table, epsilon, first, joined, planned, steps_of
 from pacdp.step.release import PrivateStep
+from tests.marks import every_case, refusal
 from tests.pacdp.same import identical
 
 DELTA = 1e-3
@@ -30,6 +31,8 @@ def spent(history, adjacency="add-remove"):
 
 
 SGD = DPSGD(learning_rate=0.1)
+STEPS = [1.3] * 6
+"""A schedule that somebody may write to."""
 
 
 def noisy(sigmas, **changes):
@@ -95,3 +98,22 @@ def test_a_halted_run_is_the_beginning_of_the_whole_one():
     assert (run.halted, whole.halted) == (True, False)
     assert run.event == whole.event
     assert identical(run.weights, whole.weights)
+
+
+@every_case("algorithm", [SGD, DPSGLD(convention="tempered", step_size=lambda t: STEPS[t])])
+def test_noise_that_a_schedule_changes_while_training_is_refused_before_it_is_drawn(algorithm):
+    own = {} if algorithm.FIXES_NOISE else {"noise_multiplier": lambda t: STEPS[t]}
+    numbers, seen = mechanism(**{"noise_multiplier": None, **own}), []
+
+    def plateau(progress):
+        seen.append(progress.step)
+        STEPS[progress.step - 1] = 9.0  # of a step that is past, which changes nothing
+        if progress.step == 3:
+            STEPS[4] *= 0.5
+
+    STEPS[:] = [1.3] * 6
+    with refusal("step 5 would now release .* promised and counted before the first step"):
+        trained(algorithm, mechanism=numbers, progress=plateau)
+    assert seen == [1, 2, 3, 4]
+    STEPS[:] = [1.3] * 6
+    assert steps_of(trained(algorithm, mechanism=numbers).event) == 6

@@ -270,6 +270,22 @@ def between_steps(module, optimizer, x, y):
         next(iter(module.parameters())).add_(x.mean())
 
 
+class WithLoss(Linear):
+    """A network that gives its loss where it is given the labels, and takes words."""
+
+    def __init__(self):
+        super().__init__(8, 3)
+
+    def forward(self, x, labels=None):
+        outputs = super().forward(x)
+        return CE(outputs, labels) if isinstance(labels, torch.Tensor) else outputs
+
+
+def loss_of_the_network(module, optimizer, x, y):
+    module(x, labels=y).backward()
+    optimizer.step()
+
+
 class RunningSum:
     """A loop whose loss looks at the labels that came before, in other parts of the batch."""
 
@@ -303,6 +319,17 @@ LOOPS = {
     "over the loss": ({"step": by(lambda out, y: CE(out, y) / CE(out, y).detach()),
                                "net": linear}, NOT_OWN),
     "another's label": ({"data": (X, RARE), "step": by(lambda out, y: CE(out, y.roll(1)))}, "in another order"),
+    "another's label as a number": (
+        {"data": (X, RARE), "step": by(lambda out, y: F.mse_loss(out[:, 0], 1.0 * y.roll(1)))}, "in another order"),
+    "another's numbers one after the other": (
+        {"data": (X, X[:, :3]), "step": by(lambda out, y: F.mse_loss(out.flatten(), y.roll(1, 0).flatten()))},
+        "in another order"),
+    **{f"its mean loss as an output, rate {rate}": (
+        {"net": WithLoss, "step": loss_of_the_network, "sample_rate": rate, "steps": 99}, "compute the loss outside")
+       for rate in (1.0, 1e-3)},
+    "more words or fewer": (
+        {"step": lambda net, optimizer, x, y: plain(lambda rows: net(rows, ["a"] * len(rows)), optimizer, x, y),
+         "net": WithLoss, "sample_rate": 0.5, "steps": 9}, "in place of nothing|nothing in place"),
     "all labels": ({"data": (X, X[:, 0]), "step": by(lambda out, y: (out[:, :1] - y).square().mean())},
                    r"tensor of shape \[41\] whole .* of shape \[41, 3\]"),
     "all labels of all places": (

@@ -33,6 +33,7 @@ from torch.optim import LBFGS, SGD, SparseAdam
 from torch.utils.data import (
     ConcatDataset,
     DataLoader,
+    IterableDataset,
     RandomSampler,
     Subset,
     SubsetRandomSampler,
@@ -169,6 +170,16 @@ def hooked():
     return module
 
 
+class Stream(IterableDataset):
+    def __iter__(self):
+        return iter(data())
+
+
+def of_another_network():
+    _, optimizer, _, _, engine = private()
+    engine.save_checkpoint(path="x", module=mlp(), optimizer=optimizer)
+
+
 def alias(of):
     """A network with what is made of its weight, which it does not read."""
     net = mlp()
@@ -207,6 +218,12 @@ REFUSALS = [
       for x, y, words in FORMS),
     *((lambda run=run, of=of: run(alias(of)), "lies in the memory of its parameter 0.weight")
       for run in (partial(trained, OURS), private) for of in ALIASES),
+    (lambda: trained(OURS, dataset=DataLoader(data())), "of a loader give loader.dataset"),
+    (lambda: trained(DPSGD, mechanism=M), "algorithm must be"),
+    (lambda: trained(OURS, loss=nn.CrossEntropyLoss), "loss must be"),
+    (lambda: trained(OURS, progress=True), "progress must be"),
+    (lambda: trained(OURS, keeps=[3]), "keeps must be"),
+    (lambda: trained(DPBBP(learning_rate=0.1)), r"give bayesian\(module"),
     (lambda: trained(OURS, ledger="runs/ledger"), "ledger must be"),
     (lambda: trained(OURS, randomness=7), "randomness must be"),
     (lambda: trained(OURS, checkpoint_every=2.5), "checkpoint_every must be"),
@@ -231,6 +248,7 @@ REFUSALS = [
     (lambda: private(dataset=DataLoader(EMPTY)), "give it as data_loader"),
     *((partial(of_a_loader, PrivateEngine(), sampler=drawn), f"has a {type(drawn).__name__}, which batches")
       for drawn in SAMPLERS),
+    (lambda: of_a_loader(PrivateEngine(), dataset=Stream()), "read a stream"),
     (lambda: private(optimizer="sgd"), "must be a torch.optim.Optimizer, got a str"),
     (lambda: private(optimizer=LBFGS(mlp().parameters())), "LBFGS looks at a batch several times"),
     *((lambda run=run, made=made: run(made()), words) for run in (private, partial(trained, OURS))
@@ -255,9 +273,15 @@ REFUSALS = [
     (lambda: trained(p3sgd(), mechanism=M, people=torch.arange(40)), "the numbers of P3SGD fix the noise"),
     (lambda: trained(DPSGLD(convention="tempered"), mechanism=M), "the numbers of DP-SGLD fix the noise"),
     (DPSGLD, "convention"),
+    (lambda: DPSGLD(convention="parameter_slot"), "convention must be one of gradient-slot, parameter-slot, tempered"),
     (lambda: DPSGLD(convention="tempered", snapshots=3, burn_in=1.0), "burn_in < 1"),
     (lambda: DPBBP(prior="none"), "expected a prior"),
     (lambda: private(Sequential(Log(), mlp(inputs=3))), "probe"),
+    *((lambda net=net: private(net), "data's first field, .* give probe=, a tuple")
+      for net in (nn.Bilinear(4, 4, 3), Made(lambda own, x: own.out(x["tokens"]), out=nn.Linear(4, 3)))),
+    (lambda: private(nn.Bilinear(4, 4, 3), probe=FIRST[:4]), "probe must be a tuple"),
+    (lambda: private(Made(lambda own, x: own.out(x).squeeze(), out=nn.Linear(4, 1))), r"for squeeze\(\)"),
+    (of_another_network, "another network than optimizer trains"),
     (lambda: private(optimizer=SGD(mlp().parameters(), lr=0.1)), "module does not have"),
     (lambda: calibration(lambda step: float(step > 0)), "within reach"),
     (lambda: privacy_claim(None), "adjacency"),
@@ -266,6 +290,8 @@ REFUSALS = [
     (lambda: scores(included=(1, 0)), "bool"),
     (lambda: scores((1.0, math.nan)), "finite"),
     (lambda: of_mechanism(2), "three units"),
+    (lambda: audit_mechanism(OURS, mlp(), data(9), mechanism=mechanism(noise_multiplier=0.0), loss=cross_entropy),
+     "nothing is promised"),
     (lambda: of_training(Sequential(mlp(), Unflatten(1, (3, 1)))), "outputs"),
     (lambda: error_rates(np.zeros((4, 5)), np.ones(5, dtype=bool), failure_prob=0.2), "both sorts"),
 ]  # fmt: skip

@@ -114,6 +114,9 @@ def test_a_seeded_repeat_is_the_same_release(book, tmp_path):
     longer = book.reserve(stretch(9, 13, stream=stream))
     assert not longer.repeated, "step 13 was never counted, and a stretch is counted whole"
     assert_costs(book, steps(17))
+    telling = [book.reserve(stretch(1, 4, stream=stream, tells_size=True)).repeated for _ in range(2)]
+    assert telling == [False, True], "nothing had said that the numbers tell how many records there are"
+    assert book.total(**ABOUT).epsilon == inf
 
 
 def test_seeded_streams_are_told_apart_by_all_that_fixes_them(book, tmp_path):
@@ -431,7 +434,7 @@ def test_an_entry_is_on_the_disk_before_anyone_is_told_and_a_disk_that_fails_is_
         whole = getattr(chained_lines.os, name)
         with monkeypatch.context() as patch:
             patch.setattr(chained_lines.os, name, lambda *a: (_ for _ in ()).throw(OSError("disk full")))
-            with refusal(r"cannot write the ledger .*: disk full"):
+            with refusal(r"cannot write the ledger .*: disk full; what was to be added may stand there"):
                 book.reserve(stretch(1, 1))
         monkeypatch.setattr(
             chained_lines.os, name, lambda *a, name=name, whole=whole: (done.append(name), whole(*a))[1]
