@@ -121,7 +121,13 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
             raise ValueError(
                 f"estimator must be an object, got the class {self.estimator.__name__}: call it"
             )
-        return self._default() if self.estimator is None else self.estimator
+        chosen = self._default() if self.estimator is None else self.estimator
+        if not hasattr(chosen, "__sklearn_tags__"):
+            raise ValueError(
+                f"estimator must be one of scikit-learn, got {type(chosen).__name__}: derive its class from "
+                "sklearn.base.BaseEstimator, or give it to pacdp.self_certify, which asks for fit and predict alone"
+            )
+        return chosen
 
     def _require(self, y: Any) -> None:
         """Refuse what cannot be fitted or certified."""

@@ -257,6 +257,7 @@ def test_regression_is_certified_by_a_clipped_error():
         (lambda: CertifiedClassifier(certified_share="0.3"), "certified_share must lie"),
         (lambda: CertifiedClassifier(Ridge()), "must be a classifier"),
         (lambda: CertifiedClassifier(Ridge), "must be an object, got the class Ridge"),
+        (lambda: CertifiedClassifier("svc"), "must be one of scikit-learn, got str: derive"),
         (lambda: CertifiedRegressor(clip=0.0), "positive number"),
         (lambda: CertifiedRegressor(clip=10**400), "positive number"),
         (lambda: CertifiedRegressor(kind="cubic"), "'absolute' or 'squared'"),
