@@ -103,7 +103,7 @@ class Hashed:
     def __init__(self) -> None:
         self.inputs, self.pairs, self.owners = (list[np.ndarray]() for _ in range(3))
         self.mark, self._forms, self._first = 0, set[Any](), dict[str, np.uint64]()
-        self._precision = self._taken = 0
+        self._precision = 0
 
     def add(self, batch: Batch) -> None:
         """Take a batch in.
@@ -135,13 +135,11 @@ class Hashed:
         One tensor is told by all of its rows. Beside others, a row tells nothing that makes up an eighth of the batch,
         and two of it, or is the first of all again, as a table that all examples share, or that is whole numbers in a
         few straight pieces: a mask, kinds of tokens, places counted up. Networks have buffers of such rows whatever
-        they were trained on. In one batch of each thousand examples rows that were changed are looked for too.
+        they were trained on.
         """
-        before, self._taken = self._taken, self._taken + batch.n
-        changed = not before or before // 1000 < self._taken // 1000
         for name, one in batch.inputs.items():
             if len(batch.inputs) == 1:
-                holdings.require_none(one, hashes=self.inputs[-1], alike=changed, whose=whose)
+                holdings.require_none(one, hashes=self.inputs[-1], whose=whose)
                 continue
             hashes = row_hashes(one)
             _, place, times = np.unique(hashes, return_inverse=True, return_counts=True)
@@ -149,7 +147,7 @@ class Hashed:
             own = seldom & (hashes != self._first.setdefault(name, hashes[0]))
             rows = one[torch.from_numpy(own) & ~_straight(one.cpu())]
             if len(rows):
-                holdings.require_none(rows, alike=changed, whose=whose)
+                holdings.require_none(rows, whose=whose)
 
     @property
     def people(self) -> Int64[np.ndarray, " n"] | None:

@@ -163,9 +163,12 @@ def export_run(asked: Export) -> Values:
                 f"the noise of {run} came from a seed, and whoever knows it can subtract it: train with "
                 "--no-reproducible to publish"
             )
-        if asked.std_n * 6.0 > one.bound.units:
-            raise ValueError(f"std_n = {asked.std_n:g} is too much noise for so few records: give a smaller --std-n, "
-                             "which costs more epsilon")  # fmt: skip
+        for name, std in (("std_errors", asked.std_errors), ("std_n", asked.std_n)):
+            if std * 6.0 > one.bound.units:
+                raise ValueError(
+                    f"{name} = {std:g} is too much noise for so few records: give a smaller "
+                    f"--{name.replace('_', '-')}, which costs more epsilon"
+                )
         noise = ReleasedErrors(
             errors=0, n=0, std_errors=asked.std_errors, std_n=asked.std_n, unit=one.bound.unit
         )

@@ -132,11 +132,9 @@ class Holdings:
         return [(where, rows) for where, rows in found if len(rows)]
 
     def of(
-        self, inputs: Any, *, hashes: UInt64[np.ndarray, " n"] | None = None, alike: bool = True
+        self, inputs: Any, *, hashes: UInt64[np.ndarray, " n"] | None = None
     ) -> tuple[Held, ...]:
         """Those that hold some of these inputs, whose hashes may be known; a tensor's have no rows of one number.
-
-        Without ``alike`` inputs are looked for as they are, not rounded, scaled or shifted.
 
         Raises:
             DataError: inputs are no numbers, or none.
@@ -148,9 +146,7 @@ class Holdings:
             Held(where, len(np.intersect1d(hashes, rows))) for where, rows in self._hashed(width)
         )
         exact = tuple(one for one in counted if one.rows >= least)
-        if exact or not alike:
-            return exact
-        return tuple(self._alike(array_of(inputs, "inputs")[:_TRIED].reshape(-1, width)))
+        return exact or tuple(self._alike(array_of(inputs, "inputs")[:_TRIED].reshape(-1, width)))
 
     def _alike(self, tried: Shaped[np.ndarray, "rows width"]) -> Iterator[Held]:
         """Tensors that hold some of the inputs, or of their halves, but for rounding, scale and shift."""
@@ -172,7 +168,6 @@ class Holdings:
         inputs: Any,
         *,
         hashes: UInt64[np.ndarray, " n"] | None = None,
-        alike: bool = True,
         whose: str = "the bound's",
     ) -> None:
         """Refuse a network that holds inputs of the bound set or of a test set, as far as they are found.
@@ -180,7 +175,7 @@ class Holdings:
         Raises:
             DataError: it does; the sentence names the first place and counts.
         """
-        found = self.of(inputs, hashes=hashes, alike=alike)
+        found = self.of(inputs, hashes=hashes)
         if not found:
             return
         first, *others = found

@@ -477,8 +477,8 @@ def above(size, change):
 
 CALLS = itertools.count()
 MIXED = {
-    "mixes from 300": (above(300, lambda z: z - z.mean(0)), ALL, "other examples of its batch"),
-    "another loss from 300": (above(300, lambda z: z * 0), ALL, "other examples of its batch"),
+    "mixes from 300": (above(300, lambda z: z - z.mean(0)), [part(0, 300)], "other examples of its batch"),
+    "another loss from 300": (above(300, lambda z: z * 0), [part(0, 300)], "other examples of its batch"),
     "a larger batch later": (
         above(200, lambda z: z - z.mean(0)),
         [part(0, 100), part(100, 300)],
