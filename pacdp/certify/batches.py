@@ -288,7 +288,8 @@ def _batch(given: Any, what: str) -> Batch:
             )
     else:
         raise ValueError(f"expected {what} as (inputs, labels), (inputs, labels, people) or a dictionary, got "
-                         f"{type(given).__name__}: let the loader return one of these")  # fmt: skip
+                         f"{type(given).__name__}: let the loader return one of these, or pass inputs and labels both "
+                         "as arrays or tensors")  # fmt: skip
     named: Any = inputs if isinstance(inputs, Mapping) else {"": inputs}
     held = {str(name): _tensor(one, f"{name or 'inputs'} in {what}") for name, one in named.items()}
     found = _tensor(labels, f"labels in {what}")

@@ -25,6 +25,7 @@ compressed                  what is checked of a compression alone
 plan                        which mechanisms a run's settings plan, and what was spent of a private run's budget
 release                     what is checked of an exported folder, and in which order
 recount, replay, rerun      with data and network: rows, errors, kept steps of a chain, a compression's learner
+given                       what the callables of --data and --model return, and what is said where they fail
 examples                    examples record by record: their hashes, and what an error is
 files                       reading files and their hashes, and which version can check them
 claim                       what a record says, when a number agrees, and what a verdict is

@@ -8,6 +8,7 @@ from flint import arb, ctx  # pyright: ignore[reportMissingImports]
 
 ctx.prec = 160  # bits
 _NARROW = arb(2) ** -80
+_APART = [arb(2) ** -power for power in (40, 60, 80)]
 ZERO = arb(0)
 ONE = arb(1)
 INFINITE = arb("inf")
@@ -69,12 +70,13 @@ def zero_of(
             above = height
             side = 1
         else:  # the precision tells no sign here, and may beside it
-            near = guess - _NARROW
-            far = guess + _NARROW
-            if rising(near) < 0:
-                low = near
-            if rising(far) > 0:
-                high = far
+            for apart in _APART:
+                near = guess - apart
+                far = guess + apart
+                if near > low and rising(near) < 0:
+                    low = near
+                if far < high and rising(far) > 0:
+                    high = far
             break
     return low.union(high)
 

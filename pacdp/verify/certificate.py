@@ -15,7 +15,6 @@ from pacdp.verify.claim import (
     Checks,
     Claim,
     Fields,
-    Price,
     Statement,
     Unchecked,
     Wrong,
@@ -40,9 +39,10 @@ from pacdp.verify.formulas import (
     PRICED,
     RISKS,
     counts,
+    require_possible,
 )
 from pacdp.verify.formulas.prices import OWN_INPUT, check_price
-from pacdp.verify.formulas.transfer import SPLIT
+from pacdp.verify.formulas.transfer import SPLIT, Price
 from pacdp.verify.needs import (
     KNOWN,
     RECORDS,
@@ -72,13 +72,6 @@ TOLD = {
     *(f"terms.{name}" for name in _OFTEN),
 }
 """What is not needed by every formula, or is the accountant's own and made anew from what ran; a report names it."""
-
-_AMOUNTS = """
-    kl_nats renyi_nats epsilon privacy_epsilon privacy_mu privacy_rho privacy_delta
-    sum_mu sum_contributions draw_spread around_divergence
-    sum_log_moments losses_log_moments gradients_log_moments around_log_moments
-"""
-"""Inputs that are never below 0."""
 
 _PREDICTORS = ("randomised", "one_draw", "prior_mean", "vote")
 _NAME = re.compile(
@@ -184,7 +177,7 @@ def _failure(c: Claim) -> None:
         and all(number(part) >= 0 for part in c.budget.values()),
         f"failure_prob is {whole!r} and the budget {c.budget}",
     )
-    about("failure_prob", whole, c.paid(*c.budget))
+    about("failure_prob", whole, c.paid(*c.budget), floor=0.0)
     payer = PAID_AS[c.formula]
     if "monte_carlo_mean" in c.inputs:
         payer = "PAC step"
@@ -206,9 +199,9 @@ def _failure(c: Claim) -> None:
     }
     for name, entries in paid.items():
         if name in c.inputs:
-            about(
-                f"inputs.{name}", c.inputs[name], c.paid(*entries)
-            )
+            paid_for = c.paid(*entries)
+            what = f"inputs.{name}"
+            about(what, c.inputs[name], paid_for, floor=0.0)
 
 
 def _hypotheses(c: Claim) -> None:
@@ -288,12 +281,7 @@ def _labels(c: Claim) -> None:
 
 def _costs(c: Claim) -> None:
     """They are those of formula and price, each is what the inputs give, and its share is that over n."""
-    for name in _AMOUNTS.split():
-        said = str(dict.get(c.inputs, name, 0))
-        require(
-            all(float(one) >= 0 for one in said.split(",")),
-            f"inputs.{name} is {said}, and none is below 0",
-        )
+    require_possible(c.inputs)
     price = "transfer" if c.prefix else "confidence"
     expected = set()
     if c.formula in PRICED:
@@ -325,7 +313,7 @@ def _terms(c: Claim) -> None:
     if "draw_prob" in terms:
         c.terms_are(draw_prob=c.paid("draw"))
     if "effective_people" in terms:
-        c.terms_are(effective_people=c.examples / c.most_examples)
+        c.terms_are(effective_people=c.people)
 
 
 def _value(c: Claim) -> None:
@@ -347,6 +335,10 @@ def _choice(c: Claim) -> None:
     """It is the smallest of all that were compared, each of which may fail."""
     among = parsed(c.inputs.among)
     *chosen, prob = among[c.inputs.chosen_position]
+    require(
+        all(0 < number(one[3]) < 1 for one in among),
+        "each of those compared may fail, and none more often than always",
+    )
     value = c.record.value
     said = [c.inputs.chosen, c.record.of, value]
     same("the one chosen", chosen, said)

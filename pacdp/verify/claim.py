@@ -247,17 +247,20 @@ def agree(
     exact: arb,
     relative: float = 1e-9,
     below: int = 0,
+    floor: float = 1e-12,
 ) -> None:
     """Raise Wrong unless the claim is the exact number, or above it by no more than rounding up explains.
 
-    With ``below`` 1 it may lie as far below.
+    With ``below`` 1 it may lie as far below. A ball that is wider than this room decides nothing, and nothing follows.
     """
     said = exactly(claimed)
-    room = abs(exact) * relative + 1e-12
+    room = abs(exact) * relative + floor
     holds = said == exact  # infinite both
     if exact.is_finite():
         least = exact - room * below
-        holds = not (said < least or said > exact + room)
+        holds = exact.rad() <= room.mid() and not (
+            said < least or said > exact + room
+        )
     given = exact.str(12, radius=False)
     require(
         holds,
@@ -265,9 +268,11 @@ def agree(
     )
 
 
-def about(what: str, claimed: Any, exact: arb) -> None:
+def about(
+    what: str, claimed: Any, exact: arb, floor: float = 1e-12
+) -> None:
     """Raise Wrong unless the claim is the exact number but for rounding, up or down."""
-    agree(what, claimed, exact, below=1)
+    agree(what, claimed, exact, below=1, floor=floor)
 
 
 class Claim:
@@ -364,37 +369,18 @@ class Claim:
     def size(self) -> arb:
         """What costs are divided by: n, or the effective number of people in a bound for a new example."""
         if self.formula == "new_example_pac_bayes":
-            return self.examples / self.most_examples
+            return self.people
         return arb(self.n)
+
+    @property
+    def people(self) -> arb:
+        """The effective number of people: examples over the most of one; there are no more than people."""
+        found = self.examples / self.most_examples
+        why = f"{float(found)} effective people, of {self.n}"
+        require(0 < found <= self.n, why)
+        return found
 
     @property
     def share(self) -> arb:
         """The costs per record."""
         return self.nats / self.n
-
-
-class Price(NamedTuple):
-    """What a certificate claims to take the place of ln(1/δ).
-
-    Attributes:
-        c: the claim; its budget says at which failure probability the price is paid.
-        what: how the price is called where it is wrong.
-        claimed: the price in nats.
-        n: how many records.
-        suffix: of the terms that belong to this price, in a recursion.
-    """
-
-    c: Claim
-    what: str
-    claimed: Real
-    n: int
-    suffix: str = ""
-
-    @property
-    def log(self) -> arb:
-        """ln(1/δ)."""
-        return -self.c.price_prob.log()
-
-    def term(self, name: str) -> Any:
-        """A term of this price, as it is written."""
-        return self.c.terms[name + self.suffix]

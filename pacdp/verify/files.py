@@ -10,7 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy import ndarray
 
-from pacdp.verify.claim import Fields, hold, parsed, require
+from pacdp.verify.claim import (
+    DAMAGED,
+    Fields,
+    hold,
+    parsed,
+    require,
+)
 
 CHECKPOINT = "pacdp-checkpoint/3"
 _RUN = "pacdp-run/3"
@@ -60,7 +66,15 @@ def read_checkpoint(path: Path) -> Stored:
     """A safetensors file: the length of a JSON table, the table, the bytes of all tensors; an empty one of no file."""
     if not path.is_file():
         return Stored(Fields(), {})
-    content = path.read_bytes()
+    try:
+        return _stored(path.read_bytes())
+    except DAMAGED as error:
+        raise ValueError(
+            f"{path.name}: it is no checkpoint of pacdp ({error})"
+        ) from error
+
+
+def _stored(content: bytes) -> Stored:
     start = 8 + int.from_bytes(content[:8], "little")
     table = parsed(content[8:start])
     told = table.pop("__metadata__", {})
@@ -104,19 +118,24 @@ def content_hash(stored: Stored) -> str:
     return found.hexdigest()
 
 
-def _read(path: Path, lines: bool = False) -> list[Any]:
-    """The JSON texts of a file, the whole or line by line; none where there is no file."""
+def _read(path: Path, lines: bool = False) -> list[Fields]:
+    """The JSON objects of a file, the whole or line by line; none where there is no file."""
     if not path.is_file():
         return []
     try:
         text = path.read_text()
         parts = text.splitlines() if lines else [text]
-        return [*map(parsed, parts)]
+        found = [*map(parsed, parts)]
     except ValueError as error:
         why = error
         if isinstance(error, UnicodeDecodeError):
             why = "it holds no text"
         raise ValueError(f"{path.name}: {why}") from error
+    if not all(isinstance(one, Fields) for one in found):
+        raise ValueError(
+            f"{path.name}: it holds no JSON object, with names and values"
+        )
+    return found
 
 
 def read_json(path: Path) -> Any:
@@ -125,13 +144,7 @@ def read_json(path: Path) -> Any:
     Raises:
         ValueError: it holds no such object, or a name twice.
     """
-    for found in _read(path):
-        if isinstance(found, Fields):
-            return found
-        raise ValueError(
-            f"{path.name}: it holds no JSON object, with names and values"
-        )
-    return None
+    return next(iter(_read(path)), None)
 
 
 def other_format(

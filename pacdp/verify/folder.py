@@ -229,6 +229,10 @@ def _rest(f: Folder) -> None:
     """Name what the files say that nothing in the folder determines."""
     parts = {
         "header": (f.header, ("header.run", "header.about.run")),
+        "config": (
+            f.config,
+            [f"config.{name}" for name in f.run or ()],
+        ),
         "result": (f.result, ("result.final",)),
         "metrics": (f.rows[-1:], ("metrics.hash",)),
     }

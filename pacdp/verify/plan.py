@@ -72,7 +72,7 @@ def planned_steps(
     hold(_SAMPLING, mechanism=mechanism, sampling=sampling)
     whole = made_in(header.event)
     require(
-        header.step == len(header.chosen)
+        header.step == len(_chosen(header, run))
         and (
             header.step == whole
             or (header.step < whole and last_alone(header.event))
@@ -90,6 +90,19 @@ def planned_steps(
         "there are more records than the sum is divided by, so that no contraction is known",
     )
     return steps_by_settings(header.event, run, batch)
+
+
+def _chosen(header: Fields, run: Fields) -> list[int]:
+    """Which candidate each step chose: of several, that stays unasked, as nothing else shows it."""
+    chosen = dict.get(header, "chosen") or []
+    candidates = range(len(run.method.get("noise_scales", [0])))
+    require(
+        all(
+            type(one) is int and one in candidates for one in chosen
+        ),
+        f"{chosen} were chosen, of {len(candidates)} candidates",
+    )
+    return chosen if len(candidates) > 1 else header.chosen
 
 
 def _require_a_method(run: Fields) -> None:

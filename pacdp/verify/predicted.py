@@ -54,6 +54,8 @@ _PARTITIONS = {
     "false-alarms": ("false-alarm rate of class ", "upper"),
 }
 """Families whose parts hold every example: how their rows begin, and the end that counts errors."""
+_OF_TWO = ("differences", "leaderboard")
+"""Families whose rows are about two models."""
 _GIVEN = ("error", "losses", "groups")
 """Families of which betting on examples serves no other losses than those that were given as such."""
 _NAMED = {"groups": "error in group ", "classes": "error on class "}
@@ -123,6 +125,7 @@ def _rows(report: Fields) -> None:
     """
     for row, end, place in ends(report.details.statements):
         made = report.certificates[place]
+        same(f"the range of {row.quantity}", row.range, _range(row))
         low, high = map(exactly, row.range)
         width = high - low
         value = made.terms[row.term] if row.term else made.value
@@ -142,6 +145,12 @@ def _rows(report: Fields) -> None:
         if mean is not None:
             what = f"the measured {row.quantity} of {row.of}"
             about(what, row.measured, low + width * mean)
+
+
+def _range(row: Fields) -> list[float]:
+    """Between which values a quantity lies: differences from -1 on, the Brier risk up to 2, all others from 0 to 1."""
+    low = -1.0 if row.family in _OF_TWO else 0.0
+    return [low, 2.0 if row.family == "brier" else 1.0]
 
 
 def _bin(row: Fields, made: Fields) -> dict[str, arb]:
@@ -202,7 +211,7 @@ def _measures(row: Fields) -> tuple[str, str]:
     said = row.quantity
     if row.family == "bins":
         return "MCE", ""
-    if row.family in ("differences", "leaderboard"):
+    if row.family in _OF_TWO:
         loss = said.split(" of ", 1)[0]
         one, other = (
             f"{loss} of {model}"

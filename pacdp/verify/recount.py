@@ -1,9 +1,6 @@
 """Counting again: which rows a report is about, how often a network errs on them, and kept steps of its chain."""
 
-import importlib
-import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,22 +17,13 @@ from pacdp.verify.claim import (
 )
 from pacdp.verify.examples import ROWS, Examples, margins
 from pacdp.verify.files import COMPRESSION, Stored
+from pacdp.verify.given import called, examples_of, with_given
 from pacdp.verify.replay import replay
 from pacdp.verify.rerun import is_learner, rerun
 
 _NAMES = ("weights", "mean weights", "your network", "predictor")
 """Predictors in a report that are one network as it is."""
 _CHUNK = 512
-
-
-def called(name: str) -> Any:
-    """What ``module:callable`` returns; the working directory is searched for the module."""
-    module, _, attribute = name.partition(":")
-    sys.path.insert(0, str(Path.cwd()))
-    try:
-        return getattr(importlib.import_module(module), attribute)()
-    finally:
-        sys.path.pop(0)
 
 
 def recount(
@@ -49,17 +37,15 @@ def recount(
         why = "--data is needed to count with --model"
         return [Statement("recount", "errors", CANNOT, why)]
     r = parsed(report)
-    given = called(data)
-    if not isinstance(given, tuple):
-        given = given.inputs, given.labels, given.people
-    examples = Examples(*given)
-    found = judged("recount", {"rows": _check_rows}, r, examples)
+    examples = called(data, "--data", examples_of)
+    rows = with_given({"rows": _check_rows})
+    found = judged("recount", rows, r, examples)
     if model is None:
         return found
-    network = called(model)
+    network = called(model, "--model")
     if stored.header["kind"] == COMPRESSION and is_learner(network):
         return found + rerun(stored, network, examples)
-    errors = {"errors": _check_errors}
+    errors = with_given({"errors": _check_errors})
     found += judged("recount", errors, r, examples, stored, network)
     return found + replay(stored, network, examples)
 
@@ -127,8 +113,7 @@ def count_errors(
         missing, strange = network.load_state_dict(
             weights, strict=False
         )
-        own = {name for name, _ in network.named_parameters()}
-        if odd := sorted({*strange, *own.intersection(missing)}):
+        if odd := sorted({*strange, *missing}):
             raise Unchecked(
                 f"network and checkpoint have different weights ({', '.join(odd[:4])})"
             )

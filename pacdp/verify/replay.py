@@ -28,6 +28,7 @@ from pacdp.verify.claim import (
 )
 from pacdp.verify.examples import Examples
 from pacdp.verify.files import Stored
+from pacdp.verify.given import with_given
 
 _PART = 500
 _FEWEST = 2000
@@ -55,7 +56,9 @@ def replay(
     ]
     moved = []
     norms = f"norms of steps {', '.join(map(str, kept))}"
-    checks = {norms: _check_norms, "noise": _check_noise}
+    checks = with_given(
+        {norms: _check_norms, "noise": _check_noise}
+    )
     return judged(
         "replay", checks, stored, moved, kept, network, data
     )

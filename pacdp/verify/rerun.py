@@ -15,6 +15,7 @@ from pacdp.verify.claim import Statement, Unchecked, judged, require
 from pacdp.verify.compressed import rounds_of
 from pacdp.verify.examples import Examples, margins
 from pacdp.verify.files import Stored
+from pacdp.verify.given import with_given
 
 _BATCH = 1000
 """Records whose outputs are computed at once: a sum's last bit may depend on it."""
@@ -37,7 +38,7 @@ def rerun(
         "run on the records kept": again.run,
         "errors left": again.check_errors,
     }
-    return judged("recount", checks)
+    return judged("recount", with_given(checks))
 
 
 class Rerun:

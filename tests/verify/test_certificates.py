@@ -10,6 +10,7 @@ import bounds
 from bounds import (
     Certificate,
     best_of,
+    catoni,
     langford_seeger,
     maurer,
     mcallester,
@@ -17,12 +18,13 @@ from bounds import (
     quadratic,
     recursive,
     thiemann,
+    unexpected_bernstein,
 )
 from bounds.refined import ExcessStep
 from pacdp.verify.certificate import check_certificate
 from pacdp.verify.claim import CANNOT, DOES_NOT, FOLLOWS
 from tests.edits import judged, leaves, moved
-from tests.marks import parametrize
+from tests.marks import every_case, parametrize
 
 PRICES = [*prices(), "none"]
 NOT_CHECKED = {"new_person_bernstein", "new_person_betting", "new_example_betting"}
@@ -176,3 +178,60 @@ def test_the_grid(n):
     for risk, examples in product((0.0, 0.01, 0.3), (1, 2, 3)):
         made = new_example_kl(risk=risk, n=n, examples=examples * n, most_examples=3, failure_prob=0.05)
         assert judged(made.to_dict()) == {FOLLOWS}, made
+
+
+def _other(made, value, **inputs):
+    """The record with inputs, and terms of their names, that are other, and with this value."""
+    record = made.to_dict()
+    terms = record["terms"] | {name: one for name, one in inputs.items() if name in record["terms"]}
+    if "risk" in inputs:
+        terms["empirical_risk"] = inputs["risk"]
+    return {**record, "inputs": {**record["inputs"], **inputs}, "terms": terms, "value": value}
+
+
+IMPOSSIBLE = {
+    # no divergence from a negative risk is a number, and any value would agree with what is none
+    "a risk below 0": lambda: _other(_standard(), 0.001, risk=-1e-13),
+    "the same by Pinsker": lambda: _other(_standard(mcallester), _standard(mcallester).value - 0.12, risk=-0.05),
+    "a risk above 1": lambda: _other(_standard(), 1.0, risk=1.5),
+    "a temperature below 0": lambda: _other(_standard(catoni, inverse_temperature=3e3), 0.07, inverse_temperature=-5.0),
+    "a failure that is not paid for": lambda: {
+        **_other(_standard(failure_prob=9e-13), _standard(failure_prob=9e-13).value, failure_prob=1e-20),
+        "failure_prob": 1e-20,
+    },
+    "a mean square below that of the mean": lambda: _other(
+        _standard(unexpected_bernstein, risk=0.5, second_moment=0.26), 0.5, second_moment=0.2
+    ),
+}  # fmt: skip
+
+
+@every_case("what", IMPOSSIBLE)
+def test_inputs_that_no_sample_has_are_seen(what):
+    assert DOES_NOT in judged(IMPOSSIBLE[what]())
+
+
+def test_each_of_several_may_fail():
+    """Another one that fails with less than nothing would pay for the one that was chosen."""
+    record = best_of([_standard(kl_nats=nats, failure_prob=0.025) for nats in (300.0, 50.0)], budget=0.05).to_dict()
+    assert judged(record) == {FOLLOWS}
+    assert record["inputs"]["chosen_position"] == 1
+    for others in ([], [-0.025]):
+        among = json.loads(record["inputs"]["among"])
+        among[0][3] = 0.025 if others else 0.0
+        among += [[*among[0][:3], prob] for prob in others]
+        changed = {**record, "failure_prob": 0.025, "budget": {"bound": 0.025},
+                   "terms": {**record["terms"], "compared": len(among)}}  # fmt: skip
+        assert DOES_NOT in judged(changed, among=json.dumps(among)), others
+
+
+def test_effective_people_and_bins_are_possible():
+    """There are no more effective people than people, and the mean confidence of a bin lies in it."""
+    few = {"risk": 0.07, "n": 5000, "failure_prob": 0.05}
+    record = new_example_kl(**few, examples=5000, most_examples=1).to_dict()
+    assert judged(record) == {FOLLOWS}
+    assert any("effective people, of 5000" in one.why for one in check_certificate(
+        {**record, "inputs": {**record["inputs"], "examples": 15_000}}
+    ))  # fmt: skip
+    for record in (made.to_dict() for made in without_a_price() if made.name.startswith("mce")):
+        found = check_certificate({**record, "inputs": {**record["inputs"], "lows": record["inputs"]["highs"]}})
+        assert any("another confidence than its own" in one.why for one in found)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from cli_tools import forge, read
 from made import verdicts, wrong
 from numpy.random import default_rng
@@ -145,6 +146,32 @@ def test_no_number_of_a_report_changes_without_notice(folder, monkeypatch):
     assert set(wrong(folder)) == {"report"}, "a shortened history is not that of the settings"
 
 
+def test_what_cannot_be_read_or_called_is_told_by_its_name(folder, capsys, monkeypatch):
+    """Not by the entry of another file that was asked for last, nor by a traceback."""
+    module = types.ModuleType("mine")
+    monkeypatch.setitem(sys.modules, "mine", module)
+
+    def boom():
+        raise RuntimeError("boom")
+
+    module.boom, module.unequal, module.none = boom, lambda: ([[0.0], [1.0]], [0]), lambda: None
+    for name in ("boom", "unequal", "none", "nobody"):
+        assert main([str(folder), "--data", f"mine:{name}"]) == 2
+        assert f"--data mine:{name} is no module:callable" in capsys.readouterr().err
+    for name, content in {"metrics.jsonl": "null\n", "checkpoint.safetensors": ""}.items():
+        (folder / name).write_text(content)
+        assert main([str(folder)]) == 2
+        assert f"{name}: it" in capsys.readouterr().err
+
+
+def test_a_title_is_named_as_what_nothing_determines(folder):
+    for title in (None, "epsilon 0.1"):
+        config = {**read(folder / "config.json"), "title": title or ""}
+        written(folder / "config.json", config)
+        told = [one.why for one in check_folder(folder, None) if one.claim == "what is told beside"]
+        assert any("config.title" in why for why in told) == bool(title)
+
+
 def trained_network(network, folder):
     """The network with the weights of the folder's checkpoint."""
     network.load_state_dict(load_checkpoint(folder).model)
@@ -168,6 +195,20 @@ def test_rows_are_recounted(folder, monkeypatch):
     module.other = lambda: nn.Linear(2, 2)
     module.own = lambda: trained_network(problem.model(train, generator=seeded(0)), folder)
     assert recounted(model="mine:other")["errors"] == CANNOT
+    for fails in (lambda: nn.Linear(90, 2), lambda: nn.Sequential(nn.Flatten(), nn.Linear(7, 1)), lambda: None):
+        module.fails = fails
+        assert recounted(model="mine:fails")["errors"] == CANNOT
+
+    class Answering(nn.Sequential):
+        """Loads the weights, and answers by a buffer that no checkpoint has."""
+
+        def forward(self, inputs):
+            return self.answers[: len(inputs)]
+
+    module.answering = lambda: Answering(*problem.model(train, generator=seeded(0)))
+    plain = module.answering
+    module.answering = lambda: (made := plain()).register_buffer("answers", torch.zeros(len(labels), 1)) or made
+    assert recounted(model="mine:answering")["errors"] == CANNOT
     bare = recount(read(folder / "certificates.json"), NOTHING, "mine:data", "mine:own")[-1]
     assert (bare.verdict, "weights of its own" in bare.why) == (CANNOT, True)
     assert recounted(train.inputs[::-1].copy(), labels[::-1])["rows"] == FOLLOWS  # the order does not enter

@@ -176,3 +176,15 @@ def test_what_stands_twice_or_is_not_known_is_named(place, tmp_path):
     (tmp_path / "x.json").write_text(json.dumps(edited).replace('"at_most"', '"at_most": 1, "at_most"'))
     with refusal(r"x\.json: the name 'at_most' stands twice"):
         check_path(tmp_path / "x.json")
+
+
+@every_case("name", ["from errors", "losses", "probabilities"])
+def test_a_row_has_the_range_of_its_quantity(name):
+    """Half the range would halve both ends and what was measured, and the certificates stay as they are."""
+    for family in {row["family"] for row in report(name)["details"]["statements"]}:
+        edited = copy.deepcopy(report(name))
+        for row in edited["details"]["statements"]:
+            if row["family"] == family:
+                row["range"] = [one / 2 for one in row["range"]]
+                row |= {end: row[end] and row[end] / 2 for end in ("measured", "lower", "upper")}
+        assert DOES_NOT in verdicts(check_report(edited), "rows"), family

@@ -117,6 +117,16 @@ def test_no_number_of_an_event_changes_without_notice(private_runs, forged, name
     assert forged(name, chosen=header["chosen"][:-1])
 
 
+def test_what_was_chosen_is_named_or_nothing(private_runs, forged):
+    """Of several candidates no file shows which; of one there is nothing to choose."""
+    for name in ("calibrated", "people"):
+        told = [one.why for one in check_folder(private_runs[name], None) if one.claim == "what is told beside"]
+        assert any("header.chosen" in why for why in told) == (name == "people")
+        steps = load_checkpoint(private_runs[name]).header["step"]
+        for other in (1 + (name == "people"), -1, True):
+            assert "steps" in forged(name, chosen=[other] * steps), (name, other)
+
+
 def test_a_method_or_a_clipping_of_no_known_name_is_no_mechanism(private_runs, forged):
     run = load_checkpoint(private_runs["calibrated"]).header["about"]["run"]
     assert forged("calibrated", {**run, "method": {**run["method"], "kind": "DPMagic"}})

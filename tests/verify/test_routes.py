@@ -9,7 +9,7 @@ from made import verdicts
 from numpy.random import default_rng
 from torch import nn
 
-from bounds import GaussianDP, PureDP
+from bounds import GaussianDP, PureDP, kl_chernoff
 from bounds.accounting import Gaussian, PoissonSampled, SelfComposed, privacy_record
 from pacdp import GaussianPosterior, HeldOut, Network, Prior, Private, certify
 from pacdp.certify import BoundSet, DataFree, Finite, MonteCarlo
@@ -214,3 +214,14 @@ def test_what_is_of_another_kind_is_named_and_does_not_follow():
         edit(edited)
         wrong = [one.why for one in check_report(edited) if one.verdict == DOES_NOT]
         assert any(repr(name) in why and "check the file as it was written" in why for why in wrong), (name, wrong)
+
+
+def test_examples_are_not_counted_where_people_are_the_records():
+    """A certificate of as many records as there are examples is smaller, and every number of it follows."""
+    report = ROUTES["independent prior"](*_sets(people=True)).to_dict()
+    (place,) = [at for at, made in enumerate(report["certificates"]) if made["name"] == "test_set_new_person_kl"]
+    made = report["certificates"][place]
+    other = kl_chernoff(risk=made["inputs"]["risk"], n=report["examples"], failure_prob=made["failure_prob"]).to_dict()
+    made |= {"value": other["value"], "costs": other["costs"], "inputs": {**made["inputs"], "n": report["examples"]}}
+    wrong = [one for one in check_report(report) if one.verdict == DOES_NOT]
+    assert [one.claim for one in wrong] == ["certificates agree with it"]

@@ -8,12 +8,13 @@ from flint import arb  # pyright: ignore[reportMissingImports]
 from pacdp.verify.arithmetic import (
     ONE,
     ZERO,
+    ball,
     binomial_lower,
     binomial_upper,
     largest,
     total,
 )
-from pacdp.verify.claim import Claim, agree
+from pacdp.verify.claim import Claim, agree, require
 from pacdp.verify.formulas.risk import bernstein
 
 
@@ -35,6 +36,15 @@ class Bin(NamedTuple):
     size: arb
     right: arb
     confidence: arb
+
+    @property
+    def possible(self) -> bool:
+        """Whether its mean confidence lies in it, and no more are right than there are."""
+        near = ball(1e-9)
+        inside = (
+            self.low - near <= self.confidence <= self.high + near
+        )
+        return inside and 0 <= self.right <= self.size
 
     @property
     def gap(self) -> arb:
@@ -85,6 +95,10 @@ def _worst_bin(c: Claim, bound: Callable[[Bin, arb], arb]) -> arb:
     )
     columns = [c.listed(name) for name in names]
     bins = [Bin(*row) for row in zip(*columns, strict=True)]
+    require(
+        all(one.possible for one in bins),
+        "a bin has another confidence than its own, or more right answers than examples",
+    )
     kept = [one for one in bins if one.size >= c.inputs.min_count]
     delta = c.failure_prob / max(1, len(kept))
     values = [ZERO if kept else ONE]

@@ -66,7 +66,7 @@ def _margin(c: Claim, q: arb) -> arb:
     gain = (1 - risk) * odds.log()
     if risk > 0:
         gain += risk * (q / r).log()
-    return c.examples / c.most_examples * gain - c.nats
+    return c.people * gain - c.nats
 
 
 def new_example_pac_bayes(c: Claim) -> arb:

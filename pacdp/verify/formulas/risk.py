@@ -1,5 +1,7 @@
 """Bounds on a risk: PAC-Bayes bounds, those of Gibbs posteriors, and counts; c.share is the sum of all costs over n."""
 
+from itertools import pairwise
+
 from flint import arb  # pyright: ignore[reportMissingImports]
 
 from pacdp.verify.arithmetic import (
@@ -17,7 +19,6 @@ from pacdp.verify.arithmetic import (
 )
 from pacdp.verify.claim import (
     Claim,
-    Price,
     about,
     exactly,
     number,
@@ -25,6 +26,7 @@ from pacdp.verify.claim import (
     require,
 )
 from pacdp.verify.formulas.prices import check_price
+from pacdp.verify.formulas.transfer import Price
 
 ETAS = [0.5 * 0.8**k for k in range(20)]
 """The grid of the un-expected Bernstein inequality, paid for with ln 20."""
@@ -55,6 +57,7 @@ def tolstikhin_seldin(c: Claim) -> arb:
 def thiemann(c: Claim) -> arb:
     """(R̂ + c/λ)/(1 - λ/2); the best λ gives the quadratic form ("PAC-Bayes with an independent prior")."""
     if "lam" in c.inputs:
+        require(c.lam < 2, f"lam is {c.inputs.lam!r}, of below 2")
         above = c.risk + c.share / c.lam
         return above / (1 - c.lam / 2)
     root = (2 * c.risk / c.share + 1).sqrt()
@@ -87,6 +90,7 @@ def _catoni_at(c: Claim, temperature: arb) -> arb:
 
 def linear(c: Claim) -> arb:
     """[R̂(Q) + λ c] / (1 - 1/(2λ)), λ > 1/2 ("PAC-Bayes with an independent prior")."""
+    require(2 * c.lam > 1, f"lam is {c.inputs.lam!r}, of above 1/2")
     above = c.risk + c.lam * c.share
     return above / (1 - 1 / (2 * c.lam))
 
@@ -102,6 +106,10 @@ def bernstein(c: Claim, mean: arb, square: arb) -> arb:
     require(
         set(etas) <= set(ETAS),
         f"terms.eta is {etas}, not of the grid",
+    )
+    require(
+        mean**2 <= square + ball(1e-9),
+        f"no mean square is {float(square)!r} where the mean is {float(mean)!r}",
     )
     bounds = []
     for eta in map(ball, etas):
@@ -120,7 +128,12 @@ def split_kl(c: Claim) -> arb:
 
 
 def split(levels: list[arb], shares: list[arb], nats: arb) -> arb:
-    """One bound for each level, and their sum ("Split kl")."""
+    """One bound for each level, and their sum; levels rise ("Split kl")."""
+    rising = pairwise(levels)
+    require(
+        all(a < b for a, b in rising),
+        f"the levels {levels} do not rise",
+    )
     return _between(
         levels, [kl_upper(share, nats) for share in shares]
     )
