@@ -162,9 +162,9 @@ def guess(scores: ArrayLike, *, guesses: int) -> np.ndarray:
     values = np.asarray(scores, dtype=np.float64)
     if not np.isfinite(values).all():
         raise ValueError("scores must be finite numbers, one a canary")
-    if not 1 <= guesses <= len(values):
+    if not (isinstance(guesses, int) and 1 <= guesses <= len(values)):
         raise ValueError(
-            f"guesses must lie between 1 and the {len(values)} canaries, got {guesses}"
+            f"guesses must be whole numbers between 1 and the {len(values)} canaries, got {guesses}"
         )
     order, said = np.argsort(-values, kind="stable"), np.zeros(len(values))
     said[order[: (guesses + 1) // 2]] = 1
@@ -178,7 +178,7 @@ def audit_scores(
     *,
     delta: float,
     failure_prob: float = 0.05,
-    guesses: Sequence[int] | None = None,
+    guesses: Sequence[int] | int | None = None,
 ) -> AuditResult:
     """Guess, count, and bound.
 
@@ -204,7 +204,7 @@ def audit_scores(
     wrong_first = np.argsort(truth, kind="stable")  # of equal scores, whose order may say who is in
     rows, truth, m = rows[:, wrong_first], truth[wrong_first], len(truth)
     fewer = [m // 4**k for k in range(1, 32) if m // 4**k >= _FEWEST]
-    numbers = [m, *fewer] if guesses is None else list(guesses)
+    numbers = [m, *fewer] if guesses is None else np.atleast_1d(guesses).tolist()
     if not numbers:
         raise ValueError("guesses must name at least one number of guesses, got none")
     right = np.where(truth, 1, -1)

@@ -288,7 +288,8 @@ def _batch(given: Any, what: str) -> Batch:
             )
     else:
         raise ValueError(f"expected {what} as (inputs, labels), (inputs, labels, people) or a dictionary, got "
-                         f"{type(given).__name__}: let the loader return one of these")  # fmt: skip
+                         f"{type(given).__name__}: let the loader return one of these, or pass inputs and labels both "
+                         "as arrays or tensors")  # fmt: skip
     named: Any = inputs if isinstance(inputs, Mapping) else {"": inputs}
     held = {str(name): _tensor(one, f"{name or 'inputs'} in {what}") for name, one in named.items()}
     found = _tensor(labels, f"labels in {what}")
@@ -297,7 +298,8 @@ def _batch(given: Any, what: str) -> Batch:
     if alone or not sizes or set(sizes) != {len(found)}:
         raise ValueError(
             f"expected one label for each of n inputs in {what}, got {sizes} inputs and labels of shape "
-            f"{list(found.shape)}: give every part an axis of examples"
+            f"{list(found.shape)}: give every part an axis of examples, as a "
+            "DataLoader gives it to single examples"
         )
     if people is None:
         return Batch(inputs=held, labels=found)
@@ -318,7 +320,9 @@ def _tensor(value: Any, what: str) -> Tensor:
     try:
         found = torch.as_tensor(value).detach()
     except (TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(f"{what} are no tensor: {error}") from error
+        raise ValueError(
+            f"{what} are no tensor ({error}): give one of numbers, and several inputs by keyword in a dictionary"
+        ) from error
     if found.layout != torch.strided or found.is_nested or found.device.type == "meta":
         raise ValueError(
             f"{what} must be a dense tensor that holds values, got {found.layout} on {found.device}: make it one"

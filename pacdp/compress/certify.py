@@ -32,7 +32,7 @@ from pacdp.certify.priors import HeldOut
 from pacdp.certify.reading import Function, Network, Reading
 from pacdp.certify.routes import certify
 from pacdp.compress.blind import require_blind, require_nothing_left, require_replayed
-from pacdp.compress.learner import ANSWERS, Estimator, Groups, Learner, State, Stop
+from pacdp.compress.learner import ANSWERS, Estimator, Groups, Learner, State, Stop, is_estimator
 from pacdp.compress.run import BATCH, Records, Round, Rule, Trace, carry_out, tensor_of
 from pacdp.data import Dataset
 from pacdp.data.rows import Rows
@@ -258,8 +258,8 @@ def compress(
         CheckpointError: the file is another run's.
     """
     bound, fresh = bound_set(data), None if test is None else bound_set(test)
-    answers = hasattr(learner, "fit") and any(hasattr(learner, says) for says in ANSWERS)
-    if isinstance(learner, type) or not (answers or isinstance(learner, Learner)):
+    known = isinstance(learner, Learner) or is_estimator(learner, by=ANSWERS)
+    if isinstance(learner, type) or not known:
         raise ValueError(
             f"learner must be one of pacdp.compress or have fit and predict, got {learner!r:.80}; wrap a training "
             "function in pacdp.compress.Torch"

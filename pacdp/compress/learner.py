@@ -6,7 +6,7 @@ When a run picks how many records, and when it stops, is fixed beforehand, whate
 import copy
 import random
 from bisect import bisect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol, runtime_checkable
 
@@ -136,6 +136,15 @@ def seeded(seed: int, round: int) -> Iterator[None]:
         yield
 
 
+def is_estimator(model: Any, *, by: Collection[str] = ("predict",)) -> bool:
+    """Whether a model is fitted, and answers by one of these methods, like an estimator of scikit-learn.
+
+    Those of its class count too: some estimators, as stacks of others, say only once they are fitted what they have.
+    """
+    said = any(callable(getattr(one, name, None)) for name in by for one in (model, type(model)))
+    return said and callable(getattr(model, "fit", None))
+
+
 def unfitted(estimator: Any) -> Any:
     """A copy of an estimator without what it learnt before, as ``clone`` of scikit-learn makes it.
 
@@ -226,7 +235,7 @@ class Estimator:
 
     def view(self, inputs: Tensor) -> Tensor:
         """Rows of numbers."""
-        return inputs.flatten(1)
+        return inputs[:, None].flatten(1)
 
     def train(
         self, state: State | None, inputs: Tensor, labels: Tensor, *, round: int, seed: int
@@ -236,7 +245,7 @@ class Estimator:
             return int(labels[0])
         made = unfitted(self.estimator)
         with seeded(seed, round), naming("fit"):
-            made.fit(inputs.flatten(1).numpy(), labels.numpy())
+            made.fit(self.view(inputs).numpy(), labels.numpy())
         if not hasattr(made, "classes_"):
             raise ValueError(
                 f"learner must be a classifier, which has classes_ once fitted, got {type(made).__name__}"

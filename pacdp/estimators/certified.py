@@ -40,7 +40,7 @@ _KEPT = 0.5
 
 
 def _has(name: str) -> Any:
-    return available_if(lambda self: hasattr(getattr(self, "estimator_", self.estimator), name))
+    return available_if(lambda self: hasattr(getattr(self, "estimator_", self._chosen), name))
 
 
 class _Certified(MetaEstimatorMixin, BaseEstimator):
@@ -121,7 +121,13 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
             raise ValueError(
                 f"estimator must be an object, got the class {self.estimator.__name__}: call it"
             )
-        return self._default() if self.estimator is None else self.estimator
+        chosen = self._default() if self.estimator is None else self.estimator
+        if not hasattr(chosen, "__sklearn_tags__"):
+            raise ValueError(
+                f"estimator must be one of scikit-learn, got {type(chosen).__name__}: derive its class from "
+                "sklearn.base.BaseEstimator, or give it to pacdp.self_certify, which asks for fit and predict alone"
+            )
+        return chosen
 
     def _require(self, y: Any) -> None:
         """Refuse what cannot be fitted or certified."""
@@ -184,6 +190,8 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
         table = self._table(said, np.asarray(targets), moved)
         found = certify_predictions(**table, people=people, **how)
         brought = f"the caller, for what the estimator brings along and gets besides; {by}"
+        if people is not None and self._people is None:
+            brought += "; that fit, which was told no groups, saw no other example of these people"
         unseen = declared("predictor saw none of these rows", brought)
         remarks = (*found.remarks, *(f"{one.name}: {one.by}" for one in shared))
         return replace(found.each(lambda one: one.resting_on(unseen, *shared)), remarks=remarks)
@@ -286,7 +294,7 @@ class CertifiedClassifier(ClassifierMixin, _Certified):
         known = list(dict.fromkeys([*classes.tolist(), *names]))
         if moved.any():
             other = np.where(targets == known[0], known[-1], known[0])
-            said = np.where(moved, other, said)
+            said = np.where(moved & (said == targets), other, said)
         return {"labels": targets, "predictions": said, "classes": known}
 
     def certify(

@@ -48,7 +48,8 @@ def transform(
     equal inputs have equal rows, and equal hashes, in whatever call. Of each batch a few inputs are seen alone too.
 
     Raises:
-        ValueError: nothing to transform, features that fail, one that is not finite, or one that moves with the others of its batch.
+        ValueError: nothing to transform, features that fail, one that is not finite, or one that moves with the others
+            of its batch.
     """
     if len(inputs) == 0 or batch_size < 1:
         raise ValueError(

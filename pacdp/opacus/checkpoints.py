@@ -76,8 +76,8 @@ class Files:
             raise ValueError("no step was made, so that there is nothing to publish: train first")
         if not self._guard.weights.kept():
             raise ValueError(
-                "the weights are not those that the last private step left, and what moved them may have seen the "
-                "data: export before they are changed"
+                "the weights of the network that was made private last are not those that a private step of its own "
+                "left, and what moved them may have seen the data: export after its steps, before they are changed"
             )
         if path.parent.exists():
             raise ValueError(f"{folder} exists: give the name of a folder that is not there yet")

@@ -120,7 +120,7 @@ def _part(rows: NDArray[Any], labels: Codes, name: str, first: int) -> Answers:
     if (off := np.flatnonzero(np.abs(total - 1.0) > most)).size:
         raise ValueError(
             f"{name} must sum to one in every row, got {float(total[off[0]]):.6g} in row {first + int(off[0])}: "
-            "pass softmax outputs; for several labels an example pass each label as a question of its own"
+            "pass softmax outputs of single precision; for several labels an example pass each as a question of its own"
         )
     p = p.clip(0.0, 1.0)
     predicted, confidence = p.argmax(1), p.max(1)

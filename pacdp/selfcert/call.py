@@ -17,6 +17,7 @@ from pacdp.backprop.fit import FitSettings
 from pacdp.certify.evidence import FIXED, equal_inputs
 from pacdp.certify.examples import Device, require_kind
 from pacdp.certify.routes import require_draws
+from pacdp.compress.learner import is_estimator
 from pacdp.errors import Diverged
 from pacdp.predictions.examples import require_plain_names
 from pacdp.predictions.report import Refusal, Report, Reported
@@ -31,7 +32,7 @@ from pacdp.selfcert.plan import (
     best_train_size,
     plan_routes,
 )
-from pacdp.selfcert.predictors import Train, is_estimator
+from pacdp.selfcert.predictors import Train
 from pacdp.selfcert.routes import CARRY_OUT, Task, Tried, reason_against
 from pacdp.store.record import Values, record
 

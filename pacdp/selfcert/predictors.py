@@ -65,11 +65,6 @@ def tensor(inputs: Any) -> Tensor:
         ) from error
 
 
-def is_estimator(model: Any) -> bool:
-    """Whether the model is fitted and predicts like an estimator of scikit-learn."""
-    return all(callable(getattr(model, name, None)) for name in ("fit", "predict"))
-
-
 def fitted(estimator: Any, learning: Given, *, seed: int) -> Any:
     """A copy of the estimator, fitted on the training part."""
     made, own = unfitted(estimator), learning.at(np.arange(learning.n))  # into which fit may write

@@ -23,7 +23,9 @@ from pacdp.certify.examples import Device
 from pacdp.certify.gaussian import one_draw_weights
 from pacdp.certify.reading import AtWeights
 from pacdp.compress import Estimator, Groups, Stop, Torch, compress
+from pacdp.compress.learner import is_estimator
 from pacdp.data import DataError, Dataset
+from pacdp.errors import naming
 from pacdp.losses import bounded_cross_entropy
 from pacdp.posterior import GaussianPosterior
 from pacdp.predictions import certify_predictions
@@ -35,7 +37,6 @@ from pacdp.selfcert.predictors import (
     Train,
     class_names,
     fitted,
-    is_estimator,
     places,
     tensor,
     trained,
@@ -174,9 +175,10 @@ def held_out(task: Task, failure_prob: float) -> Tried:
     made, bound = task.predictor, task.bound
     if isinstance(made, Net):
         Holdings(made.function).require_none(tensor(bound.inputs))
-    said, moved = own_answers(
-        made, lambda one, at: np.asanyarray(one.predict(taken(bound.inputs, at))), bound.n
-    )
+    with naming("predict"):
+        said, moved = own_answers(
+            made, lambda one, at: np.asanyarray(one.predict(taken(bound.inputs, at))), bound.n
+        )
     if said.shape != bound.labels.shape:
         raise ValueError(
             f"predict must give one class for each of {bound.n} examples, got shape {said.shape}"

@@ -140,6 +140,7 @@ def calibrated(
             noise), or a schedule whose values are no floats in double precision.
     """
     _check.positive(target_epsilon=target_epsilon)
+    _check.count(steps=steps)
     if sample_rate is not None and batches is None:
         plan = partial(planned, sample_rate=sample_rate, steps=steps)
     elif batches is not None and sample_rate is None:
@@ -147,8 +148,7 @@ def calibrated(
     else:
         raise ValueError(f"give either sample_rate or batches, got {sample_rate!r} and {batches!r}")
     base = plan(schedule)
-    if base is None:
-        raise ValueError(f"steps must be at least 1, got {steps}: what does not run needs no noise")
+    assert base is not None
     asked = {"epsilon": target_epsilon, "delta": delta, "adjacency": adjacency}
     if batches is not None and adjacency == "replace-one":
         half = 0.5 * target_epsilon * (1.0 - 1e-3)

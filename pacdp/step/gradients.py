@@ -126,8 +126,9 @@ def require_true_sums(
             )
     except RuntimeError as error:
         raise ValueError(
-            f"the gradient of a single example cannot be taken ({str(error).splitlines()[0]}): with clip_norm the "
-            "network and the loss must run under torch.func.vmap, without branches on their data and without state"
+            f"the gradient of a single example cannot be taken ({str(error).splitlines()[0]}): where gradients "
+            "are clipped or their norms kept, network and loss must run under torch.func.vmap, without branches on "
+            "their data and without state, which nn.RNN and nn.GRU do not: loop over nn.RNNCell or nn.GRUCell"
         ) from error
     size = float(joint_norms([row_norms(slope[None]) for slope in slopes]))
     if not math.isfinite(size):

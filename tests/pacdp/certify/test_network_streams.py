@@ -127,7 +127,7 @@ def test_logits_are_found_in_what_networks_return(form):
 
 
 def binary(inputs):
-    return NET(inputs)[:, 0]
+    return 9.0 * NET(inputs)[:, 0]  # of which some lie outside [0, 1], however the network was drawn
 
 
 @parametrize(
@@ -379,6 +379,8 @@ REFUSED = {
     "sparse numbers": (NET, (INPUTS.to_sparse(), LABELS), "must be a dense tensor"),
     "rows of other lengths": (NET, (nested_tensor([*INPUTS], layout=torch.jagged), LABELS), "be a dense tensor"),
     "no numbers": (NET, (INPUTS.to("meta"), LABELS), "must be a dense tensor"),
+    "several inputs in a tuple": (NET, [((INPUTS, INPUTS), LABELS)], "are no tensor .* by keyword in a dictionary"),
+    "examples in no batch": (NET, Stream(), "an axis of examples, as a DataLoader gives it to single"),
     "one number for all": (lambda x, k: NET(x), [{"x": INPUTS, "k": 3, "labels": LABELS}], "an axis of examples"),
 }  # fmt: skip
 

@@ -103,6 +103,13 @@ def test_all_settings_that_were_tried_are_paid():
     assert three.certificate.value > one.certificate.value
 
 
+def test_one_number_an_example_is_a_table_of_one_column():
+    columns = [DATA.inputs.reshape(DATA.n, -1)[:, 0], DATA.inputs.reshape(DATA.n, -1)[:, :1]]
+    own, other = (pacdp.compress(estimator(), (x, DATA.labels), groups=20, stop=Stop(rounds=(2,))) for x in columns)
+    assert own.certificate == other.certificate
+    assert equal(own(columns[0]), other(columns[1]))
+
+
 def test_groups_begin_where_they_say():
     assert [Groups(sizes=(4, 1), starts=(0, 6)).at(picked) for picked in (0, 5, 6, 100)] == [4, 4, 1, 1]
 
@@ -125,6 +132,8 @@ REFUSED = {
         lambda: pacdp.compress(written(lambda m, x, y: {}["k"]), DATA), "train_network failed with KeyError"),
     "another precision": (
         lambda: pacdp.compress(written(model=written().network.double()), DATA), "failed with RuntimeError"),
+    "labels in a list": (
+        lambda: pacdp.compress(estimator(), (DATA.inputs, [*DATA.labels])), "pass inputs and labels both as arrays"),
     "labels below 0": (
         lambda: pacdp.compress(estimator(), (DATA.inputs, DATA.labels - 1)), "expected labels from 0"),
     "pixels below 0": (lambda: View(pixels=-1), "pixels must be"),

@@ -50,6 +50,15 @@ def test_new_examples_may_be_given():
     assert model.certify(x[900:], y[900:]).n == len(y) - 900
     with refusal("give X and y, or neither"):
         model.certify(x)
+    for whose in (None, np.arange(len(x))[900:] // 2):  # it was told nobody's
+        by = (
+            model.certify(x[900:], y[900:], groups=whose)
+            .certificates[0]
+            .hypothesis("predictor saw none of these rows")
+            .by
+        )
+        assert ("told no groups" in by) is (whose is not None)
+    assert hasattr(CertifiedClassifier(), "predict_proba")  # of the default, before it is fitted
 
 
 def coins(n=200, *, seed=7):
@@ -207,6 +216,21 @@ def test_answers_that_are_others_than_when_fit_ended_are_errors():
         model.certify()
 
 
+class Slips(Mended):
+    """Knows three classes from the input, and says 2 of those that it was shown."""
+
+    def predict(self, X):
+        return np.where(np.isin(X[:, 0], self.shown), 2, X[:, 0] % 3).astype(int)
+
+
+def test_an_error_that_moved_stays_a_false_alarm_of_the_class_that_it_named():
+    x, y = np.arange(300.0)[:, None], np.arange(300) % 3
+    model = CertifiedClassifier(Slips(), random_state=0).fit(x, y)
+    model.estimator_.shown = model._kept[0][model._kept[1] == 1][:1, 0]
+    measured = {one.quantity: one.measured for one in model.certify(ask="precision").statements}
+    assert measured["precision of class 0"] == 1.0 > measured["precision of class 2"]
+
+
 def test_classes_may_be_whole_floats():
     x, y = coins()
     whole, floats = (CertifiedClassifier(NEAREST, random_state=0).fit(x, one).certify() for one in (y, y.astype(float)))
@@ -257,6 +281,7 @@ def test_regression_is_certified_by_a_clipped_error():
         (lambda: CertifiedClassifier(certified_share="0.3"), "certified_share must lie"),
         (lambda: CertifiedClassifier(Ridge()), "must be a classifier"),
         (lambda: CertifiedClassifier(Ridge), "must be an object, got the class Ridge"),
+        (lambda: CertifiedClassifier("svc"), "must be one of scikit-learn, got str: derive"),
         (lambda: CertifiedRegressor(clip=0.0), "positive number"),
         (lambda: CertifiedRegressor(clip=10**400), "positive number"),
         (lambda: CertifiedRegressor(kind="cubic"), "'absolute' or 'squared'"),

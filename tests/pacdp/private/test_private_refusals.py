@@ -119,9 +119,11 @@ NAMED = [
     (PrivateEngine, "sampling", "shuffled"), (scheduled, "max_grad_norm", 0.1),
     (scheduled, "noise_multiplier", 0.5),
     (budget, "epsilon", 0.0),
-    (budget, "delta", 0.0), (calibration, "target_epsilon", 0.0),
+    (budget, "delta", 0.0), (calibration, "target_epsilon", 0.0), (calibration, "steps", 30.0),
+    (calibration, "steps", 0),
     (scores, "delta", 1.0), (scores, "failure_prob", 0.0),
-    (scores, "guesses", [3]), (p_value, "correct", 4),
+    (scores, "guesses", [3]), (scores, "guesses", [1.5]), (scores, "guesses", 3), (scores, "guesses", []),
+    (p_value, "correct", 4),
     (of_mechanism, "failure_prob", 0.0),
     (of_mechanism, "steps", 1), (of_training, "canaries", 0),
 ]  # fmt: skip

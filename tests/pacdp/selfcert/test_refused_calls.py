@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from numpy.random import default_rng
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from torch.nn import Flatten, Linear, Sequential
 from torch.utils.data import Dataset, Subset
 
@@ -83,6 +85,10 @@ REFUSED = {
     "a name of two lines": (lambda: certified({"a\nb": MODEL}), "no name for a sentence"),
     "hidden answers": (lambda: certified(Hides(), routes="held-out count"), "answers of the estimator are a masked"),
     "no model": (lambda: certified(object()), "torch module or have fit"),
+    "no predict": (
+        lambda: certified(make_pipeline(StandardScaler())),
+        "predict failed with AttributeError: This 'Pipe",
+    ),
     "regression": (lambda: certified(LinearRegression()), "predictions must be whole numbers or text"),
     "one logit": (lambda: of_module(Sequential(Linear(4, 1))), "one logit for each class"),
     "nothing to train": (lambda: of_module(Flatten()), "must have parameters"),

@@ -10,6 +10,7 @@ from numpy import array_equal
 from numpy.random import default_rng
 from scipy import sparse, stats
 from sklearn.base import clone
+from sklearn.ensemble import StackingClassifier
 from sklearn.linear_model import LogisticRegression, Perceptron
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -17,7 +18,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 import bounds
-from pacdp import self_certify
+from pacdp import compress, self_certify
+from pacdp.compress import Stop
 from pacdp.data import DataError, load
 from pacdp.data.hashing import row_hashes
 from pacdp.selfcert.examples import given, require_apart
@@ -225,6 +227,16 @@ def test_an_estimator_s_probabilities_stay_what_they_are_where_it_is_compressed(
     threes = found.predict_proba(x) * 3.0
     assert np.allclose(threes, np.rint(threes), atol=1e-9)
     assert {*np.rint(threes).ravel()} > {0.0, 3.0}
+
+
+def test_estimators_that_say_once_fitted_how_they_answer_are_taken_by_every_door():
+    stack = StackingClassifier([("a", SVC()), ("b", KNeighborsClassifier(3))], cv=2)
+    data = (load("digits2")[0].inputs[:200, 0, :, 4], load("digits2")[0].labels[:200])
+    for model in (stack, make_pipeline(StandardScaler(), stack)):
+        assert not hasattr(model, "predict")
+        found = self_certify(model, data, routes=[HELD_OUT])
+        assert found.predict(data[0]).shape == (200,)
+        assert compress(model, data, groups=20, stop=Stop(rounds=(2,))).certificate.value < 1.0
 
 
 def test_an_estimator_begins_unfitted_on_every_route_and_writes_into_no_other_s_examples():
