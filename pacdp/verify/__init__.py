@@ -36,5 +36,5 @@ So the price of a trajectory is ``realised_sum`` in ``formulas/prices.py``, held
 docs/guarantees.md, and that the norms add up to what it pays for is ``check_norms`` in ``norms.py``. What is checked of
 a run's folder, and in which order, is ``_checks`` in ``folder.py``. What has to be the same in two files stands in
 tables of lines ``file.name = file.name``, over which ``hold`` in ``claim.py`` walks. What no check asks for is named as
-what cannot be checked: ``unasked`` in ``claim.py`` walks over all of it.
+what cannot be checked: ``unasked`` in ``files.py`` walks over all of it.
 """

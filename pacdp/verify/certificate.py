@@ -15,6 +15,7 @@ from pacdp.verify.claim import (
     Checks,
     Claim,
     Fields,
+    Price,
     Statement,
     Unchecked,
     Wrong,
@@ -27,9 +28,8 @@ from pacdp.verify.claim import (
     require,
     require_asked,
     same,
-    unasked,
 )
-from pacdp.verify.files import other_format
+from pacdp.verify.files import other_format, unasked
 from pacdp.verify.formulas import (
     COSTS,
     FORMULAS,
@@ -37,12 +37,12 @@ from pacdp.verify.formulas import (
     NEEDED,
     PAID_AS,
     PRICED,
+    RANGES,
     RISKS,
     counts,
-    require_possible,
 )
 from pacdp.verify.formulas.prices import OWN_INPUT, check_price
-from pacdp.verify.formulas.transfer import SPLIT, Price
+from pacdp.verify.formulas.transfer import SPLIT
 from pacdp.verify.needs import (
     KNOWN,
     RECORDS,
@@ -281,7 +281,16 @@ def _labels(c: Claim) -> None:
 
 def _costs(c: Claim) -> None:
     """They are those of formula and price, each is what the inputs give, and its share is that over n."""
-    require_possible(c.inputs)
+    for name, said in c.inputs.items():
+        most = 1 if name[:6] == "share_" else RANGES.get(name)
+        within = most is None or all(
+            0 <= float(one) <= most + 1e-9
+            for one in str(said).split(",")
+        )
+        require(
+            within,
+            f"inputs.{name} is {said}, and none is below 0 or above {most}",
+        )
     price = "transfer" if c.prefix else "confidence"
     expected = set()
     if c.formula in PRICED:

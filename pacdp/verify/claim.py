@@ -6,13 +6,7 @@ files do not tell. ``judged`` makes a ``Statement`` of it.
 
 import json
 from collections import Counter
-from collections.abc import (
-    Callable,
-    Collection,
-    Iterable,
-    Iterator,
-    Mapping,
-)
+from collections.abc import Callable, Iterable, Mapping
 from itertools import count, takewhile
 from math import inf, isnan
 from typing import Any, ClassVar, NamedTuple
@@ -109,24 +103,6 @@ class Fields(dict[str, Any]):
     def part(self, name: str) -> "Fields":
         """The object under this name; an empty one where there is none."""
         return self[name] or Fields()
-
-
-def unasked(
-    said: Any, told: Collection[str] = (), at: str = ""
-) -> Iterator[str]:
-    """Every place in a record where something stands that no check asked for, but for those that are only told."""
-    if isinstance(said, list):
-        for one in said:
-            yield from unasked(one, told, at)
-    elif isinstance(said, Fields):
-        for name, part in said.items():
-            where = f"{at}.{name}" if at else name
-            if where in told or part in (None, "", [], {}):
-                continue
-            if name in said.asked:
-                yield from unasked(part, told, where)
-            else:
-                yield where
 
 
 def ask_all(said: Any) -> None:
@@ -384,3 +360,30 @@ class Claim:
     def share(self) -> arb:
         """The costs per record."""
         return self.nats / self.n
+
+
+class Price(NamedTuple):
+    """What a certificate claims to take the place of ln(1/δ).
+
+    Attributes:
+        c: the claim; its budget says at which failure probability the price is paid.
+        what: how the price is called where it is wrong.
+        claimed: the price in nats.
+        n: how many records.
+        suffix: of the terms that belong to this price, in a recursion.
+    """
+
+    c: Claim
+    what: str
+    claimed: Real
+    n: int
+    suffix: str = ""
+
+    @property
+    def log(self) -> arb:
+        """ln(1/δ)."""
+        return -self.c.price_prob.log()
+
+    def term(self, name: str) -> Any:
+        """A term of this price, as it is written."""
+        return self.c.terms[name + self.suffix]

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -66,26 +66,24 @@ def read_checkpoint(path: Path) -> Stored:
     """A safetensors file: the length of a JSON table, the table, the bytes of all tensors; an empty one of no file."""
     if not path.is_file():
         return Stored(Fields(), {})
+    content = path.read_bytes()
+    start = 8 + int.from_bytes(content[:8], "little")
     try:
-        return _stored(path.read_bytes())
+        table = parsed(content[8:start])
+        told = table.pop("__metadata__", {})
+        header = parsed(told.pop("pacdp", "{}"))
+        content = content[start:]
+        rest = len(content)
+        tensors = {}
+        for name, one in table.items():
+            own = content[slice(*one.data_offsets)]
+            kind = _TYPES[one.dtype]
+            tensors[name] = Tensor(kind, one["shape"], own)
+            rest -= len(own)
     except DAMAGED as error:
         raise ValueError(
             f"{path.name}: it is no checkpoint of pacdp ({error})"
         ) from error
-
-
-def _stored(content: bytes) -> Stored:
-    start = 8 + int.from_bytes(content[:8], "little")
-    table = parsed(content[8:start])
-    told = table.pop("__metadata__", {})
-    header = parsed(told.pop("pacdp", "{}"))
-    content = content[start:]
-    rest = len(content)
-    tensors = {}
-    for name, one in table.items():
-        own = content[slice(*one.data_offsets)]
-        tensors[name] = Tensor(_TYPES[one.dtype], one["shape"], own)
-        rest -= len(own)
     beside = ["bytes of no tensor"] if rest else []
     return Stored(header, tensors, [*told, *beside])
 
@@ -145,6 +143,24 @@ def read_json(path: Path) -> Any:
         ValueError: it holds no such object, or a name twice.
     """
     return next(iter(_read(path)), None)
+
+
+def unasked(
+    said: Any, told: Collection[str] = (), at: str = ""
+) -> Iterator[str]:
+    """Every place in a record where something stands that no check asked for, but for those that are only told."""
+    if isinstance(said, list):
+        for one in said:
+            yield from unasked(one, told, at)
+    elif isinstance(said, Fields):
+        for name, part in said.items():
+            where = f"{at}.{name}" if at else name
+            if where in told or part in (None, "", [], {}):
+                continue
+            if name in said.asked:
+                yield from unasked(part, told, where)
+            else:
+                yield where
 
 
 def other_format(

@@ -24,11 +24,16 @@ from pacdp.verify.claim import (
     require,
     require_asked,
     same,
-    unasked,
 )
 from pacdp.verify.compressed import check_kept, check_numbers
 from pacdp.verify.events import Step, made_in, steps_of
-from pacdp.verify.files import ABOUT, Folder, content_hash, digest
+from pacdp.verify.files import (
+    ABOUT,
+    Folder,
+    content_hash,
+    digest,
+    unasked,
+)
 from pacdp.verify.needs import (
     BOUNDED,
     BY_SUMS,

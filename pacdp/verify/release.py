@@ -20,7 +20,6 @@ from pacdp.verify.claim import (
     require,
     require_asked,
     same,
-    unasked,
 )
 from pacdp.verify.events import replaces, steps_of
 from pacdp.verify.files import (
@@ -28,6 +27,7 @@ from pacdp.verify.files import (
     Folder,
     content_hash,
     digest,
+    unasked,
 )
 from pacdp.verify.folder import length
 from pacdp.verify.norms import steps_of_chain

@@ -32,7 +32,6 @@ from pacdp.verify.claim import (
     require,
     require_asked,
     same,
-    unasked,
 )
 from pacdp.verify.compressed import check_told
 from pacdp.verify.events import replaces, steps_of
@@ -41,6 +40,7 @@ from pacdp.verify.files import (
     other_format,
     read_checkpoint,
     read_json,
+    unasked,
 )
 from pacdp.verify.folder import (
     check_folder,

@@ -10,7 +10,7 @@ from math import inf
 from flint import arb  # pyright: ignore[reportMissingImports]
 
 from pacdp.verify.arithmetic import log_xi
-from pacdp.verify.claim import Claim, Fields, require
+from pacdp.verify.claim import Claim
 from pacdp.verify.formulas import (
     calibration,
     compression,
@@ -166,22 +166,8 @@ _AMOUNTS = """
     tau inverse_temperature inverse_temperatures lam std_errors std_n
 """.split()
 _SHARES = "risk mean monte_carlo_mean calibration_error mean_squared_gap second_moment gamma".split()
-_RANGES: dict[str, float] = {
+RANGES: dict[str, float] = {
     **dict.fromkeys(_AMOUNTS, inf),
     **dict.fromkeys(_SHARES, 1),
 }
 """Inputs that are never below 0, and their most; those whose names begin with ``share_`` too are at most 1."""
-
-
-def require_possible(inputs: Fields) -> None:
-    """Raise Wrong where an input, or one of a list of numbers, is none that there may be."""
-    for name, said in inputs.items():
-        most = 1 if name[:6] == "share_" else _RANGES.get(name)
-        within = most is None or all(
-            0 <= float(one) <= most + 1e-9
-            for one in str(said).split(",")
-        )
-        require(
-            within,
-            f"inputs.{name} is {said}, and none is below 0 or above {most}",
-        )

@@ -24,6 +24,7 @@ from pacdp.verify.arithmetic import (
 )
 from pacdp.verify.claim import (
     Claim,
+    Price,
     agree,
     exactly,
     parsed,
@@ -36,7 +37,6 @@ from pacdp.verify.events import (
     noisy_sums_of,
 )
 from pacdp.verify.formulas import transfer
-from pacdp.verify.formulas.transfer import Price
 
 
 def check_price(p: Price) -> None:

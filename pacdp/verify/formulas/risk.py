@@ -19,6 +19,7 @@ from pacdp.verify.arithmetic import (
 )
 from pacdp.verify.claim import (
     Claim,
+    Price,
     about,
     exactly,
     number,
@@ -26,7 +27,6 @@ from pacdp.verify.claim import (
     require,
 )
 from pacdp.verify.formulas.prices import check_price
-from pacdp.verify.formulas.transfer import Price
 
 ETAS = [0.5 * 0.8**k for k in range(20)]
 """The grid of the un-expected Bernstein inequality, paid for with ln 20."""

@@ -7,7 +7,7 @@ e^A along its tangent, and δ₃ pays n P(x > A - t)/(1 - e^(-t)). Below e = α 
 
 from bisect import bisect_left
 from math import exp, expm1, inf, log
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from flint import arb  # pyright: ignore[reportMissingImports]
@@ -18,7 +18,6 @@ from pacdp.verify.arithmetic import (
     INFINITE,
     ONE,
     ZERO,
-    Real,
     ball,
     lower,
     normal_above,
@@ -27,7 +26,7 @@ from pacdp.verify.arithmetic import (
     zero_of,
 )
 from pacdp.verify.claim import (
-    Claim,
+    Price,
     Unchecked,
     Wrong,
     about,
@@ -44,33 +43,6 @@ SPLIT = {
     "unbounded_prob": "unbounded privacy loss",
 }
 """The terms that tell how δ is divided, and the entries of the budget that do where there are no such terms."""
-
-
-class Price(NamedTuple):
-    """What a certificate claims to take the place of ln(1/δ).
-
-    Attributes:
-        c: the claim; its budget says at which failure probability the price is paid.
-        what: how the price is called where it is wrong.
-        claimed: the price in nats.
-        n: how many records.
-        suffix: of the terms that belong to this price, in a recursion.
-    """
-
-    c: Claim
-    what: str
-    claimed: Real
-    n: int
-    suffix: str = ""
-
-    @property
-    def log(self) -> arb:
-        """ln(1/δ)."""
-        return -self.c.price_prob.log()
-
-    def term(self, name: str) -> Any:
-        """A term of this price, as it is written."""
-        return self.c.terms[name + self.suffix]
 
 
 class Transfer(NamedTuple):
