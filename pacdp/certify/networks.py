@@ -20,7 +20,7 @@ from bounds.prices import Accounted, Price
 from pacdp.certify.batches import bound_set, require_steady
 from pacdp.certify.evidence import Settings, rows_of, summaries
 from pacdp.certify.examples import BoundSet, Device, Unit
-from pacdp.certify.outputs import Soft, answers_of, classes_of, error_share
+from pacdp.certify.outputs import answers_of, classes_of, error_share, require_logits
 from pacdp.certify.priors import Source
 from pacdp.certify.reading import Function, Network, Reading, Seen
 from pacdp.certify.released_counts import ReleasedErrors, sum_of_rates
@@ -275,10 +275,6 @@ def disagreement(
     )
     other = Network(network=surrogate.network, batch_size=2**30)
     outputs = [Reading(law=one, device=device).outputs(found.inputs) for one in (law, other)]
-    for one in outputs:
-        soft = Soft()
-        soft.add(one)
-        soft.require_none()
     k = int(disagreements(*outputs).sum())
     made = bounds.disagreement(surrogate=surrogate.certificate, k=k, n=found.n, failure_prob=own)
     made = replace(made, of=law.of).resting_on(unseen)
@@ -293,13 +289,15 @@ def disagreements(one: Tensor, other: Tensor) -> Any:
     """Where two networks do not give the same class by a largest output of their own: a tie or a NaN is a difference.
 
     Raises:
-        ValueError: outputs of other numbers of classes.
+        ValueError: outputs of other numbers of classes, or one probability an example in place of a logit.
     """
     counts = classes_of(one), classes_of(other)
     if counts[0] != counts[1]:
         raise ValueError(
             f"expected networks of the same classes, got {counts[0]} and {counts[1]} of the surrogate"
         )
+    require_logits(one)
+    require_logits(other)
     labels = torch.zeros(len(one), dtype=torch.int64)
     first, second = (answers_of(each, labels).predicted for each in (one, other))
     return np.asarray((first != second) | (first == -1))

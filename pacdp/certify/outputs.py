@@ -148,6 +148,17 @@ class Soft:
             )
 
 
+def require_logits(outputs: Tensor) -> None:
+    """Refuse one number an example that is a probability as far as can be seen; raises ValueError.
+
+    Of several numbers the largest names the class either way.
+    """
+    soft = Soft()
+    if outputs.numel() == len(outputs):
+        soft.add(outputs)
+    soft.require_none()
+
+
 def error_share(errors: int, n: int) -> float:
     """errors/n, rounded up."""
     return at_or_above(Fraction(errors, n))

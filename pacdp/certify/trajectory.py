@@ -34,7 +34,7 @@ from pacdp.algorithms import SGHMC, SGLD, Chain, EntropySGD, build
 from pacdp.certify.evidence import Settings, evidence_of
 from pacdp.certify.examples import BoundSet, require_kind
 from pacdp.certify.networks import released_certificate
-from pacdp.certify.outputs import answers_of, error_share
+from pacdp.certify.outputs import answers_of, error_share, require_logits
 from pacdp.certify.priors import NOISE_OF_THE_RUN, NoisySum, Source
 from pacdp.certify.reading import Seen
 from pacdp.chains import Keys, run_chains
@@ -220,8 +220,8 @@ def train_certified(
         loss: bounded; by default the cross-entropy up to 8.
 
     Raises:
-        ValueError: frozen parameters or weights that are none, batch statistics, settings whose steps are no sums with
-            noise, or as for :class:`Objective`.
+        ValueError: frozen parameters or weights that are none, batch statistics, probabilities in place of logits,
+            settings whose steps are no sums with noise, or as for :class:`Objective`.
         Diverged: a weight is not finite.
     """
     kinds = {"model": (model, nn.Module), "data": (data, Dataset), "settings": (settings, SGLD | SGHMC | EntropySGD),
@@ -242,6 +242,7 @@ def train_certified(
     settings, fixed = replace(settings, **whole), Settings.declared()
     loss = loss or bounded_cross_entropy(classes=data.classes, max_loss=8.0)
     objective = Objective(model, loss, data, **whole)
+    require_logits(objective.logits(objective.weights()[0]))
     sampler = build(settings, objective)
     state, norms = sampler.init(objective.weights()), list[Tensor]()
     for part in run_chains(sampler, state, Keys.derive([seed]), until=steps, chunk=steps):

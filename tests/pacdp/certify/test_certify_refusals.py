@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from door_toys import MU, PURE, examples, gaussian, law, network, plain, split
-from torch.nn import BatchNorm1d, Flatten, Linear, Module, Sequential
+from torch.nn import BatchNorm1d, Flatten, Linear, Module, Sequential, Sigmoid
 from toys import toy_data, toy_objective
 
 import bounds
@@ -182,6 +182,8 @@ CHAINS = {
     "a frozen layer": (
         lambda: paid(toy_data(), Sequential(Linear(5, 4).requires_grad_(False), Linear(4, 1))),
         r"no frozen parameters, got requires_grad=False of 0\.weight"),
+    "a sigmoid at the end": (
+        lambda: paid(toy_data(), Sequential(Linear(5, 1), Sigmoid())), "outputs are probabilities"),
     "layers in a list": (lambda: paid(toy_data(), Listed(Linear(4, 4))), "is none of its parameters"),
     "no data set": (lambda: paid((DATA.inputs, DATA.labels)), "expected data to be"),
     "no sums": (lambda: noisy_sums_event(PSGLD(tau=10.0), 3), "not sums over the records plus Gaussian noise"),

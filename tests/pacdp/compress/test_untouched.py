@@ -127,6 +127,8 @@ def test_ties_and_nans_are_differences_and_classes_must_agree(found):
     assert disagreements(other, one).tolist() == [False, True, True, True, True]
     single = torch.tensor([1.0, -1.0, 0.0, 1.0])
     assert disagreements(single, torch.tensor([[2.0], [-1.0], [0.0], [-1.0]])).tolist() == [False, False, True, True]
+    with refusal("outputs are probabilities"):  # each above 0, and so the second class
+        disagreements(torch.sigmoid(torch.arange(-9.0, 9.0)), torch.arange(-9.0, 9.0))
     with refusal("networks of the same classes, got 2 and 3"):
         found.certify_other(lambda inputs: inputs[:, 0], FRESH)
     with refusal("of people"):
