@@ -164,11 +164,11 @@ class Folder:
         self.clear()
         made_by = provenance(device=runtime.device, seed=config.seed)
         write_json(self.provenance, made_by | {"runtime": runtime.recorded()})
+        self.keep_rows(up_to_step=-1)
         about = {"format": FORMAT, "kind": "study"}
         if hasattr(config, "KIND"):
             about |= {"kind": config.KIND, "title": config.title}
-        write_json(self.config, about | to_dict(config))
-        self.keep_rows(up_to_step=-1)
+        write_json(self.config, about | to_dict(config))  # last: with it the run has begun
 
     def finish(self, result: Mapping[str, Any]) -> Values:
         """Write what the run found, beside the hashes of what that rests on; returns it."""

@@ -36,7 +36,7 @@ REFUSED = (
     ("export @/run @/new --failure-prob 1e-320", "too small to be divided"),
     ("export @/sgd @/new", "holds no private run"),
     ("export @/run @/new --std-n 300", "too much noise"),
-    ("export @/run @/new --std-n 1 --std-errors 1e300", "std_errors = 1e[+]300 is too much noise"),
+    ("export @/run @/new --std-n 1 --std-errors 1e300", "std_errors = 1e+300 is too much noise"),
     ("export @/run @/new --std-n 1e-9", "is unbounded"),
     ("export @/run @/new --failure-prob 1", "--failure-prob"),
     ("export @/run @/new --ledger @/none", "holds none"),

@@ -81,7 +81,7 @@ def test_ctrl_c_while_the_command_is_loaded_is_a_sentence(tmp_path):
 
 
 def test_a_panic_of_rust_is_not_shown(tmp_path, monkeypatch, capfd):
-    def scan(path):
+    def scan(path, **options):
         os.write(2, b"thread '<unnamed>' panicked")
         raise tables.pl.exceptions.PanicException("called `Result::unwrap()`")
 

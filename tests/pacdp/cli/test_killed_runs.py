@@ -112,10 +112,15 @@ def short(name, place, *, seeded):
 
 
 def cost(name, place):
-    """The event of all sums that left the mechanism, from the events that the run's checkpoint records."""
-    told = load_checkpoint(place / "run").header["event"]
-    made = [one for one, count in events.runs_of(event_from_dict(told)) for _ in range(count)]
+    """The event of all sums that left the mechanism, from the events that the run's checkpoint records.
+
+    Where the last iterate alone leaves, no step has an event of its own: that of the whole run, once.
+    """
+    told = event_from_dict(load_checkpoint(place / "run").header["event"])
+    made = [one for one, count in events.runs_of(told) for _ in range(count)]
     found = released(name, place).items()
+    if len(made) == 1 < len(found):
+        return told
     return Composed(events=tuple(SelfComposed(event=made[step - 1], count=count) for step, count in found))
 
 

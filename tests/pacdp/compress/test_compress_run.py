@@ -132,8 +132,8 @@ REFUSED = {
         lambda: pacdp.compress(written(lambda m, x, y: {}["k"]), DATA), "train_network failed with KeyError"),
     "another precision": (
         lambda: pacdp.compress(written(model=written().network.double()), DATA), "failed with RuntimeError"),
-    "labels in a list": (
-        lambda: pacdp.compress(estimator(), (DATA.inputs, [*DATA.labels])), "pass inputs and labels both as arrays"),
+    "inputs in a list": (
+        lambda: pacdp.compress(estimator(), (DATA.inputs.tolist(), DATA.labels)), "pass inputs and labels both as arrays"),
     "labels below 0": (
         lambda: pacdp.compress(estimator(), (DATA.inputs, DATA.labels - 1)), "expected labels from 0"),
     "pixels below 0": (lambda: View(pixels=-1), "pixels must be"),
