@@ -133,7 +133,7 @@ REFUSED = {
     "another precision": (
         lambda: pacdp.compress(written(model=written().network.double()), DATA), "failed with RuntimeError"),
     "inputs in a list": (
-        lambda: pacdp.compress(estimator(), (DATA.inputs.tolist(), DATA.labels)), "pass inputs and labels both as arrays"),
+        lambda: pacdp.compress(estimator(), (DATA.inputs.tolist(), DATA.labels)), "inputs and labels both as arrays"),
     "labels below 0": (
         lambda: pacdp.compress(estimator(), (DATA.inputs, DATA.labels - 1)), "expected labels from 0"),
     "pixels below 0": (lambda: View(pixels=-1), "pixels must be"),
