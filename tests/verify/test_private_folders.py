@@ -60,10 +60,11 @@ def test_a_fresh_private_run_follows(private_runs, name):
     report = read(private_runs[name] / "certificates.json")
     other = "example" if report["unit"] == "person" else "person"
     assert DOES_NOT in verdicts(check_folder(private_runs[name], {**report, "unit": other}), "report")
-    dear = {**report, "certificates": [maurer(risk=0.5, kl_nats=0.0, n=report["n"], price=OF_OTHER_SUMS).to_dict()]}
-    assert DOES_NOT in verdicts(check_folder(private_runs[name], dear), "report")
+    at = {"risk": 0.5, "n": report["n"], "failure_prob": 0.05}
+    unpaid = {**report, "certificates": [maurer(kl_nats=0.0, price=OF_OTHER_SUMS, **at).to_dict()]}
+    assert DOES_NOT in verdicts(check_folder(private_runs[name], unpaid), "report")
     for promised in PROMISES:
-        made = kl_chernoff(risk=0.5, n=report["n"], failure_prob=0.05, price=Accounted(privacy=promised)).to_dict()
+        made = kl_chernoff(price=Accounted(privacy=promised), **at).to_dict()
         costs = verdicts(check_certificate(made, report["privacy"]), "costs")
         assert costs == {CANNOT if isinstance(promised, ZeroConcentratedDP) else DOES_NOT}, promised
     report["details"]["spent"]["epsilon"] *= 0.5
