@@ -78,6 +78,16 @@ def check_kept(f: Folder) -> None:
         listed = [0, *picks, *f.stored.numbers("state.errors")]
         why = f"of {one.inputs.n} records, {max(listed)} is none"
         require(max(listed) < one.inputs.n, why)
+        weighted = "weight_sizes" in one.inputs
+        same(
+            "whether sizes are weighted",
+            weighted,
+            bool(f.run.expected),
+        )
+        if weighted:
+            raise Unchecked(
+                "this checker finds no weights for the sizes that were expected; the rest agrees"
+            )
 
 
 def _check_picks(f: Folder, rounds: list[Round]) -> None:

@@ -40,6 +40,7 @@ from pacdp.verify.needs import (
     COVERED,
     FIXED_STEPS,
     KNOWN_BATCHES,
+    PURE,
     UNPROVED,
     never_shown_of_a_chain,
     require_named,
@@ -94,6 +95,8 @@ report.subject.data? = header.data
 report.subject.n? = header.n
 """
 """What has to be the same in two files of a run, or in one and by what follows from others."""
+_PRICES = ("", "private_", "poisson_sum_", "realised_sum_", *PURE)
+"""What a run pays for; what another price is made of is in none of its files."""
 
 
 def check_folder(path: Path, report: Any) -> list[Statement]:
@@ -263,6 +266,13 @@ def _report(f: Folder) -> None:
     times = len(header.get("listed_steps", [1]))
     said = details.get("stopping_times", 1)
     same("stopping_times", said, times)
+    if f.kind == "private" and f.run:
+        check_unit(report, f.run)
+    for one in f.certificates:
+        require(
+            read_claim(one).prefix in _PRICES,
+            f"{one.name} is at a price that no run pays",
+        )
     paying = [report.part("privacy")["event"]]
     for name in ("sum_event", "privacy_event"):
         for one in f.certificates:
@@ -272,6 +282,13 @@ def _report(f: Folder) -> None:
     events = list(filter(None, paying))
     for event in events:
         require_same(steps_of(event), _due(f, events[0]))
+
+
+def check_unit(report: Fields, run: Fields) -> None:
+    """A report counts what a private run protects: people by the methods that hide them, and else examples."""
+    by_person = run.method.kind in ("P3SGD", "UserDPSGD")
+    unit = "person" if by_person else "example"
+    same("whom the run protects", report.unit, unit)
 
 
 def _due(f: Folder, event: Any) -> list[Step]:

@@ -67,7 +67,7 @@ OF_PRICE = {
     for prefix, kinds in prices.NEEDED.items()
 }
 """What is needed because of the price, by its prefix."""
-_PURE = ("dp_", "max_information_", "printed_2018_")
+PURE = ("dp_", "max_information_", "printed_2018_")
 """Prices of a bare epsilon: for a chain it is that of the law which the chain stands in for."""
 
 _ABOUT_THE_WORLD = {RECORDS, _LAW, _NOISE}
@@ -118,7 +118,7 @@ def never_shown_of_a_chain(
 ) -> Iterator[str]:
     """The hypotheses that must be called unproved where what is certified came from a Langevin chain."""
     clipped = sampler["clip_norm"] is not None
-    pure = c.prefix in _PURE or NEEDED[c.formula] == "private"
+    pure = c.prefix in PURE or NEEDED[c.formula] == "private"
     if pure or (c.prefix == "private_" and not clipped):
         yield _STATIONARY
     if pure and clipped:

@@ -234,17 +234,19 @@ def _noises_of_dpsgld(
     ]
     if method.convention == "gradient-slot":
         heat = 2 * method.temperature
-        return [_with_count(run, sqrt(heat * h)) for h in sizes]
-    if method.convention == "parameter-slot":
+        noises = [sqrt(heat * h) for h in sizes]
+    elif method.convention == "parameter-slot":
         share = sampling.sample_rate / method.drift
-        return [
+        noises = [
             sqrt(method.noise / h) * share / clip for h in sizes
         ]
-    same("the convention", method.convention, "tempered")
-    first = sizes[0]
-    noise = batch / clip * sqrt(2 * method.temperature / first)
-    noise = noise or made[0].noise
-    return [noise * sqrt(first / h) for h in sizes]
+    else:
+        same("the convention", method.convention, "tempered")
+        first = sizes[0]
+        noise = batch / clip * sqrt(2 * method.temperature / first)
+        noise = noise or made[0].noise
+        noises = [noise * sqrt(first / h) for h in sizes]
+    return [_with_count(run, noise) for noise in noises]
 
 
 def relation(run: Fields) -> tuple[float, bool]:

@@ -29,7 +29,7 @@ from pacdp.verify.files import (
     digest,
     unasked,
 )
-from pacdp.verify.folder import length
+from pacdp.verify.folder import check_unit, length
 from pacdp.verify.norms import steps_of_chain
 from pacdp.verify.plan import (
     relation,
@@ -147,9 +147,7 @@ def _settings(f: Folder) -> None:
             made, steps_of_chain(run.sampler, n, length(run, n))
         )
         return
-    by_person = run.method.kind in ("P3SGD", "UserDPSGD")
-    unit = "person" if by_person else "example"
-    same("whom the run protects", f.report.unit, unit)
+    check_unit(f.report, run)
     made = steps_of(event)
     planned = steps_by_settings(
         event,

@@ -75,6 +75,15 @@ def test_what_a_compression_repeats_is_compared(compressed, tmp_path):
         assert repr(value) in said or f" {value} " in said, name
     for name, value in {"tolerance": 0.5, "rows": "0"}.items():
         assert name in wrong(header={name: value})
+    folder = tmp_path / "run"
+    report = read(folder / "certificates.json")
+    for weights, due in ((None, FOLLOWS), ({1200: 1.0}, DOES_NOT)):  # for sizes that no setting names
+        (made,) = report["certificates"]
+        inputs = made["inputs"]
+        other = compression(k=inputs["k"], n=inputs["n"], failure_prob=inputs["failure_prob"], weights=weights)
+        made |= {"value": other.value, "inputs": dict(other.inputs)}
+        written(folder / "certificates.json", report)
+        assert {one.verdict for one in check_path(folder) if one.claim == "kept records"} == {due}
 
 
 RESULTS = Path(__file__).parents[2] / "experiments" / "results"

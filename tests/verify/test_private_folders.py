@@ -11,9 +11,20 @@ import pytest
 from cli_tools import forge, read
 from made import verdicts, wrong
 
+from bounds import (
+    Accounted,
+    ApproxDP,
+    GaussianDP,
+    PureDP,
+    RealisedPoissonSum,
+    ZeroConcentratedDP,
+    kl_chernoff,
+    maurer,
+)
 from bounds.accounting import event_from_dict, privacy_epsilon
 from pacdp import load_checkpoint
 from pacdp.resume import export
+from pacdp.verify.certificate import check_certificate
 from pacdp.verify.claim import CANNOT, DOES_NOT, FOLLOWS
 from pacdp.verify.files import digest
 from pacdp.verify.folder import check_folder
@@ -29,6 +40,14 @@ FREE = set((
 ).split())  # fmt: skip
 
 
+OF_ADDED = {"adjacency": "add-remove", "status": "accounted"}
+PROMISES = (
+    PureDP(epsilon=1e-4, **OF_ADDED), ApproxDP(epsilon=1e-4, delta=1e-12, **OF_ADDED), GaussianDP(mu=1e-4, **OF_ADDED),
+    ZeroConcentratedDP(rho=1e-8, **OF_ADDED),
+)  # fmt: skip
+"""What none of these runs cost."""
+OF_OTHER_SUMS = RealisedPoissonSum(log_moments=(1e-6,), orders=(2.0,), records=10**6)
+"""A price of norms that a private run does not keep."""
 every_folder = parametrize("name", NAMES)
 
 
@@ -39,6 +58,15 @@ def test_a_fresh_private_run_follows(private_runs, name):
     assert not odd(found)
     assert {"steps", "privacy spent", "report", "epsilon"} <= {one.claim for one in found}
     report = read(private_runs[name] / "certificates.json")
+    other = "example" if report["unit"] == "person" else "person"
+    assert DOES_NOT in verdicts(check_folder(private_runs[name], {**report, "unit": other}), "report")
+    at = {"risk": 0.5, "n": report["n"], "failure_prob": 0.05}
+    unpaid = {**report, "certificates": [maurer(kl_nats=0.0, price=OF_OTHER_SUMS, **at).to_dict()]}
+    assert DOES_NOT in verdicts(check_folder(private_runs[name], unpaid), "report")
+    for promised in PROMISES:
+        made = kl_chernoff(price=Accounted(privacy=promised), **at).to_dict()
+        costs = verdicts(check_certificate(made, report["privacy"]), "costs")
+        assert costs == {CANNOT if isinstance(promised, ZeroConcentratedDP) else DOES_NOT}, promised
     report["details"]["spent"]["epsilon"] *= 0.5
     assert DOES_NOT in verdicts(check_report(report), "epsilon")
 
@@ -132,6 +160,10 @@ def test_a_method_or_a_clipping_of_no_known_name_is_no_mechanism(private_runs, f
     assert forged("calibrated", {**run, "method": {**run["method"], "kind": "DPMagic"}})
     for clipping in ("none", "quantile"):  # the second without noise on the count
         assert forged("calibrated", {**run, "sampling": {**run["sampling"], "clipping": clipping}})
+    for name in ("tempered", "parameters", "langevin"):  # whose events have no count
+        run = load_checkpoint(private_runs[name]).header["about"]["run"]
+        following = {"clipping": "quantile", "count_noise": 4.0}
+        assert "steps" in forged(name, {**run, "sampling": {**run["sampling"], **following}}), name
 
 
 def test_a_run_stopped_by_hand_pays_for_its_plan(private_runs, forged, tmp_path):

@@ -60,6 +60,7 @@ def sharp(p: Price, epsilon: arb | None = None) -> arb:
 def accounted(p: Price) -> arb | None:
     """The price of privacy; pure privacy has a sharp one, at 2ε where a record is added or removed ("Prices")."""
     c = p.c
+    transfer.check_promise(c)
     notion = c.inputs.privacy_notion
     if notion == "approximate" and c.privacy_delta == 0:
         notion = "pure"

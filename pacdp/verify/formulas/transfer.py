@@ -26,6 +26,7 @@ from pacdp.verify.arithmetic import (
     zero_of,
 )
 from pacdp.verify.claim import (
+    Claim,
     Price,
     Unchecked,
     Wrong,
@@ -35,7 +36,7 @@ from pacdp.verify.claim import (
     number,
     require,
 )
-from pacdp.verify.events import mu_of, steps_of
+from pacdp.verify.events import mu_of, replaces, steps_of
 
 SPLIT = {
     "transfer_prob": "transfer",
@@ -97,12 +98,6 @@ def check(p: Price) -> None:
     alpha = number(p.term("transfer_alpha"))
     level = number(p.term("transfer_level"))
     notion = c.inputs.privacy_notion
-    added = c.inputs.privacy_adjacency == "add-remove"
-    if notion == "gaussian" and c.event:
-        mu = mu_of(steps_of(c.event, not added)) * (
-            1 if added else 2
-        )
-        agree("inputs.privacy_mu", c.inputs.privacy_mu, mu)
     named = {"privacy_mu", "privacy_rho"} & c.inputs.keys()
     lost = total(c[name] for name in named)
     if alpha == inf and named and lost == 0:
@@ -116,6 +111,27 @@ def check(p: Price) -> None:
             _check_composed(p, t)
     else:
         agree(p.what, p.claimed, INFINITE)
+
+
+def check_promise(c: Claim) -> None:
+    """What is promised is what the event costs, where the file has one; a distribution of losses is composed later."""
+    replaced = replaces(c.inputs.privacy_adjacency)
+    if not c.event:
+        return
+    notion = c.inputs.privacy_notion
+    ran = steps_of(c.event, replaced)
+    if notion == "gaussian":
+        mu = mu_of(ran) * (2 if replaced else 1)
+        agree("inputs.privacy_mu", c.inputs.privacy_mu, mu)
+    elif notion in ("pure", "approximate"):
+        epsilon = number(c.inputs.privacy_epsilon)
+        delta = number(dict.get(c.inputs, "privacy_delta", 0.0))
+        what = f"epsilon = {epsilon!r} at delta = {delta!r}"
+        loss.require_private(what, ran, epsilon, delta, replaced)
+    elif notion == "zero-concentrated":
+        raise Unchecked(
+            "this checker finds no rho of zero-concentrated privacy from what ran"
+        )
 
 
 def split(p: Price) -> list[arb]:
