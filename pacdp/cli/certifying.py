@@ -68,7 +68,9 @@ def train_chains(run: Run, out: Path, how: Training, chains: int, workers: Worke
     if chains < 1:
         raise ValueError(f"expected chains >= 1, got {chains}")
     if run.chain:
-        raise ValueError("--chain goes with one run: leave it out, or --chains, which numbers them from 0")
+        raise ValueError(
+            "--chain goes with one run: leave it out, or --chains, which numbers them from 0"
+        )
     runs = [replace(run, chain=chain) for chain in range(chains)]
     outs = [chain_folder(out, chain) for chain in range(chains)]
     if not (how.resume or how.force) and any(Folder(one).started for one in outs):
