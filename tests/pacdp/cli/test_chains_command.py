@@ -99,6 +99,17 @@ def test_certify_a_chain_looks_at_its_siblings(chains, tmp_path, certify, monkey
     assert energy(chains / "chain-01")["chains"] == 1, "another network, another step"
 
 
+def test_a_page_shows_no_certificates_of_another_checkpoint(chains, refused):
+    for one in ("chain-00", "chain-01"):
+        succeed("certify", chains / one)
+    succeed("report", chains / "chain-00")
+    shutil.copy(chains / "chain-01" / "certificates.json", chains / "chain-00" / "certificates.json")
+    for command in ("report", "plot"):
+        assert "about another checkpoint" in refused(command, chains / "chain-00")
+    succeed("certify", chains / "chain-00")
+    succeed("plot", chains / "chain-00")
+
+
 def test_bfloat16_is_carried_out_and_recorded(tmp_path):
     plain, half = tmp_path / "plain", tmp_path / "half"
     for folder, more in ((plain, ()), (half, ("--bfloat16",))):
