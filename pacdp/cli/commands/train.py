@@ -125,7 +125,7 @@ class Train(_Carried):
         from pacdp.cli.folder import Folder
 
         if self.chains == 1 and self.workers.here:
-            if Folder(chain_folder(out, 0)).started and not Folder(out).started:
+            if any(out.glob("chain-*/config.json")) and not Folder(out).started:
                 raise ValueError(
                     f"{out} holds chains: give --chains as before, or choose another --out"
                 )
