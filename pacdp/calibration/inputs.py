@@ -21,10 +21,11 @@ def require_array(name: str, given: object, kinds: str, what: str) -> None:
     """Check that an argument is a NumPy array whose numbers are of one of these kinds, as ``dtype.kind`` names them.
 
     Raises:
-        ValueError: it is something else, which would count wrongly or fail deep inside.
+        ValueError: it is something else, or has a mask, which would count wrongly or fail deep inside.
     """
-    if not isinstance(given, np.ndarray) or given.dtype.kind not in kinds:
-        kind = getattr(given, "dtype", type(given).__name__)
+    masked = np.ma.isMaskedArray(given)
+    if masked or not isinstance(given, np.ndarray) or given.dtype.kind not in kinds:
+        kind = "one with a mask" if masked else getattr(given, "dtype", type(given).__name__)
         raise ValueError(f"expected {name} as a NumPy array of {what}, got {kind}: convert it")
 
 

@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bounds import clopper_pearson_lower, clopper_pearson_upper
+from bounds._check import open_probability
 from pacdp.calibration.inputs import require_bins, top_label
 from pacdp.calibration.metrics import BINS, equal_width, equal_width_edges
 
@@ -94,8 +95,7 @@ def accuracy_bands(
     Raises:
         ValueError: failure_prob outside (0, 1), or counts and correct that are not 0 <= correct <= counts.
     """
-    if not 0.0 < failure_prob < 1.0:
-        raise ValueError(f"expected 0 < failure_prob < 1, got {failure_prob}")
+    open_probability(failure_prob=failure_prob)
     if counts.shape != correct.shape or (correct < 0).any() or (correct > counts).any():
         raise ValueError(
             "expected 0 <= correct <= counts in each bin, got other numbers: count both over the same bins"

@@ -108,8 +108,8 @@ def summary(
     Raises:
         ValueError: see ``pacdp.calibration.metrics``.
     """
-    n, classes = probabilities.shape if probabilities.ndim == 2 else (0, 0)
     confidence, correct = top_label(probabilities=probabilities, labels=labels)
+    n, classes = probabilities.shape
     nll = nll_nats(probabilities, labels)
     present = len(np.unique(labels)) == classes
     return {

@@ -16,6 +16,7 @@ from pacdp.chains.diagnostics import diagnose
 from pacdp.cli.config import Run, require_own_run
 from pacdp.cli.console import showing
 from pacdp.cli.folder import PRIVATE, Folder, read_json, reported, require_replaceable, write_json
+from pacdp.cli.private.books import books_of
 from pacdp.cli.runtime import Certifying, Runtime, Training, require_unset
 from pacdp.cli.serial import Values
 from pacdp.cli.sweep.batches import carry_out
@@ -60,11 +61,16 @@ def train_chains(run: Run, out: Path, how: Training, chains: int, workers: Worke
     """Carry out chains 0, 1, ... of a run, each in its own folder, over the workers, and diagnose them.
 
     Raises:
-        ValueError: the folder holds chains and neither ``resume`` nor ``force`` is set.
+        ValueError: the folder holds chains and neither ``resume`` nor ``force`` is set, or finished ones that another
+            ledger counts; the run names a chain.
         RuntimeError: some chains failed; it says which and why.
     """
     if chains < 1:
         raise ValueError(f"expected chains >= 1, got {chains}")
+    if run.chain:
+        raise ValueError(
+            "--chain goes with one run: leave it out, or --chains, which numbers them from 0"
+        )
     runs = [replace(run, chain=chain) for chain in range(chains)]
     outs = [chain_folder(out, chain) for chain in range(chains)]
     if not (how.resume or how.force) and any(Folder(one).started for one in outs):
@@ -72,6 +78,9 @@ def train_chains(run: Run, out: Path, how: Training, chains: int, workers: Worke
             f"{out} holds chains: continue them with --resume, or overwrite them with --force"
         )
     require_replaceable(out / "diagnosis.json", "diagnosis")
+    for one in outs:
+        if run.promising and Folder(one).finished and not how.force:
+            books_of(how.ledger, one, before=load_checkpoint(one).header)
     how = replace(how, threads=how.threads or 1)  # the same numbers with any workers
     jobs = [
         Job(key=one.name, kind=SAMPLER, config=run) for one, run in zip(outs, runs, strict=True)
@@ -106,12 +115,15 @@ def diagnose_checkpoints(checkpoints: Sequence[Checkpoint]) -> Diagnosis | None:
 
 
 def siblings(path: Path) -> list[Checkpoint]:
-    """The checkpoint at ``path`` and those of the other chains of its run that stand at the same step."""
-    folder, own = path if path.is_dir() else path.parent, load_checkpoint(path)
+    """The checkpoint at ``path`` and those of the other chains of its run that stand at the same step, each once."""
+    folder, own = (path if path.is_dir() else path.parent).resolve(), load_checkpoint(path)
     chain = folder.name.startswith("chain-")
     others = sorted(folder.parent.glob("chain-*/checkpoint.safetensors")) if chain else []
-    found = (load_checkpoint(one) for one in others if one.parent.resolve() != folder.resolve())
-    return [own, *(one for one in found if _run_of(one) == _run_of(own))]
+    found = {own.header["chain"]: own}
+    for one in map(load_checkpoint, others):
+        if _run_of(one) == _run_of(own):
+            found.setdefault(one.header["chain"], one)  # a copy of a folder is no other chain
+    return [*found.values()]
 
 
 def _run_of(checkpoint: Checkpoint) -> list[Any]:

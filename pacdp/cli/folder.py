@@ -81,6 +81,22 @@ class Folder:
         """Which kind of run began here: chain, private, compression, or another one of a study's."""
         return self._settings()["kind"] if self.config.is_file() else None
 
+    def certified(self) -> Values:
+        """The report of the run's certificates; empty where there is none.
+
+        Raises:
+            ValueError: the run has ended, and it is about another checkpoint.
+        """
+        report = read_json(self.certificates) if self.certificates.is_file() else {}
+        result = read_json(self.result) if report and self.finished else {}
+        of = (report.get("subject") or {}).get("content_hash")
+        ended = (result.get("rests_on") or {}).get("checkpoint")
+        if of and ended and of != ended:
+            raise ValueError(
+                f"{self.certificates} is about another checkpoint than that at which {self.path} ended: certify again"
+            )
+        return report
+
     def config_of(self, kind: type[Config]) -> Config:
         """The configuration of the run that began here.
 

@@ -86,8 +86,9 @@ def context(path: Path) -> Values:
             f"{path} is no folder: give the folder of a run, or one that holds a certificates.json"
         )
     folder = Folder(path)
-    files = (folder.config, folder.provenance, folder.result, folder.certificates)
-    config, provenance, result, report = (read_json(one) if one.is_file() else {} for one in files)
+    files = (folder.config, folder.provenance, folder.result)
+    config, provenance, result = (read_json(one) if one.is_file() else {} for one in files)
+    report = folder.certified()
     if not report and result.get("format") == FORMAT:
         result, report = {}, result  # of a study, whose runs end with their certificates
     kind = folder.kind if folder.kind in RUNS else None

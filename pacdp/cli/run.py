@@ -362,8 +362,6 @@ def _paid(one: Member, how: Training, *, keys: Keys) -> Paid | None:
     header = {} if one.checkpoint is None else one.checkpoint.header
     known = header.get("ledger") or {"run": new_run(), "receipt": None}
     books = books_of(how.ledger, one.folder.path, before=header if one.step else None)
-    if isinstance(books, NoLedger):
-        books.require(known["receipt"])
     settings, steps, device = to_dict(run), run.steps(n), torch.device(how.device)
     secret = isinstance(keys, SecretKeys)
     numbers = ["ChaCha20", keys.secrets[0].hex()] if secret else ["Philox", run.seed]

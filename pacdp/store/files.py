@@ -115,7 +115,9 @@ def replacing(path: Path | str) -> Iterator[BinaryIO]:
             os.fsync(file.fileno())
         _enter_new(path, written(path.parent))
         temporary.replace(path)
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, OSError) and error.errno and error.filename is None:
+            error.filename = os.fspath(path)  # a full disk names no file
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 
 import tyro
 
-from pacdp.cli.runtime import Scale, Training
+from pacdp.cli.runtime import Scale, Training, require_unset
 from pacdp.cli.serial import Values, record
 from pacdp.cli.sweep.workers import Workers
 from pacdp.cli.terminal import messages, usage, word
@@ -67,6 +67,7 @@ class _Carried:
             named = f"{'compress-' * compressed}{self.recipe}-{self.scale}"
             out = self.out or Path("runs") / named
         elif self.how.resume and self.out is not None:
+            require_unset(self, "seed", "scale", by="to go on with a run, whose folder says both")
             out, several = self.out, isinstance(self, Train) and self.chains > 1
             config = config_in(chain_folder(out, 0) if several else out)
             if compressed and config.KIND != "compression":  # which no ledger would count
@@ -121,8 +122,13 @@ class Train(_Carried):
         from pacdp.cli.certifying import chain_folder, train_chains
         from pacdp.cli.config import Run
         from pacdp.cli.console import diagnosed, private
+        from pacdp.cli.folder import Folder
 
         if self.chains == 1 and self.workers.here:
+            if any(out.glob("chain-*/config.json")) and not Folder(out).started:
+                raise ValueError(
+                    f"{out} holds chains: give --chains as before, or choose another --out"
+                )
             result = _Carried.carried(self, config, out, how)
         elif isinstance(config, Run):
             if self.chains == 1 and self.workers.limit is not None:

@@ -40,7 +40,7 @@ _KEPT = {"picked": "picked", "errors": "in error, not picked", "kept": "kept: bo
 def plot(path: Path) -> list[Path]:
     """Draw the figure of the run in a folder into that folder; another that stands there is kept as a page is."""
     folder = Folder(path)
-    report = read_json(folder.certificates) if folder.certificates.is_file() else {}
+    report = folder.certified()
     drawn = draw(folder.rows(), report)
     if drawn is None:
         raise ValueError(f"{path} holds nothing to draw yet: train longer or certify, then plot")

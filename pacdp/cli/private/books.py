@@ -47,6 +47,7 @@ def books_of(ledger: Path | None, run: Path, *, before: Mapping[str, Any] | None
             counts the steps before.
     """
     if ledger is None:
+        NoLedger().require(((before or {}).get("ledger") or {}).get("receipt"))
         return NoLedger()
     if Path(os.path.abspath(ledger)).is_relative_to(Path(os.path.abspath(run))):
         raise ValueError(

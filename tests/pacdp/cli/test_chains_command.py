@@ -1,6 +1,7 @@
 """`pacdp train --chains`: folders, diagnosis, what is recorded and what is refused."""
 
 import shutil
+from pathlib import Path
 from shutil import copytree
 
 import pytest
@@ -57,6 +58,11 @@ def test_existing_chains_are_neither_overwritten_nor_continued_unasked(chains, r
     for more in ((), ("--chains", 5), ("--resume", "--seed", 4)):
         refused(*arguments, *more)
     assert "is missing" in refused(*RESUME, chains), "one run beside the chains is not what was asked"
+    for more in ((), ("--resume",), ("--force",)):
+        assert "give --chains as before" in refused("train", RECIPE, "--out", chains, *LONGER, *more)
+    assert "--chain goes with one run" in refused(*arguments, "--resume", "--chain", 1)
+    assert "--seed is not used" in refused(*RESUME, chains, "--chains", 3, "--seed", 4)
+    assert "--scale is not used" in refused(*RESUME, chains, "--chains", 3, "--scale", "cpu")
     other = ("train", "sgd-mnist2", "--chains", 3, "--force", "--data-root", "nowhere", "--out", chains)
     assert "nowhere" in refused(*other), "old chains are kept until new ones can start"
     assert weights(chains) == before
@@ -71,18 +77,37 @@ def test_more_chains_may_be_added_to_finished_ones(chains):
     assert len(chain_folders(chains)) == read(chains / "diagnosis.json")["chains"] == 4
 
 
-def test_certify_a_chain_looks_at_its_siblings(chains, tmp_path, certify):
+def test_certify_a_chain_looks_at_its_siblings(chains, tmp_path, certify, monkeypatch):
     def energy(folder):
         return certify(folder)["diagnosis"]["traces"]["energy"]
 
     first = energy(chains / "chain-01")
     assert first["chains"] == 3
     assert energy(chains / "chain-00")["mean"] == near(first["mean"], rel=1e-12)
+    for copied in ("chain-00.bak", "chain-03"):
+        copytree(chains / "chain-00", chains / copied)
+        assert energy(chains / "chain-01") == first, "a copy is no other chain"
+        assert energy(chains / copied)["chains"] == 3
+        shutil.rmtree(chains / copied)
+    with monkeypatch.context() as inside:
+        inside.chdir(chains / "chain-01")
+        assert energy(Path()) == first
     assert energy(copytree(chains / "chain-01", tmp_path / "lone" / "chain-01"))["chains"] == 1
     for name, other in (("chain-02", (*LONGER, "--problem.architecture.hidden", 9)), ("chain-00", LENGTH)):
         shutil.rmtree(chains / name)
         succeed("train", RECIPE, "--out", chains / name, *other)
     assert energy(chains / "chain-01")["chains"] == 1, "another network, another step"
+
+
+def test_a_page_shows_no_certificates_of_another_checkpoint(chains, refused):
+    for one in ("chain-00", "chain-01"):
+        succeed("certify", chains / one)
+    succeed("report", chains / "chain-00")
+    shutil.copy(chains / "chain-01" / "certificates.json", chains / "chain-00" / "certificates.json")
+    for command in ("report", "plot"):
+        assert "about another checkpoint" in refused(command, chains / "chain-00")
+    succeed("certify", chains / "chain-00")
+    succeed("plot", chains / "chain-00")
 
 
 def test_bfloat16_is_carried_out_and_recorded(tmp_path):

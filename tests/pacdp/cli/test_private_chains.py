@@ -185,6 +185,20 @@ def test_chains_in_other_processes_pay_too(tmp_path):
     assert len(paid) == 2
 
 
+@pytest.mark.parametrize("first", [("--no-ledger",), ("--ledger", "own")])
+def test_finished_chains_are_not_said_to_be_counted_where_they_are_not(first, tmp_path, refused, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    again = ("train", "entropy-sgld-clipped-digits2", *QUICK, "--out", "run", "--chains")
+    succeed(*again, 2, *first)
+    why = "counted in a ledger" if "own" in first else "started without a ledger"
+    for chains in (2, 3):
+        assert why in refused(*again, chains, "--resume")
+    other = "--ledger" if "own" not in first else "--no-ledger"
+    assert why in refused(*again, 2, "--resume", other, *(["own"] * (other == "--ledger")))
+    assert len(chain_folders(tmp_path / "run")) == 2
+    succeed(*again, 3, "--resume", *first)
+
+
 # what may leave
 
 

@@ -38,6 +38,12 @@ def test_a_file_is_the_old_one_or_the_new_one_and_the_next_write_leaves_nothing_
         assert written(tmp_path) == known
 
 
+def test_a_full_disk_names_the_file(tmp_path):
+    with pytest.raises(OSError, match="No space") as full, replacing(tmp_path / "file.json"):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert full.value.filename == str(tmp_path / "file.json")
+
+
 def test_a_living_writer_s_half_is_left_alone_and_a_dead_one_s_folder_goes(tmp_path):
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=PIPE) as alive:
         dead = subprocess.Popen([sys.executable, "-c", ""])
