@@ -256,9 +256,8 @@ def gradients_of_each(
     def loss_of_one(w: Weights, x: Tensor, y: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         outputs = call_with(network.module, {**network.fixed, **w}, x[None])
         value = network.loss(outputs, y[None])[0]
-        none = value.new_zeros(
-            ()
-        )  # for what is no tensor, as the weights that attention leaves out
+        # for what is no tensor, as the weights that attention leaves out
+        none = value.new_zeros(())
         own = tree_map(lambda x: x.detach()[0] if isinstance(x, Tensor) else none, outputs)
         return value, (value.detach(), own)
 
@@ -296,6 +295,7 @@ def slopes_of_each(loss: LossOfOne, outputs: Any, others: Any) -> tuple[Any, Ten
 
 
 def _slopes_together(loss: LossOfOne, outputs: Any, others: Any) -> tuple[Any, Tensor]:
+    """The same of the sum of all losses, none of which sees another example's outputs under ``vmap``."""
     leaves, form = tree_flatten(outputs)
     own = [x.detach().requires_grad_() for x in leaves]
     with torch.enable_grad():  # of copies, into which a loss may write
