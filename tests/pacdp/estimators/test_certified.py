@@ -145,6 +145,13 @@ class Ranks(DummyClassifier):
         return (X[:, 0] > np.median(X[:, 0])).astype(int)
 
 
+class Alone(Ridge):
+    """Says another thing of one row alone, as ``squeeze`` may."""
+
+    def predict(self, X):
+        return super().predict(X) if len(X) > 1 else np.full(1, -5.0)
+
+
 def test_answers_that_other_examples_decide_are_refused_and_predict_cannot_write_into_what_was_kept():
     x, _ = coins()
     y = (x[:, 0] > 0).astype(int)
@@ -154,6 +161,14 @@ def test_answers_that_other_examples_decide_are_refused_and_predict_cannot_write
             CertifiedClassifier(made, random_state=0).fit(x + 5, y).certify()
         with refusal("depends on the examples beside it"):
             self_certify(made, (x + 5, y), routes=["held-out count"])
+    y = np.arange(3000) % 2  # of so many a batch of half hardly moves one, and 33 alone are few
+    x = default_rng(0).normal(size=(3000, 3)) / 3 + 2 * y[:, None] - 1
+    for model in (CertifiedClassifier(whole, random_state=0), CertifiedRegressor(Alone(), clip=2.0, random_state=0)):
+        with refusal("depends on the examples beside it"):
+            model.fit(x, y).certify()
+    with refusal("depends on the examples beside it"):
+        self_certify(whole, (x, y), routes=["held-out count"])
+    x, y = x[:200], y[:200]
     writes = CertifiedClassifier(make_pipeline(StandardScaler(copy=False), KNeighborsClassifier(1)), random_state=0)
     assert writes.fit(x + 5, y).certify() == writes.certify()
     with refusal(SAW, DataError):
