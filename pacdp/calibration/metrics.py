@@ -59,7 +59,10 @@ def equal_width_index(
     confidence: Float[np.ndarray, "*shape"], *, bins: int
 ) -> Int[np.ndarray, "*shape"]:
     """The bin of each confidence, as the head of this module says."""
-    edges = equal_width_edges(bins)[1:-1].astype(confidence.dtype)
+    precision = np.result_type(
+        confidence, np.float16
+    )  # of whole numbers too, which would cut edges
+    edges = equal_width_edges(bins)[1:-1].astype(precision)
     return np.searchsorted(edges, confidence, side="right")
 
 

@@ -38,6 +38,7 @@ REFUSED = [
     (partial(c.accuracy_bands, np.array([2]), np.array([1]), failure_prob=0.0), "failure_prob must lie"),
     (partial(c.reliability_curve, GOOD, LABELS, failure_prob="5%"), "failure_prob must be a real number"),
     (partial(c.accuracy_bands, np.array([2]), np.array([3])), "correct <= counts"),
+    (partial(c.accuracy_bands, np.array([2]), np.array([1.9])), "correct as a NumPy array of whole numbers, got float"),
     (partial(fit, LOGITS, np.arange(3)), "temperature of least NLL in"),  # separable: it goes to 0
     (partial(fit, np.full((3, 3), np.inf), np.arange(3)), "finite logits"),
     (partial(fit, LOGITS, np.arange(2)), "3 labels in 0 .. 2"),
