@@ -79,7 +79,10 @@ class ClippedError:
                 values = np.asarray(given)
                 if values.dtype.kind not in "biufO" or values.ndim == 0:
                     raise TypeError(f"{values.dtype} of shape {values.shape}")
-                real.append(torch.as_tensor(values.astype(np.float64)))
+                double = values.astype(np.float64)
+                if values.dtype.kind in "iu" and np.abs(double).max(initial=0.0) >= 2**53:
+                    raise TypeError("beyond 2**53 they are rounded, so subtract what they share")
+                real.append(torch.as_tensor(double))
             except (TypeError, ValueError) as error:
                 said = f"{name} must be real numbers, one for each example: {error}"
                 raise ValueError(said) from error

@@ -33,7 +33,7 @@ from pacdp.predictions import Report, certify_predictions
 from pacdp.predictions.columns import coded, require_one_order
 from pacdp.predictions.described import spelling
 from pacdp.store.record import Values
-from pacdp.trials import own_answers
+from pacdp.trials import column, own_answers
 
 _KEPT = 0.5
 """The share of the examples kept back that may have inputs which the estimator was fitted on; of others, ``FEW``."""
@@ -107,7 +107,7 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
             )
         seen = table_hashes(_safe_indexing(X, fitted), name="X")
         aside = _safe_indexing(X, kept), _safe_indexing(y, kept)
-        said = np.asarray(made.predict(_copy(aside[0])))
+        said = column(made.predict(_copy(aside[0])))
         # all at once: a fit that fails leaves what was there
         self._people, people = (None, None) if whose is None else (whose[fitted], whose[kept])
         self._kept, self._seen, self._said = (*aside, people), seen, said
@@ -187,7 +187,7 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
         )
         others = self._others_than_fitted(said if X is None else self.predict(_copy(self._kept[0])))
         moved = moved | others if X is None else moved
-        table = self._table(said, np.asarray(targets), moved)
+        table = self._table(said, column(targets), moved)
         found = certify_predictions(**table, people=people, **how)
         brought = f"the caller, for what the estimator brings along and gets besides; {by}"
         if people is not None and self._people is None:
@@ -202,7 +202,7 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
         Raises:
             ValueError: more than one, or one in five hundred, which rounding may move.
         """
-        now, before = np.asarray(said), self._said
+        now, before = column(said), self._said
         if now.shape != before.shape:
             same: Any = np.zeros(before.shape, dtype=np.bool_)
         elif now.dtype.kind == before.dtype.kind == "f":
@@ -371,7 +371,7 @@ class CertifiedRegressor(RegressorMixin, _Certified):
 
     @property
     def _scale(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.clip
+        return self._loss.at
 
     def _table(self, said: np.ndarray, targets: np.ndarray, moved: np.ndarray) -> Values:
         losses = self._loss.of_arrays(said, targets)

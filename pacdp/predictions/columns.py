@@ -77,7 +77,9 @@ def coded(name: str, values: Any, *, known: Collection[Name] = ()) -> Coded:
 def _coded(name: str, values: Any) -> Coded:
     array = _array(name, values)
     if array.dtype.kind == "O":
-        rows, kinds = array.tolist(), {type(one) for one in array.tolist()}
+        own = np.str_ | np.integer | np.bool_  # what NumPy calls text, whole number and truth value
+        rows = [one.item() if isinstance(one, own) else one for one in array.tolist()]
+        kinds = {type(one) for one in rows}
         if (
             gap := next((place for place, one in enumerate(rows) if _missing(one)), None)
         ) is not None:

@@ -23,6 +23,7 @@ from pacdp.trials.made_up import made_up_labels as made_up_labels
 from pacdp.trials.made_up import made_up_targets as made_up_targets
 from pacdp.trials.made_up import pool as pool
 from pacdp.trials.made_up import with_other_weights as with_other_weights
+from pacdp.trials.outputs import column as column
 from pacdp.trials.outputs import own_answers as own_answers
 from pacdp.trials.outputs import require_alone as require_alone
 from pacdp.trials.outputs import require_own_losses as require_own_losses

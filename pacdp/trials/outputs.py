@@ -88,7 +88,8 @@ def own_answers(
         scale: a millionth of it, and of the answer, is rounding, where answers are numbers.
 
     Raises:
-        ValueError: answers moved when halves of the examples, a few at a time, or single ones, were asked for.
+        ValueError: no answer for each example, or answers that moved when halves of the examples, a few at a time, or
+            single ones were asked for.
     """
     twin = predictor
     with suppress(Exception):  # not all can be copied
@@ -97,13 +98,16 @@ def own_answers(
     def asked(one: Any, places: np.ndarray) -> np.ndarray:
         found = answers(one, places)
         require_no_mask(found, "answers of the estimator")
-        return np.asarray(found)
+        found = column(found)
+        if found.shape[:1] != places.shape:
+            raise ValueError(
+                f"predict must answer once for each of {len(places)} examples, got an array of shape {found.shape}"
+            )
+        return found
 
     said = asked(predictor, np.arange(n))
     order = np.random.default_rng(0).permutation(n)
     moved = np.zeros(n, dtype=np.bool_)
-    if said.shape[:1] != (n,):
-        return said, moved  # who counts says what is wrong
     few = [part for part in np.split(order, np.cumsum(SIZES))[:-1] if len(part)]
     for parts in (np.array_split(order, min(2, n)), few, order[:MOST, None]):
         places = np.concatenate(parts)
@@ -119,6 +123,12 @@ def own_answers(
                 "calls before: scale and rank by what fit saw, not by the batch"
             )
     return said, moved
+
+
+def column(values: Any) -> np.ndarray:
+    """An array as it is, or one column of a table as a column."""
+    array = np.asarray(values)
+    return array.ravel() if array.shape[1:] == (1,) else array
 
 
 def _rounding(outputs: Tensor, least: float) -> Shaped[Tensor, "n numbers"]:

@@ -246,10 +246,35 @@ def test_an_error_that_moved_stays_a_false_alarm_of_the_class_that_it_named():
     assert measured["precision of class 0"] == 1.0 > measured["precision of class 2"]
 
 
-def test_classes_may_be_whole_floats():
+class Column(KNeighborsClassifier):
+    """Answers in a column, as gradient boosting elsewhere does."""
+
+    def predict(self, X):
+        return super().predict(X)[:, None]
+
+
+def test_classes_may_be_whole_floats_and_answers_and_new_classes_a_column():
     x, y = coins()
-    whole, floats = (CertifiedClassifier(NEAREST, random_state=0).fit(x, one).certify() for one in (y, y.astype(float)))
-    assert whole == floats
+    new, others = coins(seed=8)
+    whole, floats = (CertifiedClassifier(NEAREST, random_state=0).fit(x, one) for one in (y, y.astype(float)))
+    assert whole.certify() == floats.certify()
+    beside = CertifiedClassifier(Column(1), random_state=0).fit(x, y)
+    assert beside.certify() == whole.certify()
+    assert beside.certify(new, others[:, None]) == whole.certify(new, others)
+    counts = (self_certify(one, (x, y), routes=["held-out count"]).to_dict() for one in (NEAREST, Column(1)))
+    assert next(counts) == next(counts)
+    names = np.array([np.str_(one) for one in y], dtype=object)
+    measured = CertifiedClassifier(NEAREST, random_state=0).fit(x, names).certify().statements[0].measured
+    assert measured == whole.certify().statements[0].measured
+    with refusal(r"predict must answer once for each of 60 examples, got an array of shape \(\)"):
+        CertifiedClassifier(Silent(), random_state=0).fit(x, y).certify()
+
+
+class Silent(DummyClassifier):
+    """Forgot to return."""
+
+    def predict(self, X):
+        pass
 
 
 def test_nobody_is_on_both_sides_and_people_are_counted():
@@ -283,9 +308,11 @@ def test_regression_is_certified_by_a_clipped_error():
     assert row.measured == near(np.minimum(np.abs(model.predict(kept_x) - kept_y) / 200.0, 1.0).mean())
     assert row.measured < row.upper < row.measured + 0.15
     assert "clipped at 200" in model.certify().headline()
-    for targets in (y + 1j, y.astype(str)):
+    for targets in (y + 1j, y.astype(str), y.astype(int) + 2**53):
         with refusal("targets must be real numbers"):
             model.certify(x + 1, targets)
+    with refusal("positive number, got '200'"):
+        model.set_params(clip="200").certify()
 
 
 @pytest.mark.wrong_types
