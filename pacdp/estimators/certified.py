@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, RegressorMixin, clone
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit
+from sklearn.model_selection._split import GroupsConsumerMixin
 from sklearn.utils import _safe_indexing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
@@ -33,7 +34,7 @@ from pacdp.predictions import Report, certify_predictions
 from pacdp.predictions.columns import coded, require_one_order
 from pacdp.predictions.described import spelling
 from pacdp.store.record import Values
-from pacdp.trials import column, own_answers
+from pacdp.trials import column, own_answers, twin
 
 _KEPT = 0.5
 """The share of the examples kept back that may have inputs which the estimator was fitted on; of others, ``FEW``."""
@@ -75,7 +76,8 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
         Args:
             X: [n, features], or whatever the estimator takes.
             y: one target an example.
-            groups: whose each example is: nobody is then on both sides, and the certificate counts people.
+            groups: whose each example is: nobody is then on both sides, and the certificate counts people; a search
+                with folds by group, as an estimator, is given those that it is fitted on.
             fit_params: passed on to the estimator; of a column with one value an example, those that it is fitted on.
 
         Raises:
@@ -100,6 +102,8 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
         fitted, kept = next(split.split(X, y, whose))
         made: Any = clone(self._chosen)
         cut = _check_method_params(X, fit_params, indices=fitted)
+        if whose is not None and isinstance(getattr(made, "cv", None), GroupsConsumerMixin):
+            cut["groups"] = whose[fitted]  # of a search that validates by group
         made.fit(_safe_indexing(X, fitted), _safe_indexing(y, fitted), **cut)
         if isinstance(self, ClassifierMixin) and not hasattr(made, "classes_"):
             raise ValueError(
@@ -107,7 +111,7 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
             )
         seen = table_hashes(_safe_indexing(X, fitted), name="X")
         aside = _safe_indexing(X, kept), _safe_indexing(y, kept)
-        said = column(made.predict(_copy(aside[0])))
+        said = column(twin(made).predict(_copy(aside[0])))
         # all at once: a fit that fails leaves what was there
         self._people, people = (None, None) if whose is None else (whose[fitted], whose[kept])
         self._kept, self._seen, self._said = (*aside, people), seen, said
@@ -185,7 +189,9 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
             _num_samples(X_new),
             scale=self._scale,
         )
-        others = self._others_than_fitted(said if X is None else self.predict(_copy(self._kept[0])))
+        others = self._others_than_fitted(
+            said if X is None else twin(self).predict(_copy(self._kept[0]))
+        )
         moved = moved | others if X is None else moved
         table = self._table(said, column(targets), moved)
         found = certify_predictions(**table, people=people, **how)

@@ -83,7 +83,7 @@ def own_answers(
     that is scaled or ranked as a whole moves more.
 
     Args:
-        predictor: all are asked of it, and parts of a copy of it that was asked nothing before, where it has one.
+        predictor: all are asked of a copy of it, where it has one, and parts of another; it is asked nothing itself.
         answers: of a predictor, for the examples at these places.
         scale: a millionth of it, and of the answer, is rounding, where answers are numbers.
 
@@ -91,9 +91,7 @@ def own_answers(
         ValueError: no answer for each example, or answers that moved when halves of the examples, a few at a time, or
             single ones were asked for.
     """
-    twin = predictor
-    with suppress(Exception):  # not all can be copied
-        twin = copy.deepcopy(predictor)
+    whole, parted = twin(predictor), twin(predictor)
 
     def asked(one: Any, places: np.ndarray) -> np.ndarray:
         found = answers(one, places)
@@ -105,13 +103,13 @@ def own_answers(
             )
         return found
 
-    said = asked(predictor, np.arange(n))
+    said = asked(whole, np.arange(n))
     order = np.random.default_rng(0).permutation(n)
     moved = np.zeros(n, dtype=np.bool_)
     few = [part for part in np.split(order, np.cumsum(SIZES))[:-1] if len(part)]
     for parts in (np.array_split(order, min(2, n)), few, order[:MOST, None]):
         places = np.concatenate(parts)
-        found = np.concatenate([asked(twin, part) for part in parts])
+        found = np.concatenate([asked(parted, part) for part in parts])
         own, same = said[places], found == said[places]
         if said.dtype.kind == "f":
             same = np.isclose(found, own, _OF_ANSWERS, _OF_ANSWERS * scale, equal_nan=True)
@@ -123,6 +121,13 @@ def own_answers(
                 "calls before: scale and rank by what fit saw, not by the batch"
             )
     return said, moved
+
+
+def twin(predictor: Any) -> Any:
+    """A copy, which may be asked what the predictor is not to remember; itself where it has none."""
+    with suppress(Exception):  # not all can be copied
+        return copy.deepcopy(predictor)
+    return predictor
 
 
 def column(values: Any) -> np.ndarray:

@@ -9,6 +9,7 @@ from scipy import sparse
 from sklearn.datasets import load_diabetes, load_digits
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler, scale
@@ -145,6 +146,14 @@ class Ranks(DummyClassifier):
         return (X[:, 0] > np.median(X[:, 0])).astype(int)
 
 
+class Lazy(DummyClassifier):
+    """Right on whatever it is asked first."""
+
+    def predict(self, X):
+        self.first_ = getattr(self, "first_", X[:, 0])
+        return np.isin(X[:, 0], self.first_, invert=True).astype(int)
+
+
 class Alone(Ridge):
     """Says another thing of one row alone, as ``squeeze`` may."""
 
@@ -161,6 +170,10 @@ def test_answers_that_other_examples_decide_are_refused_and_predict_cannot_write
             CertifiedClassifier(made, random_state=0).fit(x + 5, y).certify()
         with refusal("depends on the examples beside it"):
             self_certify(made, (x + 5, y), routes=["held-out count"])
+    lazy = CertifiedClassifier(Lazy(), random_state=0).fit(x, (np.arange(200) == 0).astype(int))
+    for new in ((), (), (x + 1, np.zeros(200, int))):
+        with refusal("depends on the examples beside it"):
+            lazy.certify(*new)
     y = np.arange(3000) % 2  # of so many a batch of half hardly moves one, and 33 alone are few
     x = default_rng(0).normal(size=(3000, 3)) / 3 + 2 * y[:, None] - 1
     for model in (CertifiedClassifier(whole, random_state=0), CertifiedRegressor(Alone(), clip=2.0, random_state=0)):
@@ -277,7 +290,7 @@ class Silent(DummyClassifier):
         pass
 
 
-def test_nobody_is_on_both_sides_and_people_are_counted():
+def test_nobody_is_on_both_sides_of_a_split_or_a_search_s_folds_and_people_are_counted():
     rng = default_rng(0)
     people = np.repeat(np.arange(80), 5)
     x = rng.normal(size=(400, 3)) + people[:, None]
@@ -288,6 +301,10 @@ def test_nobody_is_on_both_sides_and_people_are_counted():
     assert found.n == 24
     assert set(model._kept[2].tolist()).isdisjoint(np.setdiff1d(people, model._kept[2]).tolist())
     assert found.statements[0].measured > 0.3  # a label of one's own says nothing of somebody else's
+    search = GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [1]}, cv=GroupKFold(2))
+    by_group = CertifiedClassifier(search, random_state=0).fit(x, y, groups=people)
+    assert by_group.certify() == found
+    assert by_group.estimator_.best_score_ < 0.7
 
 
 def test_a_certificate_holds_as_often_as_it_says():
