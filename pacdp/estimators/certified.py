@@ -296,8 +296,9 @@ class CertifiedClassifier(ClassifierMixin, _Certified):
     def _table(self, said: np.ndarray, targets: np.ndarray, moved: np.ndarray) -> Values:
         said, targets, classes = map(_whole, (said, targets, self.classes_))
         text = targets.dtype == object
-        names = coded("y", targets).names if text else np.unique(targets).tolist()
-        known = list(dict.fromkeys([*classes.tolist(), *names]))
+        known = classes.tolist()
+        names = coded("y", targets, known=known).names if text else np.unique(targets).tolist()
+        known = list(dict.fromkeys([*known, *names]))
         if moved.any():
             other = np.where(targets == known[0], known[-1], known[0])
             said = np.where(moved & (said == targets), other, said)

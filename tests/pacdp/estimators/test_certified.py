@@ -276,9 +276,10 @@ def test_classes_may_be_whole_floats_and_answers_and_new_classes_a_column():
     assert beside.certify(new, others[:, None]) == whole.certify(new, others)
     counts = (self_certify(one, (x, y), routes=["held-out count"]).to_dict() for one in (NEAREST, Column(1)))
     assert next(counts) == next(counts)
-    names = np.array([np.str_(one) for one in y], dtype=object)
-    measured = CertifiedClassifier(NEAREST, random_state=0).fit(x, names).certify().statements[0].measured
-    assert measured == whole.certify().statements[0].measured
+    names = np.array([np.str_("None" if one else "Mild") for one in y], dtype=object)  # classes, and no gaps
+    for form in (names, names.tolist()):
+        measured = CertifiedClassifier(NEAREST, random_state=0).fit(x, form).certify().statements[0].measured
+        assert measured == whole.certify().statements[0].measured
     with refusal(r"predict must answer once for each of 60 examples, got an array of shape \(\)"):
         CertifiedClassifier(Silent(), random_state=0).fit(x, y).certify()
 
