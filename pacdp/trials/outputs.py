@@ -118,7 +118,7 @@ def own_answers(
         if others.sum() > max(1, len(own) // 50):
             raise ValueError(
                 "what the estimator answers for an example depends on the examples beside it, or on random numbers or "
-                "calls before: scale and rank by what fit saw, not by the batch"
+                "calls before: scale and rank by what fit saw, not by the batch, and compute in double precision"
             )
     return said, moved
 
