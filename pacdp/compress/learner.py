@@ -267,7 +267,9 @@ class Estimator:
             values = np.log(np.maximum(values, np.finfo(np.float64).tiny))
         if values.ndim == 1:  # one number for two classes
             values = np.stack([-values, values], axis=1)
-        if values.shape != (len(rows), len(places)):
+        last = state[-1] if hasattr(state, "steps") else state  # of a pipeline
+        of_pairs = getattr(last, "decision_function_shape", None) == "ovo"  # of three classes three
+        if values.shape != (len(rows), len(places)) or (of_pairs and len(places) > 2):
             raise ValueError(
                 f"{type(self.estimator).__name__} gave outputs of shape {values.shape} for {len(rows)} records and "
                 f"{len(places)} classes: set decision_function_shape='ovr', or wrap it in a class with predict alone"
