@@ -27,7 +27,7 @@ def require_each_once(data: Any) -> None:
     Raises:
         ValueError: they do.
     """
-    sampler = getattr(data, "sampler", None) if isinstance(data, DataLoader) else None
+    sampler = _sampler(data) if isinstance(data, DataLoader) else None
     held = data.dataset if isinstance(data, DataLoader) else data
     if isinstance(data, DataLoader) and isinstance(held, IterableDataset) and data.num_workers > 1:
         raise ValueError(
@@ -57,6 +57,14 @@ def require_each_once(data: Any) -> None:
         )
 
 
+def _sampler(data: DataLoader[Any]) -> Any:
+    """What draws the places of a loader, which may stand inside what puts them into batches."""
+    found: Any = data.sampler if data.batch_sampler is None else data.batch_sampler
+    while hasattr(found, "sampler"):
+        found = found.sampler
+    return found
+
+
 def _draws(sampler: Any) -> bool:
     """Whether examples come several times, or some more often than others."""
     return isinstance(sampler, WeightedRandomSampler) or bool(
@@ -77,7 +85,7 @@ def require_whole(data: Any, name: str) -> None:
     """
     if not isinstance(data, DataLoader):
         return
-    sampler, held = data.sampler, cast(Any, data.dataset)
+    sampler, held = _sampler(data), cast(Any, data.dataset)
     in_batches = data if data.batch_sampler is None else data.batch_sampler
     dropped = bool(getattr(in_batches, "drop_last", False))
     if dropped and isinstance(sampler, Sized):
@@ -120,9 +128,10 @@ def _listed(data: Any) -> list[int] | None:
     """Which places of its data set a loader reads, where its sampler lists them."""
     if not isinstance(data, DataLoader):
         return None
-    batches, listed = data.batch_sampler, getattr(data.sampler, "indices", data.sampler)
-    if isinstance(batches, list | tuple):
-        listed = list(chain.from_iterable(batches))
+    drawn = _sampler(data)
+    listed = getattr(drawn, "indices", drawn)
+    if isinstance(data.batch_sampler, list | tuple):
+        listed = list(chain.from_iterable(data.batch_sampler))
     known = isinstance(listed, Sequence | np.ndarray | Tensor)
     return _from_the_start(listed, data.dataset) if known else None
 
