@@ -225,8 +225,8 @@ def class_labels(labels: Tensor, whose: str) -> Tensor:
     found = labels.squeeze(1) if labels.ndim == 2 and labels.shape[1] == 1 else labels
     if found.ndim != 1 or found.is_floating_point() or found.is_complex():
         raise ValueError(
-            f"labels in {whose} rows must be one whole number an example, got {found.dtype} {list(found.shape)}: give "
-            "loss= for other targets"
+            f"labels in {whose} rows must be one whole number an example, got {found.dtype} {list(found.shape)}: call "
+            ".long() on numbers of classes and .argmax(1) on one-hot rows, and give loss= for other targets"
         )
     return found.long()
 
@@ -244,7 +244,8 @@ def losses_of(loss: LossOf | ClippedError, outputs: Any, labels: Tensor) -> Tens
     if not isinstance(found, Tensor) or found.shape != (n,):  # pyright: ignore[reportUnnecessaryIsInstance]
         shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ValueError(
-            f"the loss must be one number for each of {n} examples, got {shape}: take no mean over them"
+            f"the loss must be one number for each of {n} examples, got {shape}: take no mean over them, and drop a "
+            "last axis of one"
         )
     if found.dtype == torch.bool:  # errors, which are counted
         return found.detach().clone().cpu()

@@ -450,6 +450,7 @@ class Worst:
 
 LOSSES = {
     "a mean": (lambda z, y: z.sum(dim=1).sigmoid().mean(), "one number for each"),
+    "a column": (lambda z, y: z.sigmoid()[:, :1], "got .1, 1.: .* drop a last axis of one"),
     "beyond one, at the end": (lambda z, y: 1.0 + (y == 2) * (len(y) == 50) * z[:, 0].abs(), r"in \[0, 1\]"),
     "an error of its own": (lambda z, y: z["logits"], "the loss failed"),
     "one that keeps the errors": (Worst(), "the loss changes worst"),
