@@ -8,6 +8,7 @@ import functools
 import math
 import mmap
 from collections.abc import Iterator, Mapping, Sized
+from dataclasses import replace
 from itertools import count
 from typing import Any, cast
 
@@ -290,7 +291,8 @@ def bound_set(data: Any) -> BoundSet:
         return data if isinstance(data, BoundSet) else BoundSet.part(data)
     require_each_once(data)
     both = collated(data)
-    found = list(batches_of(data))
+    # a loader may write the labels of each batch into one tensor, and inputs that recur are refused
+    found = [replace(one, labels=one.labels.clone()) for one in batches_of(data)]
     if not found:
         raise ValueError("there are no examples: give at least one")
     if any(len(one.inputs) > 1 for one in found):

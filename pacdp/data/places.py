@@ -16,13 +16,14 @@ from torch.utils.data import (
     DataLoader,
     Dataset,
     IterableDataset,
+    SequentialSampler,
     Subset,
     WeightedRandomSampler,
 )
 
 
 def require_each_once(data: Any) -> None:
-    """Refuse loaders and data sets that give examples several times, or some more often than others.
+    """Refuse loaders and data sets that give examples several times, some more often than others, or not the last.
 
     Raises:
         ValueError: they do.
@@ -47,6 +48,11 @@ def require_each_once(data: Any) -> None:
             f"the loader draws its examples by a {type(sampler).__name__}, several times or some more often than "
             "others, and n counts each of them once: leave its sampler out"
         )
+    if isinstance(sampler, SequentialSampler) and _drops(data):
+        raise ValueError(
+            "the loader leaves out its last batch by drop_last, which is no random part where examples stand in order, "
+            "as by their classes: set drop_last=False"
+        )
     places: list[Any] = list(_places(held)) if isinstance(held, Subset | ConcatDataset) else []
     if (listed := _listed(data)) is not None:
         places = [places[k] for k in listed] if places else listed
@@ -63,6 +69,16 @@ def _sampler(data: DataLoader[Any]) -> Any:
     while hasattr(found, "sampler"):
         found = found.sampler
     return found
+
+
+def _drops(data: DataLoader[Any]) -> bool:
+    """Whether a last batch that is not full is left out."""
+    sampler = _sampler(data)
+    in_batches = data if data.batch_sampler is None else data.batch_sampler
+    dropped = bool(getattr(in_batches, "drop_last", False))
+    if dropped and isinstance(sampler, Sized):
+        dropped = len(sampler) % getattr(in_batches, "batch_size", 1) > 0
+    return dropped
 
 
 def _draws(sampler: Any) -> bool:
@@ -86,10 +102,7 @@ def require_whole(data: Any, name: str) -> None:
     if not isinstance(data, DataLoader):
         return
     sampler, held = _sampler(data), cast(Any, data.dataset)
-    in_batches = data if data.batch_sampler is None else data.batch_sampler
-    dropped = bool(getattr(in_batches, "drop_last", False))
-    if dropped and isinstance(sampler, Sized):
-        dropped = len(sampler) % getattr(in_batches, "batch_size", 1) > 0
+    dropped = _drops(data)
     fewer = isinstance(sampler, Sized) and isinstance(held, Sized) and len(sampler) < len(held)
     if dropped or _draws(sampler) or (fewer and _listed(data) is None):
         why = "by drop_last" if dropped else f"by its {type(sampler).__name__}"

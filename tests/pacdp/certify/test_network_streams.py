@@ -42,6 +42,7 @@ INPUTS = torch.randn(300, 6, generator=GENERATOR)
 LABELS = torch.randint(0, 3, (300,), generator=GENERATOR)
 ALL = INPUTS, LABELS
 PEOPLE = np.arange(300, dtype=np.int64) // 3
+SLOPES = torch.tensor([1.0, -2.0, 0.5])
 NET = Sequential(Linear(6, 8), BatchNorm1d(8), Tanh(), Linear(8, 3)).eval()
 
 
@@ -387,10 +388,12 @@ REFUSED = {
     "batches brought to mean 0": (NET, collated(lambda x, y: (x - x.mean(0), y)), "others that collate_fn"),
     "batches that tell labels": (NET, collated(lambda x, y: (x + y.sum(), y)), "others that collate_fn"),
     "padded batches without a mask": (
-        lambda inputs, taken: inputs.mean(dim=1, keepdim=True) * NET[0].weight[:3, 0], collated(longest),
+        lambda inputs, taken: inputs.mean(dim=1, keepdim=True) * SLOPES, collated(longest),
         "others that collate_fn .* pad to one length"),
     "two rows an example": (
         NET, collated(lambda x, y: (torch.cat([x, -x]), torch.cat([y, y]))), "64 rows of 32 examples, and n counts"),
+    "no last batch": (
+        NET, DataLoader(Pairs(), batch_size=70, drop_last=True), "last batch by drop_last, .* set drop_last=False"),
     "a stream by several workers": (
         NET, DataLoader(Stream(), num_workers=2), "each of which may read the whole stream.* give it num_workers=1"),
     "probabilities of one class": (
@@ -428,10 +431,14 @@ def test_loaders_with_a_function_of_their_own_are_read_where_each_example_is_its
     assert certify(NET, whose, ask="error").n == 100  # people are numbered anew in each batch
 
     def masked(inputs, taken):
-        return (inputs * taken).sum(dim=1, keepdim=True) / taken.sum(dim=1, keepdim=True) * NET[0].weight[:3, 0]
+        return (inputs * taken).sum(dim=1, keepdim=True) / taken.sum(dim=1, keepdim=True) * SLOPES
 
     assert certify(masked, collated(longest), ask="error").n == 300
     assert equal(bound_set(collated(lambda x, y: (x, y))).inputs, INPUTS)
+    one = torch.empty(50, dtype=torch.int64)
+    again = ((INPUTS[k : k + 50], one.copy_(LABELS[k : k + 50])) for k in range(0, 300, 50))
+    assert equal(bound_set(again).labels, LABELS)
+    assert certify(NET, DataLoader(Pairs(), batch_size=70, shuffle=True, drop_last=True), ask="error").n == 280
     for mixed in (lambda x, y: (x - x.mean(0), y), lambda x, y: (x[:, : 3 + int(x.max() > 2)], y)):
         with refusal("others that collate_fn of the loader puts into its batch"):
             bound_set(collated(mixed))
