@@ -143,13 +143,13 @@ class Soft:
         """Refuse them; raises ValueError."""
         if not (self._within and self._ever and (self._whole or self._n >= _FEW)):
             return
-        say = "say Network(..., scores=True)"
-        logits = ", or z - 1 if they are logits z, which says the same"
+        say, logits = "say Network(..., scores=True)", ""
         if self._alone:
             say = f"return torch.stack([1 - p, p], dim=1) and {say}"
             logits = ", or torch.stack([0 * z, z], dim=1) if they are logits z"
         elif not self._whole:
             say = f"divide each row by its sum, in single precision, and {say}"
+            logits = ", or z - 1 if they are logits z, which says the same"
         raise ValueError(
             f"the outputs are probabilities, as far as can be seen, and would be read as logits: {say}, or return what "
             f"the last sigmoid or softmax is given{logits}"
