@@ -23,7 +23,7 @@ from jaxtyping import Shaped, UInt64
 
 from pacdp.data.errors import DataError
 
-WHOLE, HALF, SINGLE, DOUBLE = 1, 2, 3, 4
+WHOLE, HALF, SINGLE, DOUBLE, BRAIN = 1, 2, 3, 4, 5
 _EXACT = 2**53  # double precision holds whole numbers below it
 _FEW, _SOME = 64, 4096  # rows, and numbers of them, that say in which precision all are
 _TELLING = ("builtins", "datetime", "decimal", "numpy", "pandas")
@@ -112,7 +112,7 @@ def table_hashes(values: Any, *, name: str = "values") -> Hashes:
 
 
 def precision_of(values: Any, *, name: str = "values") -> int:
-    """What the first rows hold: whole numbers alone, fractions of half, of single precision, or of neither.
+    """What the first rows hold: whole numbers alone, fractions of a half precision, of single, or of neither.
 
     No row of one kind has the hash of the same data in another, as bytes and bytes / 255 are.
     """
@@ -124,10 +124,11 @@ def precision_of(values: Any, *, name: str = "values") -> int:
         return DOUBLE
     if few.dtype.kind == "c":
         return SINGLE
+    if not (few.astype(np.float32).view(np.uint32) & 0xFFFF).any():
+        return BRAIN  # of bfloat16, which float16 mostly holds too
     with np.errstate(over="ignore"):
         half = np.array_equal(few.astype(np.float16), few, equal_nan=True)
-    brain = not (few.astype(np.float32).view(np.uint32) & 0xFFFF).any()
-    return HALF if half or brain else SINGLE
+    return HALF if half else SINGLE
 
 
 def _in_single(numbers: Any) -> Any:

@@ -164,6 +164,9 @@ def test_names_of_ours_one_keyword_and_settings_that_were_chosen_among():
             certify(NET, (INPUTS, TARGETS), loss=named_like_ours)
         with refusal("a name of its own"):
             certify_predictions(losses={name: np.zeros(N)})
+    for name in ("error on class 1", "error in group b", "1 - AUC", "share of people with more than 0.5 of their own"):
+        with refusal("a name of its own"):
+            certify_predictions(losses={name: np.zeros(N, dtype=bool)})
     batches = [{"input": INPUTS, "labels": TARGETS}]
     with refusal("share 360"):
         certify(NET, batches, seen=(INPUTS, TARGETS))
