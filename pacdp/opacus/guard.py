@@ -267,7 +267,7 @@ def set_up(module: nn.Module) -> list[Any]:
             if name in _OF_A_PASS or (of_torch and name[0] == "_" and not isinstance(x, _VALUES)):
                 continue
             plain[name] = x if isinstance(x, _VALUES) else id(x)
-            if not _is_plain(x):
+            if not _never_changes(x):
                 further.append(x)
         buffers = [digest(x) for x in layer._buffers.values() if x is not None]
         found.append((id(layer), _hooks(layer, _HOOKS), plain, buffers))
@@ -279,7 +279,7 @@ def _hooks(of: Any, kinds: tuple[str, ...]) -> list[tuple[int, ...]]:
     return [tuple(getattr(of, kind, None) or ()) for kind in kinds]
 
 
-def _is_plain(x: Any) -> bool:
+def _never_changes(x: Any) -> bool:
     """Whether nothing in it can change."""
     numbers = isinstance(x, tuple) and all(isinstance(one, _VALUES) for one in x)
     return numbers or isinstance(x, (*_VALUES, BuiltinFunctionType, nn.Module, nn.Parameter))

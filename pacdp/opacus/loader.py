@@ -228,17 +228,17 @@ def emptied(batch: Any) -> Any:
     def without(part: Any) -> Any:
         if isinstance(part, Tensor):
             return part.new_empty((0, *part.shape[1:]))
-        if is_plain(part):
+        if is_column(part):
             return type(part)()
         raise TypeError(
             f"cannot make an empty batch of a {type(part).__name__}: give a collate_fn that returns tensors, "
             "in a tuple, a list or a dict"
         )
 
-    return tree_map(without, batch, is_leaf=is_plain)
+    return tree_map(without, batch, is_leaf=is_column)
 
 
-def is_plain(part: Any) -> bool:
+def is_column(part: Any) -> bool:
     """Whether it is a list or a tuple of strings or numbers."""
     return isinstance(part, list | tuple) and all(isinstance(value, _PLAIN) for value in part)
 

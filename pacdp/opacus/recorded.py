@@ -193,12 +193,14 @@ class Record:
     def multiplies_by(self, number: int) -> bool:
         """Tell whether some call multiplies by that plain number."""
         products = (call.leaves for call in self.calls.values() if call.name in _PRODUCTS)
-        return any(_is_plain(x) and x == number for leaves in products for x in leaves)
+        return any(_is_no_tensor(x) and x == number for leaves in products for x in leaves)
 
     def text(self, examples: int) -> list[str]:
         """Name each call and its plain numbers, sizes and divisors divided by ``examples``."""
         given = ((call.name, call.resized(examples)) for call in self.calls.values())
-        return [f"{name}({', '.join(map(repr, filter(_is_plain, own)))})" for name, own in given]
+        return [
+            f"{name}({', '.join(map(repr, filter(_is_no_tensor, own)))})" for name, own in given
+        ]
 
 
 def _held(leaf: Any) -> Any:
@@ -220,5 +222,5 @@ def _is_every_place(leaf: Any) -> bool:
     return whole and len(leaf) > 0 and torch.equal(leaf, torch.arange(len(leaf)).to(leaf))
 
 
-def _is_plain(leaf: Any) -> bool:
+def _is_no_tensor(leaf: Any) -> bool:
     return not isinstance(leaf, Made | Tensor)
