@@ -24,7 +24,7 @@ from pacdp.data.places import require_each_once
 from pacdp.data.rows import SEVERAL, Rows
 from pacdp.errors import said
 from pacdp.store.record import record
-from pacdp.trials import kept_draws
+from pacdp.trials import kept_draws, require_arithmetic
 from pacdp.trials.buffers import Holdings
 
 Inputs = dict[str, Tensor]
@@ -325,6 +325,7 @@ def _tensor(value: Any, what: str) -> Tensor:
         raise ValueError(
             f"{what} must be a dense tensor that holds values, got {found.layout} on {found.device}: make it one"
         )
+    require_arithmetic(found, what)
     return found
 
 
