@@ -136,6 +136,15 @@ REFUSED = {
         lambda: pacdp.compress(estimator(), (DATA.inputs.tolist(), DATA.labels)), "inputs and labels both as arrays"),
     "labels below 0": (
         lambda: pacdp.compress(estimator(), (DATA.inputs, DATA.labels - 1)), "expected labels from 0"),
+    "labels far above 0": (
+        lambda: pacdp.compress(estimator().estimator, (DATA.inputs, DATA.labels * 10**12)), "numbered from 0 on"),
+    "a class that the estimator lacks": (
+        lambda: pacdp.compress(estimator(), (DATA.inputs, DATA.labels + 1)), "expected labels from 0 to 2, .* 1 to 3"),
+    "inputs of 8 bits": (
+        lambda: pacdp.compress(estimator(), (torch.tensor(DATA.inputs).to(torch.float8_e4m3fn), DATA.labels)),
+        "inputs in data are torch.float8_e4m3fn, in which nothing"),
+    "weights of 8 bits": (
+        lambda: written(model=written().network.to(torch.float8_e4m3fn)), "of network has 8 bits"),
     "pixels below 0": (lambda: View(pixels=-1), "pixels must be"),
 }  # fmt: skip
 
