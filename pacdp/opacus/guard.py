@@ -28,7 +28,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from pacdp.layers.random import WithoutDraws, generators, random_state, rewind, same_state
 from pacdp.opacus.loader import PoissonSampler
 from pacdp.opacus.loss_by_example import LossByExample, Reduction, close
-from pacdp.opacus.recorded import Record, Recorded, Tape, one_of_them
+from pacdp.opacus.recorded import Record, Recorded, Tape, leave_uncompiled, one_of_them
 from pacdp.step.sums import Sum
 from pacdp.step.units import rows_at
 from pacdp.trials import MOST, Unmoved
@@ -100,6 +100,7 @@ class Guard:
         self.tried = MOST  # by pacdp.trials
         self.goes_back = self.stepped = self.fixed = False
         self.losses = LossByExample(loss_reduction, sampler)
+        leave_uncompiled()
         self.tape, self.examples = Tape(self.backward), 0
         self.handed_over: Sum | None = None
 

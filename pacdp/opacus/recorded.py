@@ -102,6 +102,13 @@ class Recorded(Tensor):
         return recorded(func, *args, **kwargs or {})
 
 
+def leave_uncompiled() -> None:
+    """Have ``torch.compile`` run functions of recorded tensors as they are written, so that they are noted down."""
+    from torch._dynamo import config  # every optimizer has imported it by now
+
+    config.nontraceable_tensor_subclasses.add(Recorded)
+
+
 def _backward(loss: Recorded, gradient: Tensor | None = None, **options: Any) -> None:
     """Hand the loss over; losses of single examples and a gradient by them are the sum of their products."""
     if gradient is not None:
@@ -110,6 +117,7 @@ def _backward(loss: Recorded, gradient: Tensor | None = None, **options: Any) ->
         loss.made.tape.backward(loss, **options)
 
 
+@torch._disable_dynamo
 def recorded(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
     """Call the function and note it down where arguments are recorded, as one call whatever it does inside."""
     with torch._C.DisableTorchFunctionSubclass():

@@ -146,7 +146,10 @@ class _Trial:
         begin: nn.Module | None = None,
     ) -> None:
         self.twin, self.state, self.loss = twin.train(), state, loss
-        self.kept = {name: one.detach().clone() for name, one in _tensors(begin or twin).items()}
+        self.kept = {
+            name: one.detach().clone()
+            for name, one in _tensors(twin if begin is None else begin).items()
+        }
 
     @torch.no_grad()
     def reset(self) -> None:

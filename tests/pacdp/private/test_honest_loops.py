@@ -154,6 +154,15 @@ def test_an_honest_loop_releases_the_sum_of_its_examples(name, mode):
     assert steps_of(engine.event) == 4
 
 
+def test_a_compiled_loss_or_network_is_followed_as_it_is_written():
+    """With a loss that ran first, since the compiler does not read the gates of tests/typed.py."""
+    compiled, steps = partial(torch.compile, backend="eager"), {"sample_rate": 0.5, "steps": 9}
+    own = total(step=by(CE), net=linear, **steps)
+    for loss in (compiled(CE), compiled(F.cross_entropy), compiled(lambda out, y: CE(out.float(), y))):
+        assert torch.equal(total(step=by(loss), net=linear, **steps), own)
+    assert_close(total(step=by(CE), net=lambda: compiled(linear()), **steps), own)
+
+
 def test_losses_of_single_examples_go_back_with_a_weight_for_each():
     """As Opacus's own test of its noise does."""
     own = total(step=back_from(lambda y: 1.0 + y), net=linear, loss_reduction="sum")
