@@ -24,7 +24,7 @@ from bounds.record import record
 from pacdp.algorithms.algorithm import Descent
 from pacdp.errors import require_positive
 from pacdp.layers.priors import Law, Prior
-from pacdp.schedules import Schedule, as_schedule
+from pacdp.schedules import Schedule, value_at
 from pacdp.step.mechanism import Mechanism
 
 Convention = Literal["gradient-slot", "parameter-slot", "tempered"]
@@ -73,8 +73,14 @@ class DPSGLD(Descent):
             )
 
     def size_at(self, step: int) -> float:
-        """h_t."""
-        return as_schedule(self.step_size)(step) * (1.0 + step / self.decay_offset) ** -self.decay
+        """h_t; raises ValueError where it is not positive, as a step without noise or of noise alone would have it."""
+        size = value_at(step, step_size=self.step_size)
+        size *= (1.0 + step / self.decay_offset) ** -self.decay
+        if not 0.0 < size < math.inf:
+            raise ValueError(
+                f"step_size must be positive at every step, got {size!r} with its decay at step {step}, counted from 0"
+            )
+        return size
 
     def rate_at(self, step: int, mechanism: Mechanism) -> float:
         """c n h_t in the parameter slot, and h_t elsewhere."""
