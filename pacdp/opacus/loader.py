@@ -14,12 +14,13 @@ from typing import Any
 
 import torch
 from opacus.data_loader import DPDataLoader
-from opacus.utils.batch_memory_manager import BatchMemoryManager as BatchMemoryManager
+from opacus.utils import batch_memory_manager
 from opacus.utils.uniform_sampler import UniformWithReplacementSampler
 from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.data import DataLoader, Dataset, default_collate, get_worker_info
 
+from bounds import _check
 from pacdp.data.hashing import row_hashes
 from pacdp.data.places import require_one_unit
 from pacdp.step.noise import Randomness
@@ -216,6 +217,28 @@ class PoissonLoader(DPDataLoader):
             return drawn_by.hand_out(batch)
 
         return map(handed_out, batches)
+
+
+class BatchMemoryManager(batch_memory_manager.BatchMemoryManager):
+    """Opacus's: the loader within it cuts batches into parts of at most ``max_physical_batch_size`` examples.
+
+    Raises:
+        ValueError: no whole number of at least 1, or an optimizer or a loader that make_private did not return.
+    """
+
+    def __init__(
+        self, *, data_loader: PoissonLoader, max_physical_batch_size: int, optimizer: Any
+    ) -> None:
+        if not (isinstance(data_loader, PoissonLoader) and hasattr(optimizer, "signal_skip_step")):
+            raise ValueError(
+                "BatchMemoryManager takes the data_loader and the optimizer that make_private returned, got "
+                f"{type(data_loader).__name__} and {type(optimizer).__name__}"
+            )
+        super().__init__(
+            data_loader=data_loader,
+            max_physical_batch_size=_check.count(max_physical_batch_size=max_physical_batch_size),
+            optimizer=optimizer,
+        )
 
 
 def emptied(batch: Any) -> Any:
