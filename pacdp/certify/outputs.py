@@ -184,7 +184,8 @@ def logits_of(outputs: Any) -> Tensor:
         found = outputs[0]
     elif is_dataclass(outputs):
         named = [one.name for one in fields(outputs)]
-    if isinstance(found, Tensor) and found.is_floating_point() and found.layout == torch.strided:
+    dense = isinstance(found, Tensor) and found.layout == torch.strided
+    if dense and found.is_floating_point() and found.itemsize > 1:
         return found.detach().clone()  # a network may write each batch into one tensor
     has = "" if named is None else f" with {', '.join(named) or 'nothing'}"
     if isinstance(outputs, Tensor):

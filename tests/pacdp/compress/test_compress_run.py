@@ -22,6 +22,7 @@ from pacdp.store.checkpoint import load_checkpoint, save_checkpoint
 from tests.file_faults import Fault, carried_out
 from tests.marks import near, parametrize, refusal
 from tests.pacdp.draws import rand
+from tests.pacdp.small_networks import Made
 from tests.pacdp.toys import pair
 from tests.refusals import refuses
 
@@ -130,6 +131,9 @@ REFUSED = {
     "regression": (lambda: pacdp.compress(LinearRegression(), DATA), "learner must be a classifier"),
     "training that fails": (
         lambda: pacdp.compress(written(lambda m, x, y: {}["k"]), DATA), "train_network failed with KeyError"),
+    "outputs that are no tensor": (
+        lambda: pacdp.compress(written(lambda m, x, y: None, Made(lambda own, x: None, out=written().network)), DATA),
+        "the network returned NoneType: let it return a dense tensor"),
     "another precision": (
         lambda: pacdp.compress(written(model=written().network.double()), DATA), "failed with RuntimeError"),
     "inputs in a list": (

@@ -35,6 +35,7 @@ from torch.optim import LBFGS, SGD, SparseAdam
 from torch.utils.data import (
     ConcatDataset,
     DataLoader,
+    Dataset,
     IterableDataset,
     RandomSampler,
     Subset,
@@ -190,6 +191,20 @@ class Stream(IterableDataset):
         return iter(data())
 
 
+class Long(Dataset):
+    """It says that it has more examples than it has."""
+
+    def __len__(self):
+        return 41
+
+    def __getitem__(self, place):
+        return FIRST[place], SECOND[place]
+
+
+def gives(of):
+    return Made(lambda own, x: of(own.out(x)), out=nn.Linear(4, 3))
+
+
 def of_another_network():
     _, optimizer, _, _, engine = private()
     engine.save_checkpoint(path="x", module=mlp(), optimizer=optimizer)
@@ -293,6 +308,15 @@ REFUSALS = [
       for run in (private, partial(trained, OURS))),
     *((partial(run, dataset=TensorDataset(FIRST.to(torch.float8_e4m3fn), SECOND)), "inputs are torch.float8_e4m3fn, in")
       for run in (private, partial(trained, OURS))),
+    (lambda: trained(OURS, loss=lambda o, t: None), "the loss returned NoneType: let it return a tensor"),
+    (lambda: trained(OURS, loss=lambda o, t: 1 / 0), "the loss failed with ZeroDivisionError"),
+    *((partial(run, gives(of)), words) for run in (private, partial(trained, OURS)) for of, words in (
+        (lambda out: None, "gives a NoneType, in which no tensor"), (lambda out: {"logits": None}, "gives a dict, in"),
+        (lambda out: out.argmax(1), "gives tensors of torch.int64 alone"), (torch.sum, r"has shape \(\) for a batch"),
+        (lambda out: out[:1], r"has shape \(1, 3\) for a batch"))),
+    (lambda: private(dataset=Long()), "dataset, some of whose examples are read beforehand, failed with IndexError"),
+    (lambda: of_a_loader(PrivateEngine(), batch_size=None), "data_loader has batch_size=None, and puts no examples"),
+    (lambda: of_a_loader(PrivateEngine(), batch_size=41, drop_last=True), "leaves out all of its 40 examples"),
     (scaled, "GradScaler finds no gradient"),
     (lambda: private()[-1].save_checkpoint(path="x", module=None, optimizer=None, checkpoint_dict={}), "no pickled"),
     (lambda: trained(USER_LEVEL, people=torch.zeros(40, dtype=torch.complex64)), "people must hold a whole number"),
