@@ -23,6 +23,7 @@ from torch.utils.data import DataLoader, Dataset, default_collate, get_worker_in
 from bounds import _check
 from pacdp.data.hashing import row_hashes
 from pacdp.data.places import require_one_unit
+from pacdp.errors import naming
 from pacdp.step.noise import Randomness
 from pacdp.step.units import size
 
@@ -198,7 +199,9 @@ class PoissonLoader(DPDataLoader):
         require_one_unit(dataset)
         self.sample_rate, self.distributed = sample_rate, False
         self.drawn_by = sampler(n=n, sample_rate=sample_rate, steps=steps, randomness=randomness)
-        few = [dataset[i] for i in range(0, n, max(1, n // _TRIED))[:_TRIED]]
+        places = dict.fromkeys((*range(0, n, max(1, n // _TRIED))[:_TRIED], n - 1))
+        with naming("dataset, some of whose examples are read beforehand,"):
+            few = [dataset[i] for i in places]
         # torch's own beginning: Opacus's wants each example to be a list of fields
         DataLoader.__init__(self, dataset, batch_sampler=self.drawn_by, **options)
         self.collate_fn = _Collate(collate, emptied(collate(few[:1])), self.drawn_by)
