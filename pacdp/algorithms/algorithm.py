@@ -13,6 +13,7 @@ from torch import Tensor, nn, optim
 
 from bounds.accounting import Event, PrivacyBound
 from bounds.record import record
+from pacdp.errors import require_share
 from pacdp.layers.priors import Law, Prior, law_of
 from pacdp.schedules import Schedule, value_at
 from pacdp.step.event import history, sampled_step
@@ -184,8 +185,7 @@ class Descent(Algorithm):
 
     def optimizer(self, parameters: Iterable[nn.Parameter]) -> optim.Optimizer | None:
         """Stochastic gradient descent, whose learning rate every update sets."""
-        if not 0.0 <= self.momentum < 1.0:
-            raise ValueError(f"expected 0 <= momentum < 1, got {self.momentum!r}")
+        require_share(momentum=self.momentum)
         law_of(self.prior, self.prior_std)
         return optim.SGD(parameters, lr=0.0, momentum=self.momentum)
 

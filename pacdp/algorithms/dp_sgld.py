@@ -19,10 +19,11 @@ h_t = step_size (1 + t/decay_offset)^-decay.
 import math
 from typing import Literal, assert_never
 
+from bounds import _check
 from bounds.privacy import one_of
 from bounds.record import record
 from pacdp.algorithms.algorithm import Descent
-from pacdp.errors import require_positive
+from pacdp.errors import require_positive, require_share
 from pacdp.layers.priors import Law, Prior
 from pacdp.schedules import Schedule, value_at
 from pacdp.step.mechanism import Mechanism
@@ -67,10 +68,10 @@ class DPSGLD(Descent):
                          decay_offset=self.decay_offset)  # fmt: skip
         if not callable(self.step_size):
             require_positive(step_size=self.step_size)
-        if not 0.0 <= self.burn_in < 1.0 or self.snapshots < 0:
-            raise ValueError(
-                f"expected 0 <= burn_in < 1 and snapshots >= 0, got {self.burn_in} and {self.snapshots}"
-            )
+        require_share(burn_in=self.burn_in)
+        _check.real(decay=self.decay)
+        _check.nonnegative(pre_noise=self.pre_noise)
+        _check.whole(snapshots=self.snapshots)
 
     def size_at(self, step: int) -> float:
         """h_t; raises ValueError where it is not positive, as a step without noise or of noise alone would have it."""

@@ -275,11 +275,15 @@ def compress(
                 "give torch.unique(labels, return_inverse=True)[1]"
             )
         learner = Estimator(estimator=learner, classes=classes)
-    groups = groups if isinstance(groups, Groups) else Groups(sizes=(groups,))
+    if not isinstance(groups, Groups):
+        groups = Groups(sizes=(_check.count(groups=groups),))
+    _check.nonnegative(every=every)
     kinds = {"tolerance": (tolerance, float | int), "seed": (seed, int),
              "stop": (stop, Stop | None), "settings": (settings, Settings | None)}  # fmt: skip
     for name, (given, kind) in kinds.items():
         require_kind(name, given, kind)
+    if seed < 0:
+        raise ValueError(f"seed must be a whole number of at least 0, got {seed}")
     stop, settings = stop or Stop(), settings or Settings.declared()
     rule = Rule(learner=learner, groups=groups, stop=stop, seed=seed, start=start)
     _check.open_probability(failure_prob=failure_prob)

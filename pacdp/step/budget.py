@@ -82,6 +82,7 @@ def planned(
     schedule: Schedule | float, *, sample_rate: float, steps: int, done: int = 0
 ) -> Event | None:
     """The history that ``steps`` steps of ``schedule`` will have, but for the first ``done``."""
+    _check.whole(steps=steps, done=done)
     sigmas = (value_at(t, schedule=schedule) for t in range(done, steps))
     return events.history(events.sampled_step([one], sample_rate=sample_rate) for one in sigmas)
 
@@ -94,6 +95,8 @@ def planned_epochs(
     An epoch that begins is counted as a whole, at the least noise of its steps. The rest of one that began before is
     counted as a sum over all units: if it runs a second time, a unit has the place that it had.
     """
+    _check.count(batches=batches)
+    _check.whole(steps=steps, done=done)
 
     def least(first: int) -> float:
         return min(value_at(t, schedule=schedule) for t in range(first, first + batches))

@@ -149,6 +149,8 @@ REFUSED = {
         "inputs in data are torch.float8_e4m3fn, in which nothing"),
     "weights of 8 bits": (
         lambda: written(model=written().network.to(torch.float8_e4m3fn)), "of network has 8 bits"),
+    **{f"{name} of {bad!r}": (partial(pacdp.compress, estimator(), DATA, **{name: bad}), f"{name} must")
+       for name, bad in (("groups", True), ("groups", 2.5), ("seed", -1), ("every", "10"), ("every", float("nan")))},
     "pixels below 0": (lambda: View(pixels=-1), "pixels must be"),
 }  # fmt: skip
 

@@ -110,7 +110,14 @@ def scheduled(**numbers):
 
 
 local = partial(replace, p3sgd())
+tempered, plan = partial(DPSGLD, convention="tempered"), partial(planned, 1.0, **{"sample_rate": 0.1, "steps": 3})
+epochs = partial(calibrated, 1.0, batches=3, steps=3, target_epsilon=1.0, **ADD)
 NAMED = [
+    *((call, name, value) for value in (True, 2.5, -1, "3", [3]) for call, name in (
+        (tempered, "snapshots"), (plan, "steps"), (plan, "done"), (local, "local_epochs"), (epochs, "batches"))),
+    *((call, name, value) for call, name in ((tempered, "burn_in"), (tempered, "decay"), (tempered, "pre_noise"),
+      (plan, "sample_rate"), (scores, "delta")) for value in ("0.5", None, [0.5], math.nan)),
+    (tempered, "pre_noise", -0.1), (lambda **own: trained(DPSGD(**own)), "momentum", "0.5"),
     (mechanism, "clip_norm", math.inf), (mechanism, "clip_norm", 1e-13), (private, "max_grad_norm", 1e31),
     (mechanism, "steps", 0),
     (mechanism, "expected_batch_size", math.nan),
