@@ -131,8 +131,8 @@ def _require_whole(data_loader: DataLoader[Any]) -> None:
         raise ValueError(
             f"data_loader must be a DataLoader, got a {type(data_loader).__name__}: give a data set as dataset="
         )
-    size(data_loader.dataset)
-    drawn, batches, held = data_loader.sampler, data_loader.batch_sampler, data_loader.dataset
+    n = size(data_loader.dataset)
+    drawn, batches = data_loader.sampler, data_loader.batch_sampler
     if batches is None:
         raise ValueError(
             "data_loader has batch_size=None, and puts no examples together: give it a batch_size, and a data set of "
@@ -140,11 +140,10 @@ def _require_whole(data_loader: DataLoader[Any]) -> None:
         )
     if len(data_loader) == 0:
         raise ValueError(
-            f"data_loader has no batch, since drop_last=True leaves out all of its {len(held)} examples: leave it out"
+            f"data_loader has no batch, since drop_last=True leaves out all of its {n} examples: leave it out"
         )
-    shuffled = type(drawn) is RandomSampler and not drawn.replacement
     once = type(drawn) is SequentialSampler or (
-        shuffled and drawn.num_samples == len(held)  # pyright: ignore
+        type(drawn) is RandomSampler and not drawn.replacement and drawn.num_samples == n
     )
     if (type(batches) is BatchSampler and once) or isinstance(
         batches, UniformWithReplacementSampler

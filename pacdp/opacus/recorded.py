@@ -117,7 +117,7 @@ def _backward(loss: Recorded, gradient: Tensor | None = None, **options: Any) ->
         loss.made.tape.backward(loss, **options)
 
 
-@torch._disable_dynamo
+@torch._disable_dynamo  # pyright: ignore[reportPrivateImportUsage]
 def recorded(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
     """Call the function and note it down where arguments are recorded, as one call whatever it does inside."""
     with torch._C.DisableTorchFunctionSubclass():

@@ -55,8 +55,7 @@ def given(data: Any, *, people: Any = None) -> Given:
         people = data.people if people is None else people
         data = (data.inputs, data.labels)
     inputs, answers = _pair(data)
-    if isinstance(inputs, torch.Tensor):
-        require_arithmetic(inputs)
+    require_arithmetic(inputs)
     columns.require_one_order(inputs=inputs, labels=answers, people=people)
     inputs = inputs.tocsr() if hasattr(inputs, "tocsr") else inputs  # of which rows can be taken
     named = columns.coded("labels", _array(answers))

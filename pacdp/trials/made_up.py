@@ -64,9 +64,9 @@ def made_up_batch(template: Any, *, examples: int = MOST, seed: int = 0) -> Any:
     )
 
 
-def require_arithmetic(given: Tensor, what: str = "inputs") -> None:
-    """Refuse, by raising ValueError, floats of 8 bits, which torch only stores."""
-    if given.is_floating_point() and given.itemsize == 1:
+def require_arithmetic(given: Any, what: str = "inputs") -> None:
+    """Refuse, by raising ValueError, tensors of floats of 8 bits, which torch only stores."""
+    if isinstance(given, Tensor) and given.is_floating_point() and given.itemsize == 1:
         raise ValueError(
             f"{what} are {given.dtype}, in which nothing can be computed: convert them, as float() does"
         )
