@@ -325,7 +325,8 @@ def _tensor(value: Any, what: str) -> Tensor:
         raise ValueError(
             f"{what} must be a dense tensor that holds values, got {found.layout} on {found.device}: make it one"
         )
-    require_arithmetic(found, what)
+    if found.itemsize == 1:
+        require_arithmetic(found, what)
     return found
 
 

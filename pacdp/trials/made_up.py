@@ -25,7 +25,8 @@ def pool(inputs: Shaped[Tensor, "n ..."], *, size: int = MOST) -> Shaped[Tensor,
     Made-up numbers differ from an example's by noise of deviation 1 to 1,000. Made-up integers are those of the
     examples in another order, so that they stay within any table.
     """
-    require_arithmetic(inputs)
+    if inputs.itemsize == 1:
+        require_arithmetic(inputs)
     real, generator = inputs[torch.arange(size) % len(inputs)], torch.Generator().manual_seed(0)
     few = real.flip(0)[:MOST]
     if not inputs.is_floating_point():
@@ -54,7 +55,8 @@ def made_up_batch(template: Any, *, examples: int = MOST, seed: int = 0) -> Any:
     Raises:
         ValueError: floats of 8 bits, as :func:`pool` does.
     """
-    require_arithmetic(template)
+    if template.itemsize == 1:
+        require_arithmetic(template)
     generator = torch.Generator().manual_seed(seed)
     shape = (examples, *template.shape[1:])
     if template.is_floating_point():
