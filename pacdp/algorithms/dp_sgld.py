@@ -19,12 +19,13 @@ h_t = step_size (1 + t/decay_offset)^-decay.
 import math
 from typing import Literal, assert_never
 
+from bounds import _check
 from bounds.privacy import one_of
 from bounds.record import record
 from pacdp.algorithms.algorithm import Descent
-from pacdp.errors import require_positive
+from pacdp.errors import require_positive, require_share
 from pacdp.layers.priors import Law, Prior
-from pacdp.schedules import Schedule, as_schedule
+from pacdp.schedules import Schedule, value_at
 from pacdp.step.mechanism import Mechanism
 
 Convention = Literal["gradient-slot", "parameter-slot", "tempered"]
@@ -67,14 +68,20 @@ class DPSGLD(Descent):
                          decay_offset=self.decay_offset)  # fmt: skip
         if not callable(self.step_size):
             require_positive(step_size=self.step_size)
-        if not 0.0 <= self.burn_in < 1.0 or self.snapshots < 0:
-            raise ValueError(
-                f"expected 0 <= burn_in < 1 and snapshots >= 0, got {self.burn_in} and {self.snapshots}"
-            )
+        require_share(burn_in=self.burn_in)
+        _check.real(decay=self.decay)
+        _check.nonnegative(pre_noise=self.pre_noise)
+        _check.whole(snapshots=self.snapshots)
 
     def size_at(self, step: int) -> float:
-        """h_t."""
-        return as_schedule(self.step_size)(step) * (1.0 + step / self.decay_offset) ** -self.decay
+        """h_t; raises ValueError where it is not positive, as a step without noise or of noise alone would have it."""
+        size = value_at(step, step_size=self.step_size)
+        size *= (1.0 + step / self.decay_offset) ** -self.decay
+        if not 0.0 < size < math.inf:
+            raise ValueError(
+                f"step_size must be positive at every step, got {size!r} with its decay at step {step}, counted from 0"
+            )
+        return size
 
     def rate_at(self, step: int, mechanism: Mechanism) -> float:
         """c n h_t in the parameter slot, and h_t elsewhere."""

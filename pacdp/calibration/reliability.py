@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from bounds import clopper_pearson_lower, clopper_pearson_upper
+from bounds import _check, clopper_pearson_lower, clopper_pearson_upper
 from bounds._check import open_probability
-from pacdp.calibration.inputs import require_array, require_bins, top_label
+from pacdp.calibration.inputs import require_array, top_label
 from pacdp.calibration.metrics import BINS, equal_width, equal_width_edges
 
 
@@ -62,7 +62,7 @@ def reliability_curve(
     Raises:
         ValueError: bins < 1, failure_prob outside (0, 1), or see ``pacdp.calibration.metrics``.
     """
-    require_bins(bins)
+    _check.count(bins=bins)
     found = equal_width(*top_label(probabilities=probabilities, labels=labels), bins=bins)
     lower, upper = accuracy_bands(
         found.counts,

@@ -25,7 +25,7 @@ from pacdp.data.places import require_each_once
 from pacdp.data.rows import SEVERAL, Rows
 from pacdp.errors import said
 from pacdp.store.record import record
-from pacdp.trials import kept_draws
+from pacdp.trials import kept_draws, require_arithmetic
 from pacdp.trials.buffers import Holdings
 
 Inputs = dict[str, Tensor]
@@ -376,6 +376,8 @@ def _tensor(value: Any, what: str) -> Tensor:
         raise ValueError(
             f"{what} must be a dense tensor that holds values, got {found.layout} on {found.device}: make it one"
         )
+    if found.itemsize == 1:
+        require_arithmetic(found, what)
     return found
 
 

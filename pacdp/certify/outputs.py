@@ -195,7 +195,12 @@ def logits_of(outputs: Any) -> Tensor:
         found = outputs[0]
     elif is_dataclass(outputs):
         named = [one.name for one in fields(outputs)]
-    if isinstance(found, Tensor) and found.is_floating_point() and found.layout == torch.strided:
+    if (
+        isinstance(found, Tensor)
+        and found.is_floating_point()
+        and found.itemsize > 1
+        and found.layout == torch.strided
+    ):
         return found.detach().clone()  # a network may write each batch into one tensor
     has = "" if named is None else f" with {', '.join(named) or 'nothing'}"
     if isinstance(outputs, Tensor):

@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Float, Int64, Shaped
 from torch import Tensor, nn
 
+from pacdp.certify.outputs import logits_of
 from pacdp.errors import naming
 from pacdp.models import require_shapes
 from pacdp.store.record import record
@@ -199,7 +200,7 @@ class Torch:
     def outputs(self, state: State, viewed: Tensor) -> Tensor:
         """The outputs of the network in eval mode."""
         with naming("network"):
-            return self._at(state).eval()(viewed)
+            return logits_of(self._at(state).eval()(viewed))
 
     def _at(self, state: State | None) -> nn.Module:
         network = copy.deepcopy(self.network)

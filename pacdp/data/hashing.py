@@ -178,7 +178,7 @@ def _plain(cell: Any) -> str:
 
 
 def array_of(values: Any, name: str) -> Shaped[np.ndarray, "..."]:
-    """A tensor or an array as an array; bfloat16, which NumPy lacks, as float32.
+    """A tensor or an array as an array; bfloat16 and floats of 8 bits, which NumPy lacks, as float32.
 
     Raises:
         DataError: it cannot be one.
@@ -186,7 +186,8 @@ def array_of(values: Any, name: str) -> Shaped[np.ndarray, "..."]:
     try:
         if hasattr(values, "detach"):  # a tensor, without importing torch here
             values = values.detach().cpu()
-            values = values.float() if "bfloat16" in str(values.dtype) else values
+            lacking = "bfloat16" in str(values.dtype) or "float8" in str(values.dtype)
+            values = values.float() if lacking else values
         return np.asarray(values)
     except (TypeError, ValueError, RuntimeError):
         raise DataError(

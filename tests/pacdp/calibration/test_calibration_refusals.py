@@ -30,7 +30,8 @@ REFUSED = [
     *((partial(of, GOOD.tolist(), LABELS), "probabilities as a NumPy array of numbers, got list") for of in MEASURES),
     *((partial(of, np.ma.masked_array(GOOD, MARKED), LABELS), "got one with a mask") for of in MEASURES),
     (partial(c.ece, GOOD, np.ma.masked_equal(LABELS, 1)), "labels as a NumPy array of whole numbers, got one with"),
-    *((partial(c.ece, GOOD, LABELS, bins=bins), "bins >= 1") for bins in (0, 2.5)),
+    *((partial(c.ece, GOOD, LABELS, bins=bins), "bins must be a whole number")
+      for bins in (0, 2.5, True, "9", None, np.array(5))),
     (partial(c.auc, np.arange(4.0), LABELS), "positive as a NumPy array of truth values, got int64"),
     (partial(fit, LOGITS, np.arange(3.0)), "labels as a NumPy array of whole numbers"),
     (partial(c.auc, np.arange(2.0), np.array([True, True])), "positive and negative examples for an AUC, got 2 and 0"),
