@@ -26,11 +26,16 @@ from pacdp.cli.serial import Values, from_dict, to_dict
 from pacdp.cli.terminal import messages, refusing
 from pacdp.store.canonical import chained, digest, follows, parsed
 from pacdp.store.files import (
+    ASIDE,
     Held,
     add_line,
+    aside,
     begin,
     keep_beside,
+    let_go,
     locked,
+    put_aside,
+    put_back,
     remove_empty,
     remove_own,
     remove_partial,
@@ -65,6 +70,8 @@ class Folder:
             self.path / name for name in _RUN
         )
         self.certificates = self.path / "certificates.json"
+        self._unstepped = False
+        """Whether the run that has begun here has made no step, so that it leaves no trace if it is refused."""
 
     @property
     def finished(self) -> bool:
@@ -121,22 +128,15 @@ class Folder:
     def lock(self) -> Iterator[None]:
         """Keep other processes out; the operating system lets go when this one dies, however it dies.
 
-        A folder that was not there is gone again where no run has begun in it.
-
         Raises:
             ValueError: another process is at work in the folder.
         """
-        new = not self.path.exists()
         self.path.mkdir(parents=True, exist_ok=True)
         try:
             with locked(self.path / ".lock"):
-                for name in (*_RUN, *_MADE_OF_IT):
+                for name in (*_RUN, *_MADE_OF_IT, ASIDE):
                     remove_partial(self.path / name)
-                try:
-                    yield
-                finally:
-                    if new and not self.started:
-                        remove_empty(self.path)
+                yield
         except Held as error:
             raise ValueError(
                 f"another process is at work in {self.path}: {error}, or choose another --out"
@@ -146,11 +146,20 @@ class Folder:
     def at_work(self, config: Any, how: Training) -> Iterator[bool]:
         """Keep other processes out while a run is carried out here; yields whether it goes on where it stands.
 
+        A run that is refused, or fails for want of room, before its first step leaves the folder as it found it: what
+        it was to take the place of is back, and a folder that was not there is gone. See :meth:`stepping`.
+
         Raises:
             ValueError: the folder holds a finished run, an unfinished one that is not to be resumed, or another one;
                 or another process is at work in it.
         """
+        new = not self.path.exists()
         with self.lock():
+            self._unstepped = aside(self.path)
+            if not (
+                self._unstepped and self.config.is_file()
+            ):  # a process may have been killed on the way
+                self._put_back()
             if self.finished and not how.force:
                 raise ValueError(
                     f"{self.path} holds a finished run: choose another --out, or overwrite it with --force"
@@ -164,7 +173,28 @@ class Folder:
                     raise ValueError(
                         f"{self.path} holds a run of another configuration: choose another --out, or --force"
                     )
-            yield self.checkpoint.is_file() and not how.force
+            try:
+                yield self.checkpoint.is_file() and not how.force
+            except (ValueError, OSError):
+                self._put_back()
+                raise
+            else:  # of several chains one is refused alone
+                self._put_back()
+            finally:
+                if new and not self.started:
+                    remove_empty(self.path)
+
+    def stepping(self) -> None:
+        """Say that the run has what its first step needs: what stood here before it is gone for good."""
+        self._unstepped = False
+        let_go(self.path)
+
+    def _put_back(self) -> None:
+        """Take away a run that made no step, and put back what was there before it."""
+        if self._unstepped:
+            remove_own(self.path, names=(*_RUN, *_MADE_OF_IT))
+            self._unstepped = False
+        put_back(self.path)
 
     def begin(self, config: Any, runtime: Runtime, *, bytes_needed: int = 1_000_000) -> None:
         """Write the first files of a run, in the place of what pacdp wrote of an earlier one.
@@ -177,7 +207,12 @@ class Folder:
             raise ValueError(
                 f"{self.path} has {free / 1e6:.0f} MB free, the run needs {bytes_needed / 1e6:.0f} MB: make room"
             )
-        self.clear()
+        self._require_own()
+        if hasattr(config, "KIND"):
+            put_aside(self.path, names=(*_RUN, *_MADE_OF_IT))
+            self._unstepped = True
+        else:  # a study keeps what it needs by itself
+            self.clear()
         made_by = provenance(device=runtime.device, seed=config.seed)
         write_json(self.provenance, made_by | {"runtime": runtime.recorded()})
         self.keep_rows(up_to_step=-1)
@@ -199,6 +234,7 @@ class Folder:
             "checkpoint": made,
         }
         whole = {**result, "rests_on": rests_on}
+        self.stepping()
         write_json(self.result, whole)
         return whole
 
@@ -208,6 +244,10 @@ class Folder:
         Raises:
             ValueError: a file that the run would write is there, and is not one that pacdp wrote.
         """
+        self._require_own()
+        remove_own(self.path, names=(*_RUN, *_MADE_OF_IT))
+
+    def _require_own(self) -> None:
         begin(self.path)
         known = written(self.path) or ()
         for name in _RUN:
@@ -215,7 +255,6 @@ class Folder:
                 raise ValueError(
                     f"{self.path / name} was not written by pacdp: move it away, or choose another --out"
                 )
-        remove_own(self.path, names=(*_RUN, *_MADE_OF_IT))
 
     def rows(self) -> list[Values]:
         """The recorded rows; a last line cut short by a crash is left out.
@@ -245,6 +284,7 @@ class Folder:
 
     def append_row(self, row: Mapping[str, Any]) -> None:
         """Add a row and hand it to the disk."""
+        self.stepping()
         add_line(self.metrics, _line(chained(row, after=self._last_hash())).encode())
 
     def _last_hash(self) -> str:
