@@ -95,14 +95,18 @@ class Folder:
             ValueError: the run has ended, and it is about another checkpoint.
         """
         report = read_json(self.certificates) if self.certificates.is_file() else {}
-        result = read_json(self.result) if report and self.finished else {}
         of = (report.get("subject") or {}).get("content_hash")
-        ended = (result.get("rests_on") or {}).get("checkpoint")
+        ended = self._rests_on("checkpoint") if report else None
         if of and ended and of != ended:
             raise ValueError(
                 f"{self.certificates} is about another checkpoint than that at which {self.path} ended: certify again"
             )
         return report
+
+    def _rests_on(self, part: str) -> str | None:
+        """The hash of what the result rests on; None where the run has not ended, or its result names none."""
+        result = read_json(self.result) if self.finished else {}
+        return (result.get("rests_on") or {}).get(part)
 
     def config_of(self, kind: type[Config]) -> Config:
         """The configuration of the run that began here.
@@ -260,9 +264,14 @@ class Folder:
         """The recorded rows; a last line cut short by a crash is left out.
 
         Raises:
-            ValueError: a row that is not what was written.
+            ValueError: a row that is not what was written, or other rows than the result rests on.
         """
         rows = self._chained()
+        if (ended := self._rests_on("metrics")) and [row["hash"] for row in rows[-1:]] != [ended]:
+            raise ValueError(
+                f"{self.metrics} holds other rows than those that {self.result.name} rests on: restore the file, or "
+                "start the run again with --force"
+            )
         for row in rows:
             del row["hash"]
         return rows

@@ -144,6 +144,17 @@ def test_certificates_of_a_run_that_went_on_are_said_to_be_older(few_passes, tmp
     assert found == [[False] * 3, [True] * 3, [False] * 3]
 
 
+def test_rows_that_were_chained_anew_are_not_those_of_the_result(private, tmp_path, refused):
+    copied = Folder(copytree(private, tmp_path / "run"))
+    rows = copied.rows()
+    rows[0]["epsilon"] /= 10.0
+    copied.metrics.write_text("")
+    for row in rows:
+        copied.append_row(row)
+    for command in ("report", "plot"):
+        assert "holds other rows than those that result.json rests on" in refused(command, copied.path)
+
+
 def test_hostile_strings_are_text(certified, page, tmp_path):
     folder = tmp_path / "run"
     copytree(certified, folder)
