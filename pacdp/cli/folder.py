@@ -34,6 +34,7 @@ from pacdp.store.files import (
     keep_beside,
     let_go,
     locked,
+    made_folder,
     put_aside,
     put_back,
     remove_empty,
@@ -133,9 +134,9 @@ class Folder:
         """Keep other processes out; the operating system lets go when this one dies, however it dies.
 
         Raises:
-            ValueError: another process is at work in the folder.
+            ValueError: another process is at work in the folder, or it is none and cannot be made.
         """
-        self.path.mkdir(parents=True, exist_ok=True)
+        made_folder(self.path)
         try:
             with locked(self.path / ".lock"):
                 for name in (*_RUN, *_MADE_OF_IT, ASIDE):
@@ -315,6 +316,13 @@ class Folder:
             rows.append(row)
             last = row["hash"]
         return rows
+
+
+def followed(path: Path) -> Path:
+    """The file in a run's folder that a link beside no run points to, so that the run is found; or the path itself."""
+    real = Path(os.path.realpath(path))
+    away = not Folder(path.parent).config.is_file() and Folder(real.parent).config.is_file()
+    return real if path.is_symlink() and away and real.is_file() else path
 
 
 def _line(row: Mapping[str, Any]) -> str:

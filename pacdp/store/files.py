@@ -97,6 +97,38 @@ def require_own(path: Path) -> None:
         raise ValueError(f"{path} was not written by pacdp: move it away, or choose another place")
 
 
+def path_of(**given: object) -> Path:
+    """The path that was given under this name.
+
+    Raises:
+        ValueError: something else, such as an open file.
+    """
+    ((name, value),) = given.items()
+    if not isinstance(value, str | os.PathLike):
+        raise ValueError(
+            f"{name} must be a path, got {type(value).__name__}: give the name of a file or folder on a disk"
+        )
+    return Path(value)
+
+
+def made_folder(folder: Path) -> Path:
+    """The folder, made if it is not there.
+
+    Raises:
+        ValueError: a file is there or above it, or it cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        why = (
+            "is a file, or a link to nothing"
+            if isinstance(error, FileExistsError)
+            else f"cannot be made ({error.strerror})"
+        )
+        raise ValueError(f"folder must be a folder, and {folder} {why}: give another") from error
+    return folder
+
+
 @contextmanager
 def replacing(path: Path | str) -> Iterator[BinaryIO]:
     """A file to be written in the place of ``path``, which holds what it held until the block ends without an error.
