@@ -60,7 +60,8 @@ class DPSGLD(Descent):
     burn_in: float = 0.5
     """Share of the planned steps before the first snapshot."""
     snapshots: int = 0
-    """Weights kept after burn-in, evenly spaced, whose predictions are averaged."""
+    """How many weights are kept, whose predictions are averaged: the last so many of those at equal distances after
+    burn-in, and all of these where they are fewer."""
 
     def __post_init__(self) -> None:
         one_of(Convention, convention=self.convention)
@@ -105,8 +106,10 @@ class DPSGLD(Descent):
                 assert_never(self.convention)
 
     def keeps(self, steps: int, mechanism: Mechanism) -> bool:
-        """After burn-in weights are kept at equal distances."""
+        """After burn-in weights are kept at equal distances, ``snapshots`` at most and the last ones."""
         burn_in = math.floor(self.burn_in * mechanism.steps)
         if not self.snapshots or steps <= burn_in:
             return False
-        return (steps - burn_in) % max(1, (mechanism.steps - burn_in) // self.snapshots) == 0
+        left = mechanism.steps - burn_in
+        distance = max(1, left // self.snapshots)
+        return steps in range(burn_in + distance, mechanism.steps + 1, distance)[-self.snapshots :]

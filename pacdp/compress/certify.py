@@ -38,6 +38,7 @@ from pacdp.data import Dataset
 from pacdp.data.rows import Rows
 from pacdp.features.pooling import padded
 from pacdp.predictions.report import Measured, Refusal, Report, Reported
+from pacdp.store.files import path_of
 from pacdp.store.record import Values
 from pacdp.trials import Unwritten
 
@@ -308,7 +309,7 @@ def compress(
     copied = Unwritten(untouched.learner, around=True)
     require_blind(rule, records)
     header = {**(about or {}), "rows": bound.rows.digest, "tolerance": tolerance}
-    trace = carry_out(rule, records, about=header, every=every, file=None if file is None else Path(file),
+    trace = carry_out(rule, records, about=header, every=every, file=None if file is None else path_of(file=file),
                       progress=progress)  # fmt: skip
     require_nothing_left(copied)
     require_replayed(untouched, records, trace, used=learner)
