@@ -43,6 +43,7 @@ from pacdp.step.identity import arithmetic
 from pacdp.step.paid import Paid
 from pacdp.step.processes import Together
 from pacdp.store.checkpoint import Checkpoint
+from pacdp.store.files import let_go
 from pacdp.store.reservation import NoLedger, new_run
 
 
@@ -266,7 +267,7 @@ class Batch:
             stop = min(mark, (step // chunk + 1) * chunk)
             self._reserve(step + 1, stop)
             for one in self.members:
-                one.folder.stepping()
+                let_go(one.folder.path)
             (part,) = run_chains(
                 self.replayed or self.sampler, self.state, self.keys, until=stop, chunk=chunk, loss=self.objective.loss
             )  # fmt: skip

@@ -284,47 +284,54 @@ def written(folder: Path) -> frozenset[str] | None:
     return frozenset(text.split("\n"))
 
 
-def remove_own(folder: Path, *, names: Iterable[str]) -> None:
+def remove_own(folder: Path, *, names: Iterable[str], into: Path | None = None) -> None:
     """Remove those of the files that pacdp wrote into the folder, and what :func:`keep_beside` kept of them.
 
+    Args:
+        folder: where they are.
+        names: of the files.
+        into: a folder that they are moved into, where they are not to be lost.
+
     Raises:
-        OSError: one cannot be removed.
+        OSError: one cannot be removed or moved.
     """
-    for name in _own(folder, names):
-        (folder / name).unlink(missing_ok=True)
+    names = frozenset(names)
+    for name in written(folder) or ():
+        stem, _, number = name.rpartition(".")
+        if name not in names and not (stem in names and number.isdecimal()):
+            continue
+        if into is None:
+            (folder / name).unlink(missing_ok=True)
+        elif os.path.lexists(folder / name):
+            (folder / name).rename(into / name)
 
 
 def put_aside(folder: Path, *, names: Iterable[str]) -> None:
     """Take out of the folder what :func:`remove_own` would remove, until :func:`put_back` or :func:`let_go`.
 
-    Where something is aside already, its successor is removed, which came to nothing.
+    What is aside already stays there, and its successor, which came to nothing, is removed.
 
     Raises:
         OSError: a file cannot be moved; :func:`put_back` mends that, also where the process was killed.
     """
-    if aside(folder):
+    if (folder / ASIDE).is_dir():
         remove_own(folder, names=names)
-    elif found := [name for name in _own(folder, names) if os.path.lexists(folder / name)]:
-        moving = folder / _MOVING
-        moving.mkdir(exist_ok=True)
-        for name in found:
-            (folder / name).rename(moving / name)
-        moving.rename(folder / ASIDE)
+        return
+    moving = folder / _MOVING
+    moving.mkdir(exist_ok=True)
+    remove_own(folder, names=names, into=moving)
+    moving.rename(folder / ASIDE)
 
 
-def aside(folder: Path) -> bool:
-    """Whether all that stood in the folder is aside."""
-    return (folder / ASIDE).is_dir()
-
-
-def put_back(folder: Path) -> None:
-    """Put what is aside, or on its way there, where it was: its successor is to be removed before.
+def put_back(folder: Path, *, names: Iterable[str]) -> None:
+    """Remove the successor of what is aside, and put back that, or what is on its way there; nothing without either.
 
     Raises:
-        OSError: a file cannot be moved; the next call goes on.
+        OSError: a file cannot be removed or moved; the next call goes on.
     """
     moving = folder / _MOVING
-    if aside(folder):
+    if (folder / ASIDE).is_dir():
+        remove_own(folder, names=names)
         (folder / ASIDE).rename(moving)
     if moving.is_dir():
         for one in moving.iterdir():
@@ -334,20 +341,10 @@ def put_back(folder: Path) -> None:
 
 def let_go(folder: Path) -> None:
     """Remove what is aside: all of it, where the process is killed, or what :func:`remove_partial` knows."""
-    if aside(folder):
+    if (folder / ASIDE).is_dir():
         going = folder / f".{ASIDE}.{os.getpid()}.partial"
         (folder / ASIDE).rename(going)
         shutil.rmtree(going)
-
-
-def _own(folder: Path, names: Iterable[str]) -> list[str]:
-    """What the list says that pacdp wrote, of these names and what :func:`keep_beside` kept of them."""
-    names, found = frozenset(names), list[str]()
-    for name in written(folder) or ():
-        stem, _, number = name.rpartition(".")
-        if name in names or (stem in names and number.isdecimal()):
-            found.append(name)
-    return found
 
 
 def remove_empty(folder: Path) -> None:

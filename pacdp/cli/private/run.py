@@ -22,6 +22,7 @@ from pacdp.losses import cross_entropies
 from pacdp.step import accountant
 from pacdp.step import event as events
 from pacdp.step.noise import SeededRandomness, SystemRandomness
+from pacdp.store.files import let_go
 from pacdp.store.ledger import Ledger
 
 FORMAT = "pacdp-private-result/1"
@@ -59,6 +60,7 @@ def train_private(config: PrivateConfig, out: Path, how: Training) -> Values:
         plan = config.method.promise(numbers, numbers.steps)
 
         def progress(seen: loop.Progress) -> None:
+            let_go(folder.path)
             row = None
             if seen.step % every == 0:
                 spent = accountant.epsilon(events.first(plan, seen.step), **config.relation)
