@@ -296,7 +296,7 @@ def followed(path: Path) -> Path:
     """The file in a run's folder that a link beside no run points to, so that the run is found; or the path itself."""
     real = Path(os.path.realpath(path))
     away = not Folder(path.parent).config.is_file() and Folder(real.parent).config.is_file()
-    return real if path.is_symlink() and away and real.is_file() else path
+    return real if away and real.is_file() else path
 
 
 def _line(row: Mapping[str, Any]) -> str:
