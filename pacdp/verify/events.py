@@ -1,6 +1,7 @@
 """The mechanisms behind a price: what an event says that ran, step by step."""
 
 from collections import Counter
+from collections.abc import Iterable
 from math import fsum, inf
 from typing import Any, NamedTuple
 
@@ -12,6 +13,10 @@ from pacdp.verify.claim import Unchecked, Wrong, require
 _MOST_ON_A_SAMPLE = 6
 _MOST_STEPS = 10**7
 _NEIGHBOURS = ("add-remove", "replace-one")
+
+
+class TooMany(Unchecked):
+    """Why steps are not listed one by one."""
 
 
 class Step(NamedTuple):
@@ -56,18 +61,27 @@ def steps_of(
         return [Step(1.0, noise_of_the_last(event))]
     if kind == "SelfComposed" and rate == 1.0:
         count = times_of(event["count"])
-        if count > _MOST_STEPS:
-            raise Unchecked(
-                f"{count} steps are too many to be listed"
-            )
-        return steps_of(inner, replaced) * count
+        return _joined([steps_of(inner, replaced)], count)
     if kind == "Composed" and rate == 1.0:
-        return [
-            step
-            for part in inner
-            for step in steps_of(part, replaced)
-        ]
+        return _joined(steps_of(part, replaced) for part in inner)
     return [_on_one_sample(event, replaced, rate)]
+
+
+def require_few(steps: Any) -> None:
+    """Raise Unchecked where these are too many steps to be listed one by one."""
+    if steps > _MOST_STEPS:
+        raise TooMany(f"{steps} steps are too many to be listed")
+
+
+def _joined(
+    parts: Iterable[list[Any]], times: int = 1
+) -> list[Any]:
+    """The mechanisms of all parts, one after another, as often as is said."""
+    found = []
+    for part in parts:
+        require_few(len(found) + len(part) * times)
+        found += part * times
+    return found
 
 
 def _on_one_sample(event: Any, replaced: bool, rate: float) -> Step:
@@ -106,9 +120,9 @@ def _parts(event: Any) -> list[Any]:
     """The mechanisms of a composition, one after another."""
     inner = event.get("inner")
     if event["event"] == "SelfComposed":
-        return _parts(inner) * times_of(event["count"])
+        return _joined([_parts(inner)], times_of(event["count"]))
     if event["event"] == "Composed":
-        return [one for part in inner for one in _parts(part)]
+        return _joined(map(_parts, inner))
     return [event]
 
 
@@ -162,6 +176,8 @@ def noisy_sums_of(event: Any) -> list[Step]:
         raise Wrong("a last iterate alone is no noisy sum")
     try:
         found = steps_of(event)
+    except TooMany:
+        raise
     except Unchecked as reason:
         raise Wrong(str(reason)) from reason
     for step in set(found):

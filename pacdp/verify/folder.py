@@ -26,7 +26,7 @@ from pacdp.verify.claim import (
     same,
 )
 from pacdp.verify.compressed import check_kept, check_numbers
-from pacdp.verify.events import Step, made_in, steps_of
+from pacdp.verify.events import Step, made_in, require_few, steps_of
 from pacdp.verify.files import (
     ABOUT,
     Folder,
@@ -183,6 +183,7 @@ def _steps(f: Folder) -> None:
     if "planned_steps" not in header:
         return
     planned = length(run, header.n)
+    require_few(run.records)
     parts = range(1, run.records + 1)
     marks = {round(k * planned / run.records) for k in parts}
     require(

@@ -11,7 +11,7 @@ from flint import arb  # pyright: ignore[reportMissingImports]
 
 from pacdp.verify.arithmetic import ball, total
 from pacdp.verify.claim import Fields, exactly, require
-from pacdp.verify.events import Step
+from pacdp.verify.events import Step, require_few
 from pacdp.verify.files import Folder
 from pacdp.verify.needs import KEPT, KNOWN_BATCHES, standings
 
@@ -48,6 +48,7 @@ def noises(sampler: Fields, steps: int) -> list[float]:
 
     κ is the friction of SGHMC and otherwise 1; τ grows with the step where the settings cool.
     """
+    require_few(steps * sampler.get("inner_steps", 1))
     if sampler.kind == "EntropySGD":
         size = sampler.inner_step_size / 2
         decay = sampler.inner_decay

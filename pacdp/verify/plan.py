@@ -18,6 +18,7 @@ from pacdp.verify.events import (
     noise_of_all,
     noise_of_the_last,
     replaces,
+    require_few,
     steps_of,
 )
 from pacdp.verify.files import Folder
@@ -129,6 +130,7 @@ def steps_by_settings(
     sampling = run.sampling
     _require_a_method(run)
     made = steps_of(event)
+    require_few(sampling.steps)
     given = sampling.noise_multiplier
     epsilons = ()
     if method.kind == "DPSGLDHead":
