@@ -21,7 +21,18 @@ from bounds import (
     kl_chernoff,
     maurer,
 )
-from bounds.accounting import event_from_dict, privacy_epsilon
+from bounds.accounting import (
+    ORDERS,
+    Composed,
+    ExponentialMechanism,
+    Gaussian,
+    PoissonSampled,
+    SelfComposed,
+    event_from_dict,
+    event_to_dict,
+    privacy_epsilon,
+    renyi_divergences,
+)
 from pacdp import load_checkpoint
 from pacdp.resume import export
 from pacdp.verify.certificate import check_certificate
@@ -30,7 +41,7 @@ from pacdp.verify.files import digest
 from pacdp.verify.folder import check_folder
 from pacdp.verify.report import check_path, check_report
 from tests.edits import leaves, moved, odd, written
-from tests.marks import near, parametrize
+from tests.marks import every_case, near, parametrize
 
 NAMES = ("calibrated", "halted", "langevin", "tempered", "parameters", "people", "quantile", "last")
 # what a mechanism does not depend on: learning rates, networks, seeds, and how many examples at a time
@@ -66,7 +77,7 @@ def test_a_fresh_private_run_follows(private_runs, name):
     for promised in PROMISES:
         made = kl_chernoff(price=Accounted(privacy=promised), **at).to_dict()
         costs = verdicts(check_certificate(made, report["privacy"]), "costs")
-        assert costs == {CANNOT if isinstance(promised, ZeroConcentratedDP) else DOES_NOT}, promised
+        assert costs == {DOES_NOT}, promised
     report["details"]["spent"]["epsilon"] *= 0.5
     assert DOES_NOT in verdicts(check_report(report), "epsilon")
 
@@ -83,6 +94,32 @@ def test_neighbours_have_one_of_two_names_and_are_those_of_the_run(private_runs,
         assert DOES_NOT in verdicts(check_folder(private_runs[name], changed), "privacy spent"), words
     spent["delta"] *= 2
     assert DOES_NOT in verdicts(check_folder(private_runs[name], report), "privacy spent")
+
+
+FULL = SelfComposed(event=Gaussian(noise_multiplier=50.0), count=20)
+SAMPLED = Composed(events=(FULL, PoissonSampled(sample_rate=0.2, event=Gaussian(noise_multiplier=8.0))))
+PURE = Composed(events=(FULL, ExponentialMechanism(epsilon=0.1, adjacency="add-remove")))
+RHO = [  # what noise costs in full, on a sample at orders without end, and with the squares of what is pure
+    (FULL, "add-remove", 0.004, 0.004), (FULL, "replace-one", 0.016, 0.016),
+    (SAMPLED, "add-remove", 0.0118125, 0.0118125), (SAMPLED, "replace-one", 0.0238125, 0.04725),
+    (PURE, "add-remove", 0.004, 0.009), (PURE, "replace-one", 0.016, 0.036),
+]  # fmt: skip
+
+
+@every_case(("event", "adjacency", "least", "most"), RHO)
+def test_a_zero_concentrated_promise_is_held_to_the_event_beside_it(event, adjacency, least, most):
+    def costs(rho):
+        promised = ZeroConcentratedDP(rho=rho, adjacency=adjacency, status="accounted")
+        made = kl_chernoff(price=Accounted(privacy=promised), risk=0.5, n=500, failure_prob=0.05).to_dict()
+        return verdicts(check_certificate(made, {"event": event_to_dict(event)}), "costs")
+
+    for rho, due in ((most, FOLLOWS), (2 * most, FOLLOWS), (0.999 * least, DOES_NOT)):
+        assert costs(rho) == {due}, rho
+    assert least == most or costs((least + most) / 2) == {CANNOT}
+    orders = (*ORDERS, 1e5)
+    each = renyi_divergences(event=event, orders=orders, adjacency=adjacency)
+    rates = [divergence / order for divergence, order in zip(each, orders, strict=True)]
+    assert 0.98 * least <= max(rates) <= most * (1 + 1e-6)
 
 
 def test_errors_of_people_are_named_as_what_nothing_determines(private_runs):
