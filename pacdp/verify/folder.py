@@ -95,6 +95,8 @@ report.subject.data? = header.data
 report.subject.n? = header.n
 """
 """What has to be the same in two files of a run, or in one and by what follows from others."""
+BY_PERSON = ("P3SGD", "UserDPSGD")
+"""The private methods that hide people."""
 _PRICES = ("", "private_", "poisson_sum_", "realised_sum_", *PURE)
 """What a run pays for; what another price is made of is in none of its files."""
 
@@ -287,7 +289,7 @@ def _report(f: Folder) -> None:
 
 def check_unit(report: Fields, run: Fields) -> None:
     """A report counts what a private run protects: people by the methods that hide them, and else examples."""
-    by_person = run.method.kind in ("P3SGD", "UserDPSGD")
+    by_person = run.part("method")["kind"] in BY_PERSON
     unit = "person" if by_person else "example"
     same("whom the run protects", report.unit, unit)
 

@@ -71,6 +71,12 @@ def noises(sampler: Fields, steps: int) -> list[float]:
     ]
 
 
+def noise_of_one(run: Fields, size: float) -> float:
+    """Tempered noise of DP-SGLD at a step size, for each record of a batch."""
+    heat = 2 * run.method.temperature / size
+    return sqrt(heat) / run.sampling.clip_norm
+
+
 def check_norms(f: Folder) -> None:
     """Certificates of a chain that kept the norms of its gradients pay for these, all of them, at the fixed orders."""
     header = f.header

@@ -27,6 +27,7 @@ from pacdp.verify.loss import (
     require_bracket,
     require_private,
 )
+from pacdp.verify.norms import noise_of_one
 
 _METHODS = "DPSGD DPAdam DPSGLD DPSGLDHead DPBBP DPMCDropout P3SGD UserDPSGD".split()
 _CLIPPING = (None, "flat", "automatic", "quantile")
@@ -245,8 +246,7 @@ def _noises_of_dpsgld(
     else:
         same("the convention", method.convention, "tempered")
         first = sizes[0]
-        noise = batch / clip * sqrt(2 * method.temperature / first)
-        noise = noise or made[0].noise
+        noise = batch * noise_of_one(run, first) or made[0].noise
         noises = [noise * sqrt(first / h) for h in sizes]
     return [_with_count(run, noise) for noise in noises]
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from cli_tools import forge, read
 from made import verdicts, wrong
+from tiny_runs import leave
 
 from bounds import (
     Accounted,
@@ -297,6 +298,37 @@ def test_weights_without_a_report_are_told_what_their_event_costs(exported, tmp_
     assert DOES_NOT in verdicts(check_path(folder), "nothing else")
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     assert DOES_NOT in verdicts(check_path(folder), "weights")
+
+
+@parametrize("name", ["SGLD", "tempered"])
+def test_an_export_is_of_as_many_records_as_were_released(counted, private_runs, tmp_path, name):
+    """A chain's rate and tempered noise tell how many there are: with ten times as many epsilon is a third."""
+    root, out = Path(shutil.copytree(counted, tmp_path / "counted")), tmp_path / "out"
+    shutil.copytree(private_runs["tempered"], root / "tempered")
+    (root / name / "released.json").unlink(missing_ok=True)
+    leave(root / name, out, ledger=root / "ledger", correct=name == "tempered")
+    report, settings = read(out / "certificates.json"), read(out / "settings.json")
+    n = report["details"]["counts"]["n"]
+    for other, due in ((n, FOLLOWS), (n + 100, FOLLOWS), (10 * n, DOES_NOT), (n - 700, DOES_NOT), (None, DOES_NOT)):
+        report["details"]["counts"]["n"] = other
+        written(out / "certificates.json", report)
+        assert verdicts(check_path(out), "settings") == {due}, other
+    report["details"]["counts"]["n"] = n
+    written(out / "certificates.json", {**report, "unit": "person"})
+    written(out / "settings.json", {**settings, "unit": "person"})
+    (said,) = [one.why for one in check_path(out) if one.claim == "settings"]
+    assert "whom the run protects" in said
+
+
+def test_an_export_has_the_counts_that_its_certificate_is_made_from(exported, tmp_path):
+    """Left out of both, they are those of no release, and any risk would do."""
+    out = Path(shutil.copytree(exported / "out", tmp_path / "out"))
+    report = read(out / "certificates.json")
+    for name in ("errors", "n"):
+        edited = copy.deepcopy(report)
+        del edited["details"]["counts"][name], edited["certificates"][0]["inputs"][f"released_{name}"]
+        written(out / "certificates.json", edited)
+        assert DOES_NOT in verdicts(check_path(out), "counts")
 
 
 def test_quieter_candidates_are_found(private_runs, forged):
