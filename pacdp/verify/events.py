@@ -41,11 +41,12 @@ class Step(NamedTuple):
 
 
 def steps_of(
-    event: Any, replaced: bool = False, rate: float = 1.0
+    event: Any, replaced: bool = False, rate: float | None = None
 ) -> list[Step]:
     """The steps one after another; a sample of a sample is one at the product of their rates.
 
-    None stands for a run that had not begun.
+    Without a rate there is no sample; at a rate of 1 what runs on it is one step as well. An event of None stands for
+    a run that had not begun.
     """
     if event is None:
         return []
@@ -54,17 +55,20 @@ def steps_of(
     if kind == "PoissonSampled":
         share = event["sample_rate"]
         require(0 <= share <= 1, f"a sample rate is {share!r}")
-        return steps_of(inner, replaced, rate * share)
+        whole = 1.0 if rate is None else rate
+        return steps_of(inner, replaced, whole * share)
     if kind == "NonPrivate":
-        return [Step(rate, 0.0)]
-    if kind == "LastAlone" and rate == 1.0:
+        return [Step(1.0, 0.0)]
+    if rate is not None:
+        return [_on_one_sample(event, replaced, rate)]
+    if kind == "LastAlone":
         return [Step(1.0, noise_of_the_last(event))]
-    if kind == "SelfComposed" and rate == 1.0:
+    if kind == "SelfComposed":
         count = times_of(event["count"])
         return _joined([steps_of(inner, replaced)], count)
-    if kind == "Composed" and rate == 1.0:
+    if kind == "Composed":
         return _joined(steps_of(part, replaced) for part in inner)
-    return [_on_one_sample(event, replaced, rate)]
+    return [_on_one_sample(event, replaced)]
 
 
 def require_few(steps: Any) -> None:
@@ -84,7 +88,9 @@ def _joined(
     return found
 
 
-def _on_one_sample(event: Any, replaced: bool, rate: float) -> Step:
+def _on_one_sample(
+    event: Any, replaced: bool, rate: float | None = None
+) -> Step:
     """Noise and choices on the same sample; no theorem here covers choices on a sample, of a record replaced."""
     noises = []
     epsilons = []
@@ -102,11 +108,14 @@ def _on_one_sample(event: Any, replaced: bool, rate: float) -> Step:
                 f"this checker composes no {kind} of these neighbours on one sample"
             )
     most = 0 if replaced else _MOST_ON_A_SAMPLE
-    if rate < 1.0 and len(epsilons) > most:
+    if rate is not None and len(epsilons) > most:
         raise Unchecked(
             f"no theorem here covers {len(epsilons)} pure mechanisms on a sample of these neighbours"
         )
-    return Step(rate, noise_of_all(noises), tuple(sorted(epsilons)))
+    whole = 1.0 if rate is None else rate
+    return Step(
+        whole, noise_of_all(noises), tuple(sorted(epsilons))
+    )
 
 
 def _noise_in(event: Any) -> float:
