@@ -301,7 +301,10 @@ def affordable(
 
 
 _SOURCES = {
-    True: ("SeededRandomness", "seeded"),
+    True: (
+        "SeededRandomness",
+        "seeded: can be repeated and subtracted",
+    ),
     False: ("SystemRandomness", "secret"),
 }
 """What draws the noise of a run, and how the noise is called, by whether the run can be repeated."""

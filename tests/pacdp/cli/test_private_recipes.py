@@ -5,7 +5,7 @@ from shutil import copytree
 
 import numpy as np
 import torch
-from cli_tools import read, rows, tensors
+from cli_tools import read, rows, tensors, verdicts
 from numpy.random import default_rng
 from tiny_runs import RUNTIME, counted_run, tiny_private
 
@@ -45,6 +45,7 @@ def test_noise_is_secret_unless_asked_for_otherwise(tmp_path):
         for place in places:
             result = train_private(config, place, replace(RUNTIME, force=True))
             assert ("seeded" in result["privacy"]["noise"]) == reproducible
+            assert verdicts(place) == {"follows"}
         assert (tensors(places[0]) == tensors(places[1])) == reproducible
 
 
