@@ -84,7 +84,7 @@ result.privacy.event? = header.event?
 """
 _STEPS = """
 result.steps = header.step
-last.step? = header.step
+last.step? = told
 """
 _SUBJECT = """
 report.subject.content_hash = header.content_hash
@@ -228,12 +228,21 @@ def _result(f: Folder) -> None:
     same("its final row", final, last)
     f.hold(_RESULT, config_hash=digest(f.config), last_hash=own)
     if header:
-        f.hold(_STEPS, last=last)
+        f.hold(_STEPS, last=last, told=_last_told(f))
     n = header["n"] or f.report["examples"]
     if n is not None:
         same("its n", f.result.n, n)
     if f.kind == "compression":
         check_numbers(f)
+
+
+def _last_told(f: Folder) -> int:
+    """The step of the last row: a private run has one at equal distances, ``records`` of them or more."""
+    step = f.header.step
+    if f.kind == "private" and f.run:
+        planned = f.run.sampling.steps
+        step -= step % max(1, planned // f.run.records)
+    return step
 
 
 def _rest(f: Folder) -> None:

@@ -1,6 +1,7 @@
 """A private run's folder: its noise is that of its configuration, and no number of that changes without notice."""
 
 import copy
+import json
 import re
 import shutil
 from itertools import product
@@ -218,6 +219,16 @@ def test_a_run_stopped_by_hand_pays_for_its_plan(private_runs, forged, tmp_path)
     report["privacy"]["event"] = event
     written(folder / "certificates.json", report)
     assert "was to make more" in wrong(folder)["report"]
+
+
+def test_the_last_row_is_that_of_the_last_step_that_has_one(private_runs, tmp_path):
+    folder = Path(shutil.copytree(private_runs["calibrated"], tmp_path / "run"))
+    lines, result = (folder / "metrics.jsonl").read_text().splitlines(keepends=True), read(folder / "result.json")
+    for kept, due in ((lines, set()), (lines[:-1], {"result.json"})):
+        (folder / "metrics.jsonl").write_text("".join(kept))
+        result["rests_on"]["metrics"] = json.loads(kept[-1])["hash"]
+        written(folder / "result.json", result)
+        assert set(wrong(folder)) == due
 
 
 def test_words_of_a_header_are_those_of_its_run(private_runs, forged, tmp_path):
