@@ -201,11 +201,11 @@ def _steps(f: Folder) -> None:
 
 
 def length(run: Fields, n: int) -> int:
-    """Steps of a chain's run on n examples."""
-    batches = run.epochs * n / run.sampler.batch_size
-    return max(
-        1, round(batches / run.sampler.get("inner_steps", 1))
-    )
+    """Steps of a chain's run on n examples; one of pSGLD with its correction takes two batches."""
+    sampler = run.sampler
+    batches = run.epochs * n / sampler.batch_size
+    each = 2 if sampler["correction"] else 1
+    return max(1, round(batches / sampler.get("inner_steps", each)))
 
 
 def _metrics(f: Folder) -> None:

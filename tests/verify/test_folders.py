@@ -12,9 +12,11 @@ import torch
 from cli_tools import forge, read
 from made import verdicts, wrong
 from numpy.random import default_rng
+from tiny_runs import RUNTIME, tiny
 from torch import nn
 
 from pacdp import load_checkpoint, save_checkpoint
+from pacdp.cli.run import train
 from pacdp.data.rows import Rows
 from pacdp.problem import Problem
 from pacdp.store.checkpoint import Checkpoint
@@ -53,6 +55,14 @@ def test_a_fresh_run_follows(runs, name, capsys):
     }
     assert main([str(runs[name])]) == 3
     assert capsys.readouterr().out.startswith(FOLLOWS)
+
+
+@parametrize("correction", [True, False])
+def test_a_run_of_psgld_follows(tmp_path, correction):
+    """A step with the correction takes two gradients, and there are half as many."""
+    train(tiny("psgld", correction=correction), tmp_path / "run", RUNTIME)
+    assert not wrong(tmp_path / "run", None)
+    assert load_checkpoint(tmp_path / "run").header["step"] == (45 if correction else 90)
 
 
 def test_bytes_of_weights_and_header_are_hashed(folder):
