@@ -26,7 +26,7 @@ from pacdp.verify.claim import (
     same,
 )
 from pacdp.verify.compressed import check_kept, check_numbers
-from pacdp.verify.events import Step, made_in, require_few, steps_of
+from pacdp.verify.events import Step, made_in, steps_of
 from pacdp.verify.files import (
     ABOUT,
     Folder,
@@ -48,8 +48,11 @@ from pacdp.verify.needs import (
 )
 from pacdp.verify.norms import (
     PAYING,
+    check_moments,
     check_norms,
     every_record,
+    length,
+    moments,
     steps_of_chain,
 )
 from pacdp.verify.plan import (
@@ -74,7 +77,7 @@ header.chain = run.chain
 """
 _PLAN = """
 header.planned_steps = planned
-header.listed_steps? = listed
+header.listed_steps = listed
 """
 _RESULT = """
 result.rests_on.config = config_hash
@@ -182,30 +185,19 @@ def _steps(f: Folder) -> None:
     run = f.run
     if f.kind == "private" and run:
         planned_steps(header, run, f.report["n"])
-    if "planned_steps" not in header:
+    if f.kind != "chain" or not run:
         return
     planned = length(run, header.n)
-    require_few(run.records)
-    parts = range(1, run.records + 1)
-    marks = {round(k * planned / run.records) for k in parts}
     require(
         0 <= header.step <= planned,
         f"step {header.step} is not planned",
     )
-    listed = sorted(marks - {0})
+    listed = moments(run, planned)
     f.hold(_PLAN, planned=planned, listed=listed)
     stops = [
         one.get("stopping", "planned") for one in (header, run)
     ]
     same("how it stops", *stops)
-
-
-def length(run: Fields, n: int) -> int:
-    """Steps of a chain's run on n examples; one of pSGLD with its correction takes two batches."""
-    sampler = run.sampler
-    batches = run.epochs * n / sampler.batch_size
-    each = 2 if sampler["correction"] else 1
-    return max(1, round(batches / sampler.get("inner_steps", each)))
 
 
 def _metrics(f: Folder) -> None:
@@ -275,9 +267,10 @@ def _report(f: Folder) -> None:
             "it does not say that it is of this checkpoint"
         )
     f.hold(_SUBJECT)
-    times = len(header.get("listed_steps", [1]))
-    said = details.get("stopping_times", 1)
-    same("stopping_times", said, times)
+    listed = header["listed_steps"]
+    times = len(listed or [0])
+    f.hold("report.details.stopping_times? = times", times=times)
+    check_moments(f.certificates, listed)
     if f.kind == "private" and f.run:
         check_unit(report, f.run)
     for one in f.certificates:

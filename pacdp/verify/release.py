@@ -30,8 +30,14 @@ from pacdp.verify.files import (
     digest,
     unasked,
 )
-from pacdp.verify.folder import check_unit, length
-from pacdp.verify.norms import noise_of_one, steps_of_chain
+from pacdp.verify.folder import check_unit
+from pacdp.verify.norms import (
+    check_moments,
+    length,
+    moments,
+    noise_of_one,
+    steps_of_chain,
+)
 from pacdp.verify.plan import (
     relation,
     require_same,
@@ -146,9 +152,9 @@ def _settings(f: Folder) -> None:
     made = steps_of(event)
     if "sampler" in run:
         n = _records(f, made[0])
-        require_same(
-            made, steps_of_chain(run.sampler, n, length(run, n))
-        )
+        planned = length(run, n)
+        require_same(made, steps_of_chain(run.sampler, n, planned))
+        check_moments(f.certificates, moments(run, planned))
         return
     tempered = run.method["convention"] == "tempered"
     if tempered and not run.sampling.public_size:
