@@ -50,6 +50,7 @@ from pacdp.verify.needs import (
     UNPROVED,
     needed,
     never_shown,
+    require_a_law,
     require_named,
     require_no_better,
     require_proofs,
@@ -235,11 +236,10 @@ def _predictor(c: Claim) -> None:
             f"{of} of ".startswith(f"{expected} of "),
             f"it is said to be about {of!r}, and its name says {expected!r}",
         )
+    require_a_law(c)
     if bound := c.inputs["bound"]:
-        kind = _named(bound, c)[1:]
-        same(
-            "the kind of inputs.bound", kind, (c.prefix, c.formula)
-        )
+        said = _named(bound, c)[1:]
+        same("kind of inputs.bound", said, (c.prefix, c.formula))
 
 
 def _labels(c: Claim) -> None:

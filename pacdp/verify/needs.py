@@ -127,6 +127,32 @@ def never_shown_of_a_chain(
         yield "averages exact"
 
 
+def require_a_law(c: Claim) -> None:
+    """Raise Wrong where a mean over draws from a law with a divergence is said to be one network's."""
+    name = c.record.of
+    of_draws = NEEDED[c.formula] == "prior" and c.head not in (
+        "one_draw",
+        "vote",
+    )
+    drawn = of_draws and "kl_nats" in c.inputs and c.kl_nats > 0
+    require(
+        not (drawn and name in _ONE_NETWORK),
+        f"{c.formula} bounds the mean over draws, and says nothing of {name}",
+    )
+
+
+_ONE_NETWORK = (
+    "weights",
+    "mean weights",
+    "released weights",
+    "your network",
+    "predictor",
+    "prior mean",
+    "drawn head",
+    "one draw",
+    "vote",
+)
+"""Predictors in a report that are no draws from a law."""
 _OF_THE_INPUTS = {
     FIXED_STEPS,
     "accountant sound",
