@@ -80,33 +80,15 @@ def noise_of_one(run: Fields, size: float) -> float:
     return sqrt(heat) / run.sampling.clip_norm
 
 
-def length(run: Fields, n: int) -> int:
-    """Steps of a chain's run on n examples; one of pSGLD with its correction takes two batches."""
-    sampler = run.sampler
-    batches = run.epochs * n / sampler.batch_size
-    each = 2 if sampler["correction"] else 1
-    return max(1, round(batches / sampler.get("inner_steps", each)))
-
-
-def moments(run: Fields, planned: int) -> list[int] | None:
-    """The steps at which a chain may end, where these were listed, as often as there are records."""
-    if run["stopping"] != "listed":
-        return None
-    require_few(run.records)
-    parts = range(1, run.records + 1)
-    marks = {round(k * planned / run.records) for k in parts}
-    return sorted(marks - {0})
-
-
 def check_moments(
-    certificates: Iterable[Fields], listed: list[int] | None
+    certificates: Iterable[Fields], listed: list[int]
 ) -> None:
     """Each certificate may fail as often at each of the listed moments."""
     for made in certificates:
         others = exactly(made.budget.get(_MOMENTS, 0))
         own = exactly(made.failure_prob) - others
         require(
-            others * SUM >= (len(listed or [0]) - 1) * own,
+            others * SUM >= (len(listed) - 1) * own,
             f"{made.name} does not pay for the other moments at which the run might have ended",
         )
 

@@ -28,13 +28,12 @@ from pacdp.verify.files import (
     Folder,
     content_hash,
     digest,
+    ends_of,
     unasked,
 )
 from pacdp.verify.folder import check_unit
 from pacdp.verify.norms import (
     check_moments,
-    length,
-    moments,
     noise_of_one,
     steps_of_chain,
 )
@@ -152,9 +151,9 @@ def _settings(f: Folder) -> None:
     made = steps_of(event)
     if "sampler" in run:
         n = _records(f, made[0])
-        planned = length(run, n)
+        planned, listed = ends_of(run, n)
         require_same(made, steps_of_chain(run.sampler, n, planned))
-        check_moments(f.certificates, moments(run, planned))
+        check_moments(f.certificates, listed or [planned])
         return
     tempered = run.method["convention"] == "tempered"
     if tempered and not run.sampling.public_size:
