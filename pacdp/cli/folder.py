@@ -33,8 +33,7 @@ from pacdp.store.files import (
     keep_beside,
     let_go,
     locked,
-    made_folder,
-    put_aside,
+    path_of,
     put_back,
     remove_empty,
     remove_own,
@@ -94,18 +93,14 @@ class Folder:
             ValueError: the run has ended, and it is about another checkpoint.
         """
         report = read_json(self.certificates) if self.certificates.is_file() else {}
+        result = read_json(self.result) if report and self.finished else {}
         of = (report.get("subject") or {}).get("content_hash")
-        ended = self._rests_on("checkpoint") if report else None
+        ended = (result.get("rests_on") or {}).get("checkpoint")
         if of and ended and of != ended:
             raise ValueError(
                 f"{self.certificates} is about another checkpoint than that at which {self.path} ended: certify again"
             )
         return report
-
-    def _rests_on(self, part: str) -> str | None:
-        """The hash of what the result rests on; None where the run has not ended, or its result names none."""
-        result = read_json(self.result) if self.finished else {}
-        return (result.get("rests_on") or {}).get(part)
 
     def config_of(self, kind: type[Config]) -> Config:
         """The configuration of the run that began here.
@@ -134,7 +129,7 @@ class Folder:
         Raises:
             ValueError: another process is at work in the folder, or it is none and cannot be made.
         """
-        made_folder(self.path)
+        path_of(folder=self.path, made=True)
         try:
             with locked(self.path / ".lock"):
                 for name in (*_OWN, ASIDE):
@@ -233,7 +228,7 @@ class Folder:
                 raise ValueError(
                     f"{self.path / name} was not written by pacdp: move it away, or choose another --out"
                 )
-        (put_aside if aside else remove_own)(self.path, names=_OWN)
+        remove_own(self.path, names=_OWN, aside=aside)
 
     def rows(self) -> list[Values]:
         """The recorded rows; a last line cut short by a crash is left out.
@@ -241,8 +236,9 @@ class Folder:
         Raises:
             ValueError: a row that is not what was written, or other rows than the result rests on.
         """
-        rows = self._chained()
-        if (ended := self._rests_on("metrics")) and [row["hash"] for row in rows[-1:]] != [ended]:
+        rows, result = self._chained(), read_json(self.result) if self.finished else {}
+        ended = (result.get("rests_on") or {}).get("metrics")
+        if ended and [row["hash"] for row in rows[-1:]] != [ended]:
             raise ValueError(
                 f"{self.metrics} holds other rows than those that {self.result.name} rests on: restore the file, or "
                 "start the run again with --force"

@@ -21,7 +21,7 @@ from filelock import BaseFileLock, FileLock, SoftFileLock, Timeout
 
 LIST = ".pacdp"
 ASIDE = ".replaced"
-"""The folder, in a folder, of what :func:`put_aside` took out of it."""
+"""The folder, in a folder, of what :func:`remove_own` put aside."""
 _MOVING = ".replacing"
 """The same, on its way there or back."""
 _NO_FLOCK = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
@@ -97,36 +97,29 @@ def require_own(path: Path) -> None:
         raise ValueError(f"{path} was not written by pacdp: move it away, or choose another place")
 
 
-def path_of(**given: object) -> Path:
-    """The path that was given under this name.
+def path_of(*, made: bool = False, **given: object) -> Path:
+    """The path that was given under this name; ``made`` is that of a folder, which is made if it is not there.
 
     Raises:
-        ValueError: something else, such as an open file.
+        ValueError: something else, such as an open file; a file is where the folder is to be, or it cannot be made.
     """
     ((name, value),) = given.items()
     if not isinstance(value, str | os.PathLike):
         raise ValueError(
             f"{name} must be a path, got {type(value).__name__}: give the name of a file or folder on a disk"
         )
-    return Path(value)
-
-
-def made_folder(folder: Path) -> Path:
-    """The folder, made if it is not there.
-
-    Raises:
-        ValueError: a file is there or above it, or it cannot be made.
-    """
+    path = Path(value)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        if made:
+            path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         why = (
             "is a file, or a link to nothing"
             if isinstance(error, FileExistsError)
             else f"cannot be made ({error.strerror})"
         )
-        raise ValueError(f"folder must be a folder, and {folder} {why}: give another") from error
-    return folder
+        raise ValueError(f"{name} must be a folder, and {path} {why}: give another") from error
+    return path
 
 
 @contextmanager
@@ -284,43 +277,32 @@ def written(folder: Path) -> frozenset[str] | None:
     return frozenset(text.split("\n"))
 
 
-def remove_own(folder: Path, *, names: Iterable[str], into: Path | None = None) -> None:
+def remove_own(folder: Path, *, names: Iterable[str], aside: bool = False) -> None:
     """Remove those of the files that pacdp wrote into the folder, and what :func:`keep_beside` kept of them.
 
     Args:
         folder: where they are.
         names: of the files.
-        into: a folder that they are moved into, where they are not to be lost.
+        aside: whether they are kept aside until :func:`put_back` or :func:`let_go`, where nothing is aside already,
+            whose successor they are and came to nothing.
 
     Raises:
-        OSError: one cannot be removed or moved.
+        OSError: one cannot be removed or moved; :func:`put_back` mends that, also where the process was killed.
     """
-    names = frozenset(names)
+    names, moving = frozenset(names), folder / _MOVING
+    aside = aside and not (folder / ASIDE).is_dir()
+    if aside:
+        moving.mkdir(exist_ok=True)
     for name in written(folder) or ():
         stem, _, number = name.rpartition(".")
         if name not in names and not (stem in names and number.isdecimal()):
             continue
-        if into is None:
+        if not aside:
             (folder / name).unlink(missing_ok=True)
         elif os.path.lexists(folder / name):
-            (folder / name).rename(into / name)
-
-
-def put_aside(folder: Path, *, names: Iterable[str]) -> None:
-    """Take out of the folder what :func:`remove_own` would remove, until :func:`put_back` or :func:`let_go`.
-
-    What is aside already stays there, and its successor, which came to nothing, is removed.
-
-    Raises:
-        OSError: a file cannot be moved; :func:`put_back` mends that, also where the process was killed.
-    """
-    if (folder / ASIDE).is_dir():
-        remove_own(folder, names=names)
-        return
-    moving = folder / _MOVING
-    moving.mkdir(exist_ok=True)
-    remove_own(folder, names=names, into=moving)
-    moving.rename(folder / ASIDE)
+            (folder / name).rename(moving / name)
+    if aside:
+        moving.rename(folder / ASIDE)
 
 
 def put_back(folder: Path, *, names: Iterable[str]) -> None:
