@@ -72,6 +72,8 @@ class PoissonSampler(UniformWithReplacementSampler):
         self.randomness = randomness
         self.at_hand: Callable[[], None] | None = None
         """Called when a batch is handed out."""
+        self.begins: Callable[[], None] | None = None
+        """Called when a pass begins."""
         self._waiting = list[int]()
         self._handed = deque[list[Tensor]](maxlen=_REMEMBERED)
         self._made = dict[tuple[int, ...], Tensor]()
@@ -79,6 +81,8 @@ class PoissonSampler(UniformWithReplacementSampler):
     def __iter__(self) -> Generator[list[int], Any, None]:
         self._waiting.clear()  # what an earlier pass drew and nobody used
         self._handed.clear()
+        if self.begins is not None:
+            self.begins()
         self.unseen = self.workers > 0
         for drawn in self.draws():
             self._waiting.append(len(drawn))

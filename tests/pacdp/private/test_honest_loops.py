@@ -154,6 +154,23 @@ def test_an_honest_loop_releases_the_sum_of_its_examples(name, mode):
     assert steps_of(engine.event) == 4
 
 
+@parametrize("used", [0, 1, 2])
+def test_a_pass_that_was_left_within_a_batch_leaves_nothing_to_the_next(used):
+    """The first part of a batch whose second was left was added to that of the next batch, so that rows counted twice."""
+    net = linear()
+    module, optimizer, loader, engine = made(net, TensorDataset(X[:40], Y[:40]), steps=2)
+    for last in (False, True):
+        with BatchMemoryManager(data_loader=loader, max_physical_batch_size=20, optimizer=optimizer) as cut:
+            for k, (x, y) in enumerate(cut):
+                if k == used and not last:
+                    break
+                plain(module, optimizer, x, y)
+                if not optimizer._is_last_step_skipped:
+                    assert_close(gradient(net), slowly(net, CE, X[:40], Y[:40]), atol=4.2e-5, rtol=1e-5)
+        optimizer.param_groups[0]["dampening"] = 0.1  # as a scheduler does between two passes
+    assert steps_of(engine.event) == 2 + used // 2
+
+
 def test_losses_of_single_examples_go_back_with_a_weight_for_each():
     """As Opacus's own test of its noise does."""
     own = total(step=back_from(lambda y: 1.0 + y), net=linear, loss_reduction="sum")
