@@ -23,7 +23,7 @@ from bounds import _check
 from bounds.accounting import Event
 from pacdp.algorithms.algorithm import Algorithm
 from pacdp.errors import CheckpointError, Diverged, naming
-from pacdp.layers.random import forget_draws
+from pacdp.layers.random import forget_draws, own_draws, seed_layers
 from pacdp.losses import PerExampleLoss
 from pacdp.models import require_clippable
 from pacdp.resume import RunState, found, load_run, require_place, save_run
@@ -226,7 +226,8 @@ def train(
     for number in range(state.step + 1, last + 1):
         paid.before(number)
         state.receipt = paid.receipt
-        seen.append(_step(*what))
+        with own_draws(seeded=bool(randomness.state())):
+            seen.append(_step(*what))
         settled = settled or Unwritten(network.module, moving=network.module.parameters())
         if keeps(number) if keeps else algorithm.keeps(number, mechanism):
             state.snapshots.append(
@@ -367,7 +368,7 @@ def _beginning(
         if algorithm.pre_noise > 0.0
         else {},
     )
-    state.seed_layers()
+    seed_layers(module, randomness.generator)
     return state
 
 

@@ -4,6 +4,9 @@ A random layer holds its own ``generator``. PyTorch's dropout draws from the glo
 remembered here too, though checkpoints do not carry them.
 """
 
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -50,6 +53,25 @@ def restore_layers(module: nn.Module, states: dict[str, Tensor]) -> None:
     for name, generator in found.items():
         generator.set_state(states[name])
     forget_draws(module)
+
+
+def seed_layers(module: nn.Module, generator: Callable[[str], torch.Generator]) -> None:
+    """Give the random layers the numbers of the generator that is made for each one's name."""
+    for name, own in generators(module).items():
+        own.manual_seed(generator(name).initial_seed())
+
+
+@contextmanager
+def own_draws(*, seeded: bool) -> Iterator[None]:
+    """Within, torch's global generators start from a seed of the system's, unless the run is ``seeded``.
+
+    Afterwards they stand where they stood. An example's mask depends on its place in the batch. Where a seed tells the
+    masks, an example less gives all behind it others, by which a clipped sum moves more than by one example.
+    """
+    with torch.random.fork_rng([*range(torch.cuda.device_count())], enabled=not seeded):
+        if not seeded:
+            torch.manual_seed(int.from_bytes(os.urandom(8), "little") >> 1)
+        yield
 
 
 def forget_draws(module: nn.Module) -> None:

@@ -230,9 +230,23 @@ def test_a_copy_of_the_optimizer_is_refused_and_harms_nothing():
             copied(optimizer)
     with refusal("a copy of the private module does not train"):
         copy.deepcopy(module)(X)
+    for private in (module, copy.deepcopy(module)):
+        with refusal("not pickled as it stands", TypeError):  # it holds rows of the last batch
+            pickle.dumps(private)
     for x, y in loader:
         plain(module, optimizer, x, y)
     assert steps_of(engine.event) == 2
+
+
+def test_a_loss_is_printed_copied_and_written_as_any_tensor():
+    """Its record would carry the guard, and the rows of a batch, into the file."""
+    module, _, loader, _ = made(linear(), both, steps=1)
+    for x, y in loader:
+        loss = CE(module(x), y)
+        assert f"{loss:.3f}" == f"{loss.item():.3f}"
+        for kept in (copy.deepcopy(loss.detach()), pickle.loads(pickle.dumps({"loss": loss}))["loss"]):
+            assert type(kept) is torch.Tensor
+            assert kept.item() == loss.item()
 
 
 def test_the_history_can_be_read_and_written_and_a_large_delta_is_remarked_upon():
