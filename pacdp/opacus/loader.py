@@ -9,7 +9,7 @@ import copy
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 import torch
@@ -133,9 +133,9 @@ class PoissonSampler(UniformWithReplacementSampler):
             raise ValueError(
                 "the network is given other rows than the batch drawn for this step: take each batch from the loader "
                 "that make_private returned, one step each, those without examples too, and put what transforms it "
-                "(augmentation, scaling) into the dataset or the network; rows that mix examples (mixup) have no "
-                "privacy of single examples; say batches='own' if yours are Poisson samples at sample_rate, each row "
-                "made of one example"
+                "(augmentation, scaling) into the dataset or the network, and inputs that all examples share (a mask, "
+                "positions) into buffers; rows that mix examples (mixup) have no privacy of single examples; say "
+                "batches='own' if yours are Poisson samples at sample_rate, each row made of one example"
             )
 
     def require_own(self, others: Mapping[int, Tensor]) -> None:
@@ -201,11 +201,14 @@ class PoissonLoader(DPDataLoader):
         require_one_unit(dataset)
         self.sample_rate, self.distributed = sample_rate, False
         self.drawn_by = sampler(n=n, sample_rate=sample_rate, steps=steps, randomness=randomness)
-        few = [dataset[i] for i in range(0, n, max(1, n // _TRIED))[:_TRIED]]
+        places = [*range(0, n, max(1, n // _TRIED))[:_TRIED]]
+        few = [dataset[i] for i in places]
         # torch's own beginning: Opacus's wants each example to be a list of fields
         DataLoader.__init__(self, dataset, batch_sampler=self.drawn_by, **options)
         self.collate_fn = _Collate(collate, emptied(collate(few[:1])), self.drawn_by)
         self.collate_fn.require_own_rows(few)
+        if fetch := getattr(dataset, "__getitems__", None):
+            self.collate_fn.require_own_items(fetch, places)
         self.drawn_by.workers = self.num_workers
 
     def __iter__(self) -> Any:
@@ -271,16 +274,18 @@ class _Collate:
         # of copies, since padding may be written into the examples themselves
         alone = [_tensors(self.collate([tree_map(_copied, example)])) for example in examples]
         batch = self.collate(examples)
-        whole = _tensors(batch)
-        if any(len(own) != len(whole) for own in alone) or not all(
-            map(_is_stack, whole, zip(*alone, strict=True))
-        ):
-            raise ValueError(
-                "the collate function gives an example another row beside other examples than alone, as padding to the "
-                "longest, standardising, averaging or random draws do: pad to one fixed length, and transform, in the "
-                "dataset, as torch.nn.functional.pad(tokens, (0, 128 - len(tokens))) does"
-            )
+        _require_stack(_tensors(batch), alone, "the collate function")
         return batch
+
+    def require_own_items(self, fetch: Callable[[list[int]], list[Any]], places: list[int]) -> None:
+        """Refuse, by raising ValueError, a data set that gives an example of several other numbers than of one alone.
+
+        Numbers that are drawn anew at each look tell nothing.
+        """
+        alone, again = ([_tensors(self.collate(fetch([i]))) for i in places] for _ in range(2))
+        if all(map(_same, chain(*alone), chain(*again))):
+            whole = _tensors(self.collate(fetch(places)))
+            _require_stack(whole, alone, "__getitems__ of the dataset")
 
 
 def _tensors(batch: Any) -> list[Tensor]:
@@ -289,6 +294,18 @@ def _tensors(batch: Any) -> list[Tensor]:
 
 def _copied(leaf: Any) -> Any:
     return leaf.clone() if isinstance(leaf, Tensor) else copy.deepcopy(leaf)
+
+
+def _require_stack(whole: list[Tensor], alone: list[list[Tensor]], what: str) -> None:
+    """Refuse a batch that is not made of the rows that its examples have alone, by raising ValueError."""
+    if any(len(own) != len(whole) for own in alone) or not all(
+        map(_is_stack, whole, zip(*alone, strict=True))
+    ):
+        raise ValueError(
+            f"{what} gives an example another row beside other examples than alone, as padding to the longest, "
+            "standardising, averaging or random draws do: pad to one fixed length, and transform each by itself, in the "
+            "dataset, as torch.nn.functional.pad(tokens, (0, 128 - len(tokens))) does"
+        )
 
 
 def _is_stack(whole: Tensor, rows: Sequence[Tensor]) -> bool:
