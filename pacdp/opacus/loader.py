@@ -303,7 +303,7 @@ def _require_stack(whole: list[Tensor], alone: list[list[Tensor]], what: str) ->
     ):
         raise ValueError(
             f"{what} gives an example another row beside other examples than alone, as padding to the longest, "
-            "standardising, averaging or random draws do: pad to one fixed length, and transform each by itself, in the "
+            "standardising, averaging or random draws do: pad to one fixed length, and transform one by one, in the "
             "dataset, as torch.nn.functional.pad(tokens, (0, 128 - len(tokens))) does"
         )
 

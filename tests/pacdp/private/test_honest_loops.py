@@ -156,7 +156,7 @@ def test_an_honest_loop_releases_the_sum_of_its_examples(name, mode):
 
 @parametrize("used", [0, 1, 2])
 def test_a_pass_that_was_left_within_a_batch_leaves_nothing_to_the_next(used):
-    """The first part of a batch whose second was left was added to that of the next batch, so that rows counted twice."""
+    """The first part of a batch was added to that of the next, in which the same rows stood: they counted twice."""
     net = linear()
     module, optimizer, loader, engine = made(net, TensorDataset(X[:40], Y[:40]), steps=2)
     for last in (False, True):
@@ -238,13 +238,14 @@ def test_a_copy_of_the_optimizer_is_refused_and_harms_nothing():
     assert steps_of(engine.event) == 2
 
 
-def test_a_loss_is_printed_copied_and_written_as_any_tensor():
+def test_a_loss_is_printed_copied_and_written_as_any_tensor(tmp_path):
     """Its record would carry the guard, and the rows of a batch, into the file."""
     module, _, loader, _ = made(linear(), both, steps=1)
     for x, y in loader:
         loss = CE(module(x), y)
         assert f"{loss:.3f}" == f"{loss.item():.3f}"
-        for kept in (copy.deepcopy(loss.detach()), pickle.loads(pickle.dumps({"loss": loss}))["loss"]):
+        torch.save({"loss": loss}, tmp_path / "last.pt")
+        for kept in (copy.deepcopy(loss.detach()), torch.load(tmp_path / "last.pt")["loss"]):
             assert type(kept) is torch.Tensor
             assert kept.item() == loss.item()
 
