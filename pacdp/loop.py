@@ -226,7 +226,7 @@ def train(
     for number in range(state.step + 1, last + 1):
         paid.before(number)
         state.receipt = paid.receipt
-        with own_draws(seeded=bool(randomness.state())):
+        with own_draws(None if randomness.state() else randomness.generator):
             seen.append(_step(*what))
         settled = settled or Unwritten(network.module, moving=network.module.parameters())
         if keeps(number) if keeps else algorithm.keeps(number, mechanism):

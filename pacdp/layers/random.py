@@ -4,7 +4,6 @@ A random layer holds its own ``generator``. PyTorch's dropout draws from the glo
 remembered here too, though checkpoints do not carry them.
 """
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -62,15 +61,22 @@ def seed_layers(module: nn.Module, generator: Callable[[str], torch.Generator]) 
 
 
 @contextmanager
-def own_draws(*, seeded: bool) -> Iterator[None]:
-    """Within, torch's global generators start from a seed of the system's, unless the run is ``seeded``.
+def own_draws(generator: Callable[..., torch.Generator] | None) -> Iterator[None]:
+    """Within, torch's global generators stand where new ones do; afterwards where they stood.
 
-    Afterwards they stand where they stood. An example's mask depends on its place in the batch. Where a seed tells the
-    masks, an example less gives all behind it others, by which a clipped sum moves more than by one example.
+    An example's mask depends on its place in the batch. Where a seed tells the masks, an example less gives all behind
+    it others, by which a clipped sum moves more than by one example.
+
+    Args:
+        generator: makes a generator for a purpose and a device; None to leave the global ones alone.
     """
-    with torch.random.fork_rng([*range(torch.cuda.device_count())], enabled=not seeded):
-        if not seeded:
-            torch.manual_seed(int.from_bytes(os.urandom(8), "little") >> 1)
+    devices = [*range(torch.cuda.device_count())]
+    with torch.random.fork_rng(devices, enabled=generator is not None):
+        if generator is not None:
+            torch.set_rng_state(generator("draws").get_state())
+            for place in devices:
+                own = generator("draws", f"cuda:{place}").get_state()
+                torch.cuda.set_rng_state(own, place)
         yield
 
 

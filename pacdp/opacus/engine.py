@@ -245,7 +245,7 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
             mode=mode,
             loss_reduction=loss_reduction,
             sampler=loader.drawn_by if batches == "loader" else None,
-            seeded=bool(randomness.state()),
+            draws=None if randomness.state() else randomness.generator,
         )
         account = Account(
             accountant=self.accountant,

@@ -44,6 +44,7 @@ from pacdp.trials.buffers import contents, digest
 Clipped = Callable[[Sequence[Tensor | None]], Sum]
 """From each example's gradients by the network's last outputs to the clipped sum of those by the weights."""
 Look = Callable[[], object]
+Draws = Callable[..., torch.Generator]
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _OF_PARAMETERS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 _OF_A_PASS = {"training", "activations", "max_batch_len", "_flat_weights", *vars(nn.Module())}
@@ -86,13 +87,13 @@ class Guard:
         clipped: of the private module around it.
         loss_reduction: how the loss adds up the losses of the examples.
         sampler: what drew the batches; None where the caller draws them.
-        seeded: whether batches and noise come from a seed, so that layers may draw from the caller's.
+        draws: makes the generators that layers draw from; None where the caller's do, as all comes from a seed.
     """
 
     def __init__(self, module: nn.Module, *, clipped: Clipped, loss_reduction: Reduction,
-                 sampler: PoissonSampler | None, seeded: bool) -> None:  # fmt: skip
+                 sampler: PoissonSampler | None, draws: Draws | None) -> None:  # fmt: skip
         self.module, self.clipped, self.sampler = module, clipped, sampler
-        self.seeded = seeded
+        self.draws = draws
         self.set_up = Settled(
             partial(set_up, module),
             "the network was changed after make_private, which tried it as it was (a hook was added, a parameter "
@@ -133,7 +134,7 @@ class Guard:
             lambda x: x.clone() if isinstance(x, Tensor) else x, (inputs, named)
         )
         n = self.examples = self._require_drawn(tree_leaves((inputs, named)))
-        with own_draws(seeded=self.seeded):
+        with own_draws(self.draws):
             before = random_state(self.module) if n > self.tried else None
             outputs = run(*inputs, **named)
             self.require_unmoved("a forward pass of the network, or something before it,")
