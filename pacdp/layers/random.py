@@ -70,7 +70,7 @@ def own_draws(generator: Callable[..., torch.Generator] | None) -> Iterator[None
     Args:
         generator: makes a generator for a purpose and a device; None to leave the global ones alone.
     """
-    devices = [*range(torch.cuda.device_count())]
+    devices = [*range(torch.cuda.device_count() if torch.cuda.is_initialized() else 0)]
     with torch.random.fork_rng(devices, enabled=generator is not None):
         if generator is not None:
             torch.set_rng_state(generator("draws").get_state())
