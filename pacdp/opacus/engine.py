@@ -221,7 +221,9 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
         require_ownership(module, optimizer)
         device, together = next(module.parameters()).device, Together(several=several)
         randomness = rank_randomness(self.randomness) if several else self.randomness
-        seed_layers(module, randomness.generator)
+        draws = None if randomness.state() else randomness.generator
+        if draws is not None:
+            seed_layers(module, draws)
         sampler = OnceAnEpochSampler if once else PoissonSampler
         loader = PoissonLoader(**drawn.loading, randomness=randomness, sampler=sampler)
         self._most_examples = max(self._most_examples, loader.drawn_by.num_samples)
@@ -245,7 +247,7 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
             mode=mode,
             loss_reduction=loss_reduction,
             sampler=loader.drawn_by if batches == "loader" else None,
-            draws=None if randomness.state() else randomness.generator,
+            draws=draws,
         )
         account = Account(
             accountant=self.accountant,
