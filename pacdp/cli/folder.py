@@ -26,11 +26,17 @@ from pacdp.cli.serial import Values, from_dict, to_dict
 from pacdp.cli.terminal import messages, refusing
 from pacdp.store.canonical import chained, digest, follows, parsed
 from pacdp.store.files import (
+    ASIDE,
     Held,
     add_line,
+    aside,
     begin,
     keep_beside,
+    let_go,
     locked,
+    made_folder,
+    put_aside,
+    put_back,
     remove_empty,
     remove_own,
     remove_partial,
@@ -65,6 +71,8 @@ class Folder:
             self.path / name for name in _RUN
         )
         self.certificates = self.path / "certificates.json"
+        self._unstepped = False
+        """Whether the run that has begun here has made no step, so that it leaves no trace if it is refused."""
 
     @property
     def finished(self) -> bool:
@@ -88,14 +96,18 @@ class Folder:
             ValueError: the run has ended, and it is about another checkpoint.
         """
         report = read_json(self.certificates) if self.certificates.is_file() else {}
-        result = read_json(self.result) if report and self.finished else {}
         of = (report.get("subject") or {}).get("content_hash")
-        ended = (result.get("rests_on") or {}).get("checkpoint")
+        ended = self._rests_on("checkpoint") if report else None
         if of and ended and of != ended:
             raise ValueError(
                 f"{self.certificates} is about another checkpoint than that at which {self.path} ended: certify again"
             )
         return report
+
+    def _rests_on(self, part: str) -> str | None:
+        """The hash of what the result rests on; None where the run has not ended, or its result names none."""
+        result = read_json(self.result) if self.finished else {}
+        return (result.get("rests_on") or {}).get(part)
 
     def config_of(self, kind: type[Config]) -> Config:
         """The configuration of the run that began here.
@@ -121,22 +133,15 @@ class Folder:
     def lock(self) -> Iterator[None]:
         """Keep other processes out; the operating system lets go when this one dies, however it dies.
 
-        A folder that was not there is gone again where no run has begun in it.
-
         Raises:
-            ValueError: another process is at work in the folder.
+            ValueError: another process is at work in the folder, or it is none and cannot be made.
         """
-        new = not self.path.exists()
-        self.path.mkdir(parents=True, exist_ok=True)
+        made_folder(self.path)
         try:
             with locked(self.path / ".lock"):
-                for name in (*_RUN, *_MADE_OF_IT):
+                for name in (*_RUN, *_MADE_OF_IT, ASIDE):
                     remove_partial(self.path / name)
-                try:
-                    yield
-                finally:
-                    if new and not self.started:
-                        remove_empty(self.path)
+                yield
         except Held as error:
             raise ValueError(
                 f"another process is at work in {self.path}: {error}, or choose another --out"
@@ -146,11 +151,20 @@ class Folder:
     def at_work(self, config: Any, how: Training) -> Iterator[bool]:
         """Keep other processes out while a run is carried out here; yields whether it goes on where it stands.
 
+        A run that is refused, or fails for want of room, before its first step leaves the folder as it found it: what
+        it was to take the place of is back, and a folder that was not there is gone. See :meth:`stepping`.
+
         Raises:
             ValueError: the folder holds a finished run, an unfinished one that is not to be resumed, or another one;
                 or another process is at work in it.
         """
+        new = not self.path.exists()
         with self.lock():
+            self._unstepped = aside(self.path)
+            if not (
+                self._unstepped and self.config.is_file()
+            ):  # a process may have been killed on the way
+                self._put_back()
             if self.finished and not how.force:
                 raise ValueError(
                     f"{self.path} holds a finished run: choose another --out, or overwrite it with --force"
@@ -164,7 +178,28 @@ class Folder:
                     raise ValueError(
                         f"{self.path} holds a run of another configuration: choose another --out, or --force"
                     )
-            yield self.checkpoint.is_file() and not how.force
+            try:
+                yield self.checkpoint.is_file() and not how.force
+            except (ValueError, OSError):
+                self._put_back()
+                raise
+            else:  # of several chains one is refused alone
+                self._put_back()
+            finally:
+                if new and not self.started:
+                    remove_empty(self.path)
+
+    def stepping(self) -> None:
+        """Say that the run has what its first step needs: what stood here before it is gone for good."""
+        self._unstepped = False
+        let_go(self.path)
+
+    def _put_back(self) -> None:
+        """Take away a run that made no step, and put back what was there before it."""
+        if self._unstepped:
+            remove_own(self.path, names=(*_RUN, *_MADE_OF_IT))
+            self._unstepped = False
+        put_back(self.path)
 
     def begin(self, config: Any, runtime: Runtime, *, bytes_needed: int = 1_000_000) -> None:
         """Write the first files of a run, in the place of what pacdp wrote of an earlier one.
@@ -177,7 +212,12 @@ class Folder:
             raise ValueError(
                 f"{self.path} has {free / 1e6:.0f} MB free, the run needs {bytes_needed / 1e6:.0f} MB: make room"
             )
-        self.clear()
+        self._require_own()
+        if hasattr(config, "KIND"):
+            put_aside(self.path, names=(*_RUN, *_MADE_OF_IT))
+            self._unstepped = True
+        else:  # a study keeps what it needs by itself
+            self.clear()
         made_by = provenance(device=runtime.device, seed=config.seed)
         write_json(self.provenance, made_by | {"runtime": runtime.recorded()})
         self.keep_rows(up_to_step=-1)
@@ -199,6 +239,7 @@ class Folder:
             "checkpoint": made,
         }
         whole = {**result, "rests_on": rests_on}
+        self.stepping()
         write_json(self.result, whole)
         return whole
 
@@ -208,6 +249,10 @@ class Folder:
         Raises:
             ValueError: a file that the run would write is there, and is not one that pacdp wrote.
         """
+        self._require_own()
+        remove_own(self.path, names=(*_RUN, *_MADE_OF_IT))
+
+    def _require_own(self) -> None:
         begin(self.path)
         known = written(self.path) or ()
         for name in _RUN:
@@ -215,15 +260,19 @@ class Folder:
                 raise ValueError(
                     f"{self.path / name} was not written by pacdp: move it away, or choose another --out"
                 )
-        remove_own(self.path, names=(*_RUN, *_MADE_OF_IT))
 
     def rows(self) -> list[Values]:
         """The recorded rows; a last line cut short by a crash is left out.
 
         Raises:
-            ValueError: a row that is not what was written.
+            ValueError: a row that is not what was written, or other rows than the result rests on.
         """
         rows = self._chained()
+        if (ended := self._rests_on("metrics")) and [row["hash"] for row in rows[-1:]] != [ended]:
+            raise ValueError(
+                f"{self.metrics} holds other rows than those that {self.result.name} rests on: restore the file, or "
+                "start the run again with --force"
+            )
         for row in rows:
             del row["hash"]
         return rows
@@ -245,6 +294,7 @@ class Folder:
 
     def append_row(self, row: Mapping[str, Any]) -> None:
         """Add a row and hand it to the disk."""
+        self.stepping()
         add_line(self.metrics, _line(chained(row, after=self._last_hash())).encode())
 
     def _last_hash(self) -> str:
@@ -266,6 +316,13 @@ class Folder:
             rows.append(row)
             last = row["hash"]
         return rows
+
+
+def followed(path: Path) -> Path:
+    """The file in a run's folder that a link beside no run points to, so that the run is found; or the path itself."""
+    real = Path(os.path.realpath(path))
+    away = not Folder(path.parent).config.is_file() and Folder(real.parent).config.is_file()
+    return real if path.is_symlink() and away and real.is_file() else path
 
 
 def _line(row: Mapping[str, Any]) -> str:

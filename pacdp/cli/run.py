@@ -160,10 +160,7 @@ def _carried(members: list[Member], how: Training) -> dict[Path, Values | Except
         return {**batch.go()}
     except (Diverged, ValueError) as error:
         if not members[1:]:
-            (one,) = members
-            if isinstance(error, ValueError) and one.checkpoint is None and not batch.state.step:
-                one.folder.clear()  # nothing was drawn
-            return {one.folder.path: error}
+            return {members[0].folder.path: error}
     del batch
     ended: dict[Path, Values | Exception] = {}
     for one in members:
@@ -268,6 +265,8 @@ class Batch:
         while (step := self.state.step) < mark:
             stop = min(mark, (step // chunk + 1) * chunk)
             self._reserve(step + 1, stop)
+            for one in self.members:
+                one.folder.stepping()
             (part,) = run_chains(
                 self.replayed or self.sampler, self.state, self.keys, until=stop, chunk=chunk, loss=self.objective.loss
             )  # fmt: skip

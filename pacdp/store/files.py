@@ -20,6 +20,10 @@ import psutil
 from filelock import BaseFileLock, FileLock, SoftFileLock, Timeout
 
 LIST = ".pacdp"
+ASIDE = ".replaced"
+"""The folder, in a folder, of what :func:`put_aside` took out of it."""
+_MOVING = ".replacing"
+"""The same, on its way there or back."""
 _NO_FLOCK = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 _told: set[int] = set()
 """Disks of which it was said that they have no flock."""
@@ -91,6 +95,38 @@ def require_own(path: Path) -> None:
     known = written(path.parent)
     if known is not None and path.name not in known and os.path.lexists(path):
         raise ValueError(f"{path} was not written by pacdp: move it away, or choose another place")
+
+
+def path_of(**given: object) -> Path:
+    """The path that was given under this name.
+
+    Raises:
+        ValueError: something else, such as an open file.
+    """
+    ((name, value),) = given.items()
+    if not isinstance(value, str | os.PathLike):
+        raise ValueError(
+            f"{name} must be a path, got {type(value).__name__}: give the name of a file or folder on a disk"
+        )
+    return Path(value)
+
+
+def made_folder(folder: Path) -> Path:
+    """The folder, made if it is not there.
+
+    Raises:
+        ValueError: a file is there or above it, or it cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        why = (
+            "is a file, or a link to nothing"
+            if isinstance(error, FileExistsError)
+            else f"cannot be made ({error.strerror})"
+        )
+        raise ValueError(f"folder must be a folder, and {folder} {why}: give another") from error
+    return folder
 
 
 @contextmanager
@@ -254,11 +290,64 @@ def remove_own(folder: Path, *, names: Iterable[str]) -> None:
     Raises:
         OSError: one cannot be removed.
     """
-    names = frozenset(names)
+    for name in _own(folder, names):
+        (folder / name).unlink(missing_ok=True)
+
+
+def put_aside(folder: Path, *, names: Iterable[str]) -> None:
+    """Take out of the folder what :func:`remove_own` would remove, until :func:`put_back` or :func:`let_go`.
+
+    Where something is aside already, its successor is removed, which came to nothing.
+
+    Raises:
+        OSError: a file cannot be moved; :func:`put_back` mends that, also where the process was killed.
+    """
+    if aside(folder):
+        remove_own(folder, names=names)
+    elif found := [name for name in _own(folder, names) if os.path.lexists(folder / name)]:
+        moving = folder / _MOVING
+        moving.mkdir(exist_ok=True)
+        for name in found:
+            (folder / name).rename(moving / name)
+        moving.rename(folder / ASIDE)
+
+
+def aside(folder: Path) -> bool:
+    """Whether all that stood in the folder is aside."""
+    return (folder / ASIDE).is_dir()
+
+
+def put_back(folder: Path) -> None:
+    """Put what is aside, or on its way there, where it was: its successor is to be removed before.
+
+    Raises:
+        OSError: a file cannot be moved; the next call goes on.
+    """
+    moving = folder / _MOVING
+    if aside(folder):
+        (folder / ASIDE).rename(moving)
+    if moving.is_dir():
+        for one in moving.iterdir():
+            one.rename(folder / one.name)
+        moving.rmdir()
+
+
+def let_go(folder: Path) -> None:
+    """Remove what is aside: all of it, where the process is killed, or what :func:`remove_partial` knows."""
+    if aside(folder):
+        going = folder / f".{ASIDE}.{os.getpid()}.partial"
+        (folder / ASIDE).rename(going)
+        shutil.rmtree(going)
+
+
+def _own(folder: Path, names: Iterable[str]) -> list[str]:
+    """What the list says that pacdp wrote, of these names and what :func:`keep_beside` kept of them."""
+    names, found = frozenset(names), list[str]()
     for name in written(folder) or ():
         stem, _, number = name.rpartition(".")
         if name in names or (stem in names and number.isdecimal()):
-            (folder / name).unlink(missing_ok=True)
+            found.append(name)
+    return found
 
 
 def remove_empty(folder: Path) -> None:

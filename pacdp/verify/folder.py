@@ -249,6 +249,12 @@ def _rest(f: Folder) -> None:
         for at, (part, known) in parts.items()
         for name in unasked(part, known, at)
     ]
+    earlier = unasked(f.rows[:-1], parts["metrics"][1], "metrics")
+    told += [
+        f"{name} before the last row"
+        for name in earlier
+        if name not in told
+    ]
     require_asked(told, of="folder")
 
 

@@ -150,6 +150,8 @@ def test_what_was_chosen_is_named_or_nothing(private_runs, forged):
     for name in ("calibrated", "people"):
         told = [one.why for one in check_folder(private_runs[name], None) if one.claim == "what is told beside"]
         assert any("header.chosen" in why for why in told) == (name == "people")
+        assert any("metrics.epsilon before the last row" in why for why in told)
+        assert not any("metrics.epsilon," in why for why in told), "the last one is recomputed"
         steps = load_checkpoint(private_runs[name]).header["step"]
         for other in (1 + (name == "people"), -1, True):
             assert "steps" in forged(name, chosen=[other] * steps), (name, other)

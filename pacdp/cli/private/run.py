@@ -66,19 +66,14 @@ def train_private(config: PrivateConfig, out: Path, how: Training) -> Values:
                 folder.append_row(row)
             how.report(seen.step, config.sampling.steps, row)
 
-        try:
-            trained = loop.train(
-                config.method, module, data.tensors(), mechanism=numbers, loss=cross_entropies, progress=progress,
-                people=data.people if config.method.by_person else None,
-                randomness=SeededRandomness(config.seed) if config.reproducible else SystemRandomness(),
-                checkpoint=folder.checkpoint, checkpoint_every=every, ledger=books,
-                tells_size=not config.sampling.public_size,
-                about={"run": to_dict(config), "data": {"train": data.train.hash, "test": data.test.hash}},
-            )  # fmt: skip
-        except ValueError:
-            if not folder.checkpoint.is_file():  # refused before anything was released that is kept
-                folder.clear()
-            raise
+        trained = loop.train(
+            config.method, module, data.tensors(), mechanism=numbers, loss=cross_entropies, progress=progress,
+            people=data.people if config.method.by_person else None,
+            randomness=SeededRandomness(config.seed) if config.reproducible else SystemRandomness(),
+            checkpoint=folder.checkpoint, checkpoint_every=every, ledger=books,
+            tells_size=not config.sampling.public_size,
+            about={"run": to_dict(config), "data": {"train": data.train.hash, "test": data.test.hash}},
+        )  # fmt: skip
         predict = partial(predictor, config, module, trained.weights)
         scores = {"test": judged(predict(trained.snapshots), data.test)}
         if len(trained.snapshots):
