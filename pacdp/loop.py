@@ -40,6 +40,7 @@ from pacdp.step.set_up import at_once, global_state, require_apart, summer_of, t
 from pacdp.step.sums import Reference, Summer
 from pacdp.step.units import Network, Units, trained
 from pacdp.store.canonical import described
+from pacdp.store.files import path_of
 from pacdp.store.reservation import Books, NoLedger
 from pacdp.trials import Unmoved, Unwritten, require_no_writes, require_own_memory
 
@@ -135,7 +136,10 @@ def train(
         CheckpointError: the checkpoint is another run's.
         Diverged: a weight is not finite.
     """
-    together, path = Together(several=distributed), None if checkpoint is None else Path(checkpoint)
+    together, path = (
+        Together(several=distributed),
+        None if checkpoint is None else path_of(checkpoint=checkpoint),
+    )
     books = NoLedger() if ledger is None else ledger
     _check.whole(checkpoint_every=checkpoint_every)
     if checkpoint_every and path is None:

@@ -122,7 +122,11 @@ def require_evaluation(model: nn.Module) -> None:
 
 
 def require_shapes(model: nn.Module, what: str) -> None:
-    """Refuse a network with parameters that its first batch would make, by raising ValueError."""
+    """Refuse a network to be trained with parameters that its first batch would make, or in which nothing can be added.
+
+    Raises:
+        ValueError: lazy parameters, or floats of 8 bits.
+    """
     lazy = [name for name, p in model.named_parameters() if is_lazy(p)]
     if lazy:
         raise ValueError(
@@ -130,12 +134,20 @@ def require_shapes(model: nn.Module, what: str) -> None:
             f"{what} once on zeros, {what}(torch.zeros(1, ...)), or build it without lazy layers"
         )
 
+    small = [
+        name for name, p in model.named_parameters() if p.is_floating_point() and p.itemsize == 1
+    ]
+    if small:
+        raise ValueError(
+            f"parameter {small[0]} of {what} has 8 bits, in which nothing can be computed: train {what}.float()"
+        )
+
 
 def require_clippable(module: nn.Module) -> None:
     """Refuse a network of which no gradient of single examples can be taken, or that would be told of none.
 
     Raises:
-        ValueError: parameters without a shape, hooks of parameters, or weights that a hook computes.
+        ValueError: parameters without a shape or of 8 bits, hooks of parameters, or weights that a hook computes.
     """
     require_shapes(module, "module")
     for name, p in module.named_parameters():

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Real
 
-from pacdp.errors import require_positive
+from pacdp.errors import naming, require_positive
 
 Schedule = Callable[[int], float]
 """Steps done so far, from 0, to a noise multiplier or step size."""
@@ -72,6 +72,26 @@ def as_schedule(value: float | Schedule) -> Schedule:
             f"{value!r}; for a list give Table(values=...)"
         )
     return value if callable(value) else Constant(value=float(value))
+
+
+def value_at(step: int, **schedule: float | Schedule) -> float:
+    """What one schedule, given by the name of its argument, says of a step.
+
+    Raises:
+        ValueError: no finite number of at least 0, or the schedule fails.
+    """
+    ((name, one),) = schedule.items()
+    with naming(f"{name} at step {step}"):
+        value = as_schedule(one)(step)
+    try:
+        number = math.nan if isinstance(value, str) else float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not 0.0 <= number < math.inf:
+        raise ValueError(
+            f"{name} must be a finite number >= 0 at every step, got {value!r} at step {step}, counted from 0"
+        )
+    return number
 
 
 def polynomial(*, decay: float, offset: float = 0.0) -> Factor:

@@ -13,8 +13,9 @@ from torch import Tensor, nn, optim
 
 from bounds.accounting import Event, PrivacyBound
 from bounds.record import record
+from pacdp.errors import require_share
 from pacdp.layers.priors import Law, Prior, law_of
-from pacdp.schedules import Schedule, as_schedule
+from pacdp.schedules import Schedule, value_at
 from pacdp.step.event import history, sampled_step
 from pacdp.step.mechanism import Mechanism
 from pacdp.step.release import PrivateStep
@@ -156,12 +157,12 @@ class Descent(Algorithm):
         """σ_t."""
         if mechanism.noise_multiplier is None:
             raise ValueError(f"{self.NAME} needs a noise_multiplier: give the mechanism one")
-        return float(as_schedule(mechanism.noise_multiplier)(step))
+        return value_at(step, noise_multiplier=mechanism.noise_multiplier)
 
     def rate_at(self, step: int, mechanism: Mechanism) -> float:
         """lr_t."""
         del mechanism
-        return as_schedule(self.learning_rate)(step)
+        return value_at(step, learning_rate=self.learning_rate)
 
     @torch.no_grad()
     def add_data_free_gradient(self, module: nn.Module, mechanism: Mechanism) -> None:
@@ -172,14 +173,19 @@ class Descent(Algorithm):
                 slope = prior.energy_gradient(parameter.detach())
                 add_slope(parameter, slope, 1.0 / mechanism.public_size)
 
+    def promise(self, mechanism: Mechanism, steps: int) -> Event | None:
+        """As for every algorithm, once each step is known to have a learning rate."""
+        for step in range(steps):
+            self.rate_at(step, mechanism)
+        return super().promise(mechanism, steps)
+
     def noises(self, step: int, mechanism: Mechanism) -> Sequence[float]:
         """The sum is released once."""
         return (self.noise_at(step, mechanism),)
 
     def optimizer(self, parameters: Iterable[nn.Parameter]) -> optim.Optimizer | None:
         """Stochastic gradient descent, whose learning rate every update sets."""
-        if not 0.0 <= self.momentum < 1.0:
-            raise ValueError(f"expected 0 <= momentum < 1, got {self.momentum!r}")
+        require_share(momentum=self.momentum)
         law_of(self.prior, self.prior_std)
         return optim.SGD(parameters, lr=0.0, momentum=self.momentum)
 

@@ -19,12 +19,13 @@ h_t = step_size (1 + t/decay_offset)^-decay.
 import math
 from typing import Literal, assert_never
 
+from bounds import _check
 from bounds.privacy import one_of
 from bounds.record import record
 from pacdp.algorithms.algorithm import Descent
-from pacdp.errors import require_positive
+from pacdp.errors import require_positive, require_share
 from pacdp.layers.priors import Law, Prior
-from pacdp.schedules import Schedule, as_schedule
+from pacdp.schedules import Schedule, value_at
 from pacdp.step.mechanism import Mechanism
 
 Convention = Literal["gradient-slot", "parameter-slot", "tempered"]
@@ -59,7 +60,8 @@ class DPSGLD(Descent):
     burn_in: float = 0.5
     """Share of the planned steps before the first snapshot."""
     snapshots: int = 0
-    """Weights kept after burn-in, evenly spaced, whose predictions are averaged."""
+    """How many weights are kept, whose predictions are averaged: the last so many of those at equal distances after
+    burn-in, and all of these where they are fewer."""
 
     def __post_init__(self) -> None:
         one_of(Convention, convention=self.convention)
@@ -67,14 +69,20 @@ class DPSGLD(Descent):
                          decay_offset=self.decay_offset)  # fmt: skip
         if not callable(self.step_size):
             require_positive(step_size=self.step_size)
-        if not 0.0 <= self.burn_in < 1.0 or self.snapshots < 0:
-            raise ValueError(
-                f"expected 0 <= burn_in < 1 and snapshots >= 0, got {self.burn_in} and {self.snapshots}"
-            )
+        require_share(burn_in=self.burn_in)
+        _check.real(decay=self.decay)
+        _check.nonnegative(pre_noise=self.pre_noise)
+        _check.whole(snapshots=self.snapshots)
 
     def size_at(self, step: int) -> float:
-        """h_t."""
-        return as_schedule(self.step_size)(step) * (1.0 + step / self.decay_offset) ** -self.decay
+        """h_t; raises ValueError where it is not positive, as a step without noise or of noise alone would have it."""
+        size = value_at(step, step_size=self.step_size)
+        size *= (1.0 + step / self.decay_offset) ** -self.decay
+        if not 0.0 < size < math.inf:
+            raise ValueError(
+                f"step_size must be positive at every step, got {size!r} with its decay at step {step}, counted from 0"
+            )
+        return size
 
     def rate_at(self, step: int, mechanism: Mechanism) -> float:
         """c n h_t in the parameter slot, and h_t elsewhere."""
@@ -98,8 +106,10 @@ class DPSGLD(Descent):
                 assert_never(self.convention)
 
     def keeps(self, steps: int, mechanism: Mechanism) -> bool:
-        """After burn-in weights are kept at equal distances."""
+        """After burn-in weights are kept at equal distances, ``snapshots`` at most and the last ones."""
         burn_in = math.floor(self.burn_in * mechanism.steps)
         if not self.snapshots or steps <= burn_in:
             return False
-        return (steps - burn_in) % max(1, (mechanism.steps - burn_in) // self.snapshots) == 0
+        left = mechanism.steps - burn_in
+        distance = max(1, left // self.snapshots)
+        return steps in range(burn_in + distance, mechanism.steps + 1, distance)[-self.snapshots :]

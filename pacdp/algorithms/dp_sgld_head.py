@@ -21,7 +21,7 @@ from bounds.record import record
 from pacdp.algorithms.algorithm import Algorithm
 from pacdp.errors import require_positive
 from pacdp.losses import cross_entropies
-from pacdp.schedules import as_schedule
+from pacdp.schedules import value_at
 from pacdp.step.clip import without_subnormals
 from pacdp.step.event import joined
 from pacdp.step.mechanism import Mechanism
@@ -159,10 +159,10 @@ class DPSGLDHead(Algorithm):
         """The sum is released once, within the run's folder; the noise is the same at every step."""
         if mechanism.noise_multiplier is None:
             raise ValueError(f"{self.NAME} needs a noise_multiplier: give the mechanism one")
-        schedule = as_schedule(mechanism.noise_multiplier)
-        if schedule(step) != schedule(0):
+        first, noise = (value_at(t, noise_multiplier=mechanism.noise_multiplier) for t in (0, step))
+        if noise != first:
             raise ValueError(f"noise_multiplier must be the same at every step of {self.NAME}")
-        return (float(schedule(step)),)
+        return (noise,)
 
     def promise(self, mechanism: Mechanism, steps: int) -> Event | None:
         """The last of ``steps`` iterates alone: a record moves a step by hC/n at most, noise is σ times that."""

@@ -31,7 +31,7 @@ from torch.func import grad
 from bounds import _check, accounting
 from bounds.record import record
 from pacdp.algorithms.algorithm import Algorithm, Choice
-from pacdp.errors import require_finite, require_positive
+from pacdp.errors import require_finite
 from pacdp.step.clip import Weights
 from pacdp.step.event import ADJACENCY
 from pacdp.step.mechanism import Mechanism
@@ -79,7 +79,7 @@ class P3SGD(Algorithm):
             selection_epsilon=self.selection_epsilon,
             score_bound=self.score_bound,
         )
-        require_positive(local_epochs=self.local_epochs)
+        _check.count(local_epochs=self.local_epochs)
         _check.whole(local_batch_size=self.local_batch_size)
 
     @property

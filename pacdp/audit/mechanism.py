@@ -100,7 +100,7 @@ def audit_mechanism(
     units, generator = len(whole.members), generator or np.random.default_rng()
     if units < 3:
         raise ValueError("dataset must have three units or more: with fewer no batch says anything")
-    promised = runs_of(algorithm.promise(whole.mechanism, steps))
+    promised = runs_of(whole.algorithm.promise(whole.mechanism, steps))
     if any(isinstance(step, NonPrivate) for step, _ in promised):
         raise ValueError(
             "mechanism has steps without noise, of which nothing is promised that could be put to the test: give a "

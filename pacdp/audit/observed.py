@@ -18,6 +18,7 @@ from torch.utils.data import Dataset, TensorDataset
 
 from pacdp.algorithms.algorithm import Algorithm
 from pacdp.loop import PrivateRun, Progress, train
+from pacdp.schedules import Schedule
 from pacdp.step.clip import Weights
 from pacdp.step.gradients import PerExampleLoss
 from pacdp.step.mechanism import Mechanism
@@ -26,6 +27,8 @@ from pacdp.store.reservation import NoLedger, Reservation, Stretch
 
 _ALONE = {"snapshots": 0, "pre_noise": 0.0}
 """What is left out of an algorithm that is watched."""
+_SCHEDULES = ("learning_rate", "step_size")
+"""Settings of algorithms that may be functions of the step."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,10 +57,22 @@ class Subject:
         return replace(self, dataset=TensorDataset(*self.dataset[kept]), people=people)
 
     def lasting(self, steps: int) -> "Subject":
-        """The same for so many steps, without a budget, snapshots or noise before clipping."""
-        own = {one.name: _ALONE[one.name] for one in fields(self.algorithm) if one.name in _ALONE}
+        """The same for so many steps, without a budget, snapshots or noise before clipping.
+
+        Schedules say nothing of steps beyond the run's own, and begin again there.
+        """
+        last = self.mechanism.steps
+
+        def again(schedule: Schedule | Any) -> Schedule | Any:
+            goes_on = steps <= last or not callable(schedule)
+            return schedule if goes_on else lambda step: schedule(step % last)
+
+        given = {one.name: getattr(self.algorithm, one.name) for one in fields(self.algorithm)}
+        own = {name: again(one) for name, one in given.items() if name in _SCHEDULES}
+        own |= {name: value for name, value in _ALONE.items() if name in given}
         alone = replace(self, algorithm=replace(self.algorithm, **own))
-        return alone.with_mechanism(steps=steps, budget=None)
+        noise = again(self.mechanism.noise_multiplier)
+        return alone.with_mechanism(steps=steps, budget=None, noise_multiplier=noise)
 
     def with_mechanism(self, **changes: Any) -> "Subject":
         """The same with other public numbers."""

@@ -184,7 +184,7 @@ def _sums(
     subject: Subject, plan: Sequence[list[int]]
 ) -> Iterator[tuple[list[int], Tensor, Tensor]]:
     """The sums of a run without noise on batches of these units, beside the units' contributions."""
-    planned = subject.with_mechanism(steps=len(plan), max_physical_batch=None)
+    planned = subject.lasting(len(plan)).with_mechanism(max_physical_batch=None)
     observed = observe(planned, Planned(plan))
     reference = reference_of(observed)
     for chosen, seen in zip(plan, observed.steps, strict=True):

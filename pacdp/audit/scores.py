@@ -26,6 +26,7 @@ from scipy.special import betainc, expit, ndtr, ndtri
 
 from bounds import _check
 from bounds.accounting import Event, privacy_profile
+from pacdp.errors import require_share
 from pacdp.step.event import ADJACENCY
 
 _SLACK = 1e-9
@@ -75,8 +76,9 @@ def epsilon_p_value(
     """
     _check_counts(canaries, guesses, correct)
     _check.nonnegative(epsilon=epsilon)
-    if not (epsilon < math.inf and 0.0 <= delta < 1.0):
-        raise ValueError(f"expected a finite epsilon and 0 <= delta < 1, got {epsilon} and {delta}")
+    require_share(delta=delta)
+    if epsilon == math.inf:
+        raise ValueError(f"expected a finite epsilon, got {epsilon}")
     if correct == 0:
         return 1.0
     counts = np.arange(1, correct + 1, dtype=np.float64)

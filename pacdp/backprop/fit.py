@@ -163,7 +163,13 @@ def fit(
                 inputs = augmented(inputs, settings.augmentation, generator).contiguous(
                     memory_format=form
                 )
-            loss = F.cross_entropy(trained(inputs), data.labels[rows].to(device))
+            outputs = trained(inputs)
+            if not isinstance(outputs, torch.Tensor):
+                raise ValueError(
+                    f"the network returned {type(outputs).__name__}, and this training takes its logits alone: wrap it "
+                    "in one that returns them"
+                )
+            loss = F.cross_entropy(outputs, data.labels[rows].to(device))
             if not bool(torch.isfinite(loss)):
                 raise Diverged(step)
             optimizer.zero_grad()

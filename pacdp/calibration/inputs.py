@@ -1,6 +1,5 @@
 """What every metric takes: predictive probabilities and labels, refused in one sentence or brought to one form."""
 
-from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
@@ -87,11 +86,3 @@ def top_label(
     predicted = probabilities.argmax(axis=1)
     confidence = np.minimum(np.take_along_axis(probabilities, predicted[:, None], axis=1)[:, 0], 1)
     return TopLabel(confidence, predicted == labels)
-
-
-def require_bins(bins: int) -> None:
-    """Raises:
-    ValueError: bins is no whole number, or below 1.
-    """
-    if not isinstance(bins, Integral) or bins < 1:
-        raise ValueError(f"expected bins >= 1, a whole number, got {bins}")

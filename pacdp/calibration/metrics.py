@@ -32,7 +32,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from pacdp.calibration.inputs import require_bins, require_predictions, top_label
+from bounds import _check
+from pacdp.calibration.inputs import require_predictions, top_label
 
 BINS = 15
 
@@ -59,7 +60,10 @@ def equal_width_index(
     confidence: Float[np.ndarray, "*shape"], *, bins: int
 ) -> Int[np.ndarray, "*shape"]:
     """The bin of each confidence, as the head of this module says."""
-    edges = equal_width_edges(bins)[1:-1].astype(confidence.dtype)
+    precision = np.result_type(
+        confidence, np.float16
+    )  # of whole numbers too, which would cut edges
+    edges = equal_width_edges(bins)[1:-1].astype(precision)
     return np.searchsorted(edges, confidence, side="right")
 
 
@@ -102,7 +106,7 @@ def equal_mass_error(
 
 
 def _top_label_bins(probabilities: np.ndarray, labels: np.ndarray, bins: int) -> Bins:
-    require_bins(bins)
+    _check.count(bins=bins)
     return equal_width(*top_label(probabilities=probabilities, labels=labels), bins=bins)
 
 
@@ -145,7 +149,7 @@ def sce(
     Nixon et al. 2019. freq_kb is the share of label k among the examples whose p_k lies in bin b. In [0, 2 / K]; with
     many classes it is small whatever the predictor, for most p_k are near 0 and right.
     """
-    require_bins(bins)
+    _check.count(bins=bins)
     require_predictions(probabilities, labels)
     found = equal_width_classes(probabilities, labels, bins=bins)
     return float(np.abs(found.correct - found.confidence).sum() / probabilities.size)
@@ -161,7 +165,7 @@ def ace(
 
     Nixon et al. 2019. In [0, 2 / K]. Not netcal's ACE; see the head of this module.
     """
-    require_bins(bins)
+    _check.count(bins=bins)
     require_predictions(probabilities, labels)
     classes = probabilities.shape[1]
     return (

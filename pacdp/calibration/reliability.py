@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from bounds import clopper_pearson_lower, clopper_pearson_upper
+from bounds import _check, clopper_pearson_lower, clopper_pearson_upper
 from bounds._check import open_probability
-from pacdp.calibration.inputs import require_bins, top_label
+from pacdp.calibration.inputs import require_array, top_label
 from pacdp.calibration.metrics import BINS, equal_width, equal_width_edges
 
 
@@ -62,7 +62,7 @@ def reliability_curve(
     Raises:
         ValueError: bins < 1, failure_prob outside (0, 1), or see ``pacdp.calibration.metrics``.
     """
-    require_bins(bins)
+    _check.count(bins=bins)
     found = equal_width(*top_label(probabilities=probabilities, labels=labels), bins=bins)
     lower, upper = accuracy_bands(
         found.counts,
@@ -96,6 +96,8 @@ def accuracy_bands(
         ValueError: failure_prob outside (0, 1), or counts and correct that are not 0 <= correct <= counts.
     """
     open_probability(failure_prob=failure_prob)
+    for name, given in {"counts": counts, "correct": correct}.items():
+        require_array(name, given, "iu", "whole numbers")
     if counts.shape != correct.shape or (correct < 0).any() or (correct > counts).any():
         raise ValueError(
             "expected 0 <= correct <= counts in each bin, got other numbers: count both over the same bins"

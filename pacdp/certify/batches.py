@@ -8,6 +8,7 @@ import functools
 import math
 import mmap
 from collections.abc import Iterator, Mapping, Sized
+from dataclasses import replace
 from itertools import count
 from typing import Any, cast
 
@@ -15,7 +16,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Int64, UInt64
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, IterableDataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
 
 from pacdp.certify.examples import BoundSet
 from pacdp.data import Dataset as Images
@@ -24,7 +25,7 @@ from pacdp.data.places import require_each_once
 from pacdp.data.rows import SEVERAL, Rows
 from pacdp.errors import said
 from pacdp.store.record import record
-from pacdp.trials import kept_draws
+from pacdp.trials import kept_draws, require_arithmetic
 from pacdp.trials.buffers import Holdings
 
 Inputs = dict[str, Tensor]
@@ -32,7 +33,13 @@ Inputs = dict[str, Tensor]
 BATCH = 250
 """Examples at a time, where neither a loader nor the caller says how many; layers of more leave the caches."""
 _TWICE = 32
-"""Examples of a data set that are read twice."""
+"""Examples of a data set that are read twice, or put into batches twice."""
+_OF_ROWS = 1e-5
+"""Rounding, which other batches may bring."""
+MIXED = (
+    "what becomes of an example depends on the others that collate_fn of the loader puts into its batch, or on random "
+    "numbers that it draws: let it look at each by itself, pad to one length for all, and leave random transforms out"
+)
 _LABELS = ("labels", "label")
 _PEOPLE = ("people", "person")
 FORMS = (
@@ -181,13 +188,11 @@ def require_steady(data: Any, name: str) -> None:
     if not isinstance(data, DataLoader | Dataset):
         return
     loader = data if isinstance(data, DataLoader) else DataLoader(data, batch_size=1)
-    held, collate = cast(Any, loader.dataset), loader.collate_fn
 
     def read() -> Iterator[np.ndarray]:
-        places = np.linspace(0, len(held) - 1, min(len(held), _TWICE)).astype(np.int64).tolist()
-        given = [held[place] for place in places]
+        given = _few(loader)
         batches = [given] if loader.batch_sampler is not None else given
-        yield from (_batch(collate(one), name).hashes() for one in batches)
+        yield from (_batch(loader.collate_fn(one), name).hashes() for one in batches)
 
     try:
         with kept_draws():
@@ -197,8 +202,43 @@ def require_steady(data: Any, name: str) -> None:
     if not all(map(np.array_equal, first, again)):
         raise ValueError(
             f"{name} must be the same rows at every reading, where they are compared with others, and its "
-            f"{type(held).__name__} draws them anew: leave its random transforms out"
+            f"{type(loader.dataset).__name__} draws them anew: leave its random transforms out"
         )
+
+
+def _few(loader: DataLoader[Any]) -> list[Any]:
+    """Some examples of a loader's data set, from its first to its last."""
+    held = cast(Any, loader.dataset)
+    places = np.linspace(0, len(held) - 1, min(len(held), _TWICE)).astype(np.int64).tolist()
+    return [held[place] for place in places]
+
+
+def collated(data: Any) -> tuple[Batch, list[Batch]] | None:
+    """Some examples of a loader as its own ``collate_fn`` makes one batch of all, and of each alone.
+
+    None where it has none of its own, where these cannot be read by their places, or have not one row each.
+
+    Raises:
+        ValueError: it makes more rows than there are examples, and says of none whose it is.
+    """
+    if not isinstance(data, DataLoader) or data.batch_sampler is None:
+        return None
+    if data.collate_fn is default_collate:
+        return None
+    try:
+        with kept_draws():
+            given = _few(data)
+            whole, *each = (
+                _batch(data.collate_fn(some), "data") for some in (given, *([one] for one in given))
+            )
+    except Exception:  # it is said where all of the data are read, and a stream has no places
+        return None
+    if whole.n > len(given) and whole.people is None:
+        raise ValueError(
+            f"collate_fn of the loader makes {whole.n} rows of {len(given)} examples, and n counts each row: let it "
+            "make one row of each, or say by people of which example a row is"
+        )
+    return (whole, each) if whole.n == len(given) and {one.n for one in each} == {1} else None
 
 
 def batches_of(data: Any, *, batch_size: int | None = None) -> Iterator[Batch]:
@@ -250,11 +290,22 @@ def bound_set(data: Any) -> BoundSet:
     if isinstance(data, BoundSet | Images):
         return data if isinstance(data, BoundSet) else BoundSet.part(data)
     require_each_once(data)
-    found = list(batches_of(data))
+    both = collated(data)
+    # a loader may write the labels of each batch into one tensor, and inputs that recur are refused
+    found = [replace(one, labels=one.labels.clone()) for one in batches_of(data)]
     if not found:
         raise ValueError("there are no examples: give at least one")
     if any(len(one.inputs) > 1 for one in found):
         raise ValueError("data must have one input an example, got several: join them into one")
+    if both is not None:
+        (whole,), each = (
+            both[0].inputs.values(),
+            [one for own in both[1] for one in own.inputs.values()],
+        )
+        if not all(one.shape[1:] == whole.shape[1:] for one in each) or not torch.allclose(
+            torch.cat(each).double(), whole.double(), rtol=_OF_ROWS, atol=_OF_ROWS, equal_nan=True
+        ):
+            raise ValueError(MIXED)
     people = [one.people for one in found if one.people is not None]
     labels = torch.cat([one.labels for one in found])
     whole = not (labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool)
@@ -325,6 +376,8 @@ def _tensor(value: Any, what: str) -> Tensor:
         raise ValueError(
             f"{what} must be a dense tensor that holds values, got {found.layout} on {found.device}: make it one"
         )
+    if found.itemsize == 1:
+        require_arithmetic(found, what)
     return found
 
 

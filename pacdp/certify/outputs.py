@@ -79,7 +79,10 @@ class ClippedError:
                 values = np.asarray(given)
                 if values.dtype.kind not in "biufO" or values.ndim == 0:
                     raise TypeError(f"{values.dtype} of shape {values.shape}")
-                real.append(torch.as_tensor(values.astype(np.float64)))
+                double = values.astype(np.float64)
+                if values.dtype.kind in "iu" and np.abs(double).max(initial=0.0) >= 2**53:
+                    raise TypeError("beyond 2**53 they are rounded, so subtract what they share")
+                real.append(torch.as_tensor(double))
             except (TypeError, ValueError) as error:
                 said = f"{name} must be real numbers, one for each example: {error}"
                 raise ValueError(said) from error
@@ -115,37 +118,45 @@ def answers_of(outputs: Tensor, labels: Int64[Tensor, " m"], *, scores: bool = F
 
 
 _FEW = 10
-"""Outputs of one number each, so many of which may lie in 0 to 1 by chance."""
+"""Outputs, so many of which may lie in 0 to 1 by chance."""
 
 
 class Soft:
     """Whether outputs that are read as logits are probabilities, of which the class and the confidence would be wrong:
     a logit of 0.4 is the second of two classes, and a probability of 0.4 the first.
+
+    Rows of several that do not sum to one are too: each class against all others, or rounded to half precision.
     """
 
     def __init__(self) -> None:
-        self._always, self._ever, self._n, self._alone = True, False, 0, True
+        self._within, self._whole, self._ever, self._n, self._alone = True, True, False, 0, True
 
     def add(self, outputs: Tensor) -> None:
         """Take a batch's outputs [m] or [m, classes] in."""
-        if not self._always or not len(outputs):
+        if not self._within or not len(outputs):
             return
         rows = outputs.double().reshape(len(outputs), -1)
-        within = bool(((rows >= 0.0) & (rows <= 1.0)).all())
+        self._within = bool(((rows >= 0.0) & (rows <= 1.0)).all())
         self._alone = rows.shape[1] == 1
-        whole = self._alone or bool(((rows.sum(dim=1) - 1.0).abs() <= TOLERANCE).all())
-        self._always, self._n = within and whole, self._n + len(rows)
+        self._whole &= not self._alone and bool(((rows.sum(dim=1) - 1.0).abs() <= TOLERANCE).all())
+        self._n += len(rows)
         self._ever |= bool((rows > 0.0).any())
 
     def require_none(self) -> None:
         """Refuse them; raises ValueError."""
-        if self._always and self._ever and self._n >= (_FEW if self._alone else 1):
-            say = "return torch.stack([1 - p, p], dim=1) and say" if self._alone else "say"
-            are = ", or torch.stack([0 * z, z], dim=1) if they are logits z" if self._alone else ""
-            raise ValueError(
-                f"the outputs are probabilities, as far as can be seen, and would be read as logits: {say} "
-                f"Network(..., scores=True), or return what the last sigmoid or softmax is given{are}"
-            )
+        if not (self._within and self._ever and (self._whole or self._n >= _FEW)):
+            return
+        say, logits = "say Network(..., scores=True)", ""
+        if self._alone:
+            say = f"return torch.stack([1 - p, p], dim=1) and {say}"
+            logits = ", or torch.stack([0 * z, z], dim=1) if they are logits z"
+        elif not self._whole:
+            say = f"divide each row by its sum, in single precision, and {say}"
+            logits = ", or z - 1 if they are logits z, which says the same"
+        raise ValueError(
+            f"the outputs are probabilities, as far as can be seen, and would be read as logits: {say}, or return what "
+            f"the last sigmoid or softmax is given{logits}"
+        )
 
 
 def require_logits(outputs: Tensor) -> None:
@@ -184,7 +195,12 @@ def logits_of(outputs: Any) -> Tensor:
         found = outputs[0]
     elif is_dataclass(outputs):
         named = [one.name for one in fields(outputs)]
-    if isinstance(found, Tensor) and found.is_floating_point() and found.layout == torch.strided:
+    if (
+        isinstance(found, Tensor)
+        and found.is_floating_point()
+        and found.itemsize > 1
+        and found.layout == torch.strided
+    ):
         return found.detach().clone()  # a network may write each batch into one tensor
     has = "" if named is None else f" with {', '.join(named) or 'nothing'}"
     if isinstance(outputs, Tensor):
@@ -217,8 +233,8 @@ def class_labels(labels: Tensor, whose: str) -> Tensor:
     found = labels.squeeze(1) if labels.ndim == 2 and labels.shape[1] == 1 else labels
     if found.ndim != 1 or found.is_floating_point() or found.is_complex():
         raise ValueError(
-            f"labels in {whose} rows must be one whole number an example, got {found.dtype} {list(found.shape)}: give "
-            "loss= for other targets"
+            f"labels in {whose} rows must be one whole number an example, got {found.dtype} {list(found.shape)}: call "
+            ".long() on numbers of classes and .argmax(1) on one-hot rows, and give loss= for other targets"
         )
     return found.long()
 
@@ -236,7 +252,8 @@ def losses_of(loss: LossOf | ClippedError, outputs: Any, labels: Tensor) -> Tens
     if not isinstance(found, Tensor) or found.shape != (n,):  # pyright: ignore[reportUnnecessaryIsInstance]
         shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ValueError(
-            f"the loss must be one number for each of {n} examples, got {shape}: take no mean over them"
+            f"the loss must be one number for each of {n} examples, got {shape}: take no mean over them, and drop a "
+            "last axis of one"
         )
     if found.dtype == torch.bool:  # errors, which are counted
         return found.detach().clone().cpu()

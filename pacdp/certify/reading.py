@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 import bounds
-from pacdp.certify.batches import Batch, Hashed, batches_of
+from pacdp.certify.batches import MIXED, Batch, Hashed, batches_of, collated
 from pacdp.certify.examples import BoundSet, Device, require_counts, require_kinds
 from pacdp.certify.outputs import (
     ClippedError,
@@ -272,6 +272,7 @@ class Reading:
         def rows_of(batch: Batch) -> Callable[[Tensor], Tensor]:
             return lambda places: _real(self._judged(batch.at(places), shape))
 
+        both = collated(data)
         for batch in batches_of(data, batch_size=self.law.batch_size):
             given = (
                 [one.shape[1:] for one in batch.inputs.values()] if len(batch.inputs) == 1 else []
@@ -279,6 +280,8 @@ class Reading:
             if not settled:  # made-up numbers first
                 shape = self._judged(_tried(batch.at(slice(1)), 1).at([-1])).shape[1:]
                 settled = [Unwritten(network), Unwritten(self.loss, name="loss")]
+                if both is not None:
+                    self._require_own_batch(*both, least=least)
             if given != forms:
                 forms, tried = given, set[int]()
             sizes = {MOST} if repeats else {MOST, batch.n}
@@ -292,6 +295,14 @@ class Reading:
             yield batch, found.cpu()
         for one in settled:
             one.require()
+
+    def _require_own_batch(self, whole: Batch, each: list[Batch], *, least: float) -> None:
+        """Refuse examples that have other outputs in a batch which ``collate_fn`` made than in one of their own."""
+        outputs, *alone = (_real(self._judged(one)) for one in (whole, *each))
+        try:
+            require_alone(outputs, torch.cat(alone).__getitem__, least=least)
+        except ValueError as error:
+            raise ValueError(MIXED) from error
 
     @torch.no_grad()
     def _judged(self, batch: Batch, shape: torch.Size | None = None) -> Tensor:

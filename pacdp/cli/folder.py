@@ -26,11 +26,16 @@ from pacdp.cli.serial import Values, from_dict, to_dict
 from pacdp.cli.terminal import messages, refusing
 from pacdp.store.canonical import chained, digest, follows, parsed
 from pacdp.store.files import (
+    ASIDE,
     Held,
     add_line,
     begin,
     keep_beside,
+    let_go,
     locked,
+    made_folder,
+    put_aside,
+    put_back,
     remove_empty,
     remove_own,
     remove_partial,
@@ -52,6 +57,7 @@ _RUN = ("config.json", "provenance.json", "metrics.jsonl", "checkpoint.safetenso
         "released.json")  # fmt: skip
 """What a run writes by itself."""
 _MADE_OF_IT = ("certificates.json", "figure.png", "figure.pdf", "report.html")
+_OWN = (*_RUN, *_MADE_OF_IT)
 _WRITTEN = (":(top,exclude)experiments/results", ":(top,exclude)docs/results.md")
 _PACKAGES = ("pacdp", "torch", "opacus", "numpy", "scipy", "numba", "safetensors", "scikit-learn")
 
@@ -88,14 +94,18 @@ class Folder:
             ValueError: the run has ended, and it is about another checkpoint.
         """
         report = read_json(self.certificates) if self.certificates.is_file() else {}
-        result = read_json(self.result) if report and self.finished else {}
         of = (report.get("subject") or {}).get("content_hash")
-        ended = (result.get("rests_on") or {}).get("checkpoint")
+        ended = self._rests_on("checkpoint") if report else None
         if of and ended and of != ended:
             raise ValueError(
                 f"{self.certificates} is about another checkpoint than that at which {self.path} ended: certify again"
             )
         return report
+
+    def _rests_on(self, part: str) -> str | None:
+        """The hash of what the result rests on; None where the run has not ended, or its result names none."""
+        result = read_json(self.result) if self.finished else {}
+        return (result.get("rests_on") or {}).get(part)
 
     def config_of(self, kind: type[Config]) -> Config:
         """The configuration of the run that began here.
@@ -121,22 +131,15 @@ class Folder:
     def lock(self) -> Iterator[None]:
         """Keep other processes out; the operating system lets go when this one dies, however it dies.
 
-        A folder that was not there is gone again where no run has begun in it.
-
         Raises:
-            ValueError: another process is at work in the folder.
+            ValueError: another process is at work in the folder, or it is none and cannot be made.
         """
-        new = not self.path.exists()
-        self.path.mkdir(parents=True, exist_ok=True)
+        made_folder(self.path)
         try:
             with locked(self.path / ".lock"):
-                for name in (*_RUN, *_MADE_OF_IT):
+                for name in (*_OWN, ASIDE):
                     remove_partial(self.path / name)
-                try:
-                    yield
-                finally:
-                    if new and not self.started:
-                        remove_empty(self.path)
+                yield
         except Held as error:
             raise ValueError(
                 f"another process is at work in {self.path}: {error}, or choose another --out"
@@ -146,11 +149,17 @@ class Folder:
     def at_work(self, config: Any, how: Training) -> Iterator[bool]:
         """Keep other processes out while a run is carried out here; yields whether it goes on where it stands.
 
+        A run that is refused, or ends otherwise, before its first step leaves the folder as it found it: what
+        it was to take the place of is back, and a folder that was not there is gone. Its first step lets that go.
+
         Raises:
             ValueError: the folder holds a finished run, an unfinished one that is not to be resumed, or another one;
                 or another process is at work in it.
         """
+        new = not self.path.exists()
         with self.lock():
+            if not ((self.path / ASIDE).is_dir() and self.config.is_file()):
+                put_back(self.path, names=_OWN)  # a process may have been killed on the way
             if self.finished and not how.force:
                 raise ValueError(
                     f"{self.path} holds a finished run: choose another --out, or overwrite it with --force"
@@ -164,7 +173,12 @@ class Folder:
                     raise ValueError(
                         f"{self.path} holds a run of another configuration: choose another --out, or --force"
                     )
-            yield self.checkpoint.is_file() and not how.force
+            try:
+                yield self.checkpoint.is_file() and not how.force
+            finally:
+                put_back(self.path, names=_OWN)
+                if new and not self.started:
+                    remove_empty(self.path)
 
     def begin(self, config: Any, runtime: Runtime, *, bytes_needed: int = 1_000_000) -> None:
         """Write the first files of a run, in the place of what pacdp wrote of an earlier one.
@@ -177,7 +191,7 @@ class Folder:
             raise ValueError(
                 f"{self.path} has {free / 1e6:.0f} MB free, the run needs {bytes_needed / 1e6:.0f} MB: make room"
             )
-        self.clear()
+        self.clear(aside=hasattr(config, "KIND"))  # a study keeps what it needs by itself
         made_by = provenance(device=runtime.device, seed=config.seed)
         write_json(self.provenance, made_by | {"runtime": runtime.recorded()})
         self.keep_rows(up_to_step=-1)
@@ -199,11 +213,15 @@ class Folder:
             "checkpoint": made,
         }
         whole = {**result, "rests_on": rests_on}
+        let_go(self.path)
         write_json(self.result, whole)
         return whole
 
-    def clear(self) -> None:
+    def clear(self, *, aside: bool = False) -> None:
         """Remove what pacdp wrote of an earlier run and nothing else; what it writes from here on, the folder lists.
+
+        Args:
+            aside: whether it is kept aside until the new run has what its first step needs; see :func:`let_go`.
 
         Raises:
             ValueError: a file that the run would write is there, and is not one that pacdp wrote.
@@ -215,15 +233,20 @@ class Folder:
                 raise ValueError(
                     f"{self.path / name} was not written by pacdp: move it away, or choose another --out"
                 )
-        remove_own(self.path, names=(*_RUN, *_MADE_OF_IT))
+        (put_aside if aside else remove_own)(self.path, names=_OWN)
 
     def rows(self) -> list[Values]:
         """The recorded rows; a last line cut short by a crash is left out.
 
         Raises:
-            ValueError: a row that is not what was written.
+            ValueError: a row that is not what was written, or other rows than the result rests on.
         """
         rows = self._chained()
+        if (ended := self._rests_on("metrics")) and [row["hash"] for row in rows[-1:]] != [ended]:
+            raise ValueError(
+                f"{self.metrics} holds other rows than those that {self.result.name} rests on: restore the file, or "
+                "start the run again with --force"
+            )
         for row in rows:
             del row["hash"]
         return rows
@@ -245,6 +268,7 @@ class Folder:
 
     def append_row(self, row: Mapping[str, Any]) -> None:
         """Add a row and hand it to the disk."""
+        let_go(self.path)
         add_line(self.metrics, _line(chained(row, after=self._last_hash())).encode())
 
     def _last_hash(self) -> str:
@@ -266,6 +290,13 @@ class Folder:
             rows.append(row)
             last = row["hash"]
         return rows
+
+
+def followed(path: Path) -> Path:
+    """The file in a run's folder that a link beside no run points to, so that the run is found; or the path itself."""
+    real = Path(os.path.realpath(path))
+    away = not Folder(path.parent).config.is_file() and Folder(real.parent).config.is_file()
+    return real if away and real.is_file() else path
 
 
 def _line(row: Mapping[str, Any]) -> str:

@@ -118,6 +118,7 @@ def context(path: Path) -> Values:
         "title": str(config.get("title") or "Certificates" + f" of {named}" * bool(named)),
         "kind": kind, "result": result, "config": config, "report": report, "details": details,
         "found": Reading(report) if report else None,
+        "went_on": run.went_on(rows, report),
         "warning": PRIVATE if secret else details.get("private") or result.get("private"),
         "figure": _png(rows, report), "count": len(rows), "rows": run.thinned(rows, _MOST_ROWS),
         "provenance": {

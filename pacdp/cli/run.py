@@ -43,6 +43,7 @@ from pacdp.step.identity import arithmetic
 from pacdp.step.paid import Paid
 from pacdp.step.processes import Together
 from pacdp.store.checkpoint import Checkpoint
+from pacdp.store.files import let_go
 from pacdp.store.reservation import NoLedger, new_run
 
 
@@ -160,10 +161,7 @@ def _carried(members: list[Member], how: Training) -> dict[Path, Values | Except
         return {**batch.go()}
     except (Diverged, ValueError) as error:
         if not members[1:]:
-            (one,) = members
-            if isinstance(error, ValueError) and one.checkpoint is None and not batch.state.step:
-                one.folder.clear()  # nothing was drawn
-            return {one.folder.path: error}
+            return {members[0].folder.path: error}
     del batch
     ended: dict[Path, Values | Exception] = {}
     for one in members:
@@ -268,6 +266,8 @@ class Batch:
         while (step := self.state.step) < mark:
             stop = min(mark, (step // chunk + 1) * chunk)
             self._reserve(step + 1, stop)
+            for one in self.members:
+                let_go(one.folder.path)
             (part,) = run_chains(
                 self.replayed or self.sampler, self.state, self.keys, until=stop, chunk=chunk, loss=self.objective.loss
             )  # fmt: skip

@@ -38,9 +38,12 @@ from pacdp.data import Dataset
 from pacdp.data.rows import Rows
 from pacdp.features.pooling import padded
 from pacdp.predictions.report import Measured, Refusal, Report, Reported
+from pacdp.store.files import path_of
 from pacdp.store.record import Values
 from pacdp.trials import Unwritten
 
+_MOST_CLASSES = 1 << 16
+"""Columns of an estimator's outputs, of which a batch takes half a gigabyte."""
 REPLAYED = (
     "whoever wrote the learner; the run on the records that it kept, and on no others, gave the same network, bit for "
     "bit"
@@ -265,14 +268,23 @@ def compress(
             "function in pacdp.compress.Torch"
         )
     classes = data.classes if isinstance(data, Dataset) else max(2, int(bound.labels.max()) + 1)
-    require_labels(bound.labels, classes)
+    require_labels(bound.labels, learner.classes if isinstance(learner, Estimator) else classes)
     if not isinstance(learner, Learner):
+        if classes > _MOST_CLASSES:
+            raise ValueError(
+                f"labels must be numbered from 0 on, since outputs have a column a class, got one of {classes - 1}: "
+                "give torch.unique(labels, return_inverse=True)[1]"
+            )
         learner = Estimator(estimator=learner, classes=classes)
-    groups = groups if isinstance(groups, Groups) else Groups(sizes=(groups,))
+    if not isinstance(groups, Groups):
+        groups = Groups(sizes=(_check.count(groups=groups),))
+    _check.nonnegative(every=every)
     kinds = {"tolerance": (tolerance, float | int), "seed": (seed, int),
              "stop": (stop, Stop | None), "settings": (settings, Settings | None)}  # fmt: skip
     for name, (given, kind) in kinds.items():
         require_kind(name, given, kind)
+    if seed < 0:
+        raise ValueError(f"seed must be a whole number of at least 0, got {seed}")
     stop, settings = stop or Stop(), settings or Settings.declared()
     rule = Rule(learner=learner, groups=groups, stop=stop, seed=seed, start=start)
     _check.open_probability(failure_prob=failure_prob)
@@ -297,7 +309,7 @@ def compress(
     copied = Unwritten(untouched.learner, around=True)
     require_blind(rule, records)
     header = {**(about or {}), "rows": bound.rows.digest, "tolerance": tolerance}
-    trace = carry_out(rule, records, about=header, every=every, file=None if file is None else Path(file),
+    trace = carry_out(rule, records, about=header, every=every, file=None if file is None else path_of(file=file),
                       progress=progress)  # fmt: skip
     require_nothing_left(copied)
     require_replayed(untouched, records, trace, used=learner)

@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Float, Int64, Shaped
 from torch import Tensor, nn
 
+from pacdp.certify.outputs import logits_of
 from pacdp.errors import naming
 from pacdp.models import require_shapes
 from pacdp.store.record import record
@@ -199,7 +200,7 @@ class Torch:
     def outputs(self, state: State, viewed: Tensor) -> Tensor:
         """The outputs of the network in eval mode."""
         with naming("network"):
-            return self._at(state).eval()(viewed)
+            return logits_of(self._at(state).eval()(viewed))
 
     def _at(self, state: State | None) -> nn.Module:
         network = copy.deepcopy(self.network)
@@ -267,7 +268,9 @@ class Estimator:
             values = np.log(np.maximum(values, np.finfo(np.float64).tiny))
         if values.ndim == 1:  # one number for two classes
             values = np.stack([-values, values], axis=1)
-        if values.shape != (len(rows), len(places)):
+        last = state[-1] if hasattr(state, "steps") else state  # of a pipeline
+        of_pairs = getattr(last, "decision_function_shape", None) == "ovo"  # of three classes three
+        if values.shape != (len(rows), len(places)) or (of_pairs and len(places) > 2):
             raise ValueError(
                 f"{type(self.estimator).__name__} gave outputs of shape {values.shape} for {len(rows)} records and "
                 f"{len(places)} classes: set decision_function_shape='ovr', or wrap it in a class with predict alone"

@@ -12,6 +12,9 @@ as float64, int64 or uint64. The shape of a row does not enter: [28, 28] and [78
 """
 
 import hashlib
+import pickle
+from contextlib import suppress
+from datetime import datetime
 from numbers import Real
 from typing import Any
 
@@ -20,9 +23,11 @@ from jaxtyping import Shaped, UInt64
 
 from pacdp.data.errors import DataError
 
-WHOLE, HALF, SINGLE, DOUBLE = 1, 2, 3, 4
+WHOLE, HALF, SINGLE, DOUBLE, BRAIN = 1, 2, 3, 4, 5
 _EXACT = 2**53  # double precision holds whole numbers below it
 _FEW, _SOME = 64, 4096  # rows, and numbers of them, that say in which precision all are
+_TELLING = ("builtins", "datetime", "decimal", "numpy", "pandas")
+"""Where classes are from whose texts say all of a value."""
 Hashes = UInt64[np.ndarray, " n"]
 """A hash for each of n rows."""
 Matrix = Shaped[np.ndarray, "_ _"]
@@ -68,14 +73,15 @@ def table_hashes(values: Any, *, name: str = "values") -> Hashes:
     """The hash of each row of a table as estimators take it, whatever form the same table comes in.
 
     Numbers agree to the 24 bits of single precision, whole ones exactly, and with their texts; texts without case and
-    outer spaces; and a gap is a gap, be it NaN, None or empty.
+    outer spaces; dates with their texts, whatever their zone; a gap is a gap, be it NaN, None or empty; and objects of
+    other kinds agree if they are pickled alike.
 
     Args:
         values: an array, tensor, data frame, sparse matrix or list, [n] or [n, ...].
         name: what the values are, for the error's sentence.
 
     Raises:
-        DataError: no rows, nothing in a row, or a masked array.
+        DataError: no rows, nothing in a row, a masked array, or an object that neither says what it is nor is pickled.
     """
     require_no_mask(values, name)
     if hasattr(values, "tocsr"):
@@ -85,6 +91,8 @@ def table_hashes(values: Any, *, name: str = "values") -> Hashes:
         ]
         return np.concatenate(parts)
     array = values.to_numpy() if hasattr(values, "to_numpy") else array_of(values, name)
+    if array.dtype.kind == "M":  # of which nanoseconds would be whole numbers
+        array = array.astype("datetime64[us]")
     cells, numbers = list[Any](), list[Any]()
     if array.size and array.dtype.kind not in "biufc":
         cells = array.ravel().tolist()
@@ -104,7 +112,7 @@ def table_hashes(values: Any, *, name: str = "values") -> Hashes:
 
 
 def precision_of(values: Any, *, name: str = "values") -> int:
-    """What the first rows hold: whole numbers alone, fractions of half, of single precision, or of neither.
+    """What the first rows hold: whole numbers alone, fractions of a half precision, of single, or of neither.
 
     No row of one kind has the hash of the same data in another, as bytes and bytes / 255 are.
     """
@@ -116,10 +124,11 @@ def precision_of(values: Any, *, name: str = "values") -> int:
         return DOUBLE
     if few.dtype.kind == "c":
         return SINGLE
+    if not (few.astype(np.float32).view(np.uint32) & 0xFFFF).any():
+        return BRAIN  # of bfloat16, which float16 mostly holds too
     with np.errstate(over="ignore"):
         half = np.array_equal(few.astype(np.float16), few, equal_nan=True)
-    brain = not (few.astype(np.float32).view(np.uint32) & 0xFFFF).any()
-    return HALF if half or brain else SINGLE
+    return HALF if half else SINGLE
 
 
 def _in_single(numbers: Any) -> Any:
@@ -143,19 +152,33 @@ def _number_of(cell: Any) -> Any:
 def _text_of(cell: Any, number: Any) -> str:
     """A cell of a table with texts in it and what `_number_of` says of it, the same for all forms of a value."""
     if number is None or not abs(number) < _EXACT:
-        return _plain(cell)
+        text = _plain(cell)
+        with suppress(ValueError):
+            text = str(datetime.fromisoformat(text.upper()).replace(tzinfo=None))
+        return text
     return str(float(_in_single(float(number))))
 
 
 def _plain(cell: Any) -> str:
     """A text without case and outer spaces; nothing for a gap."""
     cell = sorted(cell.items()) if isinstance(cell, dict) else cell  # whatever order it was made in
-    text = " ".join(str(cell).split()).casefold()
+    cell = cell.tolist() if hasattr(cell, "tolist") else cell  # of which a text is cut short
+    text = " ".join(str(cell).split())
+    telling = type(cell).__module__.partition(".")[0] in _TELLING and " at 0x" not in text
+    if not (telling or isinstance(cell, str)):  # but where it lies, or what it is called
+        try:
+            text = pickle.dumps(cell).hex()
+        except (pickle.PickleError, AttributeError, TypeError) as error:
+            raise DataError(
+                f"inputs must be numbers, texts or what pickle takes, so that equal ones are known, got "
+                f"{type(cell).__name__} ({error}): give what the estimator makes of them"
+            ) from error
+    text = text.casefold()
     return "" if text in ("nan", "none", "<na>", "nat") else text
 
 
 def array_of(values: Any, name: str) -> Shaped[np.ndarray, "..."]:
-    """A tensor or an array as an array; bfloat16, which NumPy lacks, as float32.
+    """A tensor or an array as an array; bfloat16 and floats of 8 bits, which NumPy lacks, as float32.
 
     Raises:
         DataError: it cannot be one.
@@ -163,7 +186,8 @@ def array_of(values: Any, name: str) -> Shaped[np.ndarray, "..."]:
     try:
         if hasattr(values, "detach"):  # a tensor, without importing torch here
             values = values.detach().cpu()
-            values = values.float() if "bfloat16" in str(values.dtype) else values
+            lacking = "bfloat16" in str(values.dtype) or "float8" in str(values.dtype)
+            values = values.float() if lacking else values
         return np.asarray(values)
     except (TypeError, ValueError, RuntimeError):
         raise DataError(

@@ -16,18 +16,19 @@ from torch.utils.data import (
     DataLoader,
     Dataset,
     IterableDataset,
+    SequentialSampler,
     Subset,
     WeightedRandomSampler,
 )
 
 
 def require_each_once(data: Any) -> None:
-    """Refuse loaders and data sets that give examples several times, or some more often than others.
+    """Refuse loaders and data sets that give examples several times, some more often than others, or not the last.
 
     Raises:
         ValueError: they do.
     """
-    sampler = getattr(data, "sampler", None) if isinstance(data, DataLoader) else None
+    sampler = _sampler(data) if isinstance(data, DataLoader) else None
     held = data.dataset if isinstance(data, DataLoader) else data
     if isinstance(data, DataLoader) and isinstance(held, IterableDataset) and data.num_workers > 1:
         raise ValueError(
@@ -47,6 +48,11 @@ def require_each_once(data: Any) -> None:
             f"the loader draws its examples by a {type(sampler).__name__}, several times or some more often than "
             "others, and n counts each of them once: leave its sampler out"
         )
+    if isinstance(sampler, SequentialSampler) and _drops(data):
+        raise ValueError(
+            "the loader leaves out its last batch by drop_last, which is no random part where examples stand in order, "
+            "as by their classes: set drop_last=False"
+        )
     places: list[Any] = list(_places(held)) if isinstance(held, Subset | ConcatDataset) else []
     if (listed := _listed(data)) is not None:
         places = [places[k] for k in listed] if places else listed
@@ -55,6 +61,24 @@ def require_each_once(data: Any) -> None:
             f"the data set gives {len(places) - len(set(places))} of its {len(places)} examples again, and n counts "
             "each of them once: give every example once"
         )
+
+
+def _sampler(data: DataLoader[Any]) -> Any:
+    """What draws the places of a loader, which may stand inside what puts them into batches."""
+    found: Any = data.sampler if data.batch_sampler is None else data.batch_sampler
+    while hasattr(found, "sampler"):
+        found = found.sampler
+    return found
+
+
+def _drops(data: DataLoader[Any]) -> bool:
+    """Whether a last batch that is not full is left out."""
+    sampler = _sampler(data)
+    in_batches = data if data.batch_sampler is None else data.batch_sampler
+    dropped = bool(getattr(in_batches, "drop_last", False))
+    if dropped and isinstance(sampler, Sized):
+        dropped = len(sampler) % getattr(in_batches, "batch_size", 1) > 0
+    return dropped
 
 
 def _draws(sampler: Any) -> bool:
@@ -77,11 +101,8 @@ def require_whole(data: Any, name: str) -> None:
     """
     if not isinstance(data, DataLoader):
         return
-    sampler, held = data.sampler, cast(Any, data.dataset)
-    in_batches = data if data.batch_sampler is None else data.batch_sampler
-    dropped = bool(getattr(in_batches, "drop_last", False))
-    if dropped and isinstance(sampler, Sized):
-        dropped = len(sampler) % getattr(in_batches, "batch_size", 1) > 0
+    sampler, held = _sampler(data), cast(Any, data.dataset)
+    dropped = _drops(data)
     fewer = isinstance(sampler, Sized) and isinstance(held, Sized) and len(sampler) < len(held)
     if dropped or _draws(sampler) or (fewer and _listed(data) is None):
         why = "by drop_last" if dropped else f"by its {type(sampler).__name__}"
@@ -120,9 +141,10 @@ def _listed(data: Any) -> list[int] | None:
     """Which places of its data set a loader reads, where its sampler lists them."""
     if not isinstance(data, DataLoader):
         return None
-    batches, listed = data.batch_sampler, getattr(data.sampler, "indices", data.sampler)
-    if isinstance(batches, list | tuple):
-        listed = list(chain.from_iterable(batches))
+    drawn = _sampler(data)
+    listed = getattr(drawn, "indices", drawn)
+    if isinstance(data.batch_sampler, list | tuple):
+        listed = list(chain.from_iterable(data.batch_sampler))
     known = isinstance(listed, Sequence | np.ndarray | Tensor)
     return _from_the_start(listed, data.dataset) if known else None
 

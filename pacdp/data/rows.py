@@ -19,6 +19,7 @@ from jaxtyping import Int64
 
 from pacdp.data.errors import DataError
 from pacdp.data.hashing import (
+    BRAIN,
     DOUBLE,
     HALF,
     SINGLE,
@@ -175,10 +176,11 @@ class Rows:
                 "some inputs are whole numbers and others are fractions, as the same images are once they are scaled: "
                 "give both as the network reads them"
             )
-        if (self.precision == HALF) != (other.precision == HALF):
+        kinds = {self.precision, other.precision}
+        if len(kinds) > 1 and kinds & {HALF, BRAIN}:
             return (
-                "some inputs are of half precision and others are not, as the same images are once they are rounded: "
-                "give both as the network reads them"
+                "some inputs are of half precision and others are not, or of its other kind, as the same images are "
+                "once they are rounded: give both as the network reads them"
             )
         return ""
 

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, RegressorMixin, clone
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit
+from sklearn.model_selection._split import GroupsConsumerMixin
 from sklearn.utils import _safe_indexing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
@@ -33,7 +34,7 @@ from pacdp.predictions import Report, certify_predictions
 from pacdp.predictions.columns import coded, require_one_order
 from pacdp.predictions.described import spelling
 from pacdp.store.record import Values
-from pacdp.trials import own_answers
+from pacdp.trials import column, own_answers, twin
 
 _KEPT = 0.5
 """The share of the examples kept back that may have inputs which the estimator was fitted on; of others, ``FEW``."""
@@ -75,7 +76,8 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
         Args:
             X: [n, features], or whatever the estimator takes.
             y: one target an example.
-            groups: whose each example is: nobody is then on both sides, and the certificate counts people.
+            groups: whose each example is: nobody is then on both sides, and the certificate counts people; a search
+                with folds by group, as an estimator, is given those that it is fitted on.
             fit_params: passed on to the estimator; of a column with one value an example, those that it is fitted on.
 
         Raises:
@@ -100,6 +102,8 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
         fitted, kept = next(split.split(X, y, whose))
         made: Any = clone(self._chosen)
         cut = _check_method_params(X, fit_params, indices=fitted)
+        if whose is not None and isinstance(getattr(made, "cv", None), GroupsConsumerMixin):
+            cut["groups"] = whose[fitted]  # of a search that validates by group
         made.fit(_safe_indexing(X, fitted), _safe_indexing(y, fitted), **cut)
         if isinstance(self, ClassifierMixin) and not hasattr(made, "classes_"):
             raise ValueError(
@@ -107,7 +111,7 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
             )
         seen = table_hashes(_safe_indexing(X, fitted), name="X")
         aside = _safe_indexing(X, kept), _safe_indexing(y, kept)
-        said = np.asarray(made.predict(_copy(aside[0])))
+        said = column(twin(made).predict(_copy(aside[0])))
         # all at once: a fit that fails leaves what was there
         self._people, people = (None, None) if whose is None else (whose[fitted], whose[kept])
         self._kept, self._seen, self._said = (*aside, people), seen, said
@@ -185,9 +189,11 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
             _num_samples(X_new),
             scale=self._scale,
         )
-        others = self._others_than_fitted(said if X is None else self.predict(_copy(self._kept[0])))
+        others = self._others_than_fitted(
+            said if X is None else twin(self).predict(_copy(self._kept[0]))
+        )
         moved = moved | others if X is None else moved
-        table = self._table(said, np.asarray(targets), moved)
+        table = self._table(said, column(targets), moved)
         found = certify_predictions(**table, people=people, **how)
         brought = f"the caller, for what the estimator brings along and gets besides; {by}"
         if people is not None and self._people is None:
@@ -202,7 +208,7 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
         Raises:
             ValueError: more than one, or one in five hundred, which rounding may move.
         """
-        now, before = np.asarray(said), self._said
+        now, before = column(said), self._said
         if now.shape != before.shape:
             same: Any = np.zeros(before.shape, dtype=np.bool_)
         elif now.dtype.kind == before.dtype.kind == "f":
@@ -290,8 +296,9 @@ class CertifiedClassifier(ClassifierMixin, _Certified):
     def _table(self, said: np.ndarray, targets: np.ndarray, moved: np.ndarray) -> Values:
         said, targets, classes = map(_whole, (said, targets, self.classes_))
         text = targets.dtype == object
-        names = coded("y", targets).names if text else np.unique(targets).tolist()
-        known = list(dict.fromkeys([*classes.tolist(), *names]))
+        known = classes.tolist()
+        names = coded("y", targets, known=known).names if text else np.unique(targets).tolist()
+        known = list(dict.fromkeys([*known, *names]))
         if moved.any():
             other = np.where(targets == known[0], known[-1], known[0])
             said = np.where(moved & (said == targets), other, said)
@@ -371,7 +378,7 @@ class CertifiedRegressor(RegressorMixin, _Certified):
 
     @property
     def _scale(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.clip
+        return self._loss.at
 
     def _table(self, said: np.ndarray, targets: np.ndarray, moved: np.ndarray) -> Values:
         losses = self._loss.of_arrays(said, targets)

@@ -18,13 +18,13 @@ from bounds.accounting import Event, OnceAnEpoch, SelfComposed, event_from_dict,
 from bounds.privacy import Adjacency
 from pacdp.errors import CheckpointError
 from pacdp.opacus.loader import Epoch
-from pacdp.schedules import Schedule
+from pacdp.schedules import Schedule, value_at
 from pacdp.step import event as events
 from pacdp.step.accountant import epsilon
 from pacdp.step.budget import planned, planned_epochs
 from pacdp.step.noise import Randomness
 from pacdp.step.paid import Paid, stream_of
-from pacdp.step.processes import Together, process_rank
+from pacdp.step.processes import Together, process_rank, require_agreement
 from pacdp.store.ledger import Ledger
 from pacdp.store.reservation import Books, NoLedger, new_run
 
@@ -218,7 +218,9 @@ class Account:
             ahead = -(-step // self.every) * self.every
             first = ahead if epoch.first is None else epoch.first
             step = first + epoch.used - 1
-        noise = float(self.schedule(step))
+        noise = value_at(step, noise_multiplier=self.schedule)
+        if self.together.several:
+            require_agreement({f"noise_multiplier at step {step}": noise}, self.device)
         if epoch is not None and noise < epoch.noise:
             raise ValueError(
                 f"this epoch was counted at noise_multiplier {epoch.noise:g}, and this step has {noise:g}: go on with "

@@ -131,16 +131,22 @@ def _require_whole(data_loader: DataLoader[Any]) -> None:
         raise ValueError(
             f"data_loader must be a DataLoader, got a {type(data_loader).__name__}: give a data set as dataset="
         )
-    size(data_loader.dataset)
-    drawn, batches, held = data_loader.sampler, data_loader.batch_sampler, data_loader.dataset
-    shuffled = type(drawn) is RandomSampler and not drawn.replacement
+    n = size(data_loader.dataset)
+    drawn, batches = data_loader.sampler, data_loader.batch_sampler
+    if batches is None:
+        raise ValueError(
+            "data_loader has batch_size=None, and puts no examples together: give it a batch_size, and a data set of "
+            "single examples"
+        )
+    if len(data_loader) == 0:
+        raise ValueError(
+            f"data_loader has no batch, since drop_last=True leaves out all of its {n} examples: leave it out"
+        )
     once = type(drawn) is SequentialSampler or (
-        shuffled and drawn.num_samples == len(held)  # pyright: ignore
+        type(drawn) is RandomSampler and not drawn.replacement and drawn.num_samples == n
     )
-    if (
-        batches is None
-        or (type(batches) is BatchSampler and once)
-        or isinstance(batches, UniformWithReplacementSampler)
+    if (type(batches) is BatchSampler and once) or isinstance(
+        batches, UniformWithReplacementSampler
     ):
         return
     name = type(batches if once else drawn).__name__

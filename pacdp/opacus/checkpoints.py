@@ -18,6 +18,7 @@ from pacdp.opacus.optimizers import PrivateOptimizer
 from pacdp.resume import RunState, export, load_run, save_run
 from pacdp.step import event as events
 from pacdp.step.noise import Randomness, SystemRandomness
+from pacdp.store.files import made_folder, path_of
 from pacdp.store.ledger import Ledger
 
 
@@ -67,7 +68,7 @@ class Files:
                 the last step; a folder that exists.
             CheckpointError: it cannot be written.
         """
-        module, path = self.last_made()[0], Path(folder) / "weights.safetensors"
+        module, path = self.last_made()[0], path_of(folder=folder) / "weights.safetensors"
         if not isinstance(self.randomness, SystemRandomness):
             raise ValueError(
                 "the noise came from a seed, and whoever knows it can subtract it: publish what PrivateEngine() trained"
@@ -81,7 +82,7 @@ class Files:
             )
         if path.parent.exists():
             raise ValueError(f"{folder} exists: give the name of a folder that is not there yet")
-        path.parent.mkdir(parents=True)
+        made_folder(path.parent)
         export(
             path,
             weights=dict(module.named_parameters()),

@@ -28,7 +28,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from pacdp.layers.random import WithoutDraws, generators, random_state, rewind, same_state
 from pacdp.opacus.loader import PoissonSampler
 from pacdp.opacus.loss_by_example import LossByExample, Reduction, close
-from pacdp.opacus.recorded import Record, Recorded, Tape, one_of_them
+from pacdp.opacus.recorded import Record, Recorded, Tape, leave_uncompiled, one_of_them
 from pacdp.step.sums import Sum
 from pacdp.step.units import rows_at
 from pacdp.trials import MOST, Unmoved
@@ -100,6 +100,7 @@ class Guard:
         self.tried = MOST  # by pacdp.trials
         self.goes_back = self.stepped = self.fixed = False
         self.losses = LossByExample(loss_reduction, sampler)
+        leave_uncompiled()
         self.tape, self.examples = Tape(self.backward), 0
         self.handed_over: Sum | None = None
 
@@ -267,7 +268,7 @@ def set_up(module: nn.Module) -> list[Any]:
             if name in _OF_A_PASS or (of_torch and name[0] == "_" and not isinstance(x, _VALUES)):
                 continue
             plain[name] = x if isinstance(x, _VALUES) else id(x)
-            if not _is_plain(x):
+            if not _never_changes(x):
                 further.append(x)
         buffers = [digest(x) for x in layer._buffers.values() if x is not None]
         found.append((id(layer), _hooks(layer, _HOOKS), plain, buffers))
@@ -279,7 +280,7 @@ def _hooks(of: Any, kinds: tuple[str, ...]) -> list[tuple[int, ...]]:
     return [tuple(getattr(of, kind, None) or ()) for kind in kinds]
 
 
-def _is_plain(x: Any) -> bool:
+def _never_changes(x: Any) -> bool:
     """Whether nothing in it can change."""
     numbers = isinstance(x, tuple) and all(isinstance(one, _VALUES) for one in x)
     return numbers or isinstance(x, (*_VALUES, BuiltinFunctionType, nn.Module, nn.Parameter))

@@ -14,14 +14,16 @@ from typing import Any
 
 import torch
 from opacus.data_loader import DPDataLoader
-from opacus.utils.batch_memory_manager import BatchMemoryManager as BatchMemoryManager
+from opacus.utils import batch_memory_manager
 from opacus.utils.uniform_sampler import UniformWithReplacementSampler
 from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.data import DataLoader, Dataset, default_collate, get_worker_info
 
+from bounds import _check
 from pacdp.data.hashing import row_hashes
 from pacdp.data.places import require_one_unit
+from pacdp.errors import naming
 from pacdp.step.noise import Randomness
 from pacdp.step.units import size
 
@@ -197,7 +199,9 @@ class PoissonLoader(DPDataLoader):
         require_one_unit(dataset)
         self.sample_rate, self.distributed = sample_rate, False
         self.drawn_by = sampler(n=n, sample_rate=sample_rate, steps=steps, randomness=randomness)
-        few = [dataset[i] for i in range(0, n, max(1, n // _TRIED))[:_TRIED]]
+        places = dict.fromkeys((*range(0, n, max(1, n // _TRIED))[:_TRIED], n - 1))
+        with naming("dataset, some of whose examples are read beforehand,"):
+            few = [dataset[i] for i in places]
         # torch's own beginning: Opacus's wants each example to be a list of fields
         DataLoader.__init__(self, dataset, batch_sampler=self.drawn_by, **options)
         self.collate_fn = _Collate(collate, emptied(collate(few[:1])), self.drawn_by)
@@ -218,6 +222,28 @@ class PoissonLoader(DPDataLoader):
         return map(handed_out, batches)
 
 
+class BatchMemoryManager(batch_memory_manager.BatchMemoryManager):
+    """Opacus's: the loader within it cuts batches into parts of at most ``max_physical_batch_size`` examples.
+
+    Raises:
+        ValueError: no whole number of at least 1, or an optimizer or a loader that make_private did not return.
+    """
+
+    def __init__(
+        self, *, data_loader: PoissonLoader, max_physical_batch_size: int, optimizer: Any
+    ) -> None:
+        if not (isinstance(data_loader, PoissonLoader) and hasattr(optimizer, "signal_skip_step")):
+            raise ValueError(
+                "BatchMemoryManager takes the data_loader and the optimizer that make_private returned, got "
+                f"{type(data_loader).__name__} and {type(optimizer).__name__}"
+            )
+        super().__init__(
+            data_loader=data_loader,
+            max_physical_batch_size=_check.count(max_physical_batch_size=max_physical_batch_size),
+            optimizer=optimizer,
+        )
+
+
 def emptied(batch: Any) -> Any:
     """``batch`` without its examples: the same form, no content.
 
@@ -228,17 +254,17 @@ def emptied(batch: Any) -> Any:
     def without(part: Any) -> Any:
         if isinstance(part, Tensor):
             return part.new_empty((0, *part.shape[1:]))
-        if is_plain(part):
+        if is_column(part):
             return type(part)()
         raise TypeError(
             f"cannot make an empty batch of a {type(part).__name__}: give a collate_fn that returns tensors, "
             "in a tuple, a list or a dict"
         )
 
-    return tree_map(without, batch, is_leaf=is_plain)
+    return tree_map(without, batch, is_leaf=is_column)
 
 
-def is_plain(part: Any) -> bool:
+def is_column(part: Any) -> bool:
     """Whether it is a list or a tuple of strings or numbers."""
     return isinstance(part, list | tuple) and all(isinstance(value, _PLAIN) for value in part)
 

@@ -102,6 +102,13 @@ class Recorded(Tensor):
         return recorded(func, *args, **kwargs or {})
 
 
+def leave_uncompiled() -> None:
+    """Have ``torch.compile`` run functions of recorded tensors as they are written, so that they are noted down."""
+    from torch._dynamo import config  # every optimizer has imported it by now
+
+    config.nontraceable_tensor_subclasses.add(Recorded)
+
+
 def _backward(loss: Recorded, gradient: Tensor | None = None, **options: Any) -> None:
     """Hand the loss over; losses of single examples and a gradient by them are the sum of their products."""
     if gradient is not None:
@@ -110,6 +117,7 @@ def _backward(loss: Recorded, gradient: Tensor | None = None, **options: Any) ->
         loss.made.tape.backward(loss, **options)
 
 
+@torch._disable_dynamo  # pyright: ignore[reportPrivateImportUsage]
 def recorded(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
     """Call the function and note it down where arguments are recorded, as one call whatever it does inside."""
     with torch._C.DisableTorchFunctionSubclass():
@@ -193,12 +201,14 @@ class Record:
     def multiplies_by(self, number: int) -> bool:
         """Tell whether some call multiplies by that plain number."""
         products = (call.leaves for call in self.calls.values() if call.name in _PRODUCTS)
-        return any(_is_plain(x) and x == number for leaves in products for x in leaves)
+        return any(_is_no_tensor(x) and x == number for leaves in products for x in leaves)
 
     def text(self, examples: int) -> list[str]:
         """Name each call and its plain numbers, sizes and divisors divided by ``examples``."""
         given = ((call.name, call.resized(examples)) for call in self.calls.values())
-        return [f"{name}({', '.join(map(repr, filter(_is_plain, own)))})" for name, own in given]
+        return [
+            f"{name}({', '.join(map(repr, filter(_is_no_tensor, own)))})" for name, own in given
+        ]
 
 
 def _held(leaf: Any) -> Any:
@@ -220,5 +230,5 @@ def _is_every_place(leaf: Any) -> bool:
     return whole and len(leaf) > 0 and torch.equal(leaf, torch.arange(len(leaf)).to(leaf))
 
 
-def _is_plain(leaf: Any) -> bool:
+def _is_no_tensor(leaf: Any) -> bool:
     return not isinstance(leaf, Made | Tensor)

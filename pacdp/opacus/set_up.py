@@ -9,7 +9,7 @@ from torch.utils._pytree import tree_leaves
 
 from pacdp.errors import said
 from pacdp.models import require_clippable
-from pacdp.opacus.loader import PoissonLoader, is_plain
+from pacdp.opacus.loader import PoissonLoader, is_column
 from pacdp.opacus.modules import ByReference, PrivateModule, smooth_loss
 from pacdp.step.clip import Clip
 from pacdp.step.ghost import Ghost, GhostSums
@@ -77,7 +77,7 @@ def private_module(
 
 
 def _made_up_input(loader: PoissonLoader) -> Tensor:
-    fields = tree_leaves(loader.collate_fn.empty, is_leaf=is_plain)
+    fields = tree_leaves(loader.collate_fn.empty, is_leaf=is_column)
     first = fields[0] if fields else None
     if not isinstance(first, Tensor):
         raise ValueError(

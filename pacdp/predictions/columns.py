@@ -77,7 +77,9 @@ def coded(name: str, values: Any, *, known: Collection[Name] = ()) -> Coded:
 def _coded(name: str, values: Any) -> Coded:
     array = _array(name, values)
     if array.dtype.kind == "O":
-        rows, kinds = array.tolist(), {type(one) for one in array.tolist()}
+        own = np.str_ | np.integer | np.bool_  # what NumPy calls text, whole number and truth value
+        rows = [one.item() if isinstance(one, own) else one for one in array.tolist()]
+        kinds = {type(one) for one in rows}
         if (
             gap := next((place for place, one in enumerate(rows) if _missing(one)), None)
         ) is not None:
@@ -133,7 +135,9 @@ def losses(name: str, values: Any) -> Losses:
 
 _OURS = (
     "0-1 risk", "zero-one", "ece", "mce", "half the brier risk", "brier risk", "calibration error", "recall of",
-    "precision of", "specificity of", "false-alarm rate of", "accuracy", "weighted error", "largest gap"
+    "precision of", "specificity of", "false-alarm rate of", "accuracy", "weighted error", "largest gap",
+    "error on class", "error in group", "share of errors among", "share of people with", "mean set size", "auc",
+    "1 - auc", "empirical risk"
 )  # fmt: skip
 """What names of quantities of ours begin with."""
 
@@ -300,7 +304,7 @@ def _array(name: str, values: Any) -> NDArray[Any]:
             values = np.fromiter(plain, dtype=object, count=len(values))
     try:
         array = np.asarray(values)
-    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+    except Exception as error:  # a stranger's column may raise anything
         raise ValueError(
             f"{name} must be one value for each example, got none of that kind ({error})"
         ) from error

@@ -3,6 +3,7 @@
 import html
 import json
 import math
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, field, fields, is_dataclass, replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from pacdp.predictions.bounding import Statement
 from pacdp.predictions.named import named, rank_lines
 from pacdp.predictions.parts import shown
 from pacdp.predictions.sentence import at_price_zero, first_sentence, headline, said_at_price_zero
-from pacdp.store.files import replacing
+from pacdp.store.files import made_folder, path_of, replacing
 from pacdp.store.record import Values, record
 
 FORMAT = "pacdp-certificates/2"
@@ -248,12 +249,17 @@ class Report:
         """Write :meth:`to_dict` into a folder as ``certificates.json``, which ``pacdp verify`` checks.
 
         Raises:
-            ValueError: there is a file of that name.
+            ValueError: there is a file of that name, or a file where the folder is to be.
         """
-        path = Path(folder) / FILE
-        if path.exists():
+        place = path_of(folder=folder)
+        if place.suffix == ".json" and not place.is_dir():
+            raise ValueError(
+                f"folder must be a folder, and {place} names a file: give {place.parent} for {FILE} in it"
+            )
+        path = place / FILE
+        if os.path.lexists(path):
             raise ValueError(f"{path} exists: give a folder that holds no report yet")
-        path.parent.mkdir(parents=True, exist_ok=True)
+        made_folder(place)
         with replacing(path) as file:
             text = json.dumps(self.to_dict(), indent=2, allow_nan=False, ensure_ascii=False)
             file.write((text + "\n").encode())

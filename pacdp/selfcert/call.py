@@ -19,6 +19,7 @@ from pacdp.certify.examples import Device, require_kind
 from pacdp.certify.routes import require_draws
 from pacdp.compress.learner import is_estimator
 from pacdp.errors import Diverged
+from pacdp.models import require_shapes
 from pacdp.predictions.examples import require_plain_names
 from pacdp.predictions.report import Refusal, Report, Reported
 from pacdp.selfcert.examples import Given, given, split
@@ -261,6 +262,8 @@ def _models(model: Any, train: Train | None, settings: FitSettings | None) -> Va
             raise ValueError(
                 f"model must be an object, a torch module or have fit and predict, got {one!r:.80}"
             )
+    for one in modules:
+        require_shapes(one, "model")
     if train is None and not all(any(p.requires_grad for p in one.parameters()) for one in modules):
         raise ValueError("model must have parameters to train, got a module without any")
     if settings is not None and (train is not None or not modules):

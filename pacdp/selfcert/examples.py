@@ -7,11 +7,12 @@ import torch
 from jaxtyping import Int64, UInt64
 
 from pacdp.data import DataError, Dataset
-from pacdp.data.hashing import table_hashes
+from pacdp.data.hashing import array_of, table_hashes
 from pacdp.data.places import require_each_once
 from pacdp.predictions import columns
 from pacdp.predictions.examples import Counted
 from pacdp.store.record import record
+from pacdp.trials import require_arithmetic
 
 
 @record(eq=False)
@@ -54,6 +55,7 @@ def given(data: Any, *, people: Any = None) -> Given:
         people = data.people if people is None else people
         data = (data.inputs, data.labels)
     inputs, answers = _pair(data)
+    require_arithmetic(inputs)
     columns.require_one_order(inputs=inputs, labels=answers, people=people)
     inputs = inputs.tocsr() if hasattr(inputs, "tocsr") else inputs  # of which rows can be taken
     named = columns.coded("labels", _array(answers))
@@ -148,7 +150,7 @@ def _pair(data: Any) -> tuple[Any, Any]:
 def _array(values: Any) -> Any:
     """A column as an array, where it is a tensor, of a data frame, or has a last axis of one."""
     if hasattr(values, "detach"):
-        values = values.detach().cpu().numpy()
+        values = array_of(values, "labels")
     values = values.to_numpy() if hasattr(values, "to_numpy") else values
     one = isinstance(values, np.ndarray) and values.shape[1:] == (1,)
     return values.ravel() if one else values

@@ -7,7 +7,7 @@ looks at what another one found.
 import copy
 import math
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from pacdp.backprop.fit import Examples, FitSettings, fit
 from pacdp.certify import BoundSet, DataFree, MonteCarlo, Prior, certify, train_certified
 from pacdp.certify.examples import Device
 from pacdp.certify.gaussian import one_draw_weights
-from pacdp.certify.reading import AtWeights
+from pacdp.certify.reading import AtWeights, Function
 from pacdp.compress import Estimator, Groups, Stop, Torch, compress
 from pacdp.compress.learner import is_estimator
 from pacdp.data import DataError, Dataset
@@ -239,8 +239,13 @@ def compression(task: Task, failure_prob: float) -> Tried:
     return Tried(
         certificate=replace(found.certificate, of=f"{task.name}, compressed"),
         error=found.report.error("weights", "bound"), train=found.trace.best.picked,
-        predictor=Net(function=lambda inputs: found(inputs.float()), names=names)
+        predictor=Net(function=partial(_in_single, found.network), names=names)
     )  # fmt: skip
+
+
+def _in_single(network: Function, inputs: torch.Tensor) -> torch.Tensor:
+    """The outputs for inputs in the precision that the network was trained in."""
+    return network(inputs.float())
 
 
 def noisy(task: Task, failure_prob: float) -> Tried:
@@ -284,11 +289,12 @@ def _require_unheld(train: Train | None, bound: Given) -> None:
 
 def _fit_in_place(settings: FitSettings | None) -> Train:
     """The default training of the other routes, on what was picked."""
-    how = settings or FitSettings(epochs=20, batch_size=64)
+    return partial(_fit_network, settings or FitSettings(epochs=20, batch_size=64))
 
-    def fit_network(network: nn.Module, inputs: torch.Tensor, labels: torch.Tensor) -> None:
-        generator = torch.Generator().manual_seed(0)
-        made = fit(network, Examples(inputs, labels), settings=how, generator=generator)
-        network.load_state_dict(made.state_dict())
 
-    return fit_network
+def _fit_network(
+    settings: FitSettings, network: nn.Module, inputs: torch.Tensor, labels: torch.Tensor
+) -> None:
+    generator = torch.Generator().manual_seed(0)
+    made = fit(network, Examples(inputs, labels), settings=settings, generator=generator)
+    network.load_state_dict(made.state_dict())

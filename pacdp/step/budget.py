@@ -15,7 +15,7 @@ from bounds import _check
 from bounds.accounting import Event, LastAlone, NegativeBinomialRuns, PoissonRuns, calibrate_noise
 from bounds.privacy import Adjacency, ApproxDP
 from pacdp.errors import require_finite
-from pacdp.schedules import Scaled, Schedule, as_schedule
+from pacdp.schedules import Scaled, Schedule, as_schedule, value_at
 from pacdp.step import event as events
 from pacdp.step.accountant import epsilon
 
@@ -82,10 +82,9 @@ def planned(
     schedule: Schedule | float, *, sample_rate: float, steps: int, done: int = 0
 ) -> Event | None:
     """The history that ``steps`` steps of ``schedule`` will have, but for the first ``done``."""
-    sigma = as_schedule(schedule)
-    return events.history(
-        events.sampled_step([float(sigma(t))], sample_rate=sample_rate) for t in range(done, steps)
-    )
+    _check.whole(steps=steps, done=done)
+    sigmas = (value_at(t, schedule=schedule) for t in range(done, steps))
+    return events.history(events.sampled_step([one], sample_rate=sample_rate) for one in sigmas)
 
 
 def planned_epochs(
@@ -96,10 +95,11 @@ def planned_epochs(
     An epoch that begins is counted as a whole, at the least noise of its steps. The rest of one that began before is
     counted as a sum over all units: if it runs a second time, a unit has the place that it had.
     """
-    sigma = as_schedule(schedule)
+    _check.count(batches=batches)
+    _check.whole(steps=steps, done=done)
 
     def least(first: int) -> float:
-        return min(float(sigma(t)) for t in range(first, first + batches))
+        return min(value_at(t, schedule=schedule) for t in range(first, first + batches))
 
     begun, next_epoch = done // batches * batches, -(-done // batches) * batches
     rest = range(begun, min(next_epoch, steps), batches)

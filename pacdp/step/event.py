@@ -27,6 +27,7 @@ from bounds.accounting import (
     PoissonSampled,
     SelfComposed,
 )
+from pacdp.errors import require_fraction
 
 ADJACENCY: Literal["add-remove"] = "add-remove"
 """The neighbours that noise multipliers are stated for: one unit more or less moves a clipped sum by at most C."""
@@ -54,8 +55,7 @@ def sampled_step(
         ValueError: a rate outside (0, 1], a multiplier that is negative or no finite number, none at all, or an epsilon
             out of range.
     """
-    if not 0.0 < sample_rate <= 1.0:
-        raise ValueError(f"expected 0 < sample_rate <= 1, got {sample_rate}")
+    require_fraction(sample_rate=sample_rate)
     for value in noise_multipliers:
         if not (math.isfinite(value) and value >= 0.0):
             raise ValueError(f"noise_multiplier must be a finite number >= 0, got {value}")

@@ -27,10 +27,12 @@ from torch import Tensor
 from bounds._check import json_value
 from pacdp.errors import CheckpointError
 from pacdp.store.canonical import canonical
-from pacdp.store.files import write_whole
+from pacdp.store.files import path_of, write_whole
 from pacdp.store.record import record
 
 FORMAT = "pacdp-checkpoint/3"
+NAME = "checkpoint.safetensors"
+"""In the folder of a run."""
 _PARTS = ("model", "state", "trace")
 _FOREIGN = "weights of another program are certified with --model and --data, which name the network and new examples"
 
@@ -57,9 +59,15 @@ def save_checkpoint(path: Path | str, checkpoint: Checkpoint) -> None:
     """Write ``checkpoint`` so that ``path`` always holds a whole checkpoint: the old one or the new one.
 
     Raises:
-        CheckpointError: the disk is full or the folder cannot be written; the file that was there is untouched.
+        CheckpointError: ``path`` is a folder, the disk is full or the folder cannot be written; the file that was there
+            is untouched.
+        ValueError: ``path`` is no path.
     """
-    path = Path(path)
+    path = path_of(path=path)
+    if path.is_dir():
+        raise CheckpointError(
+            f"path must be that of a file, and {path} is a folder: give {path / NAME}"
+        )
     header = {**checkpoint.header, "format": FORMAT, "parameters": list(checkpoint.model)}
     tensors = {
         f"{part}.{name}": tensor.detach().cpu().contiguous().clone()
@@ -81,11 +89,16 @@ def load_checkpoint(path: Path | str) -> Checkpoint:
     Raises:
         CheckpointError: no such file; an empty or truncated one; one of another format; one whose content does not have
             the hash that its header names.
+        ValueError: ``path`` is no path.
     """
-    path = Path(path)
+    path = path_of(path=path)
     if os.path.isdir(path):
-        path = path / "checkpoint.safetensors"
+        path = path / NAME
     if not os.path.isfile(path):
+        if path.is_symlink():
+            raise CheckpointError(
+                f"{path} is a link to {os.readlink(path)}, which is not there: restore that, or give another checkpoint"
+            )
         raise CheckpointError(
             f"no checkpoint at {path}: train first, or give the path of a checkpoint or its run folder"
         )

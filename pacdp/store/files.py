@@ -20,6 +20,10 @@ import psutil
 from filelock import BaseFileLock, FileLock, SoftFileLock, Timeout
 
 LIST = ".pacdp"
+ASIDE = ".replaced"
+"""The folder, in a folder, of what :func:`put_aside` took out of it."""
+_MOVING = ".replacing"
+"""The same, on its way there or back."""
 _NO_FLOCK = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 _told: set[int] = set()
 """Disks of which it was said that they have no flock."""
@@ -91,6 +95,38 @@ def require_own(path: Path) -> None:
     known = written(path.parent)
     if known is not None and path.name not in known and os.path.lexists(path):
         raise ValueError(f"{path} was not written by pacdp: move it away, or choose another place")
+
+
+def path_of(**given: object) -> Path:
+    """The path that was given under this name.
+
+    Raises:
+        ValueError: something else, such as an open file.
+    """
+    ((name, value),) = given.items()
+    if not isinstance(value, str | os.PathLike):
+        raise ValueError(
+            f"{name} must be a path, got {type(value).__name__}: give the name of a file or folder on a disk"
+        )
+    return Path(value)
+
+
+def made_folder(folder: Path) -> Path:
+    """The folder, made if it is not there.
+
+    Raises:
+        ValueError: a file is there or above it, or it cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        why = (
+            "is a file, or a link to nothing"
+            if isinstance(error, FileExistsError)
+            else f"cannot be made ({error.strerror})"
+        )
+        raise ValueError(f"folder must be a folder, and {folder} {why}: give another") from error
+    return folder
 
 
 @contextmanager
@@ -248,17 +284,67 @@ def written(folder: Path) -> frozenset[str] | None:
     return frozenset(text.split("\n"))
 
 
-def remove_own(folder: Path, *, names: Iterable[str]) -> None:
+def remove_own(folder: Path, *, names: Iterable[str], into: Path | None = None) -> None:
     """Remove those of the files that pacdp wrote into the folder, and what :func:`keep_beside` kept of them.
 
+    Args:
+        folder: where they are.
+        names: of the files.
+        into: a folder that they are moved into, where they are not to be lost.
+
     Raises:
-        OSError: one cannot be removed.
+        OSError: one cannot be removed or moved.
     """
     names = frozenset(names)
     for name in written(folder) or ():
         stem, _, number = name.rpartition(".")
-        if name in names or (stem in names and number.isdecimal()):
+        if name not in names and not (stem in names and number.isdecimal()):
+            continue
+        if into is None:
             (folder / name).unlink(missing_ok=True)
+        elif os.path.lexists(folder / name):
+            (folder / name).rename(into / name)
+
+
+def put_aside(folder: Path, *, names: Iterable[str]) -> None:
+    """Take out of the folder what :func:`remove_own` would remove, until :func:`put_back` or :func:`let_go`.
+
+    What is aside already stays there, and its successor, which came to nothing, is removed.
+
+    Raises:
+        OSError: a file cannot be moved; :func:`put_back` mends that, also where the process was killed.
+    """
+    if (folder / ASIDE).is_dir():
+        remove_own(folder, names=names)
+        return
+    moving = folder / _MOVING
+    moving.mkdir(exist_ok=True)
+    remove_own(folder, names=names, into=moving)
+    moving.rename(folder / ASIDE)
+
+
+def put_back(folder: Path, *, names: Iterable[str]) -> None:
+    """Remove the successor of what is aside, and put back that, or what is on its way there; nothing without either.
+
+    Raises:
+        OSError: a file cannot be removed or moved; the next call goes on.
+    """
+    moving = folder / _MOVING
+    if (folder / ASIDE).is_dir():
+        remove_own(folder, names=names)
+        (folder / ASIDE).rename(moving)
+    if moving.is_dir():
+        for one in moving.iterdir():
+            one.rename(folder / one.name)
+        moving.rmdir()
+
+
+def let_go(folder: Path) -> None:
+    """Remove what is aside: all of it, where the process is killed, or what :func:`remove_partial` knows."""
+    if (folder / ASIDE).is_dir():
+        going = folder / f".{ASIDE}.{os.getpid()}.partial"
+        (folder / ASIDE).rename(going)
+        shutil.rmtree(going)
 
 
 def remove_empty(folder: Path) -> None:

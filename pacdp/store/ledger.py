@@ -21,6 +21,7 @@ from bounds.accounting import Event, renyi_divergences
 from bounds.privacy import Adjacency
 from pacdp.store.canonical import canonical
 from pacdp.store.chained_lines import Kind, Lines, append, create, locked, read
+from pacdp.store.files import path_of
 from pacdp.store.ledger_entries import Entry, Limit, from_line
 from pacdp.store.ledger_totals import Spent, Tally, keeps_to, spent
 from pacdp.store.reservation import Reservation, Stream, Stretch, Unit
@@ -61,7 +62,7 @@ class Ledger:
         Raises:
             ValueError: there is a ledger, or it cannot be written.
         """
-        folder = Path(folder)
+        folder = path_of(folder=folder)
         if not isinstance(name, str):
             raise ValueError(f"name must be text, got {name!r}")
         header = {
@@ -88,12 +89,12 @@ class Ledger:
         Raises:
             ValueError: no ledger; a line that was changed, moved, added or taken out.
         """
-        return cls(folder, read(_file(Path(folder)), _KIND))
+        return cls(folder, read(_file(path_of(folder=folder)), _KIND))
 
     @classmethod
     def open(cls, folder: Path | str, *, name: str = "") -> "Ledger":
         """The ledger in ``folder``, started if there is none."""
-        path = _file(Path(folder))
+        path = _file(path_of(folder=folder))
         if not os.path.lexists(path):
             try:
                 return cls.create(folder, name=name)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 
-from pacdp.errors import said
+from pacdp.errors import naming, said
 from pacdp.layers.dropout import ExampleDropout
 from pacdp.layers.random import RandomState, WithoutDraws, random_state, rewind, same_state
 from pacdp.losses import PerExampleLoss
@@ -90,6 +90,7 @@ def require_independent_examples(
     try:
         trial.no_first_impression(selected(full, torch.arange(3)))
         outputs = trial.outputs(full)
+        require_rows(named_outputs(outputs), _examples(full))
         if isinstance(targets, Tensor) and loss is not None:
             targets = values_of(targets, outputs, loss)
         first, *_ = [
@@ -146,7 +147,10 @@ class _Trial:
         begin: nn.Module | None = None,
     ) -> None:
         self.twin, self.state, self.loss = twin.train(), state, loss
-        self.kept = {name: one.detach().clone() for name, one in _tensors(begin or twin).items()}
+        self.kept = {
+            name: one.detach().clone()
+            for name, one in _tensors(twin if begin is None else begin).items()
+        }
 
     @torch.no_grad()
     def reset(self) -> None:
@@ -255,7 +259,7 @@ class _Trial:
             *shapes, last = (f"{['n', *x.shape[1:]]}" for x in (*found.values(), targets))
             name = f"loss of outputs of shape {', '.join(shapes)} and targets of shape {last}"
             found = {name: self._loss(outputs, targets)} | found
-        require_rows(found, next(len(x) for x in tree_leaves(inputs) if isinstance(x, Tensor)))
+        require_rows(found, _examples(inputs))
         found = {name: _of(out, kept) for name, out in found.items()}
         total = sum((0.5 * out.square() + out).sum() for out in found.values() if out.requires_grad)
         if isinstance(total, Tensor):
@@ -274,13 +278,20 @@ class _Trial:
 
     def _loss(self, outputs: Any, targets: Any) -> Tensor:
         assert self.loss is not None
-        try:
-            return self.loss(outputs, targets)
-        except RuntimeError as error:
+        with naming("the loss"):
+            try:
+                found: Any = self.loss(outputs, targets)
+            except RuntimeError as error:
+                raise ValueError(
+                    f"the loss fails on made-up outputs in double precision ({said(error)}): let its own tensors take "
+                    "the outputs' type, as weight.to(outputs.dtype) does"
+                ) from error
+        if not isinstance(found, Tensor):
             raise ValueError(
-                f"the loss fails on made-up outputs in double precision ({said(error)}): let its own tensors take the "
-                "outputs' type, as weight.to(outputs.dtype) does"
-            ) from error
+                f"the loss returned {type(found).__name__}: let it return a tensor with one loss an example, as those "
+                "of torch do with reduction='none'"
+            )
+        return found
 
     def _drop(self, on: bool) -> None:
         for layer in filter(_drops, self.twin.modules()):
@@ -343,7 +354,16 @@ def named_outputs(outputs: Any) -> Seen:
             f"the network gives a {type(outputs).__name__}, in which no tensor is found: let it give a tensor, or a "
             "tuple, list or dictionary of tensors"
         )
+    if not any(leaf.is_floating_point() for leaf in found.values()):
+        kinds = ", ".join(sorted({str(leaf.dtype) for leaf in found.values()}))
+        raise ValueError(
+            f"the network gives tensors of {kinds} alone, through which no gradient goes: let it give logits"
+        )
     return found
+
+
+def _examples(inputs: Any) -> int:
+    return next(len(x) for x in tree_leaves(inputs) if isinstance(x, Tensor))
 
 
 def _not_finite(found: Seen) -> list[str]:

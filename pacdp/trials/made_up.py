@@ -25,6 +25,8 @@ def pool(inputs: Shaped[Tensor, "n ..."], *, size: int = MOST) -> Shaped[Tensor,
     Made-up numbers differ from an example's by noise of deviation 1 to 1,000. Made-up integers are those of the
     examples in another order, so that they stay within any table.
     """
+    if inputs.itemsize == 1:
+        require_arithmetic(inputs)
     real, generator = inputs[torch.arange(size) % len(inputs)], torch.Generator().manual_seed(0)
     few = real.flip(0)[:MOST]
     if not inputs.is_floating_point():
@@ -48,7 +50,13 @@ def batches(size: int = MOST) -> Iterator[tuple[Int64[Tensor, " batch"], Int64[T
 
 
 def made_up_batch(template: Any, *, examples: int = MOST, seed: int = 0) -> Any:
-    """Numbers in the shape of ``template``, a tensor of examples: normals, or zeros and ones for integers."""
+    """Numbers in the shape of ``template``, a tensor of examples: normals, or zeros and ones for integers.
+
+    Raises:
+        ValueError: floats of 8 bits, as :func:`pool` does.
+    """
+    if template.itemsize == 1:
+        require_arithmetic(template)
     generator = torch.Generator().manual_seed(seed)
     shape = (examples, *template.shape[1:])
     if template.is_floating_point():
@@ -56,6 +64,14 @@ def made_up_batch(template: Any, *, examples: int = MOST, seed: int = 0) -> Any:
     return torch.randint(0, 2, shape, generator=generator, dtype=torch.int64).to(
         template.device, template.dtype
     )
+
+
+def require_arithmetic(given: Any, what: str = "inputs") -> None:
+    """Refuse, by raising ValueError, tensors of floats of 8 bits, which torch only stores."""
+    if isinstance(given, Tensor) and given.is_floating_point() and given.itemsize == 1:
+        raise ValueError(
+            f"{what} are {given.dtype}, in which nothing can be computed: convert them, as float() does"
+        )
 
 
 def made_up_labels(labels: Int64[Tensor, " m"], size: int) -> list[Int64[Tensor, " size"]]:
@@ -80,7 +96,7 @@ def values_of(targets: Tensor, outputs: Any, loss: PerExampleLoss) -> Tensor:
     """
     if bool((targets != targets[:1]).any()):
         return targets
-    leaf = tree_leaves(outputs)[0]
+    leaf = next(x for x in tree_leaves(outputs) if isinstance(x, Tensor))
     if targets.is_floating_point():
         fills = torch.linspace(0.0, 1.0, 7)
     else:
@@ -90,7 +106,7 @@ def values_of(targets: Tensor, outputs: Any, loss: PerExampleLoss) -> Tensor:
     taken = list[Tensor]()
     for fill in fills.tolist():
         value = torch.full_like(targets[:1], fill, device="cpu")
-        with suppress(IndexError, RuntimeError, ValueError):
+        with suppress(Exception):  # a stranger's loss may raise anything, and is asked again
             loss(few, value)
             taken.append(value)
     return torch.cat(taken).to(targets.device) if taken else torch.zeros_like(targets[:1])

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from pacdp.data.hashing import require_no_mask
 from pacdp.losses import Loss
-from pacdp.trials.made_up import MOST, batches, made_up_labels, pool
+from pacdp.trials.made_up import MOST, SIZES, batches, made_up_labels, pool
 
 _OF_OUTPUTS, _OF_LOSSES, _OF_SLOPES = 1e-3, 1e-5, 1e-4
 """Rounding allowed, relative to the outputs' spread, to the interval of the loss, to the largest slope."""
@@ -79,44 +79,61 @@ def own_answers(
 ) -> tuple[np.ndarray, Bool[np.ndarray, " n"]]:
     """What an estimator answers for each of n examples, and which of these move with the examples beside them.
 
-    Rounding may move an answer or two in a hundred, which count as errors; a batch that is scaled or ranked as a whole
-    moves more.
+    Rounding may move an answer or two in a hundred of those that are asked for together, which count as errors; a batch
+    that is scaled or ranked as a whole moves more.
 
     Args:
-        predictor: all are asked of it, and parts of a copy of it that was asked nothing before, where it has one.
+        predictor: all are asked of a copy of it, where it has one, and parts of another; it is asked nothing itself.
         answers: of a predictor, for the examples at these places.
         scale: a millionth of it, and of the answer, is rounding, where answers are numbers.
 
     Raises:
-        ValueError: answers moved when halves of the examples, or single ones, were asked for.
+        ValueError: no answer for each example, or answers that moved when halves of the examples, a few at a time, or
+            single ones were asked for.
     """
-    twin = predictor
-    with suppress(Exception):  # not all can be copied
-        twin = copy.deepcopy(predictor)
+    whole, parted = twin(predictor), twin(predictor)
 
     def asked(one: Any, places: np.ndarray) -> np.ndarray:
         found = answers(one, places)
         require_no_mask(found, "answers of the estimator")
-        return np.asarray(found)
+        found = column(found)
+        if found.shape[:1] != places.shape:
+            raise ValueError(
+                f"predict must answer once for each of {len(places)} examples, got an array of shape {found.shape}"
+            )
+        return found
 
-    said = asked(predictor, np.arange(n))
+    said = asked(whole, np.arange(n))
     order = np.random.default_rng(0).permutation(n)
     moved = np.zeros(n, dtype=np.bool_)
-    if said.shape[:1] != (n,):
-        return said, moved  # who counts says what is wrong
-    for parts in (np.array_split(order, min(2, n)), order[:MOST, None]):
+    few = [part for part in np.split(order, np.cumsum(SIZES))[:-1] if len(part)]
+    for parts in (np.array_split(order, min(2, n)), few, order[:MOST, None]):
         places = np.concatenate(parts)
-        found = np.concatenate([asked(twin, part) for part in parts])
+        found = np.concatenate([asked(parted, part) for part in parts])
         own, same = said[places], found == said[places]
         if said.dtype.kind == "f":
             same = np.isclose(found, own, _OF_ANSWERS, _OF_ANSWERS * scale, equal_nan=True)
-        moved[places] |= ~np.asarray(same).reshape(len(own), -1).all(axis=1)
-        if moved.sum() > max(1, n // 50):
+        others = ~np.asarray(same).reshape(len(own), -1).all(axis=1)
+        moved[places] |= others
+        if others.sum() > max(1, len(own) // 50):
             raise ValueError(
                 "what the estimator answers for an example depends on the examples beside it, or on random numbers or "
-                "calls before: scale and rank by what fit saw, not by the batch"
+                "calls before: scale and rank by what fit saw, not by the batch, and compute in double precision"
             )
     return said, moved
+
+
+def twin(predictor: Any) -> Any:
+    """A copy, which may be asked what the predictor is not to remember; itself where it has none."""
+    with suppress(Exception):  # not all can be copied
+        return copy.deepcopy(predictor)
+    return predictor
+
+
+def column(values: Any) -> np.ndarray:
+    """An array as it is, or one column of a table as a column."""
+    array = np.asarray(values)
+    return array.ravel() if array.shape[1:] == (1,) else array
 
 
 def _rounding(outputs: Tensor, least: float) -> Shaped[Tensor, "n numbers"]:

@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy import special
 
-from pacdp.calibration.inputs import require_probabilities
+from pacdp.calibration.inputs import require_array, require_probabilities
 
 Members = Float[np.ndarray, "members n classes"]
 PerExample = Float[np.ndarray, " n"]
@@ -48,9 +48,14 @@ class PredictiveAverage:
     def add(self, probabilities: Float[np.ndarray, "n classes"]) -> None:
         """One more member's; refuses what :func:`class_uncertainty` refuses, and is then as before."""
         require_probabilities(probabilities)
-        found = probabilities.astype(np.float64)
+        found, before = probabilities.astype(np.float64), self._probabilities
+        if self.members and found.shape != before.shape:
+            raise ValueError(
+                f"expected probabilities of the same examples and classes, {before.shape}, got {found.shape}: add all "
+                "of one member at once"
+            )
         classes = np.arange(found.shape[-1])
-        self._probabilities = self._probabilities + found
+        self._probabilities = before + found
         self._entropies = self._entropies + special.entr(found).sum(axis=-1)
         self._votes = self._votes + (found.argmax(axis=-1)[:, None] == classes)
         self.members += 1
@@ -76,6 +81,7 @@ def class_uncertainty(members: Members) -> ClassUncertainty:
         ValueError: another shape, no member or example, fewer than two classes, an entry that is negative or NaN, or a
             row that does not sum to 1.
     """
+    require_array("members", members, "fiu", "numbers")
     if members.ndim != 3 or not len(members):
         raise ValueError(
             f"expected members [members >= 1, n, classes], got shape {members.shape}: stack the members first"

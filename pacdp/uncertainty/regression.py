@@ -16,6 +16,8 @@ import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
+from pacdp.calibration.inputs import require_array
+
 Members = Float[np.ndarray, "members n"]
 
 
@@ -38,8 +40,11 @@ def predictive_spread(means: Members, variances: Float[np.ndarray, "others m"]) 
     """Mean and variance of the members' mixture, in float64.
 
     Raises:
-        ValueError: no member or example, shapes that differ, a number that is not finite, or a negative variance.
+        ValueError: no arrays, no member or example, shapes that differ, a number that is not finite, or a variance
+            below 0.
     """
+    for name, given in {"means": means, "variances": variances}.items():
+        require_array(name, given, "fiu", "numbers")
     if means.ndim != 2 or min(means.shape) < 1 or means.shape != variances.shape:
         raise ValueError(
             f"expected means and variances [members >= 1, n >= 1] of one shape, got {means.shape} and {variances.shape}"

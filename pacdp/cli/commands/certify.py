@@ -62,12 +62,13 @@ class Certify:
     def __call__(self) -> None:
         """Certify the run, or a network of a stranger's, and write the report."""
         from pacdp.cli.console import progress, told
-        from pacdp.cli.folder import require_replaceable, write_report
+        from pacdp.cli.folder import followed, require_replaceable, write_report
 
         require_failure_prob(self.how.failure_prob)
         require_unset(self.runtime, "batching", "bfloat16", "checkpoint_seconds",
                       by="by pacdp certify, which evaluates in float32")  # fmt: skip
-        folder = self.path if self.path.is_dir() else self.path.parent
+        path = followed(self.path) if self.path.is_symlink() else self.path
+        folder = path if path.is_dir() else path.parent
         out = self.out or folder / "certificates.json"
         require_replaceable(out)
         with progress("certifying", 1000) as advance:
@@ -75,10 +76,10 @@ class Certify:
             if self.foreign != Foreign():
                 from pacdp.cli.foreign import certify_foreign
 
-                report = certify_foreign(self.path, self.foreign, self.runtime, how)
+                report = certify_foreign(path, self.foreign, self.runtime, how)
             else:
                 from pacdp.cli.kinds import certified
 
-                report = certified(self.path, self.runtime, how)
+                report = certified(path, self.runtime, how)
         write_report(out, report)
         answer(report, told(report), as_json=self.json)

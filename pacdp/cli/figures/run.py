@@ -21,7 +21,7 @@ from pacdp.cli.figures.style import (
     save,
     wrapped,
 )
-from pacdp.cli.folder import Folder, read_json
+from pacdp.cli.folder import Folder
 from pacdp.cli.reading import Reading
 from pacdp.cli.serial import Values
 
@@ -66,7 +66,17 @@ def draw(rows: list[Values], report: Mapping[str, Any]) -> Figure | None:
     drawn, grid = figure(len(panels), 1, width=8.0, heights=[height for *_, height in panels])
     for (axes,), (panel, values, _) in zip(grid, panels, strict=True):
         panel(axes, values)
+        if panel is draw_certificates and (said := went_on(rows, report)):
+            axes.set_title(f"{axes.get_title()}\n{said}")
     return drawn
+
+
+def went_on(rows: list[Values], report: Mapping[str, Any]) -> str:
+    """In a few words, that a run went on after it was certified; empty where it did not."""
+    at = (report.get("subject") or {}).get("step")
+    if not rows or not isinstance(at, int) or at >= rows[-1]["step"]:
+        return ""
+    return f"certified at step {at}, since when the run went on to step {rows[-1]['step']}"
 
 
 def thinned(rows: list[Values], most: int) -> list[Values]:
@@ -159,8 +169,8 @@ def draw_certificates(axes: Axes, found: Reading) -> None:
 
 def caption(path: Path) -> list[str]:
     """What stands beside the figure of a folder's certificates: the first sentence, and what the marks in it mean."""
-    file = Folder(path).certificates
-    if not file.is_file():
+    folder = Folder(path)
+    if not (report := folder.certified()):
         return []
-    found = Reading(read_json(file))
-    return [found.headline, *map(str, found.notes)]
+    found, said = Reading(report), went_on(folder.rows(), report)
+    return [found.headline, *[f"{said}: certify again"] * bool(said), *map(str, found.notes)]

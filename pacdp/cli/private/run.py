@@ -22,6 +22,7 @@ from pacdp.losses import cross_entropies
 from pacdp.step import accountant
 from pacdp.step import event as events
 from pacdp.step.noise import SeededRandomness, SystemRandomness
+from pacdp.store.files import let_go
 from pacdp.store.ledger import Ledger
 
 FORMAT = "pacdp-private-result/1"
@@ -60,6 +61,7 @@ def train_private(config: PrivateConfig, out: Path, how: Training) -> Values:
         plan = config.method.promise(numbers, numbers.steps)
 
         def progress(seen: loop.Progress) -> None:
+            let_go(folder.path)
             row = None
             if seen.step % every == 0:
                 spent = accountant.epsilon(events.first(plan, seen.step), **config.relation)
@@ -67,19 +69,14 @@ def train_private(config: PrivateConfig, out: Path, how: Training) -> Values:
                 folder.append_row(row)
             how.report(seen.step, config.sampling.steps, row)
 
-        try:
-            trained = loop.train(
-                config.method, module, data.tensors(), mechanism=numbers, loss=cross_entropies, progress=progress,
-                people=data.people if config.method.by_person else None,
-                randomness=SeededRandomness(config.seed) if config.reproducible else SystemRandomness(),
-                checkpoint=folder.checkpoint, checkpoint_every=every, ledger=books,
-                tells_size=not config.sampling.public_size,
-                about={"run": to_dict(config), "data": {"train": data.train.hash, "test": data.test.hash}},
-            )  # fmt: skip
-        except ValueError:
-            if not folder.checkpoint.is_file():  # refused before anything was released that is kept
-                folder.clear()
-            raise
+        trained = loop.train(
+            config.method, module, data.tensors(), mechanism=numbers, loss=cross_entropies, progress=progress,
+            people=data.people if config.method.by_person else None,
+            randomness=SeededRandomness(config.seed) if config.reproducible else SystemRandomness(),
+            checkpoint=folder.checkpoint, checkpoint_every=every, ledger=books,
+            tells_size=not config.sampling.public_size,
+            about={"run": to_dict(config), "data": {"train": data.train.hash, "test": data.test.hash}},
+        )  # fmt: skip
         predict = partial(predictor, config, module, trained.weights)
         scores = {"test": judged(predict(trained.snapshots), data.test)}
         if len(trained.snapshots):

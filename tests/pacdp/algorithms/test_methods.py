@@ -98,7 +98,10 @@ def test_a_paper_s_own_accounting_is_asked_of_the_algorithm():
 
 def test_snapshots_are_spread_over_what_is_left_after_burn_in():
     short, kept = replace(FIXED, steps=20), DPSGLD(convention="tempered", snapshots=4, burn_in=0.25)
-    assert [step for step in range(1, 21) if kept.keeps(step, short)] == [8, 11, 14, 17, 20]
+    assert [step for step in range(1, 21) if kept.keeps(step, short)] == [11, 14, 17, 20]
+    for asked, made in ((1, [20]), (5, [8, 11, 14, 17, 20]), (9, [*range(12, 21)]), (30, [*range(6, 21)])):
+        some = replace(kept, snapshots=asked)
+        assert [step for step in range(21) if some.keeps(step, short)] == made
     assert not any(replace(kept, snapshots=0).keeps(step, short) for step in range(21))
 
 

@@ -82,6 +82,9 @@ def test_single_precision_meets_edges_in_single_precision_and_its_softmax_is_tak
     single, double = (special.softmax(logits.astype(kind), axis=1) for kind in "fd")
     for function in ERRORS:
         assert function(single, labels) == pytest.approx(function(double, labels), abs=1e-5), function.__name__
+        for whole in (int, np.uint8):  # certain predictions
+            certain = np.eye(10, dtype=whole)[single.argmax(axis=1)]
+            assert function(certain, labels) == function(certain.astype(float), labels) > 0.1, function.__name__
 
 
 def test_summary_holds_every_number_and_only_finite_ones():

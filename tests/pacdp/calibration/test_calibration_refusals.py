@@ -30,7 +30,8 @@ REFUSED = [
     *((partial(of, GOOD.tolist(), LABELS), "probabilities as a NumPy array of numbers, got list") for of in MEASURES),
     *((partial(of, np.ma.masked_array(GOOD, MARKED), LABELS), "got one with a mask") for of in MEASURES),
     (partial(c.ece, GOOD, np.ma.masked_equal(LABELS, 1)), "labels as a NumPy array of whole numbers, got one with"),
-    *((partial(c.ece, GOOD, LABELS, bins=bins), "bins >= 1") for bins in (0, 2.5)),
+    *((partial(c.ece, GOOD, LABELS, bins=bins), "bins must be a whole number")
+      for bins in (0, 2.5, True, "9", None, np.array(5))),
     (partial(c.auc, np.arange(4.0), LABELS), "positive as a NumPy array of truth values, got int64"),
     (partial(fit, LOGITS, np.arange(3.0)), "labels as a NumPy array of whole numbers"),
     (partial(c.auc, np.arange(2.0), np.array([True, True])), "positive and negative examples for an AUC, got 2 and 0"),
@@ -38,6 +39,7 @@ REFUSED = [
     (partial(c.accuracy_bands, np.array([2]), np.array([1]), failure_prob=0.0), "failure_prob must lie"),
     (partial(c.reliability_curve, GOOD, LABELS, failure_prob="5%"), "failure_prob must be a real number"),
     (partial(c.accuracy_bands, np.array([2]), np.array([3])), "correct <= counts"),
+    (partial(c.accuracy_bands, np.array([2]), np.array([1.9])), "correct as a NumPy array of whole numbers, got float"),
     (partial(fit, LOGITS, np.arange(3)), "temperature of least NLL in"),  # separable: it goes to 0
     (partial(fit, np.full((3, 3), np.inf), np.arange(3)), "finite logits"),
     (partial(fit, LOGITS, np.arange(2)), "3 labels in 0 .. 2"),

@@ -99,13 +99,17 @@ def listed(*layers):
     return gaussian(law=law, network=module, prior=Prior(law=law, source=DataFree()))
 
 
-NORMS = torch.ones(3, dtype=torch.float64)
+NORMS, SMALL = torch.ones(3, dtype=torch.float64), DATA.inputs.to(torch.float8_e5m2)
 WRITERS = replace(DIGITS, people=np.arange(20) // 2, unit="writer")
 KEEP = SGLD(tau=10.0, keep_norms=True)
 EXAMPLES = {
     "no tensor": (lambda: wrong(inputs=np.ones((60, 4))), "BoundSet.inputs to be of type Tensor"),
     "few labels": (lambda: wrong(labels=DATA.labels[:-1]), "one label for each"),
     "negative people": (lambda: wrong(people=-OWNERS), "people as int64"),
+    "floats of 8 bits": (lambda: certify(network(), (SMALL, DATA.labels)), "inputs in data are torch.float8_e5m2"),
+    "they in a set": (lambda: certify(network(), wrong(inputs=SMALL)), "inputs in data are torch.float8_e5m2"),
+    "labels of 8 bits": (lambda: certify(network(), (DATA.inputs, SMALL[:, 0])), "labels in data are torch.float8"),
+    "others that were seen": (lambda: certify(network(), DATA, seen=(SMALL, DATA.labels)), "float8_e5m2, in which"),
     "labels of a test set": (
         lambda: gaussian(test=replace(FRESH, labels=FRESH.labels - 1)), "labels from 0 to 1"),
 }  # fmt: skip

@@ -13,6 +13,7 @@ from torch import Tensor, equal
 from torch.nested import nested_tensor
 from torch.nn import BatchNorm1d, Dropout, Linear, Module, Sequential, Tanh
 from torch.utils.data import (
+    BatchSampler,
     ConcatDataset,
     DataLoader,
     Dataset,
@@ -27,6 +28,7 @@ from torch.utils.data import (
 import bounds
 from pacdp import HeldOut, Network, Private, Settings, certify, certify_predictions
 from pacdp.certify import BoundSet, ClippedError, Finite, Surrogate
+from pacdp.certify.batches import bound_set
 from pacdp.certify.evidence import rows_of
 from pacdp.data import DataError, Rows
 from pacdp.data import Dataset as Images
@@ -40,6 +42,7 @@ INPUTS = torch.randn(300, 6, generator=GENERATOR)
 LABELS = torch.randint(0, 3, (300,), generator=GENERATOR)
 ALL = INPUTS, LABELS
 PEOPLE = np.arange(300, dtype=np.int64) // 3
+SLOPES = torch.tensor([1.0, -2.0, 0.5])
 NET = Sequential(Linear(6, 8), BatchNorm1d(8), Tanh(), Linear(8, 3)).eval()
 
 
@@ -75,6 +78,20 @@ TWICE: Any = torch.tensor([*range(300), 7])
 
 def drawn(sampler):
     return DataLoader(JITTER, batch_size=50, sampler=sampler)
+
+
+def collated(made):
+    """A loader whose function makes batches of a list of inputs and a list of labels."""
+    return DataLoader(
+        Pairs(), batch_size=50, collate_fn=lambda given: made(*map(torch.stack, zip(*given, strict=True)))
+    )
+
+
+def longest(inputs, labels):
+    """Rows of other lengths, to the longest of their batch."""
+    lengths = 3 + (inputs[:, 0] > 0) + 2 * (inputs[:, 1] > 0)
+    taken = (torch.arange(6) < lengths[:, None])[:, : int(lengths.max())].float()
+    return {"inputs": inputs[:, : taken.shape[1]] * taken, "taken": taken, "labels": labels}
 
 
 class Stream(IterableDataset):
@@ -263,6 +280,9 @@ LEAVING_OUT = {
     "a last batch": (DataLoader(Pairs(), batch_size=37, shuffle=True, drop_last=True), "by drop_last"),
     "draws": (drawn(RandomSampler(Pairs(), replacement=True)), "by its RandomSampler"),
     "draws by weight": (drawn(WeightedRandomSampler([1.0] * 300, 300)), "by its WeightedRandomSampler"),
+    "draws in batches": (
+        DataLoader(Pairs(), batch_sampler=BatchSampler(RandomSampler(Pairs(), num_samples=200), 50, False)),
+        "by its RandomSampler"),
     "a share of each epoch": (drawn(RandomSampler(Pairs(), num_samples=200)), "by its RandomSampler"),
     "one process of two": (drawn(DistributedSampler(Pairs(), 2, 0)), "by its DistributedSampler"),
 }  # fmt: skip
@@ -285,7 +305,7 @@ def test_loaders_that_read_all_of_their_places_say_what_was_seen():
 def test_rows_of_another_width_prove_nothing_of_what_was_seen():
     with refusal("inputs of 7 and of 6 numbers", DataError):
         certify(NET, ALL, seen=(torch.cat([INPUTS, LABELS[:, None]], dim=1) + 1.0, LABELS))
-    fractions = INPUTS.numpy().astype(float) / 255  # which the network read in single precision
+    fractions = INPUTS.numpy().astype(float) / 3  # which the network read in single precision
     with refusal("of double and of single precision", DataError):
         certify(NET, (torch.tensor(fractions).float(), LABELS), seen=(fractions, LABELS.numpy()))
 
@@ -297,10 +317,11 @@ def test_a_batch_that_tells_the_network_its_labels_is_refused(key):
         certify(lambda inputs, **told: NET(inputs), [batch])
 
 
-@parametrize("kind", [torch.float16, torch.bfloat16])
-def test_rows_of_half_precision_prove_nothing_of_rows_that_were_not_rounded(kind):
-    rounded = INPUTS.to(kind).float(), LABELS
-    for data, seen in ((ALL, rounded), (rounded, ALL)):
+@parametrize(("kind", "other"), [(torch.float16, torch.float32), (torch.bfloat16, torch.float32),
+                                 (torch.float16, torch.bfloat16)])  # fmt: skip
+def test_rows_of_half_precision_prove_nothing_of_rows_that_were_not_rounded(kind, other):
+    rounded, whole = ((INPUTS.to(one).float(), LABELS) for one in (kind, other))
+    for data, seen in ((whole, rounded), (rounded, whole)):
         kept = certify(NET, data, seen=seen).certificates[0].hypothesis("predictor saw none of these rows")
         assert kept.standing == "declared"
         assert "of half precision and others are not" in kept.by
@@ -359,6 +380,21 @@ REFUSED = {
     "draws with replacement": (NET, drawn(RandomSampler(Pairs(), replacement=True)), "by a RandomSampler"),
     "more draws than examples": (NET, drawn(RandomSampler(Pairs(), num_samples=900)), "by a RandomSampler"),
     "draws by weight": (NET, drawn(WeightedRandomSampler([1.0, 0.1] * 150, 99, replacement=False)), "more often"),
+    "draws of whole batches": (
+        NET, DataLoader(JITTER, batch_sampler=BatchSampler(RandomSampler(Pairs(), replacement=True), 50, False)),
+        "by a RandomSampler"),
+    "draws of whole batches by weight": (
+        NET, drawn(BatchSampler(WeightedRandomSampler([1.0, 0.1] * 150, 99, replacement=False), 50, False)),
+        "by a WeightedRandomSampler"),
+    "batches brought to mean 0": (NET, collated(lambda x, y: (x - x.mean(0), y)), "others that collate_fn"),
+    "batches that tell labels": (NET, collated(lambda x, y: (x + y.sum(), y)), "others that collate_fn"),
+    "padded batches without a mask": (
+        lambda inputs, taken: inputs.mean(dim=1, keepdim=True) * SLOPES, collated(longest),
+        "others that collate_fn .* pad to one length"),
+    "two rows an example": (
+        NET, collated(lambda x, y: (torch.cat([x, -x]), torch.cat([y, y]))), "64 rows of 32 examples, and n counts"),
+    "no last batch": (
+        NET, DataLoader(Pairs(), batch_size=70, drop_last=True), "last batch by drop_last, .* set drop_last=False"),
     "a stream by several workers": (
         NET, DataLoader(Stream(), num_workers=2), "each of which may read the whole stream.* give it num_workers=1"),
     "probabilities of one class": (
@@ -366,6 +402,10 @@ REFUSED = {
     "probabilities of a column": (
         lambda x: NET(x)[:, :1].sigmoid(), (INPUTS, LABELS % 2), "the outputs are probabilities"),
     "probabilities": (lambda x: NET(x).softmax(1), ALL, "the outputs are probabilities.* scores=True"),
+    "probabilities in half precision": (
+        lambda x: (20 * NET(x)).bfloat16().softmax(1), ALL, "are probabilities.* divide each row by its sum"),
+    "a probability of each class": (
+        lambda x: NET(x).sigmoid(), ALL, "the outputs are probabilities.* z - 1 if they are logits z"),
     "decisions": (lambda x: torch.eye(3)[NET(x).argmax(1)], ALL, "the outputs are probabilities.* scores=True"),
     "decisions of a column": (
         lambda x: (NET(x)[:, 0] > 0).float(), (INPUTS, LABELS % 2), "the outputs are probabilities"),
@@ -385,6 +425,26 @@ REFUSED = {
 }  # fmt: skip
 
 
+def test_loaders_with_a_function_of_their_own_are_read_where_each_example_is_its_own():
+    plain = certify(NET, ALL, ask="error").certificates[0].value
+    assert certify(NET, collated(lambda x, y: (2 * x / 2, y)), ask="error").certificates[0].value == plain
+    whose = collated(lambda x, y: (torch.cat([x, -x]), torch.cat([y, y]), torch.arange(2 * len(x))))
+    assert certify(NET, whose, ask="error").n == 100  # people are numbered anew in each batch
+
+    def masked(inputs, taken):
+        return (inputs * taken).sum(dim=1, keepdim=True) / taken.sum(dim=1, keepdim=True) * SLOPES
+
+    assert certify(masked, collated(longest), ask="error").n == 300
+    assert equal(bound_set(collated(lambda x, y: (x, y))).inputs, INPUTS)
+    one = torch.empty(50, dtype=torch.int64)
+    again = ((INPUTS[k : k + 50], one.copy_(LABELS[k : k + 50])) for k in range(0, 300, 50))
+    assert equal(bound_set(again).labels, LABELS)
+    assert certify(NET, DataLoader(Pairs(), batch_size=70, shuffle=True, drop_last=True), ask="error").n == 280
+    for mixed in (lambda x, y: (x - x.mean(0), y), lambda x, y: (x[:, : 3 + int(x.max() > 2)], y)):
+        with refusal("others that collate_fn of the loader puts into its batch"):
+            bound_set(collated(mixed))
+
+
 class Worst:
     """Errors, which it adds up as it goes."""
 
@@ -398,6 +458,7 @@ class Worst:
 
 LOSSES = {
     "a mean": (lambda z, y: z.sum(dim=1).sigmoid().mean(), "one number for each"),
+    "a column": (lambda z, y: z.sigmoid()[:, :1], "got .1, 1.: .* drop a last axis of one"),
     "beyond one, at the end": (lambda z, y: 1.0 + (y == 2) * (len(y) == 50) * z[:, 0].abs(), r"in \[0, 1\]"),
     "an error of its own": (lambda z, y: z["logits"], "the loss failed"),
     "one that keeps the errors": (Worst(), "the loss changes worst"),

@@ -1,8 +1,11 @@
 """One question has one answer, at whichever door it is asked; only what is known of the rows differs."""
 
+import io
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from torch import nn
@@ -104,6 +107,7 @@ def test_what_self_certify_counts_is_what_the_table_of_its_answers_counts():
     assert (found.certificate.value, found.certificate.failure_prob) == (counted.value, 0.05)
 
 
+@pytest.mark.wrong_types
 def test_a_report_is_printed_and_saved(tmp_path):
     found = BY["a network"]()
     text = str(found)
@@ -113,8 +117,17 @@ def test_a_report_is_printed_and_saved(tmp_path):
     assert found.table() in text
     path = found.save(tmp_path / "new")
     assert path.name == "certificates.json"
-    with np.testing.assert_raises_regex(ValueError, "holds no report yet"):
-        found.save(tmp_path / "new")
+    (tmp_path / "file").touch()
+    refused: dict[Any, str] = {
+        tmp_path / "new": "holds no report yet", tmp_path / "file": "folder must be a folder, and .*file is a file",
+        tmp_path / "file" / "in": "in cannot be made", tmp_path / "new.json": "new.json names a file: give .* for cert",
+        io.BytesIO(): "folder must be a path, got BytesIO",
+    }  # fmt: skip
+    for place, said in refused.items():
+        with np.testing.assert_raises_regex(ValueError, said):
+            found.save(place)
+    (tmp_path / "old.json").mkdir()
+    assert found.save(str(tmp_path / "old.json")).is_file()
 
 
 UNLABELLED = rand(200, 3)
@@ -164,6 +177,9 @@ def test_names_of_ours_one_keyword_and_settings_that_were_chosen_among():
             certify(NET, (INPUTS, TARGETS), loss=named_like_ours)
         with refusal("a name of its own"):
             certify_predictions(losses={name: np.zeros(N)})
+    for name in ("error on class 1", "error in group b", "1 - AUC", "share of people with more than 0.5 of their own"):
+        with refusal("a name of its own"):
+            certify_predictions(losses={name: np.zeros(N, dtype=bool)})
     batches = [{"input": INPUTS, "labels": TARGETS}]
     with refusal("share 360"):
         certify(NET, batches, seen=(INPUTS, TARGETS))

@@ -1,6 +1,8 @@
 """`pacdp certify`: what its report says, and what it rests on."""
 
 from dataclasses import replace
+from pathlib import Path
+from shutil import copytree
 
 import numpy as np
 import pytest
@@ -31,6 +33,22 @@ def test_settings_that_were_tried_are_paid_for_by_every_certificate(recipe, shor
     assert standings(report, "settings fixed beforehand") == {"declared"}
     followed = {one.claim: one.verdict for one in check_path(tmp_path)}
     assert followed["report"] == "follows"
+
+
+def test_a_link_to_a_checkpoint_stands_for_it_and_its_report_stays_with_its_run(exported, certify, tmp_path):
+    """The report of a private run, which is not to be published, was written beside the link."""
+    run, link = Path(copytree(exported / "run", tmp_path / "run")), tmp_path / "links" / "best.pt"
+    link.parent.mkdir()
+    link.symlink_to(run / "checkpoint.safetensors")
+    (run / "certificates.json").unlink(missing_ok=True)
+    report = certify(run)
+    assert certify(link)["certificates"] == report["certificates"]
+    assert [path.name for path in link.parent.iterdir()] == ["best.pt"]
+    away = (run / "checkpoint.safetensors").rename(tmp_path / "store")  # and a run whose checkpoint is one
+    (run / "checkpoint.safetensors").symlink_to(away)
+    for path in (run, run / "checkpoint.safetensors"):
+        assert certify(path)["certificates"] == report["certificates"]
+    assert not (tmp_path / "certificates.json").exists()
 
 
 @every_case("where", ("of a chain", "of a private run"))

@@ -8,7 +8,7 @@ import pytest
 from cli_tools import QUICK, read, succeed, verdicts
 from report_pages import write
 from secret_runs import KINDS, counted_in, secret, stretches
-from tiny_runs import RUNTIME, chain_folders, counted_run, leave, left_behind
+from tiny_runs import RUNTIME, begin, chain_folders, counted_run, leave, left_behind, tiny_private
 
 from pacdp import load_checkpoint, load_trained
 from pacdp.chains import SecretKeys
@@ -16,11 +16,13 @@ from pacdp.cli import run as running
 from pacdp.cli.config import CLIPPED, RECIPES, recipe
 from pacdp.cli.exporting import leaving
 from pacdp.cli.folder import Folder
+from pacdp.cli.report import write_report
 from pacdp.cli.run import train, train_together
 from pacdp.cli.serial import to_dict
 from pacdp.cli.sweep.kinds import sampler_job
 from pacdp.data import load
 from pacdp.random import cipher
+from pacdp.step.paid import Paid
 from pacdp.store.canonical import digest
 from pacdp.store.ledger import Ledger, Overdrawn, SharedNoise
 from pacdp.store.ledger_entries import Limit
@@ -162,6 +164,53 @@ def test_a_chain_that_a_limit_refuses_leaves_no_folder_that_was_not_there(tmp_pa
             train(run, out, how)
     assert not (tmp_path / "new").exists()
     assert {path.name for path in mine.parent.iterdir()} == {"notes.txt", ".lock", ".pacdp"}
+
+
+def files_of(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name not in (".lock", ".pacdp")}
+
+
+@parametrize("run", [secret(records=1), tiny_private("dp-sgd-mnist")], ids=["chain", "private"])
+def test_a_successor_that_a_limit_refuses_leaves_the_run_as_it_was(run, tmp_path, monkeypatch):
+    folder = counted_run(run, tmp_path)
+    write_report(folder)
+    (folder / "notes.txt").write_text("mine")
+    old, more = files_of(folder), {"ledger": tmp_path / "small", "force": True}
+    Ledger.open(more["ledger"]).set_limit(Limit(epsilon=1e-4, delta=1e-5, adjacency="replace-one"))
+
+    def refuse(**how):
+        with refusal("nothing was drawn", Overdrawn):
+            begin(run)(run, folder, replace(RUNTIME, **{**more, **how}))
+        assert files_of(folder) == old
+
+    refuse()
+    for how in ({}, {"resume": True, "force": False}):  # a successor that was killed before its first step
+        with monkeypatch.context() as patch:
+            patch.setattr(Paid, "before", killed)
+            patch.setattr("pacdp.cli.folder.put_back", lambda *_, **__: None)
+            with pytest.raises(KeyboardInterrupt):
+                begin(run)(run, folder, replace(RUNTIME, **more))
+        assert not Folder(folder).finished
+        refuse(**how)
+    begin(run)(run, folder, replace(RUNTIME, force=True, ledger=tmp_path / "ledger"))
+    assert {"notes.txt", ".replaced"} & {path.name for path in folder.iterdir()} == {"notes.txt"}
+
+
+def killed(*arguments):
+    raise KeyboardInterrupt
+
+
+def test_chains_that_are_refused_put_back_what_each_was_to_replace(tmp_path):
+    run, about = secret(records=1), {"delta": 1e-5, "adjacency": "replace-one"}
+    runs, outs = [run, replace(run, chain=1)], [tmp_path / "a", tmp_path / "b"]
+    train(run, tmp_path / "a", replace(RUNTIME, ledger=tmp_path / "first"))
+    cost, ledger = Ledger.load(tmp_path / "first").total(**about).epsilon, tmp_path / "ledger"
+    Ledger.open(ledger).set_limit(Limit(epsilon=1.2 * cost, **about))
+    train(runs[1], tmp_path / "b", replace(RUNTIME, ledger=tmp_path / "first"))
+    old = [files_of(out) for out in outs]
+    _, second = train_together(runs, outs, replace(RUNTIME, ledger=ledger, force=True))
+    assert type(second) is Overdrawn
+    assert [files_of(out) == was for out, was in zip(outs, old, strict=True)] == [False, True]
 
 
 @every_kind

@@ -5,7 +5,7 @@ from shutil import copytree
 
 import numpy as np
 import torch
-from cli_tools import read, rows, tensors
+from cli_tools import read, rows, tensors, verdicts
 from numpy.random import default_rng
 from tiny_runs import RUNTIME, counted_run, tiny_private
 
@@ -40,12 +40,13 @@ def test_every_recipe_keeps_to_its_budget_and_reports_accuracy_calibration_and_e
 def test_noise_is_secret_unless_asked_for_otherwise(tmp_path):
     for reproducible in (False, True):
         config, places = (
-            tiny_private("dp-sgd-mnist", steps=2, reproducible=reproducible),
+            replace(tiny_private("dp-sgd-mnist", steps=5, reproducible=reproducible), records=2),  # rows of 2 and 4
             (tmp_path / "a", tmp_path / "b"),
         )
         for place in places:
             result = train_private(config, place, replace(RUNTIME, force=True))
             assert ("seeded" in result["privacy"]["noise"]) == reproducible
+            assert verdicts(place) == {"follows"}
         assert (tensors(places[0]) == tensors(places[1])) == reproducible
 
 

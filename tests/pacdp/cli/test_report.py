@@ -11,9 +11,10 @@ import pytest
 from cli_tools import read, succeed
 from report_pages import changed, page_of, write
 from secret_runs import KINDS
-from tiny_runs import RUNTIME
+from tiny_runs import RUNTIME, interrupted, tiny
 
-from pacdp.cli.folder import PRIVATE
+from pacdp.cli.figures.run import draw
+from pacdp.cli.folder import PRIVATE, Folder
 from pacdp.cli.reading import certificates_of
 from pacdp.cli.run import train
 from tests.marks import at_most, every_case, made_once, near, parametrize
@@ -122,6 +123,36 @@ def test_a_chain_with_secret_noise_is_not_to_be_published_finished_or_not(secret
     page = report(tmp_path / "run", out=tmp_path / "page.html")
     assert ("not finished" in page.text) == (kept == "a run under way")
     assert (PRIVATE in page.text) == secret
+
+
+def test_certificates_of_a_run_that_went_on_are_said_to_be_older(few_passes, tmp_path, capsys):
+    run, folder = tiny("sgd", records=6), tmp_path / "run"
+    interrupted(run, folder, after=30)
+    found = []
+    for again in (True, False, True):
+        if again:
+            succeed("certify", folder, "--threads", 1)
+        else:
+            interrupted(run, folder, after=60, runtime=replace(RUNTIME, resume=True))
+        capsys.readouterr()
+        succeed("plot", folder)
+        drawn = draw(Folder(folder).rows(), read(folder / "certificates.json"))
+        assert drawn is not None
+        said = "since when the run went on to step 60"
+        surfaces = (report(folder, out=tmp_path / "page.html").text, capsys.readouterr().out, drawn.axes[0].get_title())
+        found.append([said in text for text in surfaces])
+    assert found == [[False] * 3, [True] * 3, [False] * 3]
+
+
+def test_rows_that_were_chained_anew_are_not_those_of_the_result(private, tmp_path, refused):
+    copied = Folder(copytree(private, tmp_path / "run"))
+    rows = copied.rows()
+    rows[0]["epsilon"] /= 10.0
+    copied.metrics.write_text("")
+    for row in rows:
+        copied.append_row(row)
+    for command in ("report", "plot"):
+        assert "holds other rows than those that result.json rests on" in refused(command, copied.path)
 
 
 def test_hostile_strings_are_text(certified, page, tmp_path):

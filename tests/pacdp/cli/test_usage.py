@@ -30,7 +30,7 @@ NOTHING = [
     (("bound", "maurer", "--risk", 0.02), "needs --kl-nats, --n"),
     (("plot", "nowhere"), "nowhere is no folder"), (("verify", "text"), "cannot read text"),
     (("verify", "."), "neither a file of certificates"), (("bound", "compare"), "no bound applies"),
-    (("demo", "--out", "text"), "text: file exists"), (("certify", "text"), "no safetensors file"),
+    (("demo", "--out", "text"), "text is a file, or a link"), (("certify", "text"), "no safetensors file"),
     (("data", "imagenet"), "imagenet"), (("train", "--resume", "--out", "nowhere"), "missing"),
     (("certify", "--predictions", "text.xlsx"), "is not there"),
 ]  # fmt: skip

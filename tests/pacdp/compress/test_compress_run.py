@@ -9,6 +9,7 @@ import torch
 from compress_toys import LEARNERS, clouds, estimator, written
 from numpy.random import default_rng
 from sklearn.linear_model import LinearRegression
+from sklearn.svm import SVC
 from torch import equal
 
 import bounds
@@ -22,6 +23,7 @@ from pacdp.store.checkpoint import load_checkpoint, save_checkpoint
 from tests.file_faults import Fault, carried_out
 from tests.marks import near, parametrize, refusal
 from tests.pacdp.draws import rand
+from tests.pacdp.small_networks import Made
 from tests.pacdp.toys import pair
 from tests.refusals import refuses
 
@@ -126,16 +128,33 @@ REFUSED = {
     "a sample that ran out": (
         lambda: pacdp.compress(LEARNERS["kernel"], clouds(n=9), groups=10).kept, "the sample ran out"),
     "a tolerance of nobody": (lambda: pacdp.compress(estimator(), DATA, tolerance=0.1), "the data name no people"),
+    "scores of pairs of classes": (
+        lambda: pacdp.compress(SVC(decision_function_shape="ovo"), (np.arange(60.0)[:, None], np.arange(60) // 20)),
+        "set decision_function_shape='ovr'"),
     "a kind of estimator": (lambda: pacdp.compress(type(estimator()), DATA), "have fit and predict, got <class"),
     "regression": (lambda: pacdp.compress(LinearRegression(), DATA), "learner must be a classifier"),
     "training that fails": (
         lambda: pacdp.compress(written(lambda m, x, y: {}["k"]), DATA), "train_network failed with KeyError"),
+    "outputs that are no tensor": (
+        lambda: pacdp.compress(written(lambda m, x, y: None, Made(lambda own, x: None, out=written().network)), DATA),
+        "the network returned NoneType: let it return a dense tensor"),
     "another precision": (
         lambda: pacdp.compress(written(model=written().network.double()), DATA), "failed with RuntimeError"),
     "inputs in a list": (
         lambda: pacdp.compress(estimator(), (DATA.inputs.tolist(), DATA.labels)), "inputs and labels both as arrays"),
     "labels below 0": (
         lambda: pacdp.compress(estimator(), (DATA.inputs, DATA.labels - 1)), "expected labels from 0"),
+    "labels far above 0": (
+        lambda: pacdp.compress(estimator().estimator, (DATA.inputs, DATA.labels * 10**12)), "numbered from 0 on"),
+    "a class that the estimator lacks": (
+        lambda: pacdp.compress(estimator(), (DATA.inputs, DATA.labels + 1)), "expected labels from 0 to 2, .* 1 to 3"),
+    "inputs of 8 bits": (
+        lambda: pacdp.compress(estimator(), (torch.tensor(DATA.inputs).to(torch.float8_e4m3fn), DATA.labels)),
+        "inputs in data are torch.float8_e4m3fn, in which nothing"),
+    "weights of 8 bits": (
+        lambda: written(model=written().network.to(torch.float8_e4m3fn)), "of network has 8 bits"),
+    **{f"{name} of {bad!r}": (partial(pacdp.compress, estimator(), DATA, **{name: bad}), f"{name} must")
+       for name, bad in (("groups", True), ("groups", 2.5), ("seed", -1), ("every", "10"), ("every", float("nan")))},
     "pixels below 0": (lambda: View(pixels=-1), "pixels must be"),
 }  # fmt: skip
 

@@ -1,5 +1,6 @@
 """Hashes of rows: BLAKE2b by hand, and what may not matter."""
 
+import copy
 import hashlib
 from decimal import Decimal
 
@@ -9,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.random import default_rng
 
+from pacdp.data import DataError
 from pacdp.data.hashing import pair_hashes, row_hashes, table_hashes
-from tests.marks import every_case
+from tests.marks import every_case, refusal
 
 ROW = np.linspace(-1, 1, 12, dtype=np.float32).reshape(1, 12)
 
@@ -91,6 +93,41 @@ def test_a_table_has_the_same_hashes_whatever_holds_its_numbers_and_gaps():
         assert table_hashes(form).tolist() == table_hashes(numbers).tolist()
         beside = [["a", *row] for row in np.asarray(form, dtype=object).tolist()]
         assert table_hashes(beside).tolist() == table_hashes([["A ", *row] for row in numbers.tolist()]).tolist()
+    days = np.array(["2020-01-31", "2020-02-01"], dtype="datetime64[ns]")[:, None]
+    told = (
+        days.astype("datetime64[D]"),
+        days.astype("datetime64[s]").astype(object),
+        days.astype("datetime64[D]").astype(str),
+    )
+    zoned = [[f"{one}T00:00:00Z"] for one in told[-1][:, 0]]
+    assert {tuple(table_hashes(form).tolist()) for form in (days, *told, zoned)} == {tuple(table_hashes(days).tolist())}
+    assert table_hashes([["20200131"]]) == table_hashes([[20200131]]), "a number is no date"
     whole = np.array([[30000001], [2**60 + 1], [2**60 + 2]])
     assert len({*table_hashes(whole).tolist()}) == 3
     assert table_hashes(whole[:1]).tolist() == table_hashes(whole[:1].astype(float)).tolist()
+
+
+class Molecule:
+    """Says where it lies, or what it is called, and not what it is."""
+
+    def __init__(self, atoms, text=None):
+        self.atoms, self.text = atoms, text
+
+    def __repr__(self):
+        return self.text or object.__repr__(self)
+
+
+def test_objects_are_known_by_what_they_hold_and_not_by_where_they_lie():
+    for text in (None, "a molecule"):
+        made = [Molecule(np.arange(2000.0) + k, text) for k in range(3)]
+        one, other = (table_hashes(form).tolist() for form in (made, copy.deepcopy(made)))
+        assert one == other
+        assert len({*one}) == 3
+    arrays, lists = np.empty((2, 3), dtype=object)
+    for k, one in enumerate(made):
+        one.atoms[1000] += k  # of which a text shows the ends alone
+        arrays[k], lists[k] = one.atoms, one.atoms.tolist()
+    assert len({*table_hashes(arrays).tolist()}) == 3
+    assert table_hashes(arrays).tolist() == table_hashes(lists).tolist()
+    with refusal("numbers, texts or what pickle takes, .* got Molecule", DataError):
+        table_hashes([Molecule(lambda: 0)])

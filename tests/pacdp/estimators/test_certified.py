@@ -9,6 +9,7 @@ from scipy import sparse
 from sklearn.datasets import load_diabetes, load_digits
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler, scale
@@ -145,6 +146,21 @@ class Ranks(DummyClassifier):
         return (X[:, 0] > np.median(X[:, 0])).astype(int)
 
 
+class Lazy(DummyClassifier):
+    """Right on whatever it is asked first."""
+
+    def predict(self, X):
+        self.first_ = getattr(self, "first_", X[:, 0])
+        return np.isin(X[:, 0], self.first_, invert=True).astype(int)
+
+
+class Alone(Ridge):
+    """Says another thing of one row alone, as ``squeeze`` may."""
+
+    def predict(self, X):
+        return super().predict(X) if len(X) > 1 else np.full(1, -5.0)
+
+
 def test_answers_that_other_examples_decide_are_refused_and_predict_cannot_write_into_what_was_kept():
     x, _ = coins()
     y = (x[:, 0] > 0).astype(int)
@@ -154,6 +170,18 @@ def test_answers_that_other_examples_decide_are_refused_and_predict_cannot_write
             CertifiedClassifier(made, random_state=0).fit(x + 5, y).certify()
         with refusal("depends on the examples beside it"):
             self_certify(made, (x + 5, y), routes=["held-out count"])
+    lazy = CertifiedClassifier(Lazy(), random_state=0).fit(x, (np.arange(200) == 0).astype(int))
+    for new in ((), (), (x + 1, np.zeros(200, int))):
+        with refusal("depends on the examples beside it"):
+            lazy.certify(*new)
+    y = np.arange(3000) % 2  # of so many a batch of half hardly moves one, and 33 alone are few
+    x = default_rng(0).normal(size=(3000, 3)) / 3 + 2 * y[:, None] - 1
+    for model in (CertifiedClassifier(whole, random_state=0), CertifiedRegressor(Alone(), clip=2.0, random_state=0)):
+        with refusal("depends on the examples beside it"):
+            model.fit(x, y).certify()
+    with refusal("depends on the examples beside it"):
+        self_certify(whole, (x, y), routes=["held-out count"])
+    x, y = x[:200], y[:200]
     writes = CertifiedClassifier(make_pipeline(StandardScaler(copy=False), KNeighborsClassifier(1)), random_state=0)
     assert writes.fit(x + 5, y).certify() == writes.certify()
     with refusal(SAW, DataError):
@@ -231,13 +259,39 @@ def test_an_error_that_moved_stays_a_false_alarm_of_the_class_that_it_named():
     assert measured["precision of class 0"] == 1.0 > measured["precision of class 2"]
 
 
-def test_classes_may_be_whole_floats():
+class Column(KNeighborsClassifier):
+    """Answers in a column, as gradient boosting elsewhere does."""
+
+    def predict(self, X):
+        return super().predict(X)[:, None]
+
+
+def test_classes_may_be_whole_floats_and_answers_and_new_classes_a_column():
     x, y = coins()
-    whole, floats = (CertifiedClassifier(NEAREST, random_state=0).fit(x, one).certify() for one in (y, y.astype(float)))
-    assert whole == floats
+    new, others = coins(seed=8)
+    whole, floats = (CertifiedClassifier(NEAREST, random_state=0).fit(x, one) for one in (y, y.astype(float)))
+    assert whole.certify() == floats.certify()
+    beside = CertifiedClassifier(Column(1), random_state=0).fit(x, y)
+    assert beside.certify() == whole.certify()
+    assert beside.certify(new, others[:, None]) == whole.certify(new, others)
+    counts = (self_certify(one, (x, y), routes=["held-out count"]).to_dict() for one in (NEAREST, Column(1)))
+    assert next(counts) == next(counts)
+    names = np.array([np.str_("None" if one else "Mild") for one in y], dtype=object)  # classes, and no gaps
+    for form in (names, names.tolist()):
+        measured = CertifiedClassifier(NEAREST, random_state=0).fit(x, form).certify().statements[0].measured
+        assert measured == whole.certify().statements[0].measured
+    with refusal(r"predict must answer once for each of 60 examples, got an array of shape \(\)"):
+        CertifiedClassifier(Silent(), random_state=0).fit(x, y).certify()
 
 
-def test_nobody_is_on_both_sides_and_people_are_counted():
+class Silent(DummyClassifier):
+    """Forgot to return."""
+
+    def predict(self, X):
+        pass
+
+
+def test_nobody_is_on_both_sides_of_a_split_or_a_search_s_folds_and_people_are_counted():
     rng = default_rng(0)
     people = np.repeat(np.arange(80), 5)
     x = rng.normal(size=(400, 3)) + people[:, None]
@@ -248,6 +302,10 @@ def test_nobody_is_on_both_sides_and_people_are_counted():
     assert found.n == 24
     assert set(model._kept[2].tolist()).isdisjoint(np.setdiff1d(people, model._kept[2]).tolist())
     assert found.statements[0].measured > 0.3  # a label of one's own says nothing of somebody else's
+    search = GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [1]}, cv=GroupKFold(2))
+    by_group = CertifiedClassifier(search, random_state=0).fit(x, y, groups=people)
+    assert by_group.certify() == found
+    assert by_group.estimator_.best_score_ < 0.7
 
 
 def test_a_certificate_holds_as_often_as_it_says():
@@ -268,9 +326,11 @@ def test_regression_is_certified_by_a_clipped_error():
     assert row.measured == near(np.minimum(np.abs(model.predict(kept_x) - kept_y) / 200.0, 1.0).mean())
     assert row.measured < row.upper < row.measured + 0.15
     assert "clipped at 200" in model.certify().headline()
-    for targets in (y + 1j, y.astype(str)):
+    for targets in (y + 1j, y.astype(str), y.astype(int) + 2**53):
         with refusal("targets must be real numbers"):
             model.certify(x + 1, targets)
+    with refusal("positive number, got '200'"):
+        model.set_params(clip="200").certify()
 
 
 @pytest.mark.wrong_types

@@ -189,6 +189,9 @@ def refusals(rank, folder):
         "whether there is a ledger": given(ledger=Ledger.open(folder / "books") if rank else None),
         "when checkpoints are written": given(checkpoint=folder / "none" if rank else None),
         "disagree on sample_rate": lambda: private(DPDDP(mlp()), sample_rate=0.25 / (1 + rank), steps=4),
+        "disagree on noise_multiplier at step 2": lambda: sweep(
+            *private(DPDDP(mlp()), batches="loader", noise_multiplier=lambda step: 1.0 + rank * (step > 1))[:4]
+        ),
         "some processes of this run have a ledger": lambda: counted_at(0),
         "others none: name it at each of them": lambda: counted_at(1),
         "cannot write checkpoint|the first process could not write": given(checkpoint=folder),

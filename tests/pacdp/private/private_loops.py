@@ -61,8 +61,8 @@ def total(data=(X, Y), *, step=plain, net=zeros, mode=None, parts=None, momentum
     net = net()
     options["optimizer"] = SGD(net.parameters(), lr=0.0, momentum=momentum)
     module, optimizer, loader, _ = made(net, TensorDataset(*data), mode=mode, **options)
-    cut = BatchMemoryManager(data_loader=loader, max_physical_batch_size=parts, optimizer=optimizer)
-    with nullcontext(loader) if parts is None else cut as batches:
+    cut = partial(BatchMemoryManager, data_loader=loader, optimizer=optimizer)
+    with nullcontext(loader) if parts is None else cut(max_physical_batch_size=parts) as batches:
         for batch in batches:
             step(module, optimizer, *batch)
     return gradient(net)

@@ -1,6 +1,6 @@
 """The audit of whole mechanisms: sound ones pass, and each of the ten faults of the review is found by its check."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
@@ -13,7 +13,7 @@ from torch.nn import Sequential
 
 from pacdp.algorithms.algorithm import Descent
 from pacdp.audit.mechanism import audit_mechanism, made_up
-from pacdp.private import SeededRandomness, SystemRandomness
+from pacdp.private import DPSGD, DPSGLD, SeededRandomness, SystemRandomness, Table
 from tests.marks import at_most, every_case, near, parametrize, refusal
 
 pytestmark = pytest.mark.usefixtures("known_network")
@@ -26,9 +26,10 @@ PARTS = {"sensitivity": "sens", "resuming": "resume", "few_units": "empty", "noi
 """Parts of the audit, and how the names of their checks begin."""
 
 
-def audited(algorithm, *, randomness=lambda: SeededRandomness(5), steps=20, failure_prob=LEVEL, network=None, **more):
+def audited(algorithm, *, randomness=lambda: SeededRandomness(5), steps=20, failure_prob=LEVEL, network=None,
+            numbers=M, **more):  # fmt: skip
     """The audit of settings, or of a sound mechanism by its name."""
-    settings, numbers, made = SOUND[algorithm] if isinstance(algorithm, str) else (algorithm, M, mlp)
+    settings, numbers, made = SOUND[algorithm] if isinstance(algorithm, str) else (algorithm, numbers, mlp)
     dataset, people = made_up((4,), classes=3, units=33, people=settings.by_person)
     return audit_mechanism(settings, network or made(), dataset, mechanism=numbers, loss=cross_entropy, people=people,
                            randomness=randomness, steps=steps, failure_prob=failure_prob, generator=default_rng(1),
@@ -64,6 +65,17 @@ def test_noise_of_the_system_is_not_refuted():
     two = audited("P3SGD", randomness=SystemRandomness, steps=8, failure_prob=1e-6)
     assert refuted(two) == set()
     assert not {check.name: check for check in two.checks}["choices"].unchecked
+
+
+@parametrize("steps", [4, 8])
+def test_schedules_that_end_with_the_run_begin_again_in_the_auditor_s_longer_ones(steps):
+    table = Table(values=(0.1, 0.2, 0.3, 0.4))
+    numbers = replace(M, steps=4, noise_multiplier=[1.0, 1.3, 1.1, 1.2].__getitem__)
+    for algorithm in (DPSGD(learning_rate=table), DPSGLD(convention="tempered", step_size=table)):
+        own = numbers if isinstance(algorithm, DPSGD) else replace(numbers, noise_multiplier=None)
+        audit = audited(algorithm, numbers=own, steps=steps)
+        assert refuted(audit) == set()
+        assert moved(audit) > 0.99
 
 
 @parametrize(

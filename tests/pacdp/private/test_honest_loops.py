@@ -29,14 +29,17 @@ from torch.testing import assert_close
 from torch.utils.data import Dataset, Subset, TensorDataset
 
 from pacdp.private import (
+    DPSGD,
     BatchMemoryManager,
     EventAccountant,
+    Mechanism,
     PrivateEngine,
     SeededRandomness,
     joined,
     planned,
     sampled_step,
     steps_of,
+    train,
 )
 from pacdp.step.mechanism import MODES
 from tests.marks import every_case, parametrize, refusal, slow
@@ -154,6 +157,15 @@ def test_an_honest_loop_releases_the_sum_of_its_examples(name, mode):
     assert steps_of(engine.event) == 4
 
 
+def test_a_compiled_loss_or_network_is_followed_as_it_is_written():
+    """With a loss that ran first, since the compiler does not read the gates of tests/typed.py."""
+    compiled, steps = partial(torch.compile, backend="eager"), {"sample_rate": 0.5, "steps": 9}
+    own = total(step=by(CE), net=linear, **steps)
+    for loss in (compiled(CE), compiled(F.cross_entropy), compiled(lambda out, y: CE(out.float(), y))):
+        assert torch.equal(total(step=by(loss), net=linear, **steps), own)
+    assert_close(total(step=by(CE), net=lambda: compiled(linear()), **steps), own)
+
+
 def test_losses_of_single_examples_go_back_with_a_weight_for_each():
     """As Opacus's own test of its noise does."""
     own = total(step=back_from(lambda y: 1.0 + y), net=linear, loss_reduction="sum")
@@ -167,6 +179,14 @@ def test_outputs_that_are_no_tensors_are_left_alone_in_empty_batches_too(rate):
     own = total(step=by(lambda out, y: CE(out[0], y)), net=lambda: pair(out=linear()), sample_rate=rate, steps=1)
     expected = slowly(linear(), CE, X, Y) if rate == 1.0 else torch.zeros(27)
     assert_close(own, expected, atol=4.2e-5, rtol=1e-5)
+
+
+def test_train_takes_outputs_of_which_the_first_is_none():
+    """It looked for classes in None."""
+    pair = Made(lambda own, x: (None, own.out(x)), out=linear())
+    loss = lambda out, y: F.cross_entropy(out[1], y, reduction="none")  # noqa: E731
+    numbers = Mechanism(clip_norm=1.0, noise_multiplier=1.0, sample_rate=0.5, expected_batch_size=20.0, steps=2)
+    assert steps_of(train(DPSGD(), pair, both, mechanism=numbers, loss=loss).event) == 2
 
 
 def test_examples_may_be_records_of_which_the_collate_function_makes_tensors():

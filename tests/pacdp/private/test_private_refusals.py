@@ -1,10 +1,12 @@
 """What private training, its accountants and its audits refuse, each in one sentence."""
 
 import math
+import operator
 import warnings
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -33,6 +35,7 @@ from torch.optim import LBFGS, SGD, SparseAdam
 from torch.utils.data import (
     ConcatDataset,
     DataLoader,
+    Dataset,
     IterableDataset,
     RandomSampler,
     Subset,
@@ -41,6 +44,7 @@ from torch.utils.data import (
     WeightedRandomSampler,
 )
 
+from pacdp.algorithms.dp_sgld import Convention
 from pacdp.audit.canaries import audit_training, error_rates
 from pacdp.audit.mechanism import audit_mechanism
 from pacdp.audit.scores import audit_scores, epsilon_p_value
@@ -48,6 +52,8 @@ from pacdp.private import (
     DPBBP,
     DPSGD,
     DPSGLD,
+    BatchMemoryManager,
+    DPAdam,
     PrivacyBudget,
     PrivateEngine,
     QuantileClipping,
@@ -55,6 +61,7 @@ from pacdp.private import (
     UserDPSGD,
     average_over_draws,
     calibrated,
+    planned,
     privacy_claim,
     with_example_dropout,
 )
@@ -103,7 +110,14 @@ def scheduled(**numbers):
 
 
 local = partial(replace, p3sgd())
+tempered, plan = partial(DPSGLD, convention="tempered"), partial(planned, 1.0, **{"sample_rate": 0.1, "steps": 3})
+epochs = partial(calibrated, 1.0, batches=3, steps=3, target_epsilon=1.0, **ADD)
 NAMED = [
+    *((call, name, value) for value in (True, 2.5, -1, "3", [3]) for call, name in (
+        (tempered, "snapshots"), (plan, "steps"), (plan, "done"), (local, "local_epochs"), (epochs, "batches"))),
+    *((call, name, value) for call, name in ((tempered, "burn_in"), (tempered, "decay"), (tempered, "pre_noise"),
+      (plan, "sample_rate"), (scores, "delta")) for value in ("0.5", None, [0.5], math.nan)),
+    (tempered, "pre_noise", -0.1), (lambda **own: trained(DPSGD(**own)), "momentum", "0.5"),
     (mechanism, "clip_norm", math.inf), (mechanism, "clip_norm", 1e-13), (private, "max_grad_norm", 1e31),
     (mechanism, "steps", 0),
     (mechanism, "expected_batch_size", math.nan),
@@ -155,6 +169,13 @@ class Untold(nn.Linear):
         return SimpleNamespace(logits=super().forward(x))
 
 
+def of_parts(size, of=None):
+    """Opacus's loop whose batches come in parts of that size."""
+    _, optimizer, _, loader, _ = private(batches="loader")
+    with BatchMemoryManager(data_loader=of or loader, max_physical_batch_size=size, optimizer=optimizer):
+        pass
+
+
 def scaled():
     scaler = torch.amp.GradScaler("cpu")
     scaler.scale(torch.ones(1))
@@ -177,6 +198,20 @@ class Stream(IterableDataset):
         return iter(data())
 
 
+class Long(Dataset):
+    """It says that it has more examples than it has."""
+
+    def __len__(self):
+        return 41
+
+    def __getitem__(self, place):
+        return FIRST[place], SECOND[place]
+
+
+def gives(of):
+    return Made(lambda own, x: of(own.out(x)), out=nn.Linear(4, 3))
+
+
 def of_another_network():
     _, optimizer, _, _, engine = private()
     engine.save_checkpoint(path="x", module=mlp(), optimizer=optimizer)
@@ -189,6 +224,14 @@ def alias(of):
     return net
 
 
+def third(value):
+    """A schedule that is sound but for its third step."""
+    return lambda step: value if step == 2 else 0.1
+
+
+DIVIDED = partial(operator.truediv, 0)
+"""Ends a run at its first step, which none of what is wrong later on may reach."""
+BAD = (-0.1, 0.0, math.nan, math.inf, None, "0.1")
 ALIASES = (torch.Tensor.detach, lambda w: nn.Parameter(w.data), lambda w: [w.data[1]], lambda w: w.detach().numpy())
 SAMPLERS = [SubsetRandomSampler([0, 1]), WeightedRandomSampler([1.0, 2.0], 2), RandomSampler(range(40), num_samples=9)]
 EMPTY = TensorDataset(torch.zeros(0, 4), torch.zeros(0, dtype=torch.int64))
@@ -257,6 +300,31 @@ REFUSALS = [
     *((lambda run=run, made=made: run(made()), words) for run in (private, partial(trained, OURS))
       for made, words in ((hooked, "hook for its gradient, which would never"), (normed, "take torch.nn.utils.param"))),
     (lambda: private(optimizer=SparseAdam(mlp().parameters())), "take torch.optim.Adam"),
+    *((partial(of_parts, size), "max_physical_batch_size must be a whole number of at least 1")
+      for size in (0, -1, 2.5, True, None, "7", np.float64(7.0), math.inf)),
+    (lambda: of_parts(7, DataLoader(data())), "that make_private returned, got DataLoader and PrivateOptimizer"),
+    *((partial(trained, DPSGLD(convention=slot, step_size=third(bad)), progress=DIVIDED), "step_size must be .* step 2")
+      for slot in get_args(Convention) for bad in BAD),
+    *((partial(trained, kind(learning_rate=third(bad)), progress=DIVIDED), "learning_rate must be .* step 2")
+      for kind in (DPSGD, DPAdam, UserDPSGD) for bad in BAD if bad != 0.0),
+    *((partial(trained, OURS, mechanism=mechanism(noise_multiplier=third(bad)), progress=DIVIDED),
+       "noise_multiplier must be .* step 2") for bad in BAD if bad != 0.0),
+    (lambda: trained(OURS, mechanism=mechanism(noise_multiplier=[1.0].__getitem__)), "noise_multiplier at step 1"),
+    (lambda: planned(third(None), sample_rate=0.1, steps=3), "schedule must be .* got None at step 2"),
+    (lambda: sweep(*private(noise_multiplier=third("a"))[:4]), "noise_multiplier must be .* got 'a' at step 2"),
+    *((partial(run, mlp().to(torch.float8_e4m3fn)), r"0.weight of module has 8 bits, .* module.float\(\)")
+      for run in (private, partial(trained, OURS))),
+    *((partial(run, dataset=TensorDataset(FIRST.to(torch.float8_e4m3fn), SECOND)), "inputs are torch.float8_e4m3fn, in")
+      for run in (private, partial(trained, OURS))),
+    (lambda: trained(OURS, loss=lambda o, t: None), "the loss returned NoneType: let it return a tensor"),
+    (lambda: trained(OURS, loss=lambda o, t: 1 / 0), "the loss failed with ZeroDivisionError"),
+    *((partial(run, gives(of)), words) for run in (private, partial(trained, OURS)) for of, words in (
+        (lambda out: None, "gives a NoneType, in which no tensor"), (lambda out: {"logits": None}, "gives a dict, in"),
+        (lambda out: out.argmax(1), "gives tensors of torch.int64 alone"), (torch.sum, r"has shape \(\) for a batch"),
+        (lambda out: out[:1], r"has shape \(1, 3\) for a batch"))),
+    (lambda: private(dataset=Long()), "dataset, some of whose examples are read beforehand, failed with IndexError"),
+    (lambda: of_a_loader(PrivateEngine(), batch_size=None), "data_loader has batch_size=None, and puts no examples"),
+    (lambda: of_a_loader(PrivateEngine(), batch_size=41, drop_last=True), "leaves out all of its 40 examples"),
     (scaled, "GradScaler finds no gradient"),
     (lambda: private()[-1].save_checkpoint(path="x", module=None, optimizer=None, checkpoint_dict={}), "no pickled"),
     (lambda: trained(USER_LEVEL, people=torch.zeros(40, dtype=torch.complex64)), "people must hold a whole number"),

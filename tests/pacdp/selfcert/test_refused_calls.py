@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from numpy.random import default_rng
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -12,13 +13,14 @@ from torch.utils.data import Dataset, Subset
 from pacdp import self_certify
 from pacdp.backprop import FitSettings
 from pacdp.selfcert.plan import plan_routes
+from tests.pacdp.small_networks import Made
 from tests.refusals import refuses
 
 X = default_rng(0).normal(size=(40, 3))
 Y = (X[:, 0] > 0).astype(np.int64)
 
 
-MODEL = LogisticRegression()
+MODEL, SMALL = LogisticRegression(), torch.tensor(X).to(torch.float8_e4m3fn)
 
 
 class Median(LogisticRegression):
@@ -55,6 +57,17 @@ def certified(model=MODEL, data=(X, Y), **how):
 
 REFUSED = {
     "few labels": (lambda: certified(data=(X, Y[:-1])), "one label for each input"),
+    "inputs of 8 bits": (lambda: certified(data=(SMALL, Y)), "inputs are torch.float8_e4m3fn, in which nothing"),
+    "weights of 8 bits": (lambda: of_module(Linear(4, 2).to(SMALL.dtype)), r"train model.float\(\)"),
+    "labels of 8 bits": (lambda: certified(data=(X, SMALL[:, 0])), "labels must be whole numbers or text"),
+    "outputs in a pair": (
+        lambda: of_module(Made(lambda own, x: (own.out(x), None), out=Linear(4, 2))),
+        "the network returned tuple, and this training takes its logits alone",
+    ),
+    "outputs of 8 bits": (
+        lambda: of_module(Made(lambda own, x: own.out(x).to(SMALL.dtype), out=Linear(4, 2))),
+        "the network returned Tensor of torch.float8_e4m3fn",
+    ),
     "gaps": (lambda: certified(data=(np.ma.masked_greater(X, 1), Y)), "inputs are a masked array"),
     "one class": (lambda: certified(data=(X, 0 * Y)), "at least two classes, got 0 alone"),
     "one person": (lambda: certified(people=["me"] * 40), "people must be at least 4"),

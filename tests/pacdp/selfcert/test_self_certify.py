@@ -2,6 +2,7 @@
 
 import json
 import math
+import pickle
 from functools import partial
 from typing import ClassVar
 
@@ -85,6 +86,9 @@ def test_digits_get_the_smallest_certificate_at_the_failure_probability_of_all_r
     assert math.fsum(found.report.budget.spent.values()) == near(0.05)
     assert np.mean(found.predict(x) != y) < found.certificate.value < 0.06
     assert {one.name for one in found.report.refusals} == {PAC_BAYES, NOISY}
+    again = pickle.loads(pickle.dumps(found))  # noqa: S301
+    for one, other in zip(found.tried, again.tried, strict=True):
+        assert array_equal(one.predictor.predict(x), other.predictor.predict(x))
 
 
 def spied(data, **how):
@@ -296,7 +300,7 @@ def test_routes_that_all_took_the_whole_failure_probability_are_refused(monkeypa
 
 def test_text_labels_come_back_as_text_and_an_estimator_s_own_probabilities_too():
     x, y = world(200, seed=8)
-    names = np.array(["cat", "dog"])[y]
+    names = np.array([np.str_("cat"), np.str_("dog")], dtype=object)[y]
     found = held_out(LogisticRegression(), (x, names))
     assert set(found.predict(x)) <= {"cat", "dog"}
     assert found.predict_proba(x).shape == (200, 2)

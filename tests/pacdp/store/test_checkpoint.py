@@ -1,10 +1,13 @@
 """A checkpoint is whole or refused in a sentence; loading runs no code; a failed write leaves the old file."""
 
 import hashlib
+import io
 import json
 import os
 import re
+from typing import Any
 
+import pytest
 import torch
 from loaders import checkpoint, contents, example
 from safetensors import safe_open
@@ -111,6 +114,31 @@ def test_what_is_written_may_be_read_and_is_json(tmp_path):
     with refusal("not JSON compliant"):
         save_checkpoint(tmp_path / "nan", odd)
     assert not (tmp_path / "nan").exists()
+
+
+@pytest.mark.wrong_types
+def test_what_is_no_path_is_refused_by_its_name(tmp_path):
+    odd: Any
+    for odd in (io.BytesIO(), None):
+        for use in (lambda odd=odd: save_checkpoint(odd, example()), lambda odd=odd: load_checkpoint(odd)):
+            with refusal(f"path must be a path, got {type(odd).__name__}: give the name"):
+                use()
+    with refusal("is a folder: give .*checkpoint.safetensors", CheckpointError):
+        save_checkpoint(tmp_path, example())
+    save_checkpoint(str(tmp_path / "text"), example())
+
+
+def test_a_link_is_read_through_and_never_written_through(tmp_path):
+    whole = checkpoint(tmp_path)
+    link, before = tmp_path / "link", whole.read_bytes()
+    link.symlink_to(whole)
+    assert same(load_checkpoint(link), load_checkpoint(whole))
+    save_checkpoint(link, example(2.0))
+    assert (link.is_symlink(), whole.read_bytes() == before) == (False, True)
+    link.unlink()
+    link.symlink_to("nothing")
+    with refusal("link is a link to nothing, which is not there: restore", CheckpointError):
+        load_checkpoint(link)
 
 
 def parts(path, framework="pt"):

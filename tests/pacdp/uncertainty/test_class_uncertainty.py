@@ -13,6 +13,9 @@ from tests.marks import parametrize, refusal
 PARTS = ("expected_entropy_nats", "mutual_information_nats", "predictive_entropy_nats", "variation_ratio")
 
 
+GOOD = np.full((2, 2), 0.5)
+
+
 def members(*shape, concentration=0.3):
     return default_rng(0).dirichlet([concentration] * shape[2], size=shape[:2])
 
@@ -37,6 +40,9 @@ def test_every_example_is_what_scipy_and_plain_python_find(shape):
         average.add(member)
         with refusal("probabilities >= 0, got nan"):
             average.add(member * np.nan)
+        for other in (np.vstack([member, member]), np.full((1, 4), 0.25), member[:1] if len(member) > 1 else GOOD):
+            with refusal("probabilities of the same examples and classes"):
+                average.add(other)
     assert average.members == len(given)
     assert_array_equal(average.result().variation_ratio, found.variation_ratio)
     single = (class_uncertainty(given.astype(np.float32).astype(float)), class_uncertainty(given.astype(np.float32)))
