@@ -14,7 +14,7 @@ from pacdp.cli.folder import PRIVATE, Folder
 from pacdp.cli.private.algorithms import Predict, Public, mechanism, network, predictor
 from pacdp.cli.private.books import books_of
 from pacdp.cli.private.config import PrivateConfig
-from pacdp.cli.private.data import examples
+from pacdp.cli.private.data import examples, require_trained_on
 from pacdp.cli.runtime import Training, require_unset
 from pacdp.cli.serial import Values, to_dict
 from pacdp.data import Dataset
@@ -52,6 +52,7 @@ def train_private(config: PrivateConfig, out: Path, how: Training) -> Values:
         header = load_checkpoint(folder.checkpoint).header if going_on else None
         books = books_of(how.ledger, out, before=header)
         if header is not None:
+            require_trained_on(data.train, folder.checkpoint, header)
             done = int(header["step"])
             folder.keep_rows(up_to_step=done, expected=range(every, done + 1, every))
         else:
