@@ -173,20 +173,35 @@ class Hashed:
 
 
 def require_steady(data: Any, name: str) -> None:
-    """Refuse a data set that gives other rows at every reading, as one with random transforms does.
-
-    A hash is then of one reading and not of an example, and shows nothing of what others saw. Some examples are read
-    twice; what can be read once alone is taken as it comes.
+    """Refuse a data set that is not steady (:func:`is_steady`) where its rows are compared with others.
 
     Args:
         data: anything that can be data.
         name: of the argument, for the error's sentence.
 
     Raises:
-        ValueError: it does.
+        ValueError: it is not.
+    """
+    if not is_steady(data, name):
+        held = data.dataset if isinstance(data, DataLoader) else data
+        raise ValueError(
+            f"{name} must be the same rows at every reading, where they are compared with others, and its "
+            f"{type(held).__name__} draws them anew: leave its random transforms out"
+        )
+
+
+def is_steady(data: Any, name: str) -> bool:
+    """Whether a data set gives the same rows at every reading, as one with random transforms does not.
+
+    A hash is then of one reading and not of an example, and shows nothing of what others saw. Some examples are read
+    twice; what can be read once alone is taken as it comes.
+
+    Args:
+        data: anything that can be data.
+        name: of the argument, for sentences of errors.
     """
     if not isinstance(data, DataLoader | Dataset):
-        return
+        return True
     loader = data if isinstance(data, DataLoader) else DataLoader(data, batch_size=1)
 
     def read() -> Iterator[np.ndarray]:
@@ -198,12 +213,8 @@ def require_steady(data: Any, name: str) -> None:
         with kept_draws():
             first, again = list(read()), list(read())
     except Exception:  # it is said where all of the data are read, and a stream has no places
-        return
-    if not all(map(np.array_equal, first, again)):
-        raise ValueError(
-            f"{name} must be the same rows at every reading, where they are compared with others, and its "
-            f"{type(loader.dataset).__name__} draws them anew: leave its random transforms out"
-        )
+        return True
+    return all(map(np.array_equal, first, again))
 
 
 def _few(loader: DataLoader[Any]) -> list[Any]:

@@ -156,8 +156,9 @@ class Folder:
             if not ((self.path / ASIDE).is_dir() and self.config.is_file()):
                 put_back(self.path, names=_OWN)  # a process may have been killed on the way
             if self.finished and not how.force:
+                hint = "certify it" if how.resume else "choose another --out"
                 raise ValueError(
-                    f"{self.path} holds a finished run: choose another --out, or overwrite it with --force"
+                    f"{self.path} holds a finished run: {hint}, or overwrite it with --force"
                 )
             if self.started and not how.force:
                 if not how.resume:

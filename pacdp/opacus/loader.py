@@ -136,8 +136,9 @@ class PoissonSampler(UniformWithReplacementSampler):
                 "the network is given other rows than the batch drawn for this step: take each batch from the loader "
                 "that make_private returned, one step each, those without examples too, and put what transforms it "
                 "(augmentation, scaling) into the dataset or the network, and inputs that all examples share (a mask, "
-                "positions) into buffers; rows that mix examples (mixup) have no privacy of single examples; say "
-                "batches='own' if yours are Poisson samples at sample_rate, each row made of one example"
+                "positions) into buffers; where a step of one batch needs too much memory, BatchMemoryManager cuts it; "
+                "rows that mix examples (mixup) have no privacy of single examples; say batches='own' if yours are "
+                "Poisson samples at sample_rate, each row made of one example"
             )
 
     def require_own(self, others: Mapping[int, Tensor]) -> None:

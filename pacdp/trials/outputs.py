@@ -179,7 +179,8 @@ def _require_same(
         which = int(rows[~same.all(dim=1).cpu()][0])
         raise ValueError(
             f"output {which} of the network depends on the other examples of its batch, or on random numbers or "
-            "calls besides the weights: no example has a loss of its own"
+            "calls besides the weights: no example has a loss of its own (nn.TransformerEncoder under a padding mask "
+            "cuts rows at the longest: pass enable_nested_tensor=False)"
         )
 
 
