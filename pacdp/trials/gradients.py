@@ -336,8 +336,8 @@ def require_rows(found: Seen, n: int) -> None:
         if out.shape[:1] != (n,):
             raise ValueError(
                 f"the network's {name} has shape {tuple(out.shape)} for a batch of {n}: its first dimension must be "
-                "the batch, so that each example has a part of its own; write squeeze(1) for squeeze(), and compute "
-                "the loss outside of the network"
+                "the batch, so that each example has a part of its own; write squeeze(1) for squeeze(), give a loss "
+                "reduction='none', and compute the loss outside of the network"
             )
 
 
