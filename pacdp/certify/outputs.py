@@ -136,6 +136,7 @@ class Soft:
         if not self._within or not len(outputs):
             return
         rows = outputs.double().reshape(len(outputs), -1)
+        rows = rows[~rows.isnan().any(dim=1)]  # a gap says nothing of the others
         self._within = bool(((rows >= 0.0) & (rows <= 1.0)).all())
         self._alone = rows.shape[1] == 1
         self._whole &= not self._alone and bool(((rows.sum(dim=1) - 1.0).abs() <= TOLERANCE).all())
