@@ -118,7 +118,7 @@ def answers_of(outputs: Tensor, labels: Int64[Tensor, " m"], *, scores: bool = F
 
 
 _FEW = 10
-"""Outputs, so many of which may lie in 0 to 1 by chance."""
+"""Rows of several outputs, so many of which may lie in 0 to 1 by chance; of one the class hangs on it."""
 
 
 class Soft:
@@ -145,7 +145,7 @@ class Soft:
 
     def require_none(self) -> None:
         """Refuse them; raises ValueError."""
-        if not (self._within and self._ever and (self._whole or self._n >= _FEW)):
+        if not (self._within and self._ever and (self._whole or self._alone or self._n >= _FEW)):
             return
         say, logits = "say Network(..., scores=True)", ""
         if self._alone:
