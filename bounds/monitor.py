@@ -202,11 +202,14 @@ class Monitor:
         )
 
     def __str__(self) -> str:
-        if not self.n:
-            return "No loss has been counted yet."
         late = (
-            f" {len(self.waiting)} more wait{'s' * (len(self.waiting) == 1)} for earlier ones." if self.waiting else ""
+            f" {len(self.waiting)} more wait{'s' * (len(self.waiting) == 1)} for earlier ones, first that at position "
+            f"{self.n} (positions count from 0)."
+            if self.waiting
+            else ""
         )
+        if not self.n:
+            return f"No loss has been counted yet.{late}"
         said = (
             f"{self.n} losses with mean {self.mean:.4f}: the running risk lies between {down(self.lower)} and "
             f"{up(self.upper)}, with {confidence(self.failure_prob)} confidence at all times together.{late}"

@@ -23,7 +23,7 @@ from bounds import _check
 from bounds.accounting import Event
 from pacdp.algorithms.algorithm import Algorithm
 from pacdp.errors import CheckpointError, Diverged, naming
-from pacdp.layers.random import forget_draws
+from pacdp.layers.random import forget_draws, own_draws, seed_layers
 from pacdp.losses import PerExampleLoss
 from pacdp.models import require_clippable
 from pacdp.resume import RunState, found, load_run, require_place, save_run
@@ -230,7 +230,8 @@ def train(
     for number in range(state.step + 1, last + 1):
         paid.before(number)
         state.receipt = paid.receipt
-        seen.append(_step(*what))
+        with own_draws(None if randomness.state() else randomness.generator):
+            seen.append(_step(*what))
         settled = settled or Unwritten(network.module, moving=network.module.parameters())
         if keeps(number) if keeps else algorithm.keeps(number, mechanism):
             state.snapshots.append(
@@ -371,7 +372,7 @@ def _beginning(
         if algorithm.pre_noise > 0.0
         else {},
     )
-    state.seed_layers()
+    seed_layers(module, randomness.generator)
     return state
 
 

@@ -83,7 +83,17 @@ def build(
             model = _fully_connected(math.prod(input_shape), hidden, outputs, architecture.norm)
     # to_empty would do the same by way of sympy, whose import takes 45 MB
     model = model._apply(lambda one: torch.empty(one.shape, dtype=one.dtype, device="cpu"))
-    _initialise(model, generator)
+    with torch.no_grad():
+        for layer in model.modules():
+            if isinstance(layer, nn.Linear | nn.Conv2d):
+                bound = 1.0 / math.sqrt(layer.weight[0].numel())
+                for parameter in layer.parameters():
+                    parameter.uniform_(-bound, bound, generator=generator)
+            elif isinstance(layer, nn.GroupNorm | nn.modules.batchnorm._BatchNorm):
+                layer.weight.fill_(1.0)
+                layer.bias.zero_()
+                if isinstance(layer, nn.modules.batchnorm._BatchNorm):
+                    layer.reset_running_stats()
     return model
 
 
@@ -228,17 +238,3 @@ def _normalisation(
     if groups == features and batch_norm is nn.BatchNorm1d:
         groups = 1  # a group of one number is always normalised to 0
     return [nn.GroupNorm(groups, features)]
-
-
-@torch.no_grad()
-def _initialise(model: nn.Module, generator: torch.Generator) -> None:
-    for layer in model.modules():
-        if isinstance(layer, nn.Linear | nn.Conv2d):
-            bound = 1.0 / math.sqrt(layer.weight[0].numel())
-            for parameter in layer.parameters():
-                parameter.uniform_(-bound, bound, generator=generator)
-        elif isinstance(layer, nn.GroupNorm | nn.modules.batchnorm._BatchNorm):
-            layer.weight.fill_(1.0)
-            layer.bias.zero_()
-            if isinstance(layer, nn.modules.batchnorm._BatchNorm):
-                layer.reset_running_stats()

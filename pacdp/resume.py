@@ -25,7 +25,7 @@ from torch import Tensor, nn, optim
 from bounds.accounting import Event, event_from_dict, event_to_dict
 from bounds.privacy import Adjacency, one_of
 from pacdp.errors import CheckpointError, require_finite
-from pacdp.layers.random import forget_draws, generators
+from pacdp.layers.random import forget_draws, generators, seed_layers
 from pacdp.step import event as events
 from pacdp.step.event import History
 from pacdp.step.noise import Randomness
@@ -90,11 +90,6 @@ class RunState:
     chosen: list[int] = field(default_factory=list)
     """The candidate that each step chose, for algorithms that choose."""
     snapshots: list[Tensor] = field(default_factory=list)
-
-    def seed_layers(self) -> None:
-        """Give the random layers numbers from where noise comes from."""
-        for name, generator in generators(self.module).items():
-            generator.manual_seed(self.randomness.generator(name).initial_seed())
 
     def kept(self) -> dict[str, Stateful]:
         """What of this process goes on from a checkpoint, by name. Masks, weight draws and pre-noise of the system are
@@ -201,7 +196,7 @@ def load_run(
     except ValueError as error:
         raise CheckpointError(f"{path}: {error}") from error
     if not state.randomness.state():
-        state.seed_layers()
+        seed_layers(state.module, state.randomness.generator)
     forget_draws(state.module)
     with torch.no_grad():
         for name, parameter in parameters.items():

@@ -74,6 +74,7 @@ def diagnose(traces: Mapping[str, ArrayLike], *, burn_in: float = 0.5) -> Diagno
     if not traces:
         raise ValueError("expected at least one trace, got none: record the energy of each step")
     found: dict[str, TraceDiagnosis] = {}
+    twice: list[str] = []
     for name, trace in traces.items():
         kept = after_burn_in(trace, burn_in)
         if not np.isfinite(kept).all():
@@ -82,8 +83,16 @@ def diagnose(traces: Mapping[str, ArrayLike], *, burn_in: float = 0.5) -> Diagno
                 f"trace {name!r} is not finite in chain {chain}, kept step {step}: the chain has diverged"
             )
         found[name] = _diagnose(kept)
+        copies = len(kept) - len(np.unique(kept, axis=0))
+        if copies and found[name].effective_draws is not None:
+            twice.append(
+                f"{name}: {copies} of {len(kept)} chains are copies of others, number by number: what is worked out "
+                "here takes all for independent; leave copies out, or give each chain a number of its own"
+            )
     level = level_of(found)
-    warnings = [text for name, trace in found.items() for text in warnings_of(name, trace, level)]
+    warnings = twice + [
+        text for name, trace in found.items() for text in warnings_of(name, trace, level)
+    ]
     return Diagnosis(traces=found, warnings=tuple(warnings))
 
 

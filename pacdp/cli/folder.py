@@ -29,13 +29,11 @@ from pacdp.store.files import (
     ASIDE,
     Held,
     add_line,
-    aside,
     begin,
     keep_beside,
     let_go,
     locked,
-    made_folder,
-    put_aside,
+    path_of,
     put_back,
     remove_empty,
     remove_own,
@@ -58,6 +56,7 @@ _RUN = ("config.json", "provenance.json", "metrics.jsonl", "checkpoint.safetenso
         "released.json")  # fmt: skip
 """What a run writes by itself."""
 _MADE_OF_IT = ("certificates.json", "figure.png", "figure.pdf", "report.html")
+_OWN = (*_RUN, *_MADE_OF_IT)
 _WRITTEN = (":(top,exclude)experiments/results", ":(top,exclude)docs/results.md")
 _PACKAGES = ("pacdp", "torch", "opacus", "numpy", "scipy", "numba", "safetensors", "scikit-learn")
 
@@ -71,8 +70,6 @@ class Folder:
             self.path / name for name in _RUN
         )
         self.certificates = self.path / "certificates.json"
-        self._unstepped = False
-        """Whether the run that has begun here has made no step, so that it leaves no trace if it is refused."""
 
     @property
     def finished(self) -> bool:
@@ -96,18 +93,14 @@ class Folder:
             ValueError: the run has ended, and it is about another checkpoint.
         """
         report = read_json(self.certificates) if self.certificates.is_file() else {}
+        result = read_json(self.result) if report and self.finished else {}
         of = (report.get("subject") or {}).get("content_hash")
-        ended = self._rests_on("checkpoint") if report else None
+        ended = (result.get("rests_on") or {}).get("checkpoint")
         if of and ended and of != ended:
             raise ValueError(
                 f"{self.certificates} is about another checkpoint than that at which {self.path} ended: certify again"
             )
         return report
-
-    def _rests_on(self, part: str) -> str | None:
-        """The hash of what the result rests on; None where the run has not ended, or its result names none."""
-        result = read_json(self.result) if self.finished else {}
-        return (result.get("rests_on") or {}).get(part)
 
     def config_of(self, kind: type[Config]) -> Config:
         """The configuration of the run that began here.
@@ -136,10 +129,10 @@ class Folder:
         Raises:
             ValueError: another process is at work in the folder, or it is none and cannot be made.
         """
-        made_folder(self.path)
+        path_of(folder=self.path, made=True)
         try:
             with locked(self.path / ".lock"):
-                for name in (*_RUN, *_MADE_OF_IT, ASIDE):
+                for name in (*_OWN, ASIDE):
                     remove_partial(self.path / name)
                 yield
         except Held as error:
@@ -151,8 +144,8 @@ class Folder:
     def at_work(self, config: Any, how: Training) -> Iterator[bool]:
         """Keep other processes out while a run is carried out here; yields whether it goes on where it stands.
 
-        A run that is refused, or fails for want of room, before its first step leaves the folder as it found it: what
-        it was to take the place of is back, and a folder that was not there is gone. See :meth:`stepping`.
+        A run that is refused, or ends otherwise, before its first step leaves the folder as it found it: what
+        it was to take the place of is back, and a folder that was not there is gone. Its first step lets that go.
 
         Raises:
             ValueError: the folder holds a finished run, an unfinished one that is not to be resumed, or another one;
@@ -160,11 +153,8 @@ class Folder:
         """
         new = not self.path.exists()
         with self.lock():
-            self._unstepped = aside(self.path)
-            if not (
-                self._unstepped and self.config.is_file()
-            ):  # a process may have been killed on the way
-                self._put_back()
+            if not ((self.path / ASIDE).is_dir() and self.config.is_file()):
+                put_back(self.path, names=_OWN)  # a process may have been killed on the way
             if self.finished and not how.force:
                 raise ValueError(
                     f"{self.path} holds a finished run: choose another --out, or overwrite it with --force"
@@ -180,26 +170,10 @@ class Folder:
                     )
             try:
                 yield self.checkpoint.is_file() and not how.force
-            except (ValueError, OSError):
-                self._put_back()
-                raise
-            else:  # of several chains one is refused alone
-                self._put_back()
             finally:
+                put_back(self.path, names=_OWN)
                 if new and not self.started:
                     remove_empty(self.path)
-
-    def stepping(self) -> None:
-        """Say that the run has what its first step needs: what stood here before it is gone for good."""
-        self._unstepped = False
-        let_go(self.path)
-
-    def _put_back(self) -> None:
-        """Take away a run that made no step, and put back what was there before it."""
-        if self._unstepped:
-            remove_own(self.path, names=(*_RUN, *_MADE_OF_IT))
-            self._unstepped = False
-        put_back(self.path)
 
     def begin(self, config: Any, runtime: Runtime, *, bytes_needed: int = 1_000_000) -> None:
         """Write the first files of a run, in the place of what pacdp wrote of an earlier one.
@@ -212,12 +186,7 @@ class Folder:
             raise ValueError(
                 f"{self.path} has {free / 1e6:.0f} MB free, the run needs {bytes_needed / 1e6:.0f} MB: make room"
             )
-        self._require_own()
-        if hasattr(config, "KIND"):
-            put_aside(self.path, names=(*_RUN, *_MADE_OF_IT))
-            self._unstepped = True
-        else:  # a study keeps what it needs by itself
-            self.clear()
+        self.clear(aside=hasattr(config, "KIND"))  # a study keeps what it needs by itself
         made_by = provenance(device=runtime.device, seed=config.seed)
         write_json(self.provenance, made_by | {"runtime": runtime.recorded()})
         self.keep_rows(up_to_step=-1)
@@ -239,20 +208,19 @@ class Folder:
             "checkpoint": made,
         }
         whole = {**result, "rests_on": rests_on}
-        self.stepping()
+        let_go(self.path)
         write_json(self.result, whole)
         return whole
 
-    def clear(self) -> None:
+    def clear(self, *, aside: bool = False) -> None:
         """Remove what pacdp wrote of an earlier run and nothing else; what it writes from here on, the folder lists.
+
+        Args:
+            aside: whether it is kept aside until the new run has what its first step needs; see :func:`let_go`.
 
         Raises:
             ValueError: a file that the run would write is there, and is not one that pacdp wrote.
         """
-        self._require_own()
-        remove_own(self.path, names=(*_RUN, *_MADE_OF_IT))
-
-    def _require_own(self) -> None:
         begin(self.path)
         known = written(self.path) or ()
         for name in _RUN:
@@ -260,6 +228,7 @@ class Folder:
                 raise ValueError(
                     f"{self.path / name} was not written by pacdp: move it away, or choose another --out"
                 )
+        remove_own(self.path, names=_OWN, aside=aside)
 
     def rows(self) -> list[Values]:
         """The recorded rows; a last line cut short by a crash is left out.
@@ -267,8 +236,9 @@ class Folder:
         Raises:
             ValueError: a row that is not what was written, or other rows than the result rests on.
         """
-        rows = self._chained()
-        if (ended := self._rests_on("metrics")) and [row["hash"] for row in rows[-1:]] != [ended]:
+        rows, result = self._chained(), read_json(self.result) if self.finished else {}
+        ended = (result.get("rests_on") or {}).get("metrics")
+        if ended and [row["hash"] for row in rows[-1:]] != [ended]:
             raise ValueError(
                 f"{self.metrics} holds other rows than those that {self.result.name} rests on: restore the file, or "
                 "start the run again with --force"
@@ -294,7 +264,7 @@ class Folder:
 
     def append_row(self, row: Mapping[str, Any]) -> None:
         """Add a row and hand it to the disk."""
-        self.stepping()
+        let_go(self.path)
         add_line(self.metrics, _line(chained(row, after=self._last_hash())).encode())
 
     def _last_hash(self) -> str:
@@ -322,7 +292,7 @@ def followed(path: Path) -> Path:
     """The file in a run's folder that a link beside no run points to, so that the run is found; or the path itself."""
     real = Path(os.path.realpath(path))
     away = not Folder(path.parent).config.is_file() and Folder(real.parent).config.is_file()
-    return real if path.is_symlink() and away and real.is_file() else path
+    return real if away and real.is_file() else path
 
 
 def _line(row: Mapping[str, Any]) -> str:

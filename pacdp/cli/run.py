@@ -43,6 +43,7 @@ from pacdp.step.identity import arithmetic
 from pacdp.step.paid import Paid
 from pacdp.step.processes import Together
 from pacdp.store.checkpoint import Checkpoint
+from pacdp.store.files import let_go
 from pacdp.store.reservation import NoLedger, new_run
 
 
@@ -265,8 +266,6 @@ class Batch:
         while (step := self.state.step) < mark:
             stop = min(mark, (step // chunk + 1) * chunk)
             self._reserve(step + 1, stop)
-            for one in self.members:
-                one.folder.stepping()
             (part,) = run_chains(
                 self.replayed or self.sampler, self.state, self.keys, until=stop, chunk=chunk, loss=self.objective.loss
             )  # fmt: skip
@@ -279,10 +278,12 @@ class Batch:
                 saved = time.monotonic()
 
     def _reserve(self, first: int, last: int) -> None:
-        """Ask for leave to draw the noise of these steps."""
+        """Ask for leave to draw the noise of these steps; with it, what the runs take the place of is gone for good."""
         for paid in (one.paid for one in self.members if one.paid):
             for step in range(first, last + 1):
                 paid.before(step)
+        for one in self.members:
+            let_go(one.folder.path)
 
     def _measure(self) -> list[Values]:
         """A row a run: risks of the weights, of the Gibbs classifier, and the bounds."""

@@ -4,6 +4,8 @@ A random layer holds its own ``generator``. PyTorch's dropout draws from the glo
 remembered here too, though checkpoints do not carry them.
 """
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -50,6 +52,32 @@ def restore_layers(module: nn.Module, states: dict[str, Tensor]) -> None:
     for name, generator in found.items():
         generator.set_state(states[name])
     forget_draws(module)
+
+
+def seed_layers(module: nn.Module, generator: Callable[[str], torch.Generator]) -> None:
+    """Give the random layers the numbers of the generator that is made for each one's name."""
+    for name, own in generators(module).items():
+        own.manual_seed(generator(name).initial_seed())
+
+
+@contextmanager
+def own_draws(generator: Callable[..., torch.Generator] | None) -> Iterator[None]:
+    """Within, torch's global generators stand where new ones do; afterwards where they stood.
+
+    An example's mask depends on its place in the batch. Where a seed tells the masks, an example less gives all behind
+    it others, by which a clipped sum moves more than by one example.
+
+    Args:
+        generator: makes a generator for a purpose and a device; None to leave the global ones alone.
+    """
+    devices = [*range(torch.cuda.device_count() if torch.cuda.is_initialized() else 0)]
+    with torch.random.fork_rng(devices, enabled=generator is not None):
+        if generator is not None:
+            torch.set_rng_state(generator("draws").get_state())
+            for place in devices:
+                own = generator("draws", f"cuda:{place}").get_state()
+                torch.cuda.set_rng_state(own, place)
+        yield
 
 
 def forget_draws(module: nn.Module) -> None:

@@ -18,7 +18,7 @@ from pacdp.opacus.optimizers import PrivateOptimizer
 from pacdp.resume import RunState, export, load_run, save_run
 from pacdp.step import event as events
 from pacdp.step.noise import Randomness, SystemRandomness
-from pacdp.store.files import made_folder, path_of
+from pacdp.store.files import path_of
 from pacdp.store.ledger import Ledger
 
 
@@ -82,7 +82,7 @@ class Files:
             )
         if path.parent.exists():
             raise ValueError(f"{folder} exists: give the name of a folder that is not there yet")
-        made_folder(path.parent)
+        path_of(folder=path.parent, made=True)
         export(
             path,
             weights=dict(module.named_parameters()),

@@ -33,6 +33,7 @@ from pacdp.certify import Network as Predictor
 from pacdp.certify import Private, Report, Settings, certify
 from pacdp.certify.batches import bound_set
 from pacdp.certify.evidence import rows_of
+from pacdp.layers.random import seed_layers
 from pacdp.opacus.accountant import NAME, Account, EventAccountant
 from pacdp.opacus.arguments import (
     PUBLIC_SIZE,
@@ -220,6 +221,9 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
         require_ownership(module, optimizer)
         device, together = next(module.parameters()).device, Together(several=several)
         randomness = rank_randomness(self.randomness) if several else self.randomness
+        draws = None if randomness.state() else randomness.generator
+        if draws is not None:
+            seed_layers(module, draws)
         sampler = OnceAnEpochSampler if once else PoissonSampler
         loader = PoissonLoader(**drawn.loading, randomness=randomness, sampler=sampler)
         self._most_examples = max(self._most_examples, loader.drawn_by.num_samples)
@@ -243,6 +247,7 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
             mode=mode,
             loss_reduction=loss_reduction,
             sampler=loader.drawn_by if batches == "loader" else None,
+            draws=draws,
         )
         account = Account(
             accountant=self.accountant,

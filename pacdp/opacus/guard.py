@@ -25,7 +25,14 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 
-from pacdp.layers.random import WithoutDraws, generators, random_state, rewind, same_state
+from pacdp.layers.random import (
+    WithoutDraws,
+    generators,
+    own_draws,
+    random_state,
+    rewind,
+    same_state,
+)
 from pacdp.opacus.loader import PoissonSampler
 from pacdp.opacus.loss_by_example import LossByExample, Reduction, close
 from pacdp.opacus.recorded import Record, Recorded, Tape, leave_uncompiled, one_of_them
@@ -37,6 +44,7 @@ from pacdp.trials.buffers import contents, digest
 Clipped = Callable[[Sequence[Tensor | None]], Sum]
 """From each example's gradients by the network's last outputs to the clipped sum of those by the weights."""
 Look = Callable[[], object]
+Draws = Callable[..., torch.Generator]
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _OF_PARAMETERS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 _OF_A_PASS = {"training", "activations", "max_batch_len", "_flat_weights", *vars(nn.Module())}
@@ -79,11 +87,13 @@ class Guard:
         clipped: of the private module around it.
         loss_reduction: how the loss adds up the losses of the examples.
         sampler: what drew the batches; None where the caller draws them.
+        draws: makes the generators that layers draw from; None where the caller's do, as all comes from a seed.
     """
 
     def __init__(self, module: nn.Module, *, clipped: Clipped, loss_reduction: Reduction,
-                 sampler: PoissonSampler | None) -> None:  # fmt: skip
+                 sampler: PoissonSampler | None, draws: Draws | None) -> None:  # fmt: skip
         self.module, self.clipped, self.sampler = module, clipped, sampler
+        self.draws = draws
         self.set_up = Settled(
             partial(set_up, module),
             "the network was changed after make_private, which tried it as it was (a hook was added, a parameter "
@@ -107,6 +117,13 @@ class Guard:
     def __deepcopy__(self, memo: dict[int, Any]) -> "Guard":
         return self
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Refused to pickle, which would carry rows of the last batch."""
+        raise TypeError(
+            "a private module is not pickled as it stands, with what it keeps of a batch: save model.state_dict(), or "
+            "write PrivateEngine.save_checkpoint or export"
+        )
+
     def forward(
         self, run: Callable[..., Any], inputs: tuple[Any, ...], named: dict[str, Any]
     ) -> Any:
@@ -118,12 +135,13 @@ class Guard:
             lambda x: x.clone() if isinstance(x, Tensor) else x, (inputs, named)
         )
         n = self.examples = self._require_drawn(tree_leaves((inputs, named)))
-        before = random_state(self.module) if n > self.tried else None
-        outputs = run(*inputs, **named)
-        self.require_unmoved("a forward pass of the network, or something before it,")
-        if before is not None:
-            draws = generators(self.module) or not same_state(before, random_state(self.module))
-            self._require_alone(None if draws else outputs, inputs, named, n)
+        with own_draws(self.draws):
+            before = random_state(self.module) if n > self.tried else None
+            outputs = run(*inputs, **named)
+            self.require_unmoved("a forward pass of the network, or something before it,")
+            if before is not None:
+                draws = generators(self.module) or not same_state(before, random_state(self.module))
+                self._require_alone(None if draws else outputs, inputs, named, n)
         self.tape = Tape(self.backward)
         for leaf in tree_leaves(outputs):
             if isinstance(leaf, Tensor) and leaf.requires_grad:

@@ -9,7 +9,7 @@ import copy
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 import torch
@@ -74,6 +74,8 @@ class PoissonSampler(UniformWithReplacementSampler):
         self.randomness = randomness
         self.at_hand: Callable[[], None] | None = None
         """Called when a batch is handed out."""
+        self.begins: Callable[[], None] | None = None
+        """Called when a pass begins."""
         self._waiting = list[int]()
         self._handed = deque[list[Tensor]](maxlen=_REMEMBERED)
         self._made = dict[tuple[int, ...], Tensor]()
@@ -81,6 +83,8 @@ class PoissonSampler(UniformWithReplacementSampler):
     def __iter__(self) -> Generator[list[int], Any, None]:
         self._waiting.clear()  # what an earlier pass drew and nobody used
         self._handed.clear()
+        if self.begins is not None:
+            self.begins()
         self.unseen = self.workers > 0
         for drawn in self.draws():
             self._waiting.append(len(drawn))
@@ -131,9 +135,9 @@ class PoissonSampler(UniformWithReplacementSampler):
             raise ValueError(
                 "the network is given other rows than the batch drawn for this step: take each batch from the loader "
                 "that make_private returned, one step each, those without examples too, and put what transforms it "
-                "(augmentation, scaling) into the dataset or the network; rows that mix examples (mixup) have no "
-                "privacy of single examples; say batches='own' if yours are Poisson samples at sample_rate, each row "
-                "made of one example"
+                "(augmentation, scaling) into the dataset or the network, and inputs that all examples share (a mask, "
+                "positions) into buffers; rows that mix examples (mixup) have no privacy of single examples; say "
+                "batches='own' if yours are Poisson samples at sample_rate, each row made of one example"
             )
 
     def require_own(self, others: Mapping[int, Tensor]) -> None:
@@ -199,13 +203,15 @@ class PoissonLoader(DPDataLoader):
         require_one_unit(dataset)
         self.sample_rate, self.distributed = sample_rate, False
         self.drawn_by = sampler(n=n, sample_rate=sample_rate, steps=steps, randomness=randomness)
-        places = dict.fromkeys((*range(0, n, max(1, n // _TRIED))[:_TRIED], n - 1))
+        places = [*dict.fromkeys((*range(0, n, max(1, n // _TRIED))[:_TRIED], n - 1))]
         with naming("dataset, some of whose examples are read beforehand,"):
             few = [dataset[i] for i in places]
         # torch's own beginning: Opacus's wants each example to be a list of fields
         DataLoader.__init__(self, dataset, batch_sampler=self.drawn_by, **options)
         self.collate_fn = _Collate(collate, emptied(collate(few[:1])), self.drawn_by)
         self.collate_fn.require_own_rows(few)
+        if fetch := getattr(dataset, "__getitems__", None):
+            self.collate_fn.require_own_items(fetch, places)
         self.drawn_by.workers = self.num_workers
 
     def __iter__(self) -> Any:
@@ -293,16 +299,18 @@ class _Collate:
         # of copies, since padding may be written into the examples themselves
         alone = [_tensors(self.collate([tree_map(_copied, example)])) for example in examples]
         batch = self.collate(examples)
-        whole = _tensors(batch)
-        if any(len(own) != len(whole) for own in alone) or not all(
-            map(_is_stack, whole, zip(*alone, strict=True))
-        ):
-            raise ValueError(
-                "the collate function gives an example another row beside other examples than alone, as padding to the "
-                "longest, standardising, averaging or random draws do: pad to one fixed length, and transform, in the "
-                "dataset, as torch.nn.functional.pad(tokens, (0, 128 - len(tokens))) does"
-            )
+        _require_stack(_tensors(batch), alone, "the collate function")
         return batch
+
+    def require_own_items(self, fetch: Callable[[list[int]], list[Any]], places: list[int]) -> None:
+        """Refuse, by raising ValueError, a data set that gives an example of several other numbers than of one alone.
+
+        Numbers that are drawn anew at each look tell nothing.
+        """
+        alone, again = ([_tensors(self.collate(fetch([i]))) for i in places] for _ in range(2))
+        if all(map(_same, chain(*alone), chain(*again))):
+            whole = _tensors(self.collate(fetch(places)))
+            _require_stack(whole, alone, "__getitems__ of the dataset")
 
 
 def _tensors(batch: Any) -> list[Tensor]:
@@ -311,6 +319,18 @@ def _tensors(batch: Any) -> list[Tensor]:
 
 def _copied(leaf: Any) -> Any:
     return leaf.clone() if isinstance(leaf, Tensor) else copy.deepcopy(leaf)
+
+
+def _require_stack(whole: list[Tensor], alone: list[list[Tensor]], what: str) -> None:
+    """Refuse a batch that is not made of the rows that its examples have alone, by raising ValueError."""
+    if any(len(own) != len(whole) for own in alone) or not all(
+        map(_is_stack, whole, zip(*alone, strict=True))
+    ):
+        raise ValueError(
+            f"{what} gives an example another row beside other examples than alone, as padding to the longest, "
+            "standardising, averaging or random draws do: pad to one fixed length, and transform one by one, in the "
+            "dataset, as torch.nn.functional.pad(tokens, (0, 128 - len(tokens))) does"
+        )
 
 
 def _is_stack(whole: Tensor, rows: Sequence[Tensor]) -> bool:

@@ -75,7 +75,7 @@ class PrivateOptimizer(DPOptimizer):
         self._given.keep()
         self._hooks.keep()
         if guard.sampler is not None:
-            guard.sampler.at_hand = self._remember
+            guard.sampler.at_hand, guard.sampler.begins = self._remember, self._begin_pass
 
     def attach_step_hook(self, fn: StepHook) -> None:
         """Call ``fn`` after the noise of each step too; the step is in the engine's account without any hook."""
@@ -151,6 +151,13 @@ class PrivateOptimizer(DPOptimizer):
         """A batch, or a part of one, is handed out: from now on the numbers of this step are fixed."""
         if self._numbers.kept is None:
             self._numbers.keep()
+
+    def _begin_pass(self) -> None:
+        """Drop what an interrupted pass left: the parts of a batch whose others never come, and what is due of it."""
+        self._sum, self._examples = None, 0
+        self._step_skip_queue.clear()
+        self._numbers.forget()
+        self.guard.forget()
 
     def _of_groups(self) -> list[dict[str, Any]]:
         return [

@@ -16,6 +16,8 @@ _SIZES = ("view", "reshape", "expand", "div", "true_divide", "divide")
 """Calls whose first number may be that of the examples of the batch, or a multiple of it."""
 _PRODUCTS = ("mul", "multiply", "__rmul__")
 _ONE_A_CLASS = ("weight", "pos_weight")
+_OF_ITSELF = (Tensor.__format__, Tensor.__deepcopy__, Tensor.__reduce_ex__)
+"""Calls that print, copy or write a tensor, without the record of how it was made."""
 
 
 class Places(NamedTuple):
@@ -99,7 +101,15 @@ class Recorded(Tensor):
         del types
         if func is Tensor.backward:
             return _backward(*args, **kwargs or {})
+        if func in _OF_ITSELF:
+            return func(_plain(args[0]), *args[1:], **kwargs or {})
         return recorded(func, *args, **kwargs or {})
+
+
+def _plain(x: Tensor) -> Tensor:
+    """The same tensor without a record."""
+    with torch._C.DisableTorchFunctionSubclass():
+        return x.as_subclass(Tensor)
 
 
 def leave_uncompiled() -> None:

@@ -15,7 +15,7 @@ from pacdp.predictions.bounding import Statement
 from pacdp.predictions.named import named, rank_lines
 from pacdp.predictions.parts import shown
 from pacdp.predictions.sentence import at_price_zero, first_sentence, headline, said_at_price_zero
-from pacdp.store.files import made_folder, path_of, replacing
+from pacdp.store.files import path_of, replacing
 from pacdp.store.record import Values, record
 
 FORMAT = "pacdp-certificates/2"
@@ -259,7 +259,7 @@ class Report:
         path = place / FILE
         if os.path.lexists(path):
             raise ValueError(f"{path} exists: give a folder that holds no report yet")
-        made_folder(place)
+        path_of(folder=place, made=True)
         with replacing(path) as file:
             text = json.dumps(self.to_dict(), indent=2, allow_nan=False, ensure_ascii=False)
             file.write((text + "\n").encode())

@@ -21,7 +21,7 @@ from filelock import BaseFileLock, FileLock, SoftFileLock, Timeout
 
 LIST = ".pacdp"
 ASIDE = ".replaced"
-"""The folder, in a folder, of what :func:`put_aside` took out of it."""
+"""The folder, in a folder, of what :func:`remove_own` put aside."""
 _MOVING = ".replacing"
 """The same, on its way there or back."""
 _NO_FLOCK = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
@@ -97,36 +97,29 @@ def require_own(path: Path) -> None:
         raise ValueError(f"{path} was not written by pacdp: move it away, or choose another place")
 
 
-def path_of(**given: object) -> Path:
-    """The path that was given under this name.
+def path_of(*, made: bool = False, **given: object) -> Path:
+    """The path that was given under this name; ``made`` is that of a folder, which is made if it is not there.
 
     Raises:
-        ValueError: something else, such as an open file.
+        ValueError: something else, such as an open file; a file is where the folder is to be, or it cannot be made.
     """
     ((name, value),) = given.items()
     if not isinstance(value, str | os.PathLike):
         raise ValueError(
             f"{name} must be a path, got {type(value).__name__}: give the name of a file or folder on a disk"
         )
-    return Path(value)
-
-
-def made_folder(folder: Path) -> Path:
-    """The folder, made if it is not there.
-
-    Raises:
-        ValueError: a file is there or above it, or it cannot be made.
-    """
+    path = Path(value)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        if made:
+            path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         why = (
             "is a file, or a link to nothing"
             if isinstance(error, FileExistsError)
             else f"cannot be made ({error.strerror})"
         )
-        raise ValueError(f"folder must be a folder, and {folder} {why}: give another") from error
-    return folder
+        raise ValueError(f"{name} must be a folder, and {path} {why}: give another") from error
+    return path
 
 
 @contextmanager
@@ -284,47 +277,43 @@ def written(folder: Path) -> frozenset[str] | None:
     return frozenset(text.split("\n"))
 
 
-def remove_own(folder: Path, *, names: Iterable[str]) -> None:
+def remove_own(folder: Path, *, names: Iterable[str], aside: bool = False) -> None:
     """Remove those of the files that pacdp wrote into the folder, and what :func:`keep_beside` kept of them.
 
-    Raises:
-        OSError: one cannot be removed.
-    """
-    for name in _own(folder, names):
-        (folder / name).unlink(missing_ok=True)
-
-
-def put_aside(folder: Path, *, names: Iterable[str]) -> None:
-    """Take out of the folder what :func:`remove_own` would remove, until :func:`put_back` or :func:`let_go`.
-
-    Where something is aside already, its successor is removed, which came to nothing.
+    Args:
+        folder: where they are.
+        names: of the files.
+        aside: whether they are kept aside until :func:`put_back` or :func:`let_go`, where nothing is aside already,
+            whose successor they are and came to nothing.
 
     Raises:
-        OSError: a file cannot be moved; :func:`put_back` mends that, also where the process was killed.
+        OSError: one cannot be removed or moved; :func:`put_back` mends that, also where the process was killed.
     """
-    if aside(folder):
-        remove_own(folder, names=names)
-    elif found := [name for name in _own(folder, names) if os.path.lexists(folder / name)]:
-        moving = folder / _MOVING
+    names, moving = frozenset(names), folder / _MOVING
+    aside = aside and not (folder / ASIDE).is_dir()
+    if aside:
         moving.mkdir(exist_ok=True)
-        for name in found:
+    for name in written(folder) or ():
+        stem, _, number = name.rpartition(".")
+        if name not in names and not (stem in names and number.isdecimal()):
+            continue
+        if not aside:
+            (folder / name).unlink(missing_ok=True)
+        elif os.path.lexists(folder / name):
             (folder / name).rename(moving / name)
+    if aside:
         moving.rename(folder / ASIDE)
 
 
-def aside(folder: Path) -> bool:
-    """Whether all that stood in the folder is aside."""
-    return (folder / ASIDE).is_dir()
-
-
-def put_back(folder: Path) -> None:
-    """Put what is aside, or on its way there, where it was: its successor is to be removed before.
+def put_back(folder: Path, *, names: Iterable[str]) -> None:
+    """Remove the successor of what is aside, and put back that, or what is on its way there; nothing without either.
 
     Raises:
-        OSError: a file cannot be moved; the next call goes on.
+        OSError: a file cannot be removed or moved; the next call goes on.
     """
     moving = folder / _MOVING
-    if aside(folder):
+    if (folder / ASIDE).is_dir():
+        remove_own(folder, names=names)
         (folder / ASIDE).rename(moving)
     if moving.is_dir():
         for one in moving.iterdir():
@@ -334,20 +323,10 @@ def put_back(folder: Path) -> None:
 
 def let_go(folder: Path) -> None:
     """Remove what is aside: all of it, where the process is killed, or what :func:`remove_partial` knows."""
-    if aside(folder):
+    if (folder / ASIDE).is_dir():
         going = folder / f".{ASIDE}.{os.getpid()}.partial"
         (folder / ASIDE).rename(going)
         shutil.rmtree(going)
-
-
-def _own(folder: Path, names: Iterable[str]) -> list[str]:
-    """What the list says that pacdp wrote, of these names and what :func:`keep_beside` kept of them."""
-    names, found = frozenset(names), list[str]()
-    for name in written(folder) or ():
-        stem, _, number = name.rpartition(".")
-        if name in names or (stem in names and number.isdecimal()):
-            found.append(name)
-    return found
 
 
 def remove_empty(folder: Path) -> None:

@@ -414,7 +414,10 @@ def _of_frame(thing: Any) -> np.ndarray | None:
 def _parts(thing: Any) -> Things:
     """What a thing consists of, each part with its place in it."""
     if isinstance(thing, type):
-        yield from _shared(thing)
+        carriers = _CARRIERS if _is_of(thing, _LIBRARIES) else object
+        for name, part in vars(thing).items():
+            if name not in _OF_CLASSES and isinstance(part, carriers):
+                yield f".{name}", part
         return
     if isinstance(thing, list | tuple | set | frozenset | deque):
         yield from ((f"[{k}]", part) for k, part in enumerate(thing))
@@ -487,14 +490,6 @@ def _names(code: CodeType) -> set[str]:
     return {*code.co_names}.union(
         *(_names(one) for one in code.co_consts if isinstance(one, CodeType))
     )
-
-
-def _shared(kind: type) -> Things:
-    """What all things of a class have."""
-    carriers = _CARRIERS if _is_of(kind, _LIBRARIES) else object
-    for name, part in vars(kind).items():
-        if name not in _OF_CLASSES and isinstance(part, carriers):
-            yield f".{name}", part
 
 
 def _is_of(made: type | FunctionType, packages: Collection[str]) -> bool:

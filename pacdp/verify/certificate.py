@@ -45,11 +45,13 @@ from pacdp.verify.formulas.prices import OWN_INPUT, check_price
 from pacdp.verify.formulas.transfer import SPLIT
 from pacdp.verify.needs import (
     KNOWN,
+    ONE_NETWORK,
     RECORDS,
     STANDINGS,
     UNPROVED,
     needed,
     never_shown,
+    require_a_law,
     require_named,
     require_no_better,
     require_proofs,
@@ -235,11 +237,11 @@ def _predictor(c: Claim) -> None:
             f"{of} of ".startswith(f"{expected} of "),
             f"it is said to be about {of!r}, and its name says {expected!r}",
         )
+    if of in ONE_NETWORK and NEEDED[c.formula] == "prior":
+        require_a_law(c)
     if bound := c.inputs["bound"]:
-        kind = _named(bound, c)[1:]
-        same(
-            "the kind of inputs.bound", kind, (c.prefix, c.formula)
-        )
+        said = _named(bound, c)[1:]
+        same("kind of inputs.bound", said, (c.prefix, c.formula))
 
 
 def _labels(c: Claim) -> None:
@@ -332,9 +334,7 @@ def _value(c: Claim) -> None:
     if "monte_carlo_mean" in c.inputs:
         risk = counts.from_draws(c, "monte_carlo_")
         agree("inputs.risk", c.inputs.risk, risk)
-    exact = ONE
-    if c.nats.is_finite():
-        exact = FORMULAS[c.formula](c)
+    exact = FORMULAS[c.formula](c) if c.nats.is_finite() else ONE
     if c.head == "vote":
         exact *= 2
     agree("the value", c.record.value, exact.min(ONE))

@@ -1,6 +1,7 @@
 """The mechanisms behind a price: what an event says that ran, step by step."""
 
 from collections import Counter
+from collections.abc import Iterable
 from math import fsum, inf
 from typing import Any, NamedTuple
 
@@ -12,6 +13,10 @@ from pacdp.verify.claim import Unchecked, Wrong, require
 _MOST_ON_A_SAMPLE = 6
 _MOST_STEPS = 10**7
 _NEIGHBOURS = ("add-remove", "replace-one")
+
+
+class TooMany(Unchecked):
+    """Why steps are not listed one by one."""
 
 
 class Step(NamedTuple):
@@ -36,11 +41,12 @@ class Step(NamedTuple):
 
 
 def steps_of(
-    event: Any, replaced: bool = False, rate: float = 1.0
+    event: Any, replaced: bool = False, rate: float | None = None
 ) -> list[Step]:
     """The steps one after another; a sample of a sample is one at the product of their rates.
 
-    None stands for a run that had not begun.
+    Without a rate there is no sample; at a rate of 1 what runs on it is one step as well. An event of None stands for
+    a run that had not begun.
     """
     if event is None:
         return []
@@ -49,28 +55,42 @@ def steps_of(
     if kind == "PoissonSampled":
         share = event["sample_rate"]
         require(0 <= share <= 1, f"a sample rate is {share!r}")
-        return steps_of(inner, replaced, rate * share)
+        whole = 1.0 if rate is None else rate
+        return steps_of(inner, replaced, whole * share)
     if kind == "NonPrivate":
-        return [Step(rate, 0.0)]
-    if kind == "LastAlone" and rate == 1.0:
+        return [Step(1.0, 0.0)]
+    if rate is not None:
+        return [_on_one_sample(event, replaced, rate)]
+    if kind == "LastAlone":
         return [Step(1.0, noise_of_the_last(event))]
-    if kind == "SelfComposed" and rate == 1.0:
+    if kind == "SelfComposed":
         count = times_of(event["count"])
-        if count > _MOST_STEPS:
-            raise Unchecked(
-                f"{count} steps are too many to be listed"
-            )
-        return steps_of(inner, replaced) * count
-    if kind == "Composed" and rate == 1.0:
-        return [
-            step
-            for part in inner
-            for step in steps_of(part, replaced)
-        ]
-    return [_on_one_sample(event, replaced, rate)]
+        return _joined([steps_of(inner, replaced)], count)
+    if kind == "Composed":
+        return _joined(steps_of(part, replaced) for part in inner)
+    return [_on_one_sample(event, replaced)]
 
 
-def _on_one_sample(event: Any, replaced: bool, rate: float) -> Step:
+def require_few(steps: Any) -> None:
+    """Raise Unchecked where these are too many steps to be listed one by one."""
+    if steps > _MOST_STEPS:
+        raise TooMany(f"{steps} steps are too many to be listed")
+
+
+def _joined(
+    parts: Iterable[list[Any]], times: int = 1
+) -> list[Any]:
+    """The mechanisms of all parts, one after another, as often as is said."""
+    found = []
+    for part in parts:
+        require_few(len(found) + len(part) * times)
+        found += part * times
+    return found
+
+
+def _on_one_sample(
+    event: Any, replaced: bool, rate: float | None = None
+) -> Step:
     """Noise and choices on the same sample; no theorem here covers choices on a sample, of a record replaced."""
     noises = []
     epsilons = []
@@ -88,11 +108,14 @@ def _on_one_sample(event: Any, replaced: bool, rate: float) -> Step:
                 f"this checker composes no {kind} of these neighbours on one sample"
             )
     most = 0 if replaced else _MOST_ON_A_SAMPLE
-    if rate < 1.0 and len(epsilons) > most:
+    if rate is not None and len(epsilons) > most:
         raise Unchecked(
             f"no theorem here covers {len(epsilons)} pure mechanisms on a sample of these neighbours"
         )
-    return Step(rate, noise_of_all(noises), tuple(sorted(epsilons)))
+    whole = 1.0 if rate is None else rate
+    return Step(
+        whole, noise_of_all(noises), tuple(sorted(epsilons))
+    )
 
 
 def _noise_in(event: Any) -> float:
@@ -106,9 +129,9 @@ def _parts(event: Any) -> list[Any]:
     """The mechanisms of a composition, one after another."""
     inner = event.get("inner")
     if event["event"] == "SelfComposed":
-        return _parts(inner) * times_of(event["count"])
+        return _joined([_parts(inner)], times_of(event["count"]))
     if event["event"] == "Composed":
-        return [one for part in inner for one in _parts(part)]
+        return _joined(map(_parts, inner))
     return [event]
 
 
@@ -162,6 +185,8 @@ def noisy_sums_of(event: Any) -> list[Step]:
         raise Wrong("a last iterate alone is no noisy sum")
     try:
         found = steps_of(event)
+    except TooMany:
+        raise
     except Unchecked as reason:
         raise Wrong(str(reason)) from reason
     for step in set(found):

@@ -17,6 +17,7 @@ from pacdp.verify.claim import (
     parsed,
     require,
 )
+from pacdp.verify.events import require_few
 
 CHECKPOINT = "pacdp-checkpoint/3"
 _RUN = "pacdp-run/3"
@@ -181,6 +182,25 @@ def _maker_of(provenance: Any) -> str:
     commit = said.get("commit")
     at = f" at commit {commit}" if commit else ""
     return f"pacdp {version}{at}"
+
+
+def ends_of(run: Fields, n: int) -> tuple[int, list[int] | None]:
+    """How many steps a chain's run on n examples plans, and at which it may end, where as many as records are listed.
+
+    A step of pSGLD with its correction takes two batches.
+    """
+    sampler = run.sampler
+    batches = run.epochs * n / sampler.batch_size
+    each = 2 if sampler["correction"] else 1
+    planned = max(
+        1, round(batches / sampler.get("inner_steps", each))
+    )
+    if run["stopping"] != "listed":
+        return planned, None
+    require_few(run.records)
+    parts = range(1, run.records + 1)
+    marks = {round(k * planned / run.records) for k in parts}
+    return planned, sorted(marks - {0})
 
 
 class Folder:

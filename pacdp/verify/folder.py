@@ -32,6 +32,7 @@ from pacdp.verify.files import (
     Folder,
     content_hash,
     digest,
+    ends_of,
     unasked,
 )
 from pacdp.verify.needs import (
@@ -48,6 +49,7 @@ from pacdp.verify.needs import (
 )
 from pacdp.verify.norms import (
     PAYING,
+    check_moments,
     check_norms,
     every_record,
     steps_of_chain,
@@ -74,7 +76,7 @@ header.chain = run.chain
 """
 _PLAN = """
 header.planned_steps = planned
-header.listed_steps? = listed
+header.listed_steps = listed
 """
 _RESULT = """
 result.rests_on.config = config_hash
@@ -84,7 +86,7 @@ result.privacy.event? = header.event?
 """
 _STEPS = """
 result.steps = header.step
-last.step? = header.step
+last.step? = told
 """
 _SUBJECT = """
 report.subject.content_hash = header.content_hash
@@ -95,6 +97,8 @@ report.subject.data? = header.data
 report.subject.n? = header.n
 """
 """What has to be the same in two files of a run, or in one and by what follows from others."""
+BY_PERSON = ("P3SGD", "UserDPSGD")
+"""The private methods that hide people."""
 _PRICES = ("", "private_", "poisson_sum_", "realised_sum_", *PURE)
 """What a run pays for; what another price is made of is in none of its files."""
 
@@ -180,29 +184,18 @@ def _steps(f: Folder) -> None:
     run = f.run
     if f.kind == "private" and run:
         planned_steps(header, run, f.report["n"])
-    if "planned_steps" not in header:
+    if f.kind != "chain" or not run:
         return
-    planned = length(run, header.n)
-    parts = range(1, run.records + 1)
-    marks = {round(k * planned / run.records) for k in parts}
+    planned, listed = ends_of(run, header.n)
     require(
         0 <= header.step <= planned,
         f"step {header.step} is not planned",
     )
-    listed = sorted(marks - {0})
     f.hold(_PLAN, planned=planned, listed=listed)
     stops = [
         one.get("stopping", "planned") for one in (header, run)
     ]
     same("how it stops", *stops)
-
-
-def length(run: Fields, n: int) -> int:
-    """Steps of a chain's run on n examples."""
-    batches = run.epochs * n / run.sampler.batch_size
-    return max(
-        1, round(batches / run.sampler.get("inner_steps", 1))
-    )
 
 
 def _metrics(f: Folder) -> None:
@@ -225,7 +218,12 @@ def _result(f: Folder) -> None:
     same("its final row", final, last)
     f.hold(_RESULT, config_hash=digest(f.config), last_hash=own)
     if header:
-        f.hold(_STEPS, last=last)
+        told = header.step
+        if f.kind == "private" and f.run:
+            # a private run has rows at equal distances
+            planned = f.run.sampling.steps
+            told -= told % max(1, planned // f.run.records)
+        f.hold(_STEPS, last=last, told=told)
     n = header["n"] or f.report["examples"]
     if n is not None:
         same("its n", f.result.n, n)
@@ -269,9 +267,11 @@ def _report(f: Folder) -> None:
             "it does not say that it is of this checkpoint"
         )
     f.hold(_SUBJECT)
-    times = len(header.get("listed_steps", [1]))
-    said = details.get("stopping_times", 1)
-    same("stopping_times", said, times)
+    listed = header["listed_steps"]
+    times = len(listed or [0])
+    f.hold("report.details.stopping_times? = times", times=times)
+    if listed:
+        check_moments(f.certificates, listed)
     if f.kind == "private" and f.run:
         check_unit(report, f.run)
     for one in f.certificates:
@@ -292,7 +292,7 @@ def _report(f: Folder) -> None:
 
 def check_unit(report: Fields, run: Fields) -> None:
     """A report counts what a private run protects: people by the methods that hide them, and else examples."""
-    by_person = run.method.kind in ("P3SGD", "UserDPSGD")
+    by_person = run.part("method")["kind"] in BY_PERSON
     unit = "person" if by_person else "example"
     same("whom the run protects", report.unit, unit)
 

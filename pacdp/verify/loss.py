@@ -105,8 +105,14 @@ def finer(steps: Iterable[Step], replaced: bool) -> Iterator[Loss]:
 
 
 def chosen_on_samples(steps: Iterable[Step]) -> bool:
-    """Whether a choice was made on a sample: the step is then that of add-remove neighbours, whichever are asked of."""
-    return any(step.epsilons and step.rate < 1.0 for step in steps)
+    """Whether a choice was made on a sample: the step is then that of add-remove neighbours, whichever are asked of.
+
+    At a rate of 1 it is known by the noise beside it.
+    """
+    return any(
+        step.epsilons and (step.rate < 1.0 or step.noise < inf)
+        for step in steps
+    )
 
 
 def private(

@@ -24,6 +24,14 @@ def of_family(report: Fields, family: str) -> list[Fields]:
     return [row for row in rows if row.family == family]
 
 
+def refused(report: Fields, begins: str, of: str = "") -> int:
+    """How many rows whose names begin so, of this model or of any, have no answer."""
+    names = [str(one.name) for one in report.not_applicable]
+    return sum(
+        one.startswith(begins) and one.endswith(of) for one in names
+    )
+
+
 def ranks(report: Fields) -> None:
     """A model's ranks count the models that the ends of differences tell apart from it."""
     board = list[Fields](report.details["leaderboard"] or [])
@@ -212,11 +220,13 @@ def made_of_errors(
 ) -> Iterator[str]:
     """Groups each of which holds errors alone or none, where chance would bring that more rarely than 1e-6.
 
-    k errors on n examples do in at most 2^groups of the n over k ways.
+    k errors on n examples do in at most 2^groups of the n over k ways; each example that is in none of them may be a
+    group that has no answer.
     """
     rare = 1e-6 * log_choose(whole.n, whole.k).exp()
     pure = all(one.k in (0, one.n) for one in parts)
-    if pure and arb(2) ** len(parts) < rare:
+    groups = len(parts) + whole.n - sum(one.n for one in parts)
+    if pure and arb(2) ** groups < rare:
         yield (
             f"in every group {model} errs always or never: if groups were made from the errors, their rows say "
             "nothing, since groups must be settled beforehand"

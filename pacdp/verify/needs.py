@@ -127,6 +127,27 @@ def never_shown_of_a_chain(
         yield "averages exact"
 
 
+def require_a_law(c: Claim) -> None:
+    """Raise Wrong where one network is said to have a bound on the mean over draws from a law with a divergence."""
+    drawn = "kl_nats" in c.inputs and c.kl_nats > 0
+    require(
+        not drawn or c.head in ("one_draw", "vote"),
+        f"{c.formula} bounds the mean over draws, and says nothing of {c.record.of}",
+    )
+
+
+ONE_NETWORK = (
+    "weights",
+    "mean weights",
+    "released weights",
+    "your network",
+    "predictor",
+    "prior mean",
+    "drawn head",
+    "one draw",
+    "vote",
+)
+"""Predictors in a report that are no draws from a law."""
 _OF_THE_INPUTS = {
     FIXED_STEPS,
     "accountant sound",

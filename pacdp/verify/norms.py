@@ -1,4 +1,4 @@
-"""The trajectory of a chain that kept the norms of its gradients: what they add up to, and who pays for it.
+"""The trajectory of a chain: its noise, where it may end, what norms of gradients add up to, and who pays for it.
 
 V = Σ_i Σ_t ‖h_t(z_i; Y)‖² ("Noisy sums" in docs/guarantees.md). The price that is paid at V is ``realised_sum`` in
 ``pacdp.verify.formulas.prices``; that the norms are those of all records is asked in ``pacdp.verify.replay``.
@@ -11,8 +11,9 @@ from flint import arb  # pyright: ignore[reportMissingImports]
 
 from pacdp.verify.arithmetic import ball, total
 from pacdp.verify.claim import Fields, exactly, require
-from pacdp.verify.events import Step
+from pacdp.verify.events import Step, require_few
 from pacdp.verify.files import Folder
+from pacdp.verify.measured import SUM
 from pacdp.verify.needs import KEPT, KNOWN_BATCHES, standings
 
 PAYING = "sum_contributions"
@@ -24,6 +25,8 @@ examples = header.n
 made.inputs.n = count
 """
 """What is certified where norms are paid for."""
+_MOMENTS = "other stopping times"
+"""What a budget has for the moments at which a run might have ended."""
 _ORDERS = [1.0 + 0.02 * 2.0 ** (k / 2) for k in range(17)]
 """The orders of a realised price, all of which are paid for."""
 
@@ -48,6 +51,7 @@ def noises(sampler: Fields, steps: int) -> list[float]:
 
     κ is the friction of SGHMC and otherwise 1; τ grows with the step where the settings cool.
     """
+    require_few(steps * sampler.get("inner_steps", 1))
     if sampler.kind == "EntropySGD":
         size = sampler.inner_step_size / 2
         decay = sampler.inner_decay
@@ -68,6 +72,25 @@ def noises(sampler: Fields, steps: int) -> list[float]:
         )
         for t in places
     ]
+
+
+def noise_of_one(run: Fields, size: float) -> float:
+    """Tempered noise of DP-SGLD at a step size, for each record of a batch."""
+    heat = 2 * run.method.temperature / size
+    return sqrt(heat) / run.sampling.clip_norm
+
+
+def check_moments(
+    certificates: Iterable[Fields], listed: list[int]
+) -> None:
+    """Each certificate may fail as often at each of the listed moments."""
+    for made in certificates:
+        others = exactly(made.budget.get(_MOMENTS, 0))
+        own = exactly(made.failure_prob) - others
+        require(
+            others * SUM >= (len(listed) - 1) * own,
+            f"{made.name} does not pay for the other moments at which the run might have ended",
+        )
 
 
 def check_norms(f: Folder) -> None:

@@ -18,6 +18,7 @@ from pacdp.verify.events import (
     noise_of_all,
     noise_of_the_last,
     replaces,
+    require_few,
     steps_of,
 )
 from pacdp.verify.files import Folder
@@ -26,6 +27,7 @@ from pacdp.verify.loss import (
     require_bracket,
     require_private,
 )
+from pacdp.verify.norms import noise_of_one
 
 _METHODS = "DPSGD DPAdam DPSGLD DPSGLDHead DPBBP DPMCDropout P3SGD UserDPSGD".split()
 _CLIPPING = (None, "flat", "automatic", "quantile")
@@ -129,6 +131,7 @@ def steps_by_settings(
     sampling = run.sampling
     _require_a_method(run)
     made = steps_of(event)
+    require_few(sampling.steps)
     given = sampling.noise_multiplier
     epsilons = ()
     if method.kind == "DPSGLDHead":
@@ -243,8 +246,7 @@ def _noises_of_dpsgld(
     else:
         same("the convention", method.convention, "tempered")
         first = sizes[0]
-        noise = batch / clip * sqrt(2 * method.temperature / first)
-        noise = noise or made[0].noise
+        noise = batch * noise_of_one(run, first) or made[0].noise
         noises = [noise * sqrt(first / h) for h in sizes]
     return [_with_count(run, noise) for noise in noises]
 
@@ -299,7 +301,10 @@ def affordable(
 
 
 _SOURCES = {
-    True: ("SeededRandomness", "seeded"),
+    True: (
+        "SeededRandomness",
+        "seeded: can be repeated and subtracted",
+    ),
     False: ("SystemRandomness", "secret"),
 }
 """What draws the noise of a run, and how the noise is called, by whether the run can be repeated."""

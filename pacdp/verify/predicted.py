@@ -34,6 +34,7 @@ from pacdp.verify.named import (
     of_people,
     pairs,
     ranks,
+    refused,
 )
 from pacdp.verify.needs import require_named, standings
 
@@ -270,7 +271,10 @@ def _counts(report: Fields) -> None:
 def _add_up(
     report: Fields, family: str, of: str, whole: Fields
 ) -> None:
-    """Errors on all classes, in all groups, and among all predictions, add up to the errors on all examples."""
+    """Errors on all classes, in all groups, and among all predictions, add up to the errors on all examples.
+
+    Parts that have no answer have no more errors than examples; predictions of no class are errors.
+    """
     parts = _parts(report, family, of)
     if not parts or not _counted(parts):
         return
@@ -279,11 +283,16 @@ def _add_up(
     n = whole.n
     if family == "false-alarms":
         # an example is none of all classes but one
-        n *= len(parts) - 1
-    tied = n - size if family == "precision" else 0
+        begins, _ = _PARTITIONS[family]
+        n *= len(parts) + refused(report, begins, of) - 1
+    lost = whole.k - errors
+    gone = n - size
+    holds = 0 <= lost <= gone
+    if not report.not_applicable:
+        none = family != "precision"
+        holds = lost == gone == 0 if none else 0 <= lost == gone
     require(
-        ((errors + tied, size + tied) == (whole.k, n) and tied >= 0)
-        or (report.not_applicable and errors <= whole.k),
+        holds,
         f"{family} count {errors} errors of {size}, and on all examples there are {whole.k} of {n}",
     )
 
@@ -355,14 +364,13 @@ def _remarks(report: Fields) -> None:
             one for one in quantities if one.startswith(begins)
         ]
         names = [one.removeprefix(begins) for one in named]
-        due += alike(kind, names)
+        if not refused(report, begins):
+            due += alike(kind, names)
     for row in errors:
         whole = report.certificates[row.upper_by].inputs
         parts = _parts(report, "groups", row.of)
         if parts and _counted([whole, *parts]):
             due += made_of_errors(row.of, whole, parts)
-    if report.not_applicable:
-        due = []  # some rows are not there
     due += of_people(report)
     require_due(report.details.remarks, due)
 

@@ -16,21 +16,27 @@ from pacdp.verify.claim import (
     Unchecked,
     hold,
     judged,
+    number,
     parsed,
     require,
     require_asked,
     same,
 )
-from pacdp.verify.events import replaces, steps_of
+from pacdp.verify.events import Step, replaces, steps_of
 from pacdp.verify.files import (
     SETTINGS,
     Folder,
     content_hash,
     digest,
+    ends_of,
     unasked,
 )
-from pacdp.verify.folder import check_unit, length
-from pacdp.verify.norms import steps_of_chain
+from pacdp.verify.folder import check_unit
+from pacdp.verify.norms import (
+    check_moments,
+    noise_of_one,
+    steps_of_chain,
+)
 from pacdp.verify.plan import (
     relation,
     require_same,
@@ -54,6 +60,8 @@ _PUBLIC_BATCHES = (
 )
 """What may be remarked on weights that leave: other words could tell of the data."""
 _FORMAT = "pacdp-release/1"
+_FAR = 10
+"""Standard deviations beyond which no released count lies."""
 _DELTA = 1e-5
 """At which the cost of weights without a report is told."""
 _PAGE = "report.html"
@@ -139,22 +147,39 @@ def _settings(f: Folder) -> None:
     run = f.settings.run
     event = f.header.event
     f.hold(_SETTINGS, format=_FORMAT, hash=digest(run))
-    if "sampler" in run:
-        made = steps_of(event)
-        # the rate tells how many records there are
-        n = round(run.sampler.batch_size / made[0].rate)
-        require_same(
-            made, steps_of_chain(run.sampler, n, length(run, n))
-        )
-        return
     check_unit(f.report, run)
     made = steps_of(event)
+    if "sampler" in run:
+        n = _records(f, made[0])
+        planned, listed = ends_of(run, n)
+        require_same(made, steps_of_chain(run.sampler, n, planned))
+        check_moments(f.certificates, listed or [planned])
+        return
+    tempered = run.method["convention"] == "tempered"
+    if tempered and not run.sampling.public_size:
+        _records(f, made[0])
     planned = steps_by_settings(
         event,
         run,
         run.sampling.public_size * run.sampling.sample_rate,
     )
     steps_paid_for(event, len(made), planned, run)
+
+
+def _records(f: Folder, first: Step) -> int:
+    """How many records the first step tells of, by a chain's rate or tempered noise: about as many as were released."""
+    run = f.settings.run
+    if "sampler" in run:
+        n = round(run.sampler.batch_size / first.rate)
+    else:
+        of_one = noise_of_one(run, run.method.step_size)
+        n = round(first.noise / of_one / first.rate)
+    counts = f.report.details.counts
+    require(
+        abs(n - number(counts.n)) <= _FAR * number(counts.std_n),
+        f"the event is that of {n} records, and about {counts.n!r} were released",
+    )
+    return n
 
 
 def _beside(f: Folder) -> None:
@@ -209,6 +234,8 @@ def _counts(f: Folder) -> None:
         "what the counts cost with the run is of another event than the run's with theirs",
     )
     f.hold(_COUNTS)
+    for count in ("errors", "n"):
+        number(said[count])
     for made in f.report.certificates:
         hold(_REPEATED, inputs=made.inputs, counts=said)
 

@@ -98,6 +98,7 @@ def test_the_state_is_the_same_by_every_way(seed, sizes):
 def test_losses_wait_for_earlier_ones():
     made = start().observe([0.5, 1.0], positions=[1, 3])
     assert (made.n, made.waiting) == (0, ((1, 0.5), (3, 1.0)))
+    assert "yet. 2 more wait for earlier ones, first that at position 0 " in str(made)
     made = made.observe([0.25], positions=[0])
     assert (made.n, made.loss_sum, made.waiting) == (2, 0.75, ((3, 1.0),))
     for positions in ([0], [3], [4, 4], None):  # counted, waiting already, twice, missing

@@ -116,6 +116,16 @@ def test_what_was_compared_and_what_ran_cannot_be_changed_either(price):
     assert judged({**record, "inputs": lost}) & {CANNOT, DOES_NOT}
 
 
+@parametrize("of", ["weights", "mean weights", "one draw", "vote"])
+def test_a_mean_over_draws_is_no_bound_on_one_network_nor_on_a_vote(of):
+    """With a divergence of 0 the law is the prior's own, and the network may be what was drawn from it."""
+    for kl_nats, due in ((50.0, DOES_NOT), (0.0, FOLLOWS)):
+        record = _standard(kl_nats=kl_nats, price=prices()["realised sum"]).to_dict()
+        assert judged(record) == {FOLLOWS}
+        found = check_certificate({**record, "of": of})
+        assert {one.verdict for one in found if one.claim == "predictor"} == {due}
+
+
 def test_words_are_judged_too():
     made = _standard(price=prices()["concentrated"]).to_dict()
     assert made["status"] == "optimistic"

@@ -4,17 +4,20 @@ import json
 import shutil
 import sys
 import types
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from cli_tools import forge, read
+from cli_tools import forge, read, succeed
 from made import verdicts, wrong
 from numpy.random import default_rng
+from tiny_runs import RUNTIME, leave, tiny
 from torch import nn
 
 from pacdp import load_checkpoint, save_checkpoint
+from pacdp.cli.run import train
 from pacdp.data.rows import Rows
 from pacdp.problem import Problem
 from pacdp.store.checkpoint import Checkpoint
@@ -53,6 +56,41 @@ def test_a_fresh_run_follows(runs, name, capsys):
     }
     assert main([str(runs[name])]) == 3
     assert capsys.readouterr().out.startswith(FOLLOWS)
+
+
+@parametrize("correction", [True, False])
+def test_a_run_of_psgld_follows(tmp_path, correction):
+    """A step with the correction takes two gradients, and there are half as many."""
+    train(tiny("psgld", correction=correction), tmp_path / "run", RUNTIME)
+    assert not wrong(tmp_path / "run", None)
+    assert load_checkpoint(tmp_path / "run").header["step"] == (45 if correction else 90)
+
+
+@parametrize("clip_norm", [None, 1.0])
+def test_where_a_run_may_end_was_listed_and_is_paid_for(tmp_path, clip_norm, few_passes):
+    """At each of the listed steps a certificate may fail; in an export too, whose settings list them."""
+    run, folder, out = tiny("sgld", records=4, clip_norm=clip_norm), tmp_path / "run", tmp_path / "out"
+    run = replace(run, stopping="listed", reproducible=not clip_norm)
+    train(run, folder, replace(RUNTIME, ledger=tmp_path / "ledger"))
+    succeed("certify", folder, "--threads", 1)
+    places = [(folder, "report")]
+    if clip_norm:
+        leave(folder, out)
+        places.append((out, "settings"))
+    for place, claim in places:
+        assert verdicts(check_path(place), claim) == {FOLLOWS}
+        report = read(place / "certificates.json")
+        for made in report["certificates"]:
+            made["failure_prob"] -= made["budget"].pop("other stopping times")
+        written(place / "certificates.json", report)
+        (said,) = [one for one in check_path(place) if one.claim == claim]
+        assert said.verdict == DOES_NOT
+        assert "does not pay for the other moments" in said.why
+    sound = load_checkpoint(folder).header
+    forge(folder, listed_steps=None)
+    assert "steps" in wrong(folder, None)
+    forge(folder, listed_steps=sound["listed_steps"][1:])
+    assert "steps" in wrong(folder, None)
 
 
 def test_bytes_of_weights_and_header_are_hashed(folder):

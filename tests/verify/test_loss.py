@@ -126,6 +126,24 @@ def test_events_that_are_not_covered_say_so():
         loss.private(steps(bare), 5.0, 1e-5, False)
 
 
+@parametrize("rate", [0.3, 1.0])
+def test_noise_and_a_choice_on_a_sample_are_one_step_also_where_all_records_are_in_it(rate):
+    """P3SGD on everybody: as many steps as ran, at the epsilon of the accountant."""
+    event = _sampled(rate, 3, _noise(2.0), ExponentialMechanism(epsilon=0.3, adjacency="add-remove"))
+    made = events.steps_of(event_to_dict(event))
+    assert made == [events.Step(rate, 2.0, (0.3,))] * 3
+    most = privacy_epsilon(event=event, delta=1e-3, adjacency="add-remove").upper
+    for times, delta in ((1, 1e-3), (2, 1e-3 * (1 + exp(most)))):  # a record replaced is two of one more or less
+        assert loss.private(made, times * most, delta, times == 2) is True
+        assert loss.private(made, 0.95 * times * most, delta, times == 2) is not True
+    with pytest.raises(Unchecked):
+        events.steps_of(event_to_dict(event), True)
+    with refusal("7 pure mechanisms", Unchecked):  # two to that power of responses
+        events.steps_of(
+            event_to_dict(_sampled(rate, 3, *[ExponentialMechanism(epsilon=0.3, adjacency="add-remove")] * 7))
+        )
+
+
 @parametrize("epsilon", [0.01, 0.05, 0.5])
 @parametrize("adjacency", ["add-remove", "replace-one"])
 def test_pure_mechanisms_are_randomised_responses(epsilon, adjacency):

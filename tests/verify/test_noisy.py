@@ -9,10 +9,10 @@ from bounds import RealisedPoissonSum, declared, ece_pac_bayes, maurer, poisson_
 from bounds.accounting import Composed, Gaussian, PoissonSampled, event_to_dict
 from pacdp.verify.arithmetic import ball
 from pacdp.verify.certificate import check_certificate
-from pacdp.verify.claim import DOES_NOT, FOLLOWS, Wrong
-from pacdp.verify.events import noisy_sums_of, steps_of
+from pacdp.verify.claim import CANNOT, DOES_NOT, FOLLOWS, Fields, Unchecked, Wrong
+from pacdp.verify.events import epochs_of, noisy_sums_of, steps_of
 from pacdp.verify.formulas.prices import log_moment, serves
-from pacdp.verify.norms import realised_contributions
+from pacdp.verify.norms import realised_contributions, steps_of_chain
 from tests.edits import judged, leaves, moved
 from tests.marks import every_case, parametrize, refusal
 
@@ -65,6 +65,25 @@ def test_what_ran_cannot_be_changed(kind):
         wrong += [{**event, "count": other} for other in (0, count + 0.5, str(count))]
     for other in (*wrong, {"event": "Composed", "inner": [event, pure]}):
         assert DOES_NOT in judged(record, sum_event=json.dumps(other)), other
+
+
+@parametrize("times", [[10**5, 10**5], [10**3, 10**3, 10**3], [10**18]])
+def test_counts_that_multiply_to_more_than_can_be_listed_are_refused_before_they_are(times):
+    """In a run, on one sample, in epochs and in the settings; what cannot be listed may well have run."""
+    plain = {"event": "Gaussian", "noise_multiplier": 1e9}
+    nested, epochs = plain, {"event": "OnceAnEpoch", "batches": 5, "inner": plain}
+    for count in times:
+        nested, epochs = ({"event": "SelfComposed", "count": count, "inner": one} for one in (nested, epochs))
+    several = {"event": "Composed", "inner": [{"event": "SelfComposed", "count": 6 * 10**6, "inner": plain}] * 2}
+    sampled = {"event": "PoissonSampled", "sample_rate": 0.1, "inner": nested}
+    sampler = Fields([("kind", "SGLD"), ("clip_norm", 1.0), ("batch_size", 1), ("step_size", 1.0), ("decay", 0.0)])
+    for read, event in ((steps_of, nested), (steps_of, several), (steps_of, sampled), (epochs_of, epochs)):
+        with refusal("too many to be listed", Unchecked):
+            read(event)
+    with refusal("too many to be listed", Unchecked):
+        steps_of_chain(sampler, 10, 10**12)
+    assert CANNOT in judged(_record("noisy sum"), sum_event=json.dumps(nested))
+    assert len(steps_of({**several, "inner": several["inner"][:1]})) == 6 * 10**6
 
 
 @every_case("kind", KINDS)

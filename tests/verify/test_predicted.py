@@ -188,3 +188,25 @@ def test_a_row_has_the_range_of_its_quantity(name):
                 row["range"] = [one / 2 for one in row["range"]]
                 row |= {end: row[end] and row[end] / 2 for end in ("measured", "lower", "upper")}
         assert DOES_NOT in verdicts(check_report(edited), "rows"), family
+
+
+def test_what_has_no_answer_excuses_no_other_counts_and_no_remarks():
+    """One example alone in its group hides one error at most; a refusal that was made up hides none."""
+    alone = GROUPS.astype("U3")
+    alone[0] = "own"
+    made = certify_predictions(LABELS, predictions=LABELS ^ WRONG[0], groups=alone, interval=True).to_dict()
+    assert "group 'own'" in made["not_applicable"][0]["name"]
+    assert DOES_NOT not in verdicts(check_report(made))
+    for family in ("recall", "groups"):
+        fewer = copy.deepcopy(made)
+        row = next(row for row in fewer["details"]["statements"] if row["family"] == family and row["upper_by"])
+        fewer["certificates"][row["upper_by"]]["inputs"]["k"] -= 2
+        assert DOES_NOT in verdicts(check_report(fewer), "counts"), family
+    silent = copy.deepcopy(report("from errors"))
+    silent["not_applicable"] = [{"name": "AUC", "reason": "a class has one record or none: gather more"}]
+    assert DOES_NOT not in verdicts(check_report(silent), "remarks")
+    for remark in silent["details"]["remarks"]:
+        left = [one for one in silent["details"]["remarks"] if one != remark]
+        assert DOES_NOT in verdicts(
+            check_report({**silent, "details": {**silent["details"], "remarks": left}}), "remarks"
+        )

@@ -1,6 +1,7 @@
 """A private run's folder: its noise is that of its configuration, and no number of that changes without notice."""
 
 import copy
+import json
 import re
 import shutil
 from itertools import product
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from cli_tools import forge, read
 from made import verdicts, wrong
+from tiny_runs import leave
 
 from bounds import (
     Accounted,
@@ -21,7 +23,18 @@ from bounds import (
     kl_chernoff,
     maurer,
 )
-from bounds.accounting import event_from_dict, privacy_epsilon
+from bounds.accounting import (
+    ORDERS,
+    Composed,
+    ExponentialMechanism,
+    Gaussian,
+    PoissonSampled,
+    SelfComposed,
+    event_from_dict,
+    event_to_dict,
+    privacy_epsilon,
+    renyi_divergences,
+)
 from pacdp import load_checkpoint
 from pacdp.resume import export
 from pacdp.verify.certificate import check_certificate
@@ -30,7 +43,7 @@ from pacdp.verify.files import digest
 from pacdp.verify.folder import check_folder
 from pacdp.verify.report import check_path, check_report
 from tests.edits import leaves, moved, odd, written
-from tests.marks import near, parametrize
+from tests.marks import every_case, near, parametrize
 
 NAMES = ("calibrated", "halted", "langevin", "tempered", "parameters", "people", "quantile", "last")
 # what a mechanism does not depend on: learning rates, networks, seeds, and how many examples at a time
@@ -66,7 +79,7 @@ def test_a_fresh_private_run_follows(private_runs, name):
     for promised in PROMISES:
         made = kl_chernoff(price=Accounted(privacy=promised), **at).to_dict()
         costs = verdicts(check_certificate(made, report["privacy"]), "costs")
-        assert costs == {CANNOT if isinstance(promised, ZeroConcentratedDP) else DOES_NOT}, promised
+        assert costs == {DOES_NOT}, promised
     report["details"]["spent"]["epsilon"] *= 0.5
     assert DOES_NOT in verdicts(check_report(report), "epsilon")
 
@@ -83,6 +96,32 @@ def test_neighbours_have_one_of_two_names_and_are_those_of_the_run(private_runs,
         assert DOES_NOT in verdicts(check_folder(private_runs[name], changed), "privacy spent"), words
     spent["delta"] *= 2
     assert DOES_NOT in verdicts(check_folder(private_runs[name], report), "privacy spent")
+
+
+FULL = SelfComposed(event=Gaussian(noise_multiplier=50.0), count=20)
+SAMPLED = Composed(events=(FULL, PoissonSampled(sample_rate=0.2, event=Gaussian(noise_multiplier=8.0))))
+PURE = Composed(events=(FULL, ExponentialMechanism(epsilon=0.1, adjacency="add-remove")))
+RHO = [  # what noise costs in full, on a sample at orders without end, and with the squares of what is pure
+    (FULL, "add-remove", 0.004, 0.004), (FULL, "replace-one", 0.016, 0.016),
+    (SAMPLED, "add-remove", 0.0118125, 0.0118125), (SAMPLED, "replace-one", 0.0238125, 0.04725),
+    (PURE, "add-remove", 0.004, 0.009), (PURE, "replace-one", 0.016, 0.036),
+]  # fmt: skip
+
+
+@every_case(("event", "adjacency", "least", "most"), RHO)
+def test_a_zero_concentrated_promise_is_held_to_the_event_beside_it(event, adjacency, least, most):
+    def costs(rho):
+        promised = ZeroConcentratedDP(rho=rho, adjacency=adjacency, status="accounted")
+        made = kl_chernoff(price=Accounted(privacy=promised), risk=0.5, n=500, failure_prob=0.05).to_dict()
+        return verdicts(check_certificate(made, {"event": event_to_dict(event)}), "costs")
+
+    for rho, due in ((most, FOLLOWS), (2 * most, FOLLOWS), (0.999 * least, DOES_NOT)):
+        assert costs(rho) == {due}, rho
+    assert least == most or costs((least + most) / 2) == {CANNOT}
+    orders = (*ORDERS, 1e5)
+    each = renyi_divergences(event=event, orders=orders, adjacency=adjacency)
+    rates = [divergence / order for divergence, order in zip(each, orders, strict=True)]
+    assert 0.98 * least <= max(rates) <= most * (1 + 1e-6)
 
 
 def test_errors_of_people_are_named_as_what_nothing_determines(private_runs):
@@ -184,6 +223,16 @@ def test_a_run_stopped_by_hand_pays_for_its_plan(private_runs, forged, tmp_path)
     assert "was to make more" in wrong(folder)["report"]
 
 
+def test_the_last_row_is_that_of_the_last_step_that_has_one(private_runs, tmp_path):
+    folder = Path(shutil.copytree(private_runs["calibrated"], tmp_path / "run"))
+    lines, result = (folder / "metrics.jsonl").read_text().splitlines(keepends=True), read(folder / "result.json")
+    for kept, due in ((lines, set()), (lines[:-1], {"result.json"})):
+        (folder / "metrics.jsonl").write_text("".join(kept))
+        result["rests_on"]["metrics"] = json.loads(kept[-1])["hash"]
+        written(folder / "result.json", result)
+        assert set(wrong(folder)) == due
+
+
 def test_words_of_a_header_are_those_of_its_run(private_runs, forged, tmp_path):
     """Budget, adjacency, noise and ledger, in header and result, and what a folder of another format is told."""
     header = load_checkpoint(private_runs["calibrated"]).header
@@ -262,6 +311,37 @@ def test_weights_without_a_report_are_told_what_their_event_costs(exported, tmp_
     assert DOES_NOT in verdicts(check_path(folder), "nothing else")
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     assert DOES_NOT in verdicts(check_path(folder), "weights")
+
+
+@parametrize("name", ["SGLD", "tempered"])
+def test_an_export_is_of_as_many_records_as_were_released(counted, private_runs, tmp_path, name):
+    """A chain's rate and tempered noise tell how many there are: with ten times as many epsilon is a third."""
+    root, out = Path(shutil.copytree(counted, tmp_path / "counted")), tmp_path / "out"
+    shutil.copytree(private_runs["tempered"], root / "tempered")
+    (root / name / "released.json").unlink(missing_ok=True)
+    leave(root / name, out, ledger=root / "ledger", correct=name == "tempered")
+    report, settings = read(out / "certificates.json"), read(out / "settings.json")
+    n = report["details"]["counts"]["n"]
+    for other, due in ((n, FOLLOWS), (n + 100, FOLLOWS), (10 * n, DOES_NOT), (n - 700, DOES_NOT), (None, DOES_NOT)):
+        report["details"]["counts"]["n"] = other
+        written(out / "certificates.json", report)
+        assert verdicts(check_path(out), "settings") == {due}, other
+    report["details"]["counts"]["n"] = n
+    written(out / "certificates.json", {**report, "unit": "person"})
+    written(out / "settings.json", {**settings, "unit": "person"})
+    (said,) = [one.why for one in check_path(out) if one.claim == "settings"]
+    assert "whom the run protects" in said
+
+
+def test_an_export_has_the_counts_that_its_certificate_is_made_from(exported, tmp_path):
+    """Left out of both, they are those of no release, and any risk would do."""
+    out = Path(shutil.copytree(exported / "out", tmp_path / "out"))
+    report = read(out / "certificates.json")
+    for name in ("errors", "n"):
+        edited = copy.deepcopy(report)
+        del edited["details"]["counts"][name], edited["certificates"][0]["inputs"][f"released_{name}"]
+        written(out / "certificates.json", edited)
+        assert DOES_NOT in verdicts(check_path(out), "counts")
 
 
 def test_quieter_candidates_are_found(private_runs, forged):

@@ -67,7 +67,7 @@ class Certify:
         require_failure_prob(self.how.failure_prob)
         require_unset(self.runtime, "batching", "bfloat16", "checkpoint_seconds",
                       by="by pacdp certify, which evaluates in float32")  # fmt: skip
-        path = followed(self.path)
+        path = followed(self.path) if self.path.is_symlink() else self.path
         folder = path if path.is_dir() else path.parent
         out = self.out or folder / "certificates.json"
         require_replaceable(out)

@@ -9,7 +9,7 @@ import tyro
 
 from pacdp.cli.runtime import Scale, Training, require_unset
 from pacdp.cli.serial import Values, record
-from pacdp.cli.sweep.workers import Workers
+from pacdp.cli.sweep.workers import Workers, serve
 from pacdp.cli.terminal import messages, usage, word
 
 
@@ -113,8 +113,9 @@ class Train(_Carried):
 
     def __call__(self, words: list[str]) -> None:
         """Carry out the recipe's run, or go on with the one in --out."""
-        if not (self.show or self.fields):
-            self.workers.prepare()
+        told = self.show or self.fields
+        if not (told or self.workers.here or self.workers.dask):
+            serve(self.workers.workers)  # it imports beside this process
         _Carried.__call__(self, words)
 
     def carried(self, config: Any, out: Path, how: Training) -> Values:

@@ -36,7 +36,7 @@ from pacdp.cli.exporting import Leaving
 from pacdp.cli.folder import PRIVATE, reported
 from pacdp.cli.private.algorithms import Public, mechanism, network, predictor
 from pacdp.cli.private.config import PrivateConfig
-from pacdp.cli.private.data import Examples, examples
+from pacdp.cli.private.data import Examples, examples, require_trained_on
 from pacdp.cli.runtime import Certifying, Runtime
 from pacdp.cli.serial import Values, from_dict, record
 from pacdp.errors import CheckpointError
@@ -111,8 +111,7 @@ def released(path: Path, runtime: Runtime) -> Released:
     config = from_dict(PrivateConfig, about["run"])
     by_person, root = config.method.by_person, runtime.data_root
     data = examples(config.dataset, features=config.features, by_person=by_person, root=root)
-    if data.train.hash != about["data"]["train"]:
-        raise CheckpointError(f"{path} was trained on other data than {config.dataset} is here")
+    require_trained_on(data.train, path, checkpoint.header)
     if data.people is not None and data.train.people is None:
         raise ValueError(
             f"{config.dataset} does not say whose its examples are, and the people that {config.algorithm} hid were "

@@ -1,7 +1,10 @@
 """Data for private training as tensors, with the person behind every example where the method protects people."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,6 +13,7 @@ from torch.utils.data import TensorDataset
 from pacdp.cli.console import progress
 from pacdp.cli.serial import record
 from pacdp.data import Dataset, Progress, load
+from pacdp.errors import CheckpointError
 from pacdp.features import embed
 from pacdp.features.named import seen_through
 from pacdp.features.spots import spot_features
@@ -61,6 +65,19 @@ def examples(
     elif by_person:
         people, unit = torch.tensor(train.people), train.unit
     return Examples(train=train, test=test, people=people, unit=unit)
+
+
+def require_trained_on(data: Dataset, path: Path | str, header: Mapping[str, Any]) -> None:
+    """Refuse training examples that a private run's checkpoint did not learn from.
+
+    Raises:
+        CheckpointError: they are others.
+    """
+    learnt = (header.get("about") or {}).get("data") or {}
+    if data.hash != learnt.get("train"):
+        raise CheckpointError(
+            f"{path} was trained on other data than {data.name} is here: give the data it was trained on"
+        )
 
 
 # a study's runs of one process share them; to read and recognise the images takes seconds

@@ -14,7 +14,7 @@ from pacdp.cli.folder import PRIVATE, Folder
 from pacdp.cli.private.algorithms import Predict, Public, mechanism, network, predictor
 from pacdp.cli.private.books import books_of
 from pacdp.cli.private.config import PrivateConfig
-from pacdp.cli.private.data import examples
+from pacdp.cli.private.data import examples, require_trained_on
 from pacdp.cli.runtime import Training, require_unset
 from pacdp.cli.serial import Values, to_dict
 from pacdp.data import Dataset
@@ -22,6 +22,7 @@ from pacdp.losses import cross_entropies
 from pacdp.step import accountant
 from pacdp.step import event as events
 from pacdp.step.noise import SeededRandomness, SystemRandomness
+from pacdp.store.files import let_go
 from pacdp.store.ledger import Ledger
 
 FORMAT = "pacdp-private-result/1"
@@ -51,6 +52,7 @@ def train_private(config: PrivateConfig, out: Path, how: Training) -> Values:
         header = load_checkpoint(folder.checkpoint).header if going_on else None
         books = books_of(how.ledger, out, before=header)
         if header is not None:
+            require_trained_on(data.train, folder.checkpoint, header)
             done = int(header["step"])
             folder.keep_rows(up_to_step=done, expected=range(every, done + 1, every))
         else:
@@ -59,6 +61,7 @@ def train_private(config: PrivateConfig, out: Path, how: Training) -> Values:
         plan = config.method.promise(numbers, numbers.steps)
 
         def progress(seen: loop.Progress) -> None:
+            let_go(folder.path)
             row = None
             if seen.step % every == 0:
                 spent = accountant.epsilon(events.first(plan, seen.step), **config.relation)

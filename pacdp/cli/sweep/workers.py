@@ -65,11 +65,6 @@ class Workers:
         """Whether everything stays in this process, which cannot stop a batch that takes too long."""
         return self.workers == 1 and self.dask is None and self.limit is None
 
-    def prepare(self) -> None:
-        """Let the server of worker processes import what runs need, beside this process and its own imports."""
-        if not self.here and self.dask is None:
-            _serve(self.workers)
-
     def pool(self) -> Any:
         """Other processes, until it is closed.
 
@@ -85,7 +80,7 @@ class Processes:
     def __init__(self, workers: int, limit: float | None) -> None:
         from joblib.externals import loky  # one worker needs none
 
-        _serve(workers)
+        serve(workers)
         self._loky, self._limit, self._closed = loky, limit, False
         self._idle: list[Any] = []
         self._all: list[Any] = []
@@ -128,7 +123,7 @@ class Processes:
         return executor
 
 
-def _serve(workers: int) -> None:
+def serve(workers: int) -> None:
     """Start the server, whose environment says how many threads each of the workers may have."""
     threads = str(max(1, (os.cpu_count() or 1) // workers))
     names = [f"{name}_NUM_THREADS" for name in _THREADS]

@@ -162,6 +162,15 @@ def test_a_slow_stationary_chain_is_warned_of_but_not_refuted():
         assert any("too short to judge" in text for text in d.warnings)
 
 
+def test_copies_of_a_chain_are_no_further_chains():
+    alone = autoregression(default_rng(5), 2, 2000, 0.5)
+    still = np.concatenate([alone, np.zeros((2, 2000))])
+    for trace, copies in ((alone, 0), (alone[[0, 1, 0, 0]], 2), (still, 1)):
+        said = [text for text in diagnose({"x": trace}).warnings if "copies" in text]
+        assert [text.split(" of ")[0] for text in said] == [f"x: {copies}"] * (copies > 0)
+    assert not any("copies" in text for text in diagnose({"x": np.ones((3, 500))}).warnings)
+
+
 def test_traces_that_are_short_or_stand_still_are_not_judged():
     for steps in (1, FEWEST_STEPS - 1):
         found = diagnose({"energy": default_rng(0).standard_normal((2, steps))})

@@ -187,6 +187,7 @@ def test_a_successor_that_a_limit_refuses_leaves_the_run_as_it_was(run, tmp_path
     for how in ({}, {"resume": True, "force": False}):  # a successor that was killed before its first step
         with monkeypatch.context() as patch:
             patch.setattr(Paid, "before", killed)
+            patch.setattr("pacdp.cli.folder.put_back", lambda *_, **__: None)
             with pytest.raises(KeyboardInterrupt):
                 begin(run)(run, folder, replace(RUNTIME, **more))
         assert not Folder(folder).finished

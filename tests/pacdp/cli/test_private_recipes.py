@@ -5,11 +5,12 @@ from shutil import copytree
 
 import numpy as np
 import torch
-from cli_tools import read, rows, tensors
+from cli_tools import read, rows, tensors, verdicts
 from numpy.random import default_rng
 from tiny_runs import RUNTIME, counted_run, tiny_private
 
 from pacdp import load_checkpoint
+from pacdp.cli.private import run
 from pacdp.cli.private.algorithms import Public, network, predictor
 from pacdp.cli.private.config import P3SGD, PRIVATE_RECIPES, Budget, private_recipe
 from pacdp.cli.private.run import judged, train_private
@@ -39,13 +40,32 @@ def test_every_recipe_keeps_to_its_budget_and_reports_accuracy_calibration_and_e
 def test_noise_is_secret_unless_asked_for_otherwise(tmp_path):
     for reproducible in (False, True):
         config, places = (
-            tiny_private("dp-sgd-mnist", steps=2, reproducible=reproducible),
+            replace(tiny_private("dp-sgd-mnist", steps=5, reproducible=reproducible), records=2),  # rows of 2 and 4
             (tmp_path / "a", tmp_path / "b"),
         )
         for place in places:
             result = train_private(config, place, replace(RUNTIME, force=True))
             assert ("seeded" in result["privacy"]["noise"]) == reproducible
+            assert verdicts(place) == {"follows"}
         assert (tensors(places[0]) == tensors(places[1])) == reproducible
+
+
+def test_a_run_goes_on_with_the_data_that_it_has_learnt_from(tmp_path, monkeypatch):
+    config, again = tiny_private("dp-sgd-mnist", steps=2), replace(RUNTIME, resume=True)
+    train_private(config, tmp_path, RUNTIME)
+    (tmp_path / "result.json").unlink()
+    own, same = run.examples, tensors(tmp_path)
+
+    def moved(*name, **how):
+        data = own(*name, **how)
+        return replace(data, train=replace(data.train, inputs=data.train.inputs * 0.5))
+
+    monkeypatch.setattr(run, "examples", moved)
+    with refusal("was trained on other data than digits"):
+        train_private(config, tmp_path, again)
+    monkeypatch.setattr(run, "examples", own)
+    assert train_private(config, tmp_path, again)["steps"] == 2
+    assert tensors(tmp_path) == same
 
 
 def test_configurations_that_make_no_sense_are_refused_in_a_sentence():

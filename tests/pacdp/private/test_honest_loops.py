@@ -124,7 +124,7 @@ HONEST = {
     "bytes made floats": (TensorDataset((40 * X.abs()).byte(), Y), of_bytes, CE, {}),
     "one by one": (both, linear, lambda out, y: F.mse_loss(out, F.one_hot(y, 3).float()), {"parts": 1}),
     "two workers": (both, linear, CE, {"workers": 2}),
-    "new draws": (Shifted(), linear, CE, {}),
+    "new draws": (Subset(Shifted(), range(40)), linear, CE, {}),
     "one's own stack": (both, linear, CE, {"collate": stacked}),
 }  # fmt: skip
 
@@ -155,6 +155,23 @@ def test_an_honest_loop_releases_the_sum_of_its_examples(name, mode):
                 assert_close(gradient(net), expected, atol=4.2e-5, rtol=1e-5)
                 expected = 0.0
     assert steps_of(engine.event) == 4
+
+
+@parametrize("used", [0, 1, 2])
+def test_a_pass_that_was_left_within_a_batch_leaves_nothing_to_the_next(used):
+    """The first part of a batch was added to that of the next, in which the same rows stood: they counted twice."""
+    net = linear()
+    module, optimizer, loader, engine = made(net, TensorDataset(X[:40], Y[:40]), steps=2)
+    for last in (False, True):
+        with BatchMemoryManager(data_loader=loader, max_physical_batch_size=20, optimizer=optimizer) as cut:
+            for k, (x, y) in enumerate(cut):
+                if k == used and not last:
+                    break
+                plain(module, optimizer, x, y)
+                if not optimizer._is_last_step_skipped:
+                    assert_close(gradient(net), slowly(net, CE, X[:40], Y[:40]), atol=4.2e-5, rtol=1e-5)
+        optimizer.param_groups[0]["dampening"] = 0.1  # as a scheduler does between two passes
+    assert steps_of(engine.event) == 2 + used // 2
 
 
 def test_a_compiled_loss_or_network_is_followed_as_it_is_written():
@@ -233,9 +250,24 @@ def test_a_copy_of_the_optimizer_is_refused_and_harms_nothing():
             copied(optimizer)
     with refusal("a copy of the private module does not train"):
         copy.deepcopy(module)(X)
+    for private in (module, copy.deepcopy(module)):
+        with refusal("not pickled as it stands", TypeError):  # it holds rows of the last batch
+            pickle.dumps(private)
     for x, y in loader:
         plain(module, optimizer, x, y)
     assert steps_of(engine.event) == 2
+
+
+def test_a_loss_is_printed_copied_and_written_as_any_tensor(tmp_path):
+    """Its record would carry the guard, and the rows of a batch, into the file."""
+    module, _, loader, _ = made(linear(), both, steps=1)
+    for x, y in loader:
+        loss = CE(module(x), y)
+        assert f"{loss:.3f}" == f"{loss.item():.3f}"
+        torch.save({"loss": loss}, tmp_path / "last.pt")
+        for kept in (copy.deepcopy(loss.detach()), torch.load(tmp_path / "last.pt")["loss"]):
+            assert type(kept) is torch.Tensor
+            assert kept.item() == loss.item()
 
 
 def test_the_history_can_be_read_and_written_and_a_large_delta_is_remarked_upon():

@@ -424,6 +424,19 @@ def test_a_collate_function_that_pads_the_records_themselves_is_refused():
         made(linear(), Subset(records, range(41)), collate=padded_in_place)
 
 
+class Together(TensorDataset):
+    """Examples that are read many at a time, and centred by the mean of those."""
+
+    def __getitems__(self, places):
+        x, y = self[places]
+        return [*zip(x - x.mean(0), y, strict=True)]
+
+
+def test_a_data_set_that_gives_several_examples_others_than_one_alone_is_refused():
+    with refusal("__getitems__ of the dataset gives"):
+        made(linear(), Together(X, Y))
+
+
 def penalised(module, optimizer, x, y):
     (CE(module(x), y) + sum(p.square().sum() for p in module.parameters())).backward()
 

@@ -255,6 +255,7 @@ REFUSALS = [
     (lambda: trained(OURS, loss=lambda o, t: cross_entropy(o, t).mean()), "first dimension must be the batch"),
     (lambda: trained(OURS, distributed=True), "torchrun"),
     (lambda: trained(OURS, people=list(range(40))), "people must be a tensor"),
+    (lambda: trained(OURS, people=["Ada"] * 40), "of names .*return_inverse"),
     *((lambda run=run, held=held: run(dataset=held),
        f"gives {again} of its {len(held)} examples again, as records of their own")
       for run in (private, partial(trained, OURS)) for held, again in TWICE),
