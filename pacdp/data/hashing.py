@@ -13,6 +13,7 @@ as float64, int64 or uint64. The shape of a row does not enter: [28, 28] and [78
 
 import hashlib
 import pickle
+import unicodedata
 from contextlib import suppress
 from datetime import datetime
 from numbers import Real
@@ -73,8 +74,9 @@ def table_hashes(values: Any, *, name: str = "values") -> Hashes:
     """The hash of each row of a table as estimators take it, whatever form the same table comes in.
 
     Numbers agree to the 24 bits of single precision, whole ones exactly, and with their texts; texts without case and
-    outer spaces, bytes too; dates with their texts, whatever their zone; a gap is a gap, be it NaN, None or empty; and
-    objects of other kinds agree if they are pickled alike.
+    outer spaces, however their letters are composed, bytes too; dates with their texts, whatever their zone; a gap is a
+    gap, be it NaN, None or empty; lists and dicts agree if what they hold does; and objects of other kinds if they are
+    pickled alike.
 
     Args:
         values: an array, tensor, data frame, sparse matrix or list, [n] or [n, ...].
@@ -110,15 +112,7 @@ def table_hashes(values: Any, *, name: str = "values") -> Hashes:
     hashes = np.empty(len(rows), dtype=np.uint64)
     if whole.any():
         hashes[whole] = row_hashes(_in_single(numbers[whole].astype(np.float64)), name=name)
-    texts = [
-        str(float(_in_single(number))) if known else _text_of(cell)
-        for cell, number, known in zip(
-            rows[~whole].ravel().tolist(),
-            numbers[~whole].ravel(),
-            plain[~whole].ravel(),
-            strict=True,
-        )
-    ]
+    texts = list(map(_said, rows[~whole].ravel().tolist()))
     different, places = np.unique(texts, return_inverse=True)
     digests = [hashlib.blake2b(one.encode(), digest_size=8).digest() for one in different.tolist()]
     words = np.frombuffer(b"".join(digests), dtype="<i8")[places].reshape(-1, rows.shape[1])
@@ -156,6 +150,8 @@ def _number_of(cell: Any) -> Any:
     """A number, that which a text or a decimal is, or NaN for a gap; None where a cell is no number."""
     if isinstance(cell, Real):
         return cell
+    if hasattr(cell, "__len__") and not isinstance(cell, str | bytes):
+        return None
     text = _plain(cell)
     try:
         number = float(text or "nan")
@@ -164,8 +160,11 @@ def _number_of(cell: Any) -> Any:
     return None if abs(number) >= _EXACT else number
 
 
-def _text_of(cell: Any) -> str:
-    """A cell that is no number below 2**53, the same for all forms of a value."""
+def _said(cell: Any) -> str:
+    """A cell as a text, the same for all forms of a value."""
+    known = _number_of(cell)
+    if known is not None and not abs(known) >= _EXACT:
+        return str(float(_in_single(float(known))))
     text = _plain(cell)
     for number in (int, float):
         with suppress(ValueError, OverflowError):
@@ -179,6 +178,8 @@ def _plain(cell: Any) -> str:
     """A text without case and outer spaces; nothing for a gap."""
     cell = sorted(cell.items()) if isinstance(cell, dict) else cell  # whatever order it was made in
     cell = cell.tolist() if hasattr(cell, "tolist") else cell  # of which a text is cut short
+    if isinstance(cell, list | tuple):
+        return f"[{', '.join(map(_said, cell))}]"
     cell = cell.decode(errors="replace") if isinstance(cell, bytes) else cell
     text = " ".join(str(cell).split())
     telling = type(cell).__module__.partition(".")[0] in _TELLING and " at 0x" not in text
@@ -190,7 +191,7 @@ def _plain(cell: Any) -> str:
                 f"inputs must be numbers, texts or what pickle takes, so that equal ones are known, got "
                 f"{type(cell).__name__} ({error}): give what the estimator makes of them"
             ) from error
-    text = text.casefold()
+    text = unicodedata.normalize("NFKC", text).casefold()
     return "" if text in ("nan", "none", "<na>", "nat") else text
 
 

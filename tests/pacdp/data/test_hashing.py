@@ -114,7 +114,13 @@ def test_a_table_has_the_same_hashes_whatever_holds_its_numbers_and_gaps():
         == table_hashes([["1", "2"]])[0]
         == table_hashes(np.float16([[1, 2]]))[0]
     )
-    assert table_hashes([b"so"]) == table_hashes(["so"])
+    assert table_hashes([b"caf\xc3\xa9"]) == table_hashes(["caf\u00e9"]) == table_hashes(["cafe\u0301"])
+    nested = (
+        [{"a": 0.1, "b": [2, None]}],
+        [{"b": np.array([2.0, np.nan]), "a": np.float64(0.1)}],
+        [{"a": "0.10", "b": (2, "")}],
+    )
+    assert len({table_hashes(form)[0] for form in nested}) == 1
 
 
 class Molecule:
