@@ -6,8 +6,9 @@ import pytest
 import torch
 from numpy.random import default_rng
 from scipy import sparse
-from sklearn.datasets import load_diabetes, load_digits
+from sklearn.datasets import load_diabetes, load_digits, make_regression
 from sklearn.dummy import DummyClassifier
+from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.neighbors import KNeighborsClassifier
@@ -261,6 +262,8 @@ def test_rounding_of_large_answers_is_less_than_the_errors_that_are_clipped():
     y = 1.7e9 + 500.0 * np.sign(x[:, 0])
     with refusal("depends on the examples beside it"):
         CertifiedRegressor(Times(), clip=60.0, random_state=0).fit(x, y).certify()
+    single, targets = (one.astype(np.float32) for one in make_regression(2000, 10, noise=100.0, random_state=0))
+    CertifiedRegressor(KernelRidge(), clip=100.0, random_state=0).fit(single, targets).certify()  # sums of 1,400 terms
     model = CertifiedRegressor(Ridge(), clip=60.0, random_state=0).fit(x, y)
     model.certify()
     model.estimator_.fit(x, y + 9.0 * x[:, 0])
