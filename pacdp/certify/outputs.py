@@ -80,7 +80,8 @@ class ClippedError:
                 if values.dtype.kind not in "biufO" or values.ndim == 0:
                     raise TypeError(f"{values.dtype} of shape {values.shape}")
                 double = values.astype(np.float64)
-                if values.dtype.kind in "iu" and np.abs(double).max(initial=0.0) >= 2**53:
+                wider = values.dtype.kind != "f" or values.dtype.itemsize > 8
+                if wider and np.abs(double).max(initial=0.0) >= 2**53:
                     raise TypeError("beyond 2**53 they are rounded, so subtract what they share")
                 real.append(torch.as_tensor(double))
             except (TypeError, ValueError) as error:
