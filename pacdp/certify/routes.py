@@ -10,7 +10,6 @@ from torch import nn
 import bounds
 from bounds import _check
 from pacdp.certify import chain, finite, gaussian, heads, networks
-from pacdp.certify.batches import bound_set
 from pacdp.certify.evidence import (
     Settings,
     evidence_of,
@@ -22,6 +21,7 @@ from pacdp.certify.examples import BoundSet, Device, require_kind
 from pacdp.certify.finite import Finite
 from pacdp.certify.gaussian import MonteCarlo
 from pacdp.certify.gibbs import GibbsSettings, Progress
+from pacdp.certify.loaders import bound_set
 from pacdp.certify.networks import Question, Release, Surrogate, disagreement
 from pacdp.certify.outputs import ClippedError, LossOf
 from pacdp.certify.priors import (

@@ -31,8 +31,8 @@ from bounds import _check
 from bounds.privacy import Adjacency, one_of
 from pacdp.certify import Network as Predictor
 from pacdp.certify import Private, Report, Settings, certify
-from pacdp.certify.batches import bound_set, is_steady, require_steady
 from pacdp.certify.evidence import rows_of
+from pacdp.certify.loaders import bound_set, is_steady, require_steady
 from pacdp.data.errors import DataError
 from pacdp.layers.random import seed_layers
 from pacdp.opacus.accountant import NAME, Account, EventAccountant

@@ -29,8 +29,8 @@ from torch.utils.data import (
 import bounds
 from pacdp import HeldOut, Network, Private, Settings, certify, certify_predictions
 from pacdp.certify import BoundSet, ClippedError, Finite, Surrogate
-from pacdp.certify.batches import bound_set
 from pacdp.certify.evidence import rows_of
+from pacdp.certify.loaders import bound_set
 from pacdp.data import DataError, Rows
 from pacdp.data import Dataset as Images
 from pacdp.store.record import Values
