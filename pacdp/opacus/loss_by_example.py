@@ -16,7 +16,7 @@ from torch import Tensor
 from pacdp.opacus.loader import PoissonSampler
 from pacdp.opacus.recorded import Record, recorded
 from pacdp.step.gradients import slopes_of_each
-from pacdp.trials.buffers import digest
+from pacdp.trials.buffers import contents, digest
 
 Reduction = Literal["mean", "sum"]
 Plan = tuple[tuple[bool, ...], int]
@@ -188,12 +188,18 @@ class PrivateCriterion:
 
     def __init__(self, criterion: Any, loss_reduction: Reduction) -> None:
         self.criterion, self.loss_reduction = copy.copy(criterion), loss_reduction
-        self.reduces = hasattr(criterion, "reduction")
+        self.reduces, self.constants = hasattr(criterion, "reduction"), Constants()
         if self.reduces:
             self.criterion.reduction = "none"
 
     def __call__(self, *given: Any, **options: Any) -> Tensor:
-        """Loss of one batch, whose ``backward`` hands the clipped sum to the optimizer."""
+        """Loss of one batch, whose ``backward`` hands the clipped sum to the optimizer.
+
+        Raises:
+            ValueError: weights or numbers of the criterion changed, which the record of this one call does not show.
+        """
+        held = [f"{name} {value}" for name, value in contents(self.criterion).items()]
+        self.constants.require("weights and numbers of the criterion", held, [])
         return recorded(self._loss, *given, **options)
 
     def _loss(self, *given: Any, **options: Any) -> Tensor:

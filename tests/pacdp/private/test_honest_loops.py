@@ -228,6 +228,27 @@ def test_a_criterion_that_is_handed_over_is_taken_of_single_examples(mode):
     assert_close(gradient(net), slowly(twin, weighted, X, RARE), atol=4.2e-5, rtol=1e-5)
 
 
+@parametrize(
+    "change",
+    [
+        lambda loss, y: setattr(loss, "weight", torch.bincount(y, minlength=3) + 1.0),
+        lambda loss, y: loss.weight.copy_(torch.bincount(y, minlength=3) + 1.0),
+        lambda loss, y: loss.further.__setitem__(0, float(len(y))),
+    ],
+)
+def test_a_criterion_whose_weights_follow_the_batch_is_refused(change):
+    """It shares its buffers with the one that was handed over, and is one call of the record."""
+    loss = CrossEntropyLoss(weight=torch.ones(3))
+    loss.further = [1.0]
+    module, optimizer, criterion, loader, _ = made(
+        linear(), TensorDataset(X, RARE), sample_rate=0.5, steps=9, criterion=loss
+    )
+    with refusal("weights and numbers of the criterion changed"):
+        for x, y in loader:
+            change(loss, y)
+            plain(module, optimizer, x, y, loss=criterion)
+
+
 def test_a_step_is_counted_whatever_hooks_are_attached():
     """T7: Opacus's public method put the account away."""
     seen = []
