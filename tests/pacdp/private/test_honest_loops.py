@@ -228,6 +228,16 @@ def test_a_criterion_that_is_handed_over_is_taken_of_single_examples(mode):
     assert_close(gradient(net), slowly(twin, weighted, X, RARE), atol=4.2e-5, rtol=1e-5)
 
 
+def test_a_network_may_be_held_to_one_that_it_still_is():
+    """The gradient of the first step is rounding alone."""
+    teacher = copy.deepcopy(linear())
+
+    def held(out, y):
+        return F.cross_entropy(out, teacher(X).softmax(1).detach())
+
+    assert total(net=linear, step=by(held)).norm() < 1e-5
+
+
 @parametrize(
     "change",
     [
