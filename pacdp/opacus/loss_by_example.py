@@ -206,7 +206,9 @@ class PrivateCriterion:
         Raises:
             ValueError: weights or numbers of the criterion changed, which the record of this one call does not show.
         """
-        held = [f"{name} {value}" for name, value in contents(self.criterion).items()]
+        now = contents(self.criterion).items()
+        # but what is empty, or was noted down of the examples one by one, which nothing can compute with any more
+        held = [f"{name} {value}" for name, value in now if value[-1] not in (None, "None")]
         self.constants.require("weights and numbers of the criterion", held, [])
         return recorded(self._loss, *given, **options)
 

@@ -215,14 +215,26 @@ def test_examples_may_be_records_of_which_the_collate_function_makes_tensors():
     assert_close(gradient(loop[0]), slowly(linear(), CE, X, Y), atol=4.2e-5, rtol=1e-5)
 
 
+class Noting(CrossEntropyLoss):
+    """Keeps its last losses, for a log."""
+
+    last = None
+
+    def forward(self, outputs, targets):  # pyright: ignore[reportIncompatibleMethodOverride]
+        found = super().forward(outputs, targets)
+        self.last = found.detach()
+        return found
+
+
+@parametrize("kind", [CrossEntropyLoss, Noting])
 @parametrize("mode", MODES)
-def test_a_criterion_that_is_handed_over_is_taken_of_single_examples(mode):
+def test_a_criterion_that_is_handed_over_is_taken_of_single_examples(mode, kind):
     net = linear()
     twin, engine = copy.deepcopy(net), PrivateEngine(randomness=SeededRandomness(0))
     module, optimizer, criterion, loader = engine.make_private(
         module=net, optimizer=SGD(net.parameters(), lr=0.0), dataset=TensorDataset(X, RARE), noise_multiplier=0.0,
-        max_grad_norm=CLIP, sample_rate=1.0, expected_batch_size=1.0, grad_sample_mode=mode,
-        criterion=CrossEntropyLoss(weight=torch.tensor([1.0, 2.0, 40.0])))  # fmt: skip
+        max_grad_norm=CLIP, sample_rate=1.0, expected_batch_size=1.0, grad_sample_mode=mode, steps=2,
+        criterion=kind(weight=torch.tensor([1.0, 2.0, 40.0])))  # fmt: skip
     for batch in loader:
         plain(module, optimizer, *batch, loss=criterion)
     assert_close(gradient(net), slowly(twin, weighted, X, RARE), atol=4.2e-5, rtol=1e-5)
