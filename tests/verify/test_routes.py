@@ -120,6 +120,9 @@ def test_every_route(name):
         report = ROUTES[name](*_sets(people=people)).to_dict()
         assert report["certificates"]
         assert not odd(check_report(report))
+        told = " ".join(one.why for one in check_report(report))
+        private = (report["prior"] or {}).get("source") == "Private"
+        assert ("what ran for" in told) == (private and "composed" not in name)
         if name in ("one network", "independent prior"):
             assert not [*unnoticed(json.loads(json.dumps(report)), check_report)]
         for why, edit in (WHOLE | SILENT).items():
