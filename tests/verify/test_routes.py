@@ -188,7 +188,9 @@ def test_a_risk_cannot_be_called_by_another_name(people):
             assert said == other or "ECE" in said or DOES_NOT in verdicts(found), (place, name, other)
     report = json.loads(json.dumps(ROUTES["independent prior"](*_sets(people=people)).to_dict()))
     for a, b in (("0-1 risk", "half the Brier risk"), ("half the Brier risk", "0-1 risk")):
-        (made, *_) = (one for one in report["certificates"] if (one["of"], one["measures"][: len(a)]) == ("randomised", a))
+        (made, *_) = (
+            one for one in report["certificates"] if (one["of"], one["measures"][: len(a)]) == ("randomised", a)
+        )
         edited = {**report, "certificates": [{**made, "measures": made["measures"].replace(a, b)}]}
         assert {one.claim for one in check_report(edited) if one.verdict == DOES_NOT} & {"measured errors", "labels"}
 
