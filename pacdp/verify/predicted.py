@@ -68,6 +68,20 @@ _COMPLEMENTS = {
     "error in group ": "accuracy in group ",
 }
 """How the names of a rate and of one minus it begin."""
+_OF_PARTS = {
+    begins: family
+    for family, (one, _) in _PARTITIONS.items()
+    for names in _COMPLEMENTS.items()
+    for begins in names
+    if one in names
+}
+"""The family of a row that counts a part of all examples, by how its name begins."""
+_FAMILIES = {
+    *_PARTITIONS,
+    *_OF_TWO,
+    *_GIVEN,
+    *"brier auc calibration bins top-k".split(),
+}
 
 
 def _parts(report: Fields, family: str, of: str) -> list[Fields]:
@@ -79,6 +93,33 @@ def _parts(report: Fields, family: str, of: str) -> list[Fields]:
         if (row.of, end) == (of, counting)
         and row.quantity.startswith(begins)
     ]
+
+
+def _families(report: Fields) -> None:
+    """Every row is of a family that there is, and one that counts a part of all examples of the family that adds up.
+
+    A loss may have been given under the name of such a row: it is none of counts.
+    """
+    odd = []
+    for row in report.details.statements:
+        what = f"the family of {row.quantity}"
+        require(
+            row.family in _FAMILIES, f"{what} is {row.family!r}"
+        )
+        for begins, family in _OF_PARTS.items():
+            if (
+                row.quantity.startswith(begins)
+                and row.family != family
+            ):
+                odd.append((row, what, family))
+    for row, what, family in odd:
+        made = [report.certificates[at] for *_, at in ends([row])]
+        if any("k" in one.inputs for one in made):
+            same(what, row.family, family)
+    if odd:
+        raise Unchecked(
+            f"{odd[0][0].quantity} may be the name of a loss that was given, and nothing shows which"
+        )
 
 
 def _counted(parts: list[Fields]) -> bool:
@@ -384,6 +425,7 @@ def _data(_: Any) -> None:
 
 OF_PREDICTIONS: Checks = {
     "failure probability of everything together": _paid,
+    "families": _families,
     "rows": _rows,
     "counts": _counts,
     "completeness": _complete,

@@ -67,6 +67,18 @@ def without(family):
     return edit
 
 
+def of_another_family(name):
+    """An edit that calls a family by another name, in the ledger too, where its errors need not add up."""
+
+    def edit(r):
+        for entry in r["details"]["budget"]["entries"]:
+            entry[0] = name if entry[0] == "recall" else entry[0]
+        for row in r["details"]["statements"]:
+            row["family"] = name if row["family"] == "recall" else row["family"]
+
+    return edit
+
+
 def recall_is_gone(r):
     r["details"]["statements"] = [row for row in r["details"]["statements"] if "recall of" not in row["quantity"]]
 
@@ -94,6 +106,8 @@ EDITS = {
         if one["unit"]
     ],
     "no groups": without("groups"),
+    "recall of another family": of_another_family("own"),
+    "recall among losses": of_another_family("losses"),
     "no range": lambda r: [made["hypotheses"].pop() for made in r["certificates"]],
     "no differences": without("differences"),
     "no recall": recall_is_gone,
