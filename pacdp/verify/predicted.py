@@ -96,15 +96,20 @@ def _parts(report: Fields, family: str, of: str) -> list[Fields]:
 
 
 def _families(report: Fields) -> None:
-    """Every row is of a family that there is, and one that counts a part of all examples of the family that adds up.
+    """Every row is of a model with an error, of a family that there is, and of the one that adds up if it is a part.
 
     A loss may have been given under the name of such a row: it is none of counts.
     """
     odd = []
+    models = {row.of for row in of_family(report, "error")}
     for row in report.details.statements:
         what = f"the family of {row.quantity}"
         require(
             row.family in _FAMILIES, f"{what} is {row.family!r}"
+        )
+        require(
+            row.of in models or row.family in _OF_TWO,
+            f"{row.quantity} is that of {row.of!r}, of which there is no error",
         )
         for begins, family in _OF_PARTS.items():
             if (
