@@ -312,6 +312,10 @@ def _counts(report: Fields) -> None:
             )
             for family in _PARTITIONS:
                 _add_up(report, family, row.of, made.inputs)
+            for bins in of_family(report, "bins"):
+                if bins.of == row.of:
+                    binned = report.certificates[bins.upper_by]
+                    _bins_add_up(binned.inputs, made.inputs)
 
 
 def _add_up(
@@ -341,6 +345,16 @@ def _add_up(
         holds,
         f"{family} count {errors} errors of {size}, and on all examples there are {whole.k} of {n}",
     )
+
+
+def _bins_add_up(bins: Fields, whole: Fields) -> None:
+    """Every example is in one bin, and right there where it is no error."""
+    size, right = (
+        sum(float(one) for one in bins[name].split(","))
+        for name in ("counts", "corrects")
+    )
+    said = size, size - right
+    same("what bins count", said, (whole.n, whole.k))
 
 
 def _complete(report: Fields) -> None:

@@ -150,6 +150,21 @@ def test_edits_that_change_what_a_row_says_are_noticed(name):
         assert DOES_NOT in verdicts(check_report(edited)), why
 
 
+def test_bins_of_other_answers_do_not_stand_beside_these():
+    """Every example is in one bin, and as many of them are right as are no errors."""
+    mine, others = (
+        certify_predictions(labels, probabilities=GIVEN["probabilities"]["probabilities"], ask=["bins"]).to_dict()
+        for labels in (LABELS, LABELS ^ WRONG[0])
+    )
+    assert DOES_NOT not in verdicts(check_report(mine))
+    for place, made in enumerate(others["certificates"]):
+        if "corrects" in made["inputs"]:
+            mine["certificates"][place] = made
+    rows = mine["details"]["statements"], others["details"]["statements"]
+    mine["details"]["statements"] = [b if b["family"] == "bins" else a for a, b in zip(*rows, strict=True)]
+    assert {one.claim for one in check_report(mine) if one.verdict == DOES_NOT} == {"counts"}
+
+
 @every_case("name", sorted(GIVEN.keys() - {"counts"}))
 def test_what_no_check_holds_is_named(name):
     """Fewer numbers may be measured, and the least count of a bin may be any that leaves out the same ones."""
