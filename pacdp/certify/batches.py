@@ -16,7 +16,14 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Int64, UInt64
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    Subset,
+    default_collate,
+)
 
 from pacdp.certify.examples import BoundSet
 from pacdp.data import Dataset as Images
@@ -25,7 +32,7 @@ from pacdp.data.places import require_each_once
 from pacdp.data.rows import SEVERAL, Rows
 from pacdp.errors import said
 from pacdp.store.record import record
-from pacdp.trials import kept_draws, require_arithmetic
+from pacdp.trials import kept_draws, require_arithmetic, twin
 from pacdp.trials.buffers import Holdings
 
 Inputs = dict[str, Tensor]
@@ -37,8 +44,9 @@ _TWICE = 32
 _OF_ROWS = 1e-5
 """Rounding, which other batches may bring."""
 MIXED = (
-    "what becomes of an example depends on the others that collate_fn of the loader puts into its batch, or on random "
-    "numbers that it draws: let it look at each by itself, pad to one length for all, and leave random transforms out"
+    "what becomes of an example depends on the others that collate_fn of the loader, or __getitems__ of its data set, "
+    "puts into its batch, or on random numbers that it draws: let it look at each by itself, pad to one length for "
+    "all, and leave random transforms out"
 )
 _LABELS = ("labels", "label")
 _PEOPLE = ("people", "person")
@@ -79,6 +87,11 @@ class Batch:
             labels=self.labels[places],
             people=None if self.people is None else self.people[places],
         )
+
+    def copied(self) -> "Batch":
+        """The same in memory of its own."""
+        inputs = {name: one.clone() for name, one in self.inputs.items()}
+        return replace(self, inputs=inputs, labels=self.labels.clone())
 
     def hashes(self) -> UInt64[np.ndarray, " m"]:
         """One hash for each example's inputs; those of several keywords are hashed together, in the keywords' order."""
@@ -188,15 +201,15 @@ def require_steady(data: Any, name: str) -> None:
     if not isinstance(data, DataLoader | Dataset):
         return
     loader = data if isinstance(data, DataLoader) else DataLoader(data, batch_size=1)
-
-    def read() -> Iterator[np.ndarray]:
-        given = _few(loader)
-        batches = [given] if loader.batch_sampler is not None else given
-        yield from (_batch(loader.collate_fn(one), name).hashes() for one in batches)
-
     try:
-        with kept_draws():
-            first, again = list(read()), list(read())
+        places = _some(loader)
+        how: Any = (
+            {"batch_size": None, "sampler": places * 2}
+            if loader.batch_sampler is None
+            else {"batch_sampler": [places, places]}
+        )
+        hashes = [_batch(one, name).hashes() for one in _read(loader, loader.collate_fn, **how)]
+        first, again = hashes[: len(hashes) // 2], hashes[len(hashes) // 2 :]
     except Exception:  # it is said where all of the data are read, and a stream has no places
         return
     if not all(map(np.array_equal, first, again)):
@@ -206,39 +219,71 @@ def require_steady(data: Any, name: str) -> None:
         )
 
 
-def _few(loader: DataLoader[Any]) -> list[Any]:
-    """Some examples of a loader's data set, from its first to its last."""
-    held = cast(Any, loader.dataset)
-    places = np.linspace(0, len(held) - 1, min(len(held), _TWICE)).astype(np.int64).tolist()
-    return [held[place] for place in places]
+def _some(loader: DataLoader[Any]) -> list[int]:
+    """Some places of a loader's data set, from its first to its last."""
+    n = len(cast(Any, loader.dataset))
+    return np.linspace(0, n - 1, min(n, _TWICE)).astype(np.int64).tolist()
+
+
+def _read(loader: DataLoader[Any], collate: Any, **how: Any) -> list[Any]:
+    """What a loader makes of places of its data set, in the order that ``how`` says.
+
+    By a worker where it has workers: a file or a connection that a data set opens when it is first read is each
+    worker's own, and one opened here would be shared by all, which move its position.
+    """
+    with kept_draws():
+        return list(
+            DataLoader(
+                loader.dataset, collate_fn=collate, num_workers=min(1, loader.num_workers),
+                worker_init_fn=loader.worker_init_fn, multiprocessing_context=loader.multiprocessing_context, **how
+            )
+        )  # fmt: skip
+
+
+def _apart(collate: Any, given: list[Any]) -> list[Any]:
+    """Examples in one batch, and each in its own; of copies, since padding may be written into the examples."""
+    return [collate(twin(some)) for some in (given, *([one] for one in given))]
 
 
 def collated(data: Any) -> tuple[Batch, list[Batch]] | None:
-    """Some examples of a loader as its own ``collate_fn`` makes one batch of all, and of each alone.
+    """Some examples as a loader, or its data set, makes one batch of all, and of each alone.
 
-    None where it has none of its own, where these cannot be read by their places, or have not one row each.
+    None where neither has a function of its own that does, where these cannot be read by their places, or have not one
+    row each, and where a data set that fetches batches by ``__getitems__`` draws them anew at every reading.
 
     Raises:
         ValueError: it makes more rows than there are examples, and says of none whose it is.
     """
+    if isinstance(data, Dataset) and not isinstance(data, IterableDataset):
+        data = DataLoader(data)
     if not isinstance(data, DataLoader) or data.batch_sampler is None:
         return None
-    if data.collate_fn is default_collate:
+    held: Any = data.dataset
+    while isinstance(held, Subset):
+        held = held.dataset
+    fetched = hasattr(held, "__getitems__")
+    if data.collate_fn is default_collate and not fetched:
         return None
     try:
-        with kept_draws():
-            given = _few(data)
-            whole, *each = (
-                _batch(data.collate_fn(some), "data") for some in (given, *([one] for one in given))
-            )
+        places = _some(data)
+        if fetched:
+            order = [places, *([one] for one in places), places]
+            made = _read(data, data.collate_fn, batch_sampler=order)
+        else:
+            apart = functools.partial(_apart, data.collate_fn)
+            ((first, *others),) = _read(data, apart, batch_sampler=[places])
+            made = [first, *others, first]
+        whole, *each, again = (_batch(one, "data") for one in made)
     except Exception:  # it is said where all of the data are read, and a stream has no places
         return None
-    if whole.n > len(given) and whole.people is None:
+    if whole.n > len(places) and whole.people is None:
         raise ValueError(
-            f"collate_fn of the loader makes {whole.n} rows of {len(given)} examples, and n counts each row: let it "
+            f"collate_fn of the loader makes {whole.n} rows of {len(places)} examples, and n counts each row: let it "
             "make one row of each, or say by people of which example a row is"
         )
-    return (whole, each) if whole.n == len(given) and {one.n for one in each} == {1} else None
+    if whole.n != len(places) or {one.n for one in each} != {1}:
+        return None
+    return (whole, each) if np.array_equal(whole.hashes(), again.hashes()) else None
 
 
 def batches_of(data: Any, *, batch_size: int | None = None) -> Iterator[Batch]:
@@ -273,12 +318,25 @@ def batches_of(data: Any, *, batch_size: int | None = None) -> Iterator[Batch]:
         try:
             given = next(parts)
         except StopIteration:
+            if number < (due := _batches_due(data)):
+                raise ValueError(
+                    f"the loader ends after {number} of {due} batches, as where __getitem__ of its data set raises "
+                    "StopIteration, and n would leave the others out: raise another error there"
+                ) from None
             return
         except Exception as error:  # a stranger's data set may raise anything
             raise ValueError(f"batch {number} of the data cannot be read: {said(error)}") from error
         made = _batch(given, f"batch {number} of the data")
         size = batch_size or made.n or 1
         yield from (made.at(slice(start, start + size)) for start in range(0, made.n, size))
+
+
+def _batches_due(data: Any) -> int:
+    """How many batches a loader of places makes by its own count, where nobody else puts them together."""
+    if not isinstance(data, DataLoader) or isinstance(data.dataset, IterableDataset):
+        return 0
+    own = data.batch_sampler is None or type(data.batch_sampler) is BatchSampler
+    return len(data) if own and isinstance(data.sampler, Sized) else 0
 
 
 def bound_set(data: Any) -> BoundSet:
@@ -291,8 +349,8 @@ def bound_set(data: Any) -> BoundSet:
         return data if isinstance(data, BoundSet) else BoundSet.part(data)
     require_each_once(data)
     both = collated(data)
-    # a loader may write the labels of each batch into one tensor, and inputs that recur are refused
-    found = [replace(one, labels=one.labels.clone()) for one in batches_of(data)]
+    lasts = isinstance(data, tuple | list)  # what is no list may write each batch into one
+    found = [one if lasts else one.copied() for one in batches_of(data)]
     if not found:
         raise ValueError("there are no examples: give at least one")
     if any(len(one.inputs) > 1 for one in found):

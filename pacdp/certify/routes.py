@@ -195,9 +195,13 @@ def _of_a_network(
 
     Formal guarantee: that of :func:`pacdp.certify_predictions`, or with a surrogate that of :func:`disagreement`.
     """
-    if isinstance(law.network, nn.Module) and any(part.training for part in law.network.modules()):
+    if isinstance(law.network, nn.Module) and any(
+        getattr(part, "training", False)
+        for part in law.network.modules()  # frozen by jit
+    ):
         raise ValueError(
-            "the network is in train mode, where dropout and BatchNorm mix examples: call eval() on it"
+            "the network is in train mode, where dropout and BatchNorm mix examples: call eval() on it, or pass "
+            "lambda x: network(x) for one that torch.export made, which has no eval()"
         )
     if law.scores and loss is not None:
         raise ValueError(
