@@ -18,7 +18,7 @@ from math import exp, expm1, fsum, inf, log, nan, nextafter, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betainc, betaincc, betainccinv, betaincinv, ndtr, ndtri
+from scipy.special import betainc, betaincc, betainccinv, betaincinv, gammaln, ndtr, ndtri
 
 from bounds._arithmetic import inward, least, log_inverse, outward, total
 from bounds._check import Array, door, nonnegative, probability, rates, real, vector, whole
@@ -26,6 +26,8 @@ from bounds.kl import binary_kl_lower, binary_kl_upper, poisson_kl
 
 # Relative error allowed to SciPy's incomplete beta function, some hundred times what it makes.
 _BETA_SLACK = 1e-10
+_LEAST_TAIL = 1e-100
+"""Of tails below it SciPy's function may say 0: the first that was found so was 1e-149."""
 # The grid of the un-expected Bernstein inequality, from 1/2 down to 0.0072: for the best eta between, less than one
 # per cent of the slack is lost to the grid.
 ETAS = tuple(0.5 * 0.8**k for k in range(20))
@@ -63,7 +65,7 @@ def clopper_pearson_upper(k: int, n: int, failure_prob: float) -> float:
     if not p < chernoff:
         return chernoff
     step = 2.0**-50
-    while p < chernoff and not betaincc(a, b, p) <= failure_prob * (1.0 - _BETA_SLACK):
+    while p < chernoff and not _rare(betaincc(a, b, p), failure_prob, p, n - k, n, below=True):
         p = min(chernoff, p + step * p)
         step *= 2.0
     return p
@@ -89,10 +91,30 @@ def clopper_pearson_lower(k: int, n: int, failure_prob: float) -> float:
     if not p > chernoff:
         return chernoff
     step = 2.0**-50
-    while p > chernoff and not betainc(a, b, p) <= failure_prob * (1.0 - _BETA_SLACK):
+    while p > chernoff and not _rare(betainc(a, b, p), failure_prob, p, k, n, below=False):
         p = max(chernoff, p - step * p)
         step *= 2.0
     return p
+
+
+def _rare(tail: float, failure_prob: float, p: float, k: int, n: int, *, below: bool) -> bool:
+    """Whether at least k of n events of rate p, or 1 - p for ``below``, are less likely than failure_prob, which allows
+    for rounding. SciPy says ``tail``; where that may be off, it is the first term and a thousand more, whose ratios
+    fall, and with them what is left.
+    """
+    if failure_prob >= _LEAST_TAIL:
+        return tail <= failure_prob * (1.0 - _BETA_SLACK)
+    with np.errstate(all="ignore"):
+        happens, fails = (np.log1p(-p), np.log(p)) if below else (np.log(p), np.log1p(-p))
+        parts = np.array([gammaln(n + 1.0), -gammaln(k + 1.0), -gammaln(n - k + 1.0), k * happens, (n - k) * fails])
+        after = np.arange(k, min(n, k + 1000))
+        ratios = (n - after) / (after + 1.0) * np.exp(happens - fails)
+        terms = ratios.cumprod()
+        more = terms.sum()
+        if k + 1000 < n:
+            more += terms[-1] * ratios[-1] / max(1.0 - ratios[-1], 1e-300)
+        nats = parts.sum() + np.log1p(more) + 1e-14 * np.abs(parts).sum()
+    return bool(nats <= -outward(log_inverse(failure_prob)))
 
 
 @door(mean=probability)
@@ -340,7 +362,7 @@ class _Region:
         counts = self.apart + 1.0, float(self.n - self.apart)
         rate = betainccinv(*counts, np.clip(left, self.alone, 1.0)) * (1.0 + _ROUNDING)
         sure = betaincc(*counts, np.minimum(rate, 1.0)) <= np.maximum(left, self.alone)
-        return np.where(sure & (left > self.alone), np.minimum(rate, self.highest), self.highest)
+        return np.where(sure & (left > max(self.alone, _LEAST_TAIL)), np.minimum(rate, self.highest), self.highest)
 
     def _lowest(self, left: Array) -> Array:
         """At most the smallest rate d in the interval with P(Bin(n, d) ≥ D) ≥ left."""
@@ -349,4 +371,4 @@ class _Region:
         counts = float(self.apart), self.n - self.apart + 1.0
         rate = betaincinv(*counts, np.clip(left, self.alone, 1.0)) * (1.0 - _ROUNDING)
         sure = betainc(*counts, rate) <= np.maximum(left, self.alone)
-        return np.where(sure & (left > self.alone), np.maximum(rate, self.lowest), self.lowest)
+        return np.where(sure & (left > max(self.alone, _LEAST_TAIL)), np.maximum(rate, self.lowest), self.lowest)

@@ -166,15 +166,23 @@ def repeated_noise(z: Noise, tensors: Sequence[slice] = ()) -> Found:
 
 
 def _largest_cosine(z: Noise) -> Found:
-    """The largest cosine between any two releases; the square of each follows a Beta law."""
+    """The largest cosine between any two releases; the square of each follows a Beta law.
+
+    The grid brings the directions of short rows together, those of two numbers up to equality: each angle is taken to
+    be as much larger as the cells of both rows allow.
+    """
+    norms = np.linalg.norm(z.astype(np.float64), axis=1, keepdims=True)
     with np.errstate(invalid="ignore", divide="ignore"):
-        rows = z / np.linalg.norm(z.astype(np.float64), axis=1, keepdims=True)
-    cosines = np.abs(rows @ rows.T)[np.triu_indices(len(rows), 1)]
+        rows = z / norms
+    pairs = np.triu_indices(len(rows), 1)
+    cosines = np.minimum(1.0, np.abs(rows @ rows.T)[pairs])
     if not np.isfinite(cosines).all():
         return Found(0.0, "a release without noise")
-    largest = min(1.0, float(cosines.max()))
-    tail = float(stats.beta.sf(largest**2, 0.5, (z.shape[1] - 1) / 2.0)) if z.shape[1] > 1 else 1.0
-    return Found(bonferroni(tail, len(cosines)), f"largest cosine {largest:.3f}")
+    turned = np.arcsin(np.minimum(1.0, _CELL * math.sqrt(z.shape[1]) / norms))
+    angles = np.arccos(cosines) + (turned + turned.T)[pairs]
+    nearest = math.cos(min(math.pi / 2.0, float(angles.min())))
+    tail = float(stats.beta.sf(nearest**2, 0.5, (z.shape[1] - 1) / 2.0)) if z.shape[1] > 1 else 1.0
+    return Found(bonferroni(tail, len(cosines)), f"largest cosine {cosines.max():.3f}")
 
 
 def along(z: Noise, directions: Float[np.ndarray, "releases dim"]) -> Found:

@@ -25,7 +25,9 @@ def require_array(name: str, given: object, kinds: str, what: str) -> None:
     masked = np.ma.isMaskedArray(given)
     if masked or not isinstance(given, np.ndarray) or given.dtype.kind not in kinds:
         kind = "one with a mask" if masked else getattr(given, "dtype", type(given).__name__)
-        raise ValueError(f"expected {name} as a NumPy array of {what}, got {kind}: convert it")
+        raise ValueError(
+            f"expected {name} as a NumPy array of {what}, got {kind}: convert it, a tensor by .numpy()"
+        )
 
 
 def require_probabilities(probabilities: Float[np.ndarray, "n classes"]) -> None:

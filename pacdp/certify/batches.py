@@ -1,51 +1,26 @@
-"""Examples from wherever a user keeps them: tensors, arrays, data sets, loaders, batches as tuples or as dictionaries.
-
-Everything is read once, batch by batch, so that what is held at a time is one batch. Of a memory-mapped file, too, no
-more than a batch is held: its pages are handed back to the system as soon as they were read.
-"""
+"""Some examples at a time, from tuples or dictionaries of whatever holds numbers, and the hashes of their rows."""
 
 import functools
 import math
-import mmap
-from collections.abc import Iterator, Mapping, Sized
+from collections.abc import Mapping
 from dataclasses import replace
-from itertools import count
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Int64, UInt64
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
 
-from pacdp.certify.examples import BoundSet
-from pacdp.data import Dataset as Images
 from pacdp.data.hashing import pair_hashes, precision_of, require_no_mask, row_hashes
-from pacdp.data.places import require_each_once
 from pacdp.data.rows import SEVERAL, Rows
-from pacdp.errors import said
 from pacdp.store.record import record
-from pacdp.trials import kept_draws, require_arithmetic
+from pacdp.trials import require_arithmetic
 from pacdp.trials.buffers import Holdings
 
 Inputs = dict[str, Tensor]
 """What the network is called with, by keyword; one tensor that is given by itself has the keyword ""."""
-BATCH = 250
-"""Examples at a time, where neither a loader nor the caller says how many; layers of more leave the caches."""
-_TWICE = 32
-"""Examples of a data set that are read twice, or put into batches twice."""
-_OF_ROWS = 1e-5
-"""Rounding, which other batches may bring."""
-MIXED = (
-    "what becomes of an example depends on the others that collate_fn of the loader puts into its batch, or on random "
-    "numbers that it draws: let it look at each by itself, pad to one length for all, and leave random transforms out"
-)
 _LABELS = ("labels", "label")
 _PEOPLE = ("people", "person")
-FORMS = (
-    "(inputs, labels) or (inputs, labels, people) as tensors or arrays, a BoundSet, a Dataset of such pairs, or "
-    "a DataLoader whose batches are such tuples or dictionaries with the key 'labels'"
-)
 
 
 @record(eq=False)
@@ -79,6 +54,11 @@ class Batch:
             labels=self.labels[places],
             people=None if self.people is None else self.people[places],
         )
+
+    def copied(self) -> "Batch":
+        """The same in memory of its own."""
+        inputs = {name: one.clone() for name, one in self.inputs.items()}
+        return replace(self, inputs=inputs, labels=self.labels.clone())
 
     def hashes(self) -> UInt64[np.ndarray, " m"]:
         """One hash for each example's inputs; those of several keywords are hashed together, in the keywords' order."""
@@ -172,153 +152,9 @@ class Hashed:
         )  # fmt: skip
 
 
-def require_steady(data: Any, name: str) -> None:
-    """Refuse a data set that gives other rows at every reading, as one with random transforms does.
-
-    A hash is then of one reading and not of an example, and shows nothing of what others saw. Some examples are read
-    twice; what can be read once alone is taken as it comes.
-
-    Args:
-        data: anything that can be data.
-        name: of the argument, for the error's sentence.
-
-    Raises:
-        ValueError: it does.
-    """
-    if not isinstance(data, DataLoader | Dataset):
-        return
-    loader = data if isinstance(data, DataLoader) else DataLoader(data, batch_size=1)
-
-    def read() -> Iterator[np.ndarray]:
-        given = _few(loader)
-        batches = [given] if loader.batch_sampler is not None else given
-        yield from (_batch(loader.collate_fn(one), name).hashes() for one in batches)
-
-    try:
-        with kept_draws():
-            first, again = list(read()), list(read())
-    except Exception:  # it is said where all of the data are read, and a stream has no places
-        return
-    if not all(map(np.array_equal, first, again)):
-        raise ValueError(
-            f"{name} must be the same rows at every reading, where they are compared with others, and its "
-            f"{type(loader.dataset).__name__} draws them anew: leave its random transforms out"
-        )
-
-
-def _few(loader: DataLoader[Any]) -> list[Any]:
-    """Some examples of a loader's data set, from its first to its last."""
-    held = cast(Any, loader.dataset)
-    places = np.linspace(0, len(held) - 1, min(len(held), _TWICE)).astype(np.int64).tolist()
-    return [held[place] for place in places]
-
-
-def collated(data: Any) -> tuple[Batch, list[Batch]] | None:
-    """Some examples of a loader as its own ``collate_fn`` makes one batch of all, and of each alone.
-
-    None where it has none of its own, where these cannot be read by their places, or have not one row each.
-
-    Raises:
-        ValueError: it makes more rows than there are examples, and says of none whose it is.
-    """
-    if not isinstance(data, DataLoader) or data.batch_sampler is None:
-        return None
-    if data.collate_fn is default_collate:
-        return None
-    try:
-        with kept_draws():
-            given = _few(data)
-            whole, *each = (
-                _batch(data.collate_fn(some), "data") for some in (given, *([one] for one in given))
-            )
-    except Exception:  # it is said where all of the data are read, and a stream has no places
-        return None
-    if whole.n > len(given) and whole.people is None:
-        raise ValueError(
-            f"collate_fn of the loader makes {whole.n} rows of {len(given)} examples, and n counts each row: let it "
-            "make one row of each, or say by people of which example a row is"
-        )
-    return (whole, each) if whole.n == len(given) and {one.n for one in each} == {1} else None
-
-
-def batches_of(data: Any, *, batch_size: int | None = None) -> Iterator[Batch]:
-    """The batches of whatever holds examples, of at most so many; without a number those of a loader as it makes them.
-
-    Raises:
-        ValueError: it holds something else, or a batch whose parts do not have one entry for each example.
-    """
-    if isinstance(data, Images):
-        data = BoundSet.part(data)
-    if isinstance(data, BoundSet):
-        data = (data.inputs, data.labels, *(() if data.people is None else (data.people,)))
-    if _is_tuple(data) and isinstance(data[0], Tensor | np.ndarray):
-        named = zip(("inputs", "labels", "people"), data, strict=False)
-        data = [
-            one if isinstance(one, np.ndarray) else _tensor(one, f"{name} in data")
-            for name, one in named
-        ]
-        yield from _parts(data, batch_size or BATCH)
-        return
-    if isinstance(data, Dataset) and not isinstance(data, IterableDataset):
-        if not isinstance(data, Sized):
-            raise ValueError(
-                f"the data set {type(data).__name__} has no length: give it __len__, or pass a loader of it"
-            )
-        data = DataLoader(data, batch_size=batch_size or BATCH)
-    plain = isinstance(data, str | bytes | Mapping | Tensor | np.ndarray)
-    if plain or not hasattr(data, "__iter__"):
-        raise ValueError(f"expected data as {FORMS}, got {type(data).__name__}")
-    parts = iter(data)
-    for number in count():
-        try:
-            given = next(parts)
-        except StopIteration:
-            return
-        except Exception as error:  # a stranger's data set may raise anything
-            raise ValueError(f"batch {number} of the data cannot be read: {said(error)}") from error
-        made = _batch(given, f"batch {number} of the data")
-        size = batch_size or made.n or 1
-        yield from (made.at(slice(start, start + size)) for start in range(0, made.n, size))
-
-
-def bound_set(data: Any) -> BoundSet:
-    """All examples of anything that can be data, of one input each and labels of classes.
-
-    Raises:
-        ValueError: nothing of the kind.
-    """
-    if isinstance(data, BoundSet | Images):
-        return data if isinstance(data, BoundSet) else BoundSet.part(data)
-    require_each_once(data)
-    both = collated(data)
-    # a loader may write the labels of each batch into one tensor, and inputs that recur are refused
-    found = [replace(one, labels=one.labels.clone()) for one in batches_of(data)]
-    if not found:
-        raise ValueError("there are no examples: give at least one")
-    if any(len(one.inputs) > 1 for one in found):
-        raise ValueError("data must have one input an example, got several: join them into one")
-    if both is not None:
-        (whole,), each = (
-            both[0].inputs.values(),
-            [one for own in both[1] for one in own.inputs.values()],
-        )
-        if not all(one.shape[1:] == whole.shape[1:] for one in each) or not torch.allclose(
-            torch.cat(each).double(), whole.double(), rtol=_OF_ROWS, atol=_OF_ROWS, equal_nan=True
-        ):
-            raise ValueError(MIXED)
-    people = [one.people for one in found if one.people is not None]
-    labels = torch.cat([one.labels for one in found])
-    whole = not (labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool)
-    return BoundSet(
-        inputs=torch.cat([one for batch in found for one in batch.inputs.values()]),
-        labels=labels.long() if whole else labels,
-        people=np.concatenate(people) if people else None,
-    )
-
-
-def _batch(given: Any, what: str) -> Batch:
+def batch_of(given: Any, what: str) -> Batch:
     """A tuple (inputs, labels) or (inputs, labels, people), or a dictionary, as a batch."""
-    if _is_tuple(given):
+    if is_pair(given):
         inputs, labels, people = (*given, None)[:3]
     elif isinstance(given, Mapping):
         inputs = dict(given)
@@ -340,8 +176,8 @@ def _batch(given: Any, what: str) -> Batch:
                          f"{type(given).__name__}: let the loader return one of these, or pass inputs and labels both "
                          "as arrays or tensors")  # fmt: skip
     named: Any = inputs if isinstance(inputs, Mapping) else {"": inputs}
-    held = {str(name): _tensor(one, f"{name or 'inputs'} in {what}") for name, one in named.items()}
-    found = _tensor(labels, f"labels in {what}")
+    held = {str(name): dense(one, f"{name or 'inputs'} in {what}") for name, one in named.items()}
+    found = dense(labels, f"labels in {what}")
     sizes = [len(one) if one.ndim else 1 for one in held.values()]
     alone = not found.ndim or not all(one.ndim for one in held.values())
     if alone or not sizes or set(sizes) != {len(found)}:
@@ -360,7 +196,12 @@ def _batch(given: Any, what: str) -> Batch:
     return Batch(inputs=held, labels=found, people=who.astype(np.int64))
 
 
-def _tensor(value: Any, what: str) -> Tensor:
+def dense(value: Any, what: str) -> Tensor:
+    """Anything of numbers as a dense tensor.
+
+    Raises:
+        ValueError: it is none, a masked array, or holds no values.
+    """
     require_no_mask(value, what)
     if isinstance(value, np.ndarray) and (
         not value.flags.writeable or min(value.strides, default=0) < 0
@@ -381,35 +222,6 @@ def _tensor(value: Any, what: str) -> Tensor:
     return found
 
 
-def _parts(columns: list[Any], batch_size: int) -> Iterator[Batch]:
-    """Batches of whole columns; those in files that are memory-mapped are copied and let go part by part."""
-    mapped = [_mapping(one) for one in columns]
-    if not all(one.ndim for one in columns) or len(columns[0]) != len(columns[1]):
-        _batch(tuple(columns), "data")  # which says what is wrong
-    for start in range(0, len(columns[1]), batch_size):
-        rows = slice(start, start + batch_size)
-        part = [
-            one[rows] if m is None else np.array(one[rows])
-            for one, m in zip(columns, mapped, strict=True)
-        ]
-        yield _batch(tuple(part), "data")
-        for one in filter(None, mapped):
-            one.madvise(mmap.MADV_DONTNEED)
-
-
-def _mapping(one: Any) -> mmap.mmap | None:
-    """The file in memory that an array lies in, where nothing would be lost by reading its pages again.
-
-    What was written on memory that no file backs, or on a private copy of a file's pages, is nowhere else.
-    """
-    backed = False
-    while isinstance(one, np.ndarray):
-        if isinstance(one, np.memmap):
-            backed = one.mode != "c"
-        one = one.base
-    return one if backed and isinstance(one, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED") else None
-
-
-def _is_tuple(given: Any) -> bool:
+def is_pair(given: Any) -> bool:
     """Whether this has the form (inputs, labels) or (inputs, labels, people)."""
     return isinstance(given, tuple | list) and len(given) in (2, 3)

@@ -12,8 +12,9 @@ from jaxtyping import UInt64
 
 import bounds
 from bounds.hypotheses import NOBODY, Hypothesis, declared, proved, unproved
-from pacdp.certify.batches import Hashed, batches_of, require_steady
+from pacdp.certify.batches import Hashed
 from pacdp.certify.examples import BoundSet, require_kinds
+from pacdp.certify.loaders import batches_of, require_steady
 from pacdp.certify.priors import DataFree, HeldOut, NoisySum, Prior, Private, Source
 from pacdp.certify.reading import Seen
 from pacdp.data import DataError, require_disjoint
@@ -196,7 +197,7 @@ def require_comparable(source: Source | None, settings: "Settings", data: Any, t
     """Refuse data of which hashes say nothing, where those that a prior, settings or a test set saw are compared.
 
     Raises:
-        ValueError: as for :func:`pacdp.certify.batches.require_steady`.
+        ValueError: as for :func:`pacdp.certify.loaders.require_steady`.
     """
     seen = None if source is None else source.seen
     rows = [getattr(one, "rows", None) for one in (source, seen)]

@@ -25,7 +25,8 @@ def read_weights(path: Path | str) -> dict[str, Tensor]:
     would run code. A state dict inside a dict is found under ``state_dict``, ``model_state_dict`` or ``model``.
 
     Raises:
-        CheckpointError: no such file, a truncated one, one that would run code, or no state dict in it.
+        CheckpointError: no such file, a truncated one, one that would run code, no state dict in it, or two of the same
+            names, such as those of ``model`` and their moving averages.
     """
     path = Path(path)
     if not path.is_file():
@@ -48,8 +49,16 @@ def read_weights(path: Path | str) -> dict[str, Tensor]:
             "alone, by safetensors.torch.save_file(model.state_dict(), path)"
         ) from error
     for name in _NESTED:
-        if isinstance(found, Mapping) and isinstance(found.get(name), Mapping):
-            found = found[name]
+        if isinstance(found, Mapping) and isinstance(inner := found.get(name), Mapping):
+            kin = [
+                key
+                for key, one in found.items()
+                if isinstance(one, Mapping) and one.keys() == inner.keys()
+            ]
+            if len(kin) > 1:
+                raise CheckpointError(f"{path} holds weights by the same names under {kin[0]} and {kin[1]}: save those "
+                                      "of the network that will be used alone")  # fmt: skip
+            found = inner
     if (
         not isinstance(found, Mapping)
         or not found

@@ -17,9 +17,9 @@ from torch import Tensor
 import bounds
 from bounds.hypotheses import declared, proved
 from bounds.prices import Accounted, Price
-from pacdp.certify.batches import bound_set, require_steady
 from pacdp.certify.evidence import Settings, rows_of, summaries
 from pacdp.certify.examples import BoundSet, Device, Unit
+from pacdp.certify.loaders import bound_set, require_steady
 from pacdp.certify.outputs import answers_of, classes_of, error_share, require_logits
 from pacdp.certify.priors import Source
 from pacdp.certify.reading import Function, Network, Reading, Seen

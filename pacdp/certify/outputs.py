@@ -80,7 +80,8 @@ class ClippedError:
                 if values.dtype.kind not in "biufO" or values.ndim == 0:
                     raise TypeError(f"{values.dtype} of shape {values.shape}")
                 double = values.astype(np.float64)
-                if values.dtype.kind in "iu" and np.abs(double).max(initial=0.0) >= 2**53:
+                wider = values.dtype.kind != "f" or values.dtype.itemsize > 8
+                if wider and np.abs(double).max(initial=0.0) >= 2**53:
                     raise TypeError("beyond 2**53 they are rounded, so subtract what they share")
                 real.append(torch.as_tensor(double))
             except (TypeError, ValueError) as error:
@@ -118,7 +119,7 @@ def answers_of(outputs: Tensor, labels: Int64[Tensor, " m"], *, scores: bool = F
 
 
 _FEW = 10
-"""Outputs, so many of which may lie in 0 to 1 by chance."""
+"""Rows of several outputs, so many of which may lie in 0 to 1 by chance; of one the class hangs on it."""
 
 
 class Soft:
@@ -136,6 +137,7 @@ class Soft:
         if not self._within or not len(outputs):
             return
         rows = outputs.double().reshape(len(outputs), -1)
+        rows = rows[~rows.isnan().any(dim=1)]  # a gap says nothing of the others
         self._within = bool(((rows >= 0.0) & (rows <= 1.0)).all())
         self._alone = rows.shape[1] == 1
         self._whole &= not self._alone and bool(((rows.sum(dim=1) - 1.0).abs() <= TOLERANCE).all())
@@ -144,7 +146,7 @@ class Soft:
 
     def require_none(self) -> None:
         """Refuse them; raises ValueError."""
-        if not (self._within and self._ever and (self._whole or self._n >= _FEW)):
+        if not (self._within and self._ever and (self._whole or self._alone or self._n >= _FEW)):
             return
         say, logits = "say Network(..., scores=True)", ""
         if self._alone:

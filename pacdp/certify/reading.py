@@ -18,8 +18,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 import bounds
-from pacdp.certify.batches import MIXED, Batch, Hashed, batches_of, collated
+from pacdp.certify.batches import Batch, Hashed
 from pacdp.certify.examples import BoundSet, Device, require_counts, require_kinds
+from pacdp.certify.loaders import MIXED, batches_of, collated
 from pacdp.certify.outputs import (
     ClippedError,
     LossOf,
@@ -184,7 +185,7 @@ class Reading:
         """Everything that is kept of the examples.
 
         Args:
-            data: anything that can be data, see :func:`pacdp.certify.batches.batches_of`.
+            data: anything that can be data, see :func:`pacdp.certify.loaders.batches_of`.
             whose: whose rows they are, such as "the bound's", for sentences.
             held: hash the rows, and refuse a network in which they stand; else ``data`` is a BoundSet whose rows were
                 compared with the network before.

@@ -10,7 +10,6 @@ from torch import nn
 import bounds
 from bounds import _check
 from pacdp.certify import chain, finite, gaussian, heads, networks
-from pacdp.certify.batches import bound_set
 from pacdp.certify.evidence import (
     Settings,
     evidence_of,
@@ -22,6 +21,7 @@ from pacdp.certify.examples import BoundSet, Device, require_kind
 from pacdp.certify.finite import Finite
 from pacdp.certify.gaussian import MonteCarlo
 from pacdp.certify.gibbs import GibbsSettings, Progress
+from pacdp.certify.loaders import bound_set
 from pacdp.certify.networks import Question, Release, Surrogate, disagreement
 from pacdp.certify.outputs import ClippedError, LossOf
 from pacdp.certify.priors import (
@@ -195,9 +195,13 @@ def _of_a_network(
 
     Formal guarantee: that of :func:`pacdp.certify_predictions`, or with a surrogate that of :func:`disagreement`.
     """
-    if isinstance(law.network, nn.Module) and any(part.training for part in law.network.modules()):
+    if isinstance(law.network, nn.Module) and any(
+        getattr(part, "training", False)
+        for part in law.network.modules()  # frozen by jit
+    ):
         raise ValueError(
-            "the network is in train mode, where dropout and BatchNorm mix examples: call eval() on it"
+            "the network is in train mode, where dropout and BatchNorm mix examples: call eval() on it, or pass "
+            "lambda x: network(x) for one that torch.export made, which has no eval()"
         )
     if law.scores and loss is not None:
         raise ValueError(

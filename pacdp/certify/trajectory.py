@@ -224,7 +224,12 @@ def train_certified(
             settings whose steps are no sums with noise, or as for :class:`Objective`.
         Diverged: a weight is not finite.
     """
-    kinds = {"model": (model, nn.Module), "data": (data, Dataset), "settings": (settings, SGLD | SGHMC | EntropySGD),
+    if not isinstance(data, Dataset):
+        raise ValueError(
+            f"expected data to be a pacdp.data.Dataset, got {type(data).__name__}: pass pacdp.data.Dataset(name=..., "
+            "inputs=..., labels=..., classes=...) of float32 and int64 NumPy arrays"
+        )
+    kinds = {"model": (model, nn.Module), "settings": (settings, SGLD | SGHMC | EntropySGD),
              "steps": (steps, int), "loss": (loss, Loss | None), "seed": (seed, int)}  # fmt: skip
     for name, (given, kind) in kinds.items():
         require_kind(name, given, kind)

@@ -163,8 +163,9 @@ class Folder:
         new = not self.path.exists()
         with self.lock():
             if self.finished and not how.force:
+                hint = "certify it" if how.resume else "choose another --out"
                 raise ValueError(
-                    f"{self.path} holds a finished run: choose another --out, or overwrite it with --force"
+                    f"{self.path} holds a finished run: {hint}, or overwrite it with --force"
                 )
             if self.started and not how.force:
                 if not how.resume:

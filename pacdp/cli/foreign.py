@@ -20,8 +20,8 @@ from pacdp.certify import (
     Settings,
     certify,
 )
-from pacdp.certify.batches import bound_set
 from pacdp.certify.foreign import file_hash, law_of, load_into, read_weights
+from pacdp.certify.loaders import bound_set
 from pacdp.certify.outputs import LossOf
 from pacdp.cli.commands.certify import Foreign
 from pacdp.cli.folder import reported

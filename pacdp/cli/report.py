@@ -21,6 +21,7 @@ from pacdp.cli.folder import PRIVATE, Folder, as_written, installed, read_json, 
 from pacdp.cli.reading import FORMAT, Reading
 from pacdp.cli.serial import Values
 from pacdp.predictions.sentence import headline, records
+from pacdp.store.checkpoint import one_of_its_chains
 
 RUNS = ("chain", "private", "compression")
 RESULTS = ("pacdp-result/1", "pacdp-private-result/1")
@@ -93,12 +94,7 @@ def context(path: Path) -> Values:
         result, report = {}, result  # of a study, whose runs end with their certificates
     kind = folder.kind if folder.kind in RUNS else None
     if not (kind or result or report):
-        chains = sorted(path.glob("chain-*"))[:1]
-        hint = (
-            f"report one of its chains, such as {chains[0]}"
-            if chains
-            else "give the folder of a run"
-        )
+        hint = one_of_its_chains(path) or "give the folder of a run"
         raise ValueError(f"{path} holds no run and no certificates.json: {hint}")
     for file, values, known in (
         (folder.result, result, RESULTS),

@@ -15,7 +15,6 @@ from torch import Tensor
 import bounds
 from bounds import _check
 from bounds.hypotheses import declared
-from pacdp.certify.batches import bound_set
 from pacdp.certify.evidence import (
     Evidence,
     Settings,
@@ -26,6 +25,7 @@ from pacdp.certify.evidence import (
     summaries,
 )
 from pacdp.certify.examples import BoundSet, require_kind, require_labels
+from pacdp.certify.loaders import bound_set
 from pacdp.certify.networks import Surrogate, fresh_certificates
 from pacdp.certify.outputs import error_share
 from pacdp.certify.priors import HeldOut

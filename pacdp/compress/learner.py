@@ -268,7 +268,11 @@ class Estimator:
             values = np.log(np.maximum(values, np.finfo(np.float64).tiny))
         if values.ndim == 1:  # one number for two classes
             values = np.stack([-values, values], axis=1)
-        last = state[-1] if hasattr(state, "steps") else state  # of a pipeline
+        last = state
+        while hasattr(last, "steps") or hasattr(
+            last, "best_estimator_"
+        ):  # of pipelines and searches
+            last = last[-1] if hasattr(last, "steps") else last.best_estimator_
         of_pairs = getattr(last, "decision_function_shape", None) == "ovo"  # of three classes three
         if values.shape != (len(rows), len(places)) or (of_pairs and len(places) > 2):
             raise ValueError(

@@ -13,6 +13,7 @@ as float64, int64 or uint64. The shape of a row does not enter: [28, 28] and [78
 
 import hashlib
 import pickle
+import unicodedata
 from contextlib import suppress
 from datetime import datetime
 from numbers import Real
@@ -73,8 +74,9 @@ def table_hashes(values: Any, *, name: str = "values") -> Hashes:
     """The hash of each row of a table as estimators take it, whatever form the same table comes in.
 
     Numbers agree to the 24 bits of single precision, whole ones exactly, and with their texts; texts without case and
-    outer spaces; dates with their texts, whatever their zone; a gap is a gap, be it NaN, None or empty; and objects of
-    other kinds agree if they are pickled alike.
+    outer spaces, however their letters are composed, bytes too; dates with their texts, whatever their zone; a gap is a
+    gap, be it NaN, None or empty; lists and dicts agree if what they hold does; and objects of other kinds if they are
+    pickled alike.
 
     Args:
         values: an array, tensor, data frame, sparse matrix or list, [n] or [n, ...].
@@ -93,22 +95,29 @@ def table_hashes(values: Any, *, name: str = "values") -> Hashes:
     array = values.to_numpy() if hasattr(values, "to_numpy") else array_of(values, name)
     if array.dtype.kind == "M":  # of which nanoseconds would be whole numbers
         array = array.astype("datetime64[us]")
-    cells, numbers = list[Any](), list[Any]()
-    if array.size and array.dtype.kind not in "biufc":
-        cells = array.ravel().tolist()
-        numbers = [_number_of(cell) for cell in cells]
-        if None not in numbers:  # numbers are numbers, whatever holds them
-            array = np.array(numbers).reshape(array.shape)
-    if array.dtype.kind in "iu" and np.abs(array).max(initial=0) < _EXACT:
-        array = array.astype(np.float64)
-    if array.dtype.kind in "biufc":
-        return row_hashes(_in_single(array) if array.dtype.kind == "f" else array, name=name)
-    texts = [_text_of(cell, number) for cell, number in zip(cells, numbers, strict=True)]
+    if not array.size or array.dtype.kind == "c":
+        return row_hashes(array, name=name)
+    rows = numbers = array.reshape(len(array), -1)
+    if array.dtype.kind in "biuf":
+        limit = np.float64(_EXACT)  # which no narrower number rounds
+        plain = ~((rows >= limit) | (rows <= -limit))
+    else:  # numbers are numbers, whatever holds them
+        found = [_number_of(cell) for cell in rows.ravel().tolist()]
+        told = [None if one is None or abs(one) >= _EXACT else float(one) for one in found]
+        plain = np.array([one is not None for one in told]).reshape(rows.shape)
+        numbers = np.array(told, dtype=np.float64).reshape(rows.shape)
+    whole = plain.all(axis=1)  # by row: how one is known hangs on no other
+    if whole.all():
+        return row_hashes(_in_single(numbers.astype(np.float64)), name=name)
+    hashes = np.empty(len(rows), dtype=np.uint64)
+    if whole.any():
+        hashes[whole] = row_hashes(_in_single(numbers[whole].astype(np.float64)), name=name)
+    texts = list(map(_said, rows[~whole].ravel().tolist()))
     different, places = np.unique(texts, return_inverse=True)
     digests = [hashlib.blake2b(one.encode(), digest_size=8).digest() for one in different.tolist()]
-    return row_hashes(
-        np.frombuffer(b"".join(digests), dtype="<i8")[places].reshape(array.shape), name=name
-    )
+    words = np.frombuffer(b"".join(digests), dtype="<i8")[places].reshape(-1, rows.shape[1])
+    hashes[~whole] = row_hashes(words, name=name)
+    return hashes
 
 
 def precision_of(values: Any, *, name: str = "values") -> int:
@@ -141,6 +150,8 @@ def _number_of(cell: Any) -> Any:
     """A number, that which a text or a decimal is, or NaN for a gap; None where a cell is no number."""
     if isinstance(cell, Real):
         return cell
+    if hasattr(cell, "__len__") and not isinstance(cell, str | bytes):
+        return None
     text = _plain(cell)
     try:
         number = float(text or "nan")
@@ -149,20 +160,27 @@ def _number_of(cell: Any) -> Any:
     return None if abs(number) >= _EXACT else number
 
 
-def _text_of(cell: Any, number: Any) -> str:
-    """A cell of a table with texts in it and what `_number_of` says of it, the same for all forms of a value."""
-    if number is None or not abs(number) < _EXACT:
-        text = _plain(cell)
-        with suppress(ValueError):
-            text = str(datetime.fromisoformat(text.upper()).replace(tzinfo=None))
-        return text
-    return str(float(_in_single(float(number))))
+def _said(cell: Any) -> str:
+    """A cell as a text, the same for all forms of a value."""
+    known = _number_of(cell)
+    if known is not None and not abs(known) >= _EXACT:
+        return str(float(_in_single(float(known))))
+    text = _plain(cell)
+    for number in (int, float):
+        with suppress(ValueError, OverflowError):
+            return str(int(number(text)))
+    with suppress(ValueError):
+        text = str(datetime.fromisoformat(text.upper()).replace(tzinfo=None))
+    return text
 
 
 def _plain(cell: Any) -> str:
     """A text without case and outer spaces; nothing for a gap."""
     cell = sorted(cell.items()) if isinstance(cell, dict) else cell  # whatever order it was made in
     cell = cell.tolist() if hasattr(cell, "tolist") else cell  # of which a text is cut short
+    if isinstance(cell, list | tuple):
+        return f"[{', '.join(map(_said, cell))}]"
+    cell = cell.decode(errors="replace") if isinstance(cell, bytes) else cell
     text = " ".join(str(cell).split())
     telling = type(cell).__module__.partition(".")[0] in _TELLING and " at 0x" not in text
     if not (telling or isinstance(cell, str)):  # but where it lies, or what it is called
@@ -173,7 +191,7 @@ def _plain(cell: Any) -> str:
                 f"inputs must be numbers, texts or what pickle takes, so that equal ones are known, got "
                 f"{type(cell).__name__} ({error}): give what the estimator makes of them"
             ) from error
-    text = text.casefold()
+    text = unicodedata.normalize("NFKC", text).casefold()
     return "" if text in ("nan", "none", "<na>", "nat") else text
 
 

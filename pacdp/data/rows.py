@@ -340,8 +340,9 @@ def require_plain(rows: Rows, *, most: float = FEW, name: str = "the bound's row
         whose = "" if rows.owners is None else " of different people"
         raise DataError(
             f"{name} hold {_count(rows.repeats, 'repeat')} among {_count(rows.pairs, 'input')}{whose}, more than "
-            f"{most:.3g} of them: where they are copies, say with people= which examples are one person's, because n "
-            "must not count copies; where each is a draw of its own, let pacdp.certify_predictions count the answers."
+            f"{most:.3g} of them: where they are copies, say with people= (pacdp.certify: data of inputs, labels, "
+            "people) which examples are one person's, because n must not count copies; where each is a draw of its "
+            "own, let pacdp.certify_predictions count the answers."
         )
 
 

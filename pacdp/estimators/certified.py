@@ -34,7 +34,7 @@ from pacdp.predictions import Report, certify_predictions
 from pacdp.predictions.columns import coded, require_one_order
 from pacdp.predictions.described import spelling
 from pacdp.store.record import Values
-from pacdp.trials import column, own_answers, twin
+from pacdp.trials import column, own_answers, same_answers, twin
 
 _KEPT = 0.5
 """The share of the examples kept back that may have inputs which the estimator was fitted on; of others, ``FEW``."""
@@ -208,15 +208,8 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
         Raises:
             ValueError: more than one, or one in five hundred, which rounding may move.
         """
-        now, before = column(said), self._said
-        if now.shape != before.shape:
-            same: Any = np.zeros(before.shape, dtype=np.bool_)
-        elif now.dtype.kind == before.dtype.kind == "f":
-            same = np.isclose(now, before, 1e-6, 1e-6 * self._scale, equal_nan=True)
-        else:
-            same = now == before
-        others = np.asarray(~np.asarray(same).reshape(len(before), -1).all(axis=1))
-        if others.sum() > max(1, len(before) // 500):
+        others = ~same_answers(column(said), self._said, scale=self._scale)
+        if others.sum() > max(1, len(others) // 500):
             raise ValueError(
                 "estimator_ answers other than when fit ended: what it was fitted on since may be the examples that "
                 "are counted, so fit anew"

@@ -31,8 +31,9 @@ from bounds import _check
 from bounds.privacy import Adjacency, one_of
 from pacdp.certify import Network as Predictor
 from pacdp.certify import Private, Report, Settings, certify
-from pacdp.certify.batches import bound_set
 from pacdp.certify.evidence import rows_of
+from pacdp.certify.loaders import bound_set, is_steady, require_steady
+from pacdp.data.errors import DataError
 from pacdp.layers.random import seed_layers
 from pacdp.opacus.accountant import NAME, Account, EventAccountant
 from pacdp.opacus.arguments import (
@@ -61,6 +62,7 @@ from pacdp.step.clip import Clip, ClippingRule, require_clip_norm
 from pacdp.step.event import ADJACENCY
 from pacdp.step.noise import Randomness, SystemRandomness
 from pacdp.step.processes import Together, rank_randomness, require_one_run
+from pacdp.step.units import size
 
 Batches = Literal["loader", "own"]
 _LOOP = "whoever wrote the loop, in which the private optimizer alone moves the weights"
@@ -323,17 +325,32 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
         of nothing else that depends on the examples. The report itself counts errors without noise: it is private.
 
         Args:
-            data: those examples, or some of them, in any form that ``pacdp.certify`` takes; all by default.
+            data: those examples, or some of them, in any form that ``pacdp.certify`` takes; all by default. Where the
+                loader's data set has random transforms, the examples without them: no hash can show that they are
+                those, and whoever wrote the loop vouches for it.
 
         Raises:
-            ValueError: nothing was made private, or as for :func:`pacdp.certify`.
-            DataError: examples that the promise does not cover.
+            ValueError: nothing was made private, random transforms and no data, or as for :func:`pacdp.certify`.
+            DataError: examples that the promise does not cover, or more than there were.
         """
         module, dataset = self.last_made()
         claim = privacy_claim(self.event, adjacency=ADJACENCY)
         noise = f"{_LOOP}; {_BATCHES}" if self._own_batches else _LOOP
-        source = Private(privacy=claim, rows=rows_of(dataset, "the loader's data"), noise=noise)
+        steady = is_steady(dataset, "the loader's data")
+        if data is None and not steady:
+            raise ValueError(
+                f"the loader's {type(dataset).__name__} draws its rows anew at every reading: give certify(data) its "
+                "examples without random transforms"
+            )
+        rows = rows_of(dataset, "the loader's data") if steady else None
+        source = Private(privacy=claim, rows=rows, noise=noise)
+        require_steady(data, "data")
         examples = bound_set(dataset if data is None else data)
+        if examples.n > (most := size(dataset)):
+            raise DataError(
+                f"data must be examples that trained the network, of which there were {most}, got {examples.n}: give "
+                "each once"
+            )
         training = module.training
         module.eval()
         try:

@@ -104,7 +104,7 @@ def _coded(name: str, values: Any) -> Coded:
             raise ValueError(_gap(name, int(gaps[0])))
         raise ValueError(
             f"{name} must be whole numbers or text, got {array.dtype}: nothing is truncated here; if they are numbers "
-            f"of classes, pass {name}.astype(int) yourself"
+            f"of classes, pass {name}.astype(int) yourself; if they are real, pass within=(least, largest)"
         )
     if array.dtype.kind not in "UTiub":
         raise ValueError(
@@ -310,7 +310,10 @@ def _array(name: str, values: Any) -> NDArray[Any]:
         ) from error
     if array.ndim != 1:
         said = "a single value" if array.ndim == 0 else f"an array of shape {array.shape}"
-        raise ValueError(f"{name} must be one value for each example, got {said}: pass a column")
+        raise ValueError(
+            f"{name} must be one value for each example, got {said}: pass one column, as .squeeze(1) of (n, 1) and "
+            ".argmax(1) of one-hot rows are"
+        )
     if array.size == 0:
         raise ValueError(
             f"{name} must have at least one row, got none: pass the examples that you predicted"

@@ -37,7 +37,7 @@ def named(rows: Sequence[Statement], positive: str, of: str) -> tuple[Statement,
     if len(classes) != 2:
         raise ValueError(
             f"positive goes with recall or precision of two classes, got rows of {len(classes)}: ask for one of them, "
-            "of labels with two classes"
+            "of labels with two classes, or leave positive out"
         )
     if positive not in classes:
         raise ValueError(f"positive must be one of {', '.join(classes)}, got {positive}")

@@ -83,6 +83,12 @@ def save_checkpoint(path: Path | str, checkpoint: Checkpoint) -> None:
         ) from error
 
 
+def one_of_its_chains(folder: Path) -> str:
+    """What to do with a folder of several chains, each a run of its own, where one run is wanted; empty for others."""
+    chains = sorted(folder.glob("chain-*"))
+    return f"give one of its chains, such as {chains[0]}" if chains else ""
+
+
 def load_checkpoint(path: Path | str) -> Checkpoint:
     """Read a checkpoint written by :func:`save_checkpoint`; ``path`` may also be the run folder that holds it.
 
@@ -99,9 +105,8 @@ def load_checkpoint(path: Path | str) -> Checkpoint:
             raise CheckpointError(
                 f"{path} is a link to {os.readlink(path)}, which is not there: restore that, or give another checkpoint"
             )
-        raise CheckpointError(
-            f"no checkpoint at {path}: train first, or give the path of a checkpoint or its run folder"
-        )
+        usual = "train first, or give the path of a checkpoint or its run folder"
+        raise CheckpointError(f"no checkpoint at {path}: {one_of_its_chains(path.parent) or usual}")
     if path.stat().st_size == 0:
         raise CheckpointError(f"checkpoint {path} is empty: it was never written; train again")
     try:

@@ -18,7 +18,8 @@ from pacdp.trials.made_up import MOST, SIZES, batches, made_up_labels, pool
 
 _OF_OUTPUTS, _OF_LOSSES, _OF_SLOPES = 1e-3, 1e-5, 1e-4
 """Rounding allowed, relative to the outputs' spread, to the interval of the loss, to the largest slope."""
-_OF_ANSWERS = 1e-6
+_OF_ANSWERS, _OF_SINGLE, _MOST_OF_SCALE = 1e-6, 1e-4, 1e-3
+"""Of a regressor's answer, and of the size at which its errors are clipped."""
 _UNITS, _MOST_OF_UNITS, _OF_ITSELF = 16, 2.0**-6, 1e-5
 """Units in the last place of outputs that are rounding too, a fraction that these stay below in half precision, and
 what rounding may do to a single number that decides nothing."""
@@ -85,7 +86,7 @@ def own_answers(
     Args:
         predictor: all are asked of a copy of it, where it has one, and parts of another; it is asked nothing itself.
         answers: of a predictor, for the examples at these places.
-        scale: a millionth of it, and of the answer, is rounding, where answers are numbers.
+        scale: of errors, where answers are numbers, see :func:`same_answers`; 0 where they name classes.
 
     Raises:
         ValueError: no answer for each example, or answers that moved when halves of the examples, a few at a time, or
@@ -110,17 +111,30 @@ def own_answers(
     for parts in (np.array_split(order, min(2, n)), few, order[:MOST, None]):
         places = np.concatenate(parts)
         found = np.concatenate([asked(parted, part) for part in parts])
-        own, same = said[places], found == said[places]
-        if said.dtype.kind == "f":
-            same = np.isclose(found, own, _OF_ANSWERS, _OF_ANSWERS * scale, equal_nan=True)
-        others = ~np.asarray(same).reshape(len(own), -1).all(axis=1)
+        others = ~same_answers(found, said[places], scale=scale)
         moved[places] |= others
-        if others.sum() > max(1, len(own) // 50):
+        if others.sum() > max(1, len(places) // 50):
             raise ValueError(
                 "what the estimator answers for an example depends on the examples beside it, or on random numbers or "
                 "calls before: scale and rank by what fit saw, not by the batch, and compute in double precision"
             )
     return said, moved
+
+
+def same_answers(found: np.ndarray, own: np.ndarray, *, scale: float) -> Bool[np.ndarray, " n"]:
+    """Which answers, of a row each, are the same up to rounding.
+
+    A millionth of ``scale``, the size at which errors are clipped, is rounding, of answers in single precision a
+    ten-thousandth; and so is a millionth of the answer while it is below a thousandth of ``scale``: of answers far from
+    zero it may exceed every error. Names of classes, whose scale is 0, are the same or not.
+    """
+    same: Any = found == own
+    if found.shape == own.shape and found.dtype.kind == own.dtype.kind == "f":
+        sizes = np.minimum(_OF_ANSWERS * np.abs(own.astype(np.float64)), _MOST_OF_SCALE * scale)
+        least = _OF_ANSWERS if own.dtype == np.float64 else _OF_SINGLE
+        same = np.isclose(found, own, 0.0, sizes + least * scale, equal_nan=True)
+    same = np.asarray(same) if np.shape(same) == own.shape else np.zeros(own.shape, np.bool_)
+    return same.reshape(len(own), -1).all(axis=1)
 
 
 def twin(predictor: Any) -> Any:
@@ -179,7 +193,8 @@ def _require_same(
         which = int(rows[~same.all(dim=1).cpu()][0])
         raise ValueError(
             f"output {which} of the network depends on the other examples of its batch, or on random numbers or "
-            "calls besides the weights: no example has a loss of its own"
+            "calls besides the weights: no example has a loss of its own (nn.TransformerEncoder under a padding mask "
+            "cuts rows at the longest: pass enable_nested_tensor=False)"
         )
 
 

@@ -8,11 +8,15 @@ import pytest
 
 from bounds import clopper_pearson_lower, clopper_pearson_upper
 
-CASES = [(k, n, d) for n in (1, 2, 7, 40) for k in sorted({0, 1, n // 2, n - 1, n}) for d in (0.5, 0.05, 1e-6)] + [
-    (k, n, d)
-    for k, n in ((1, 5), (28, 32), (3, 1000), (999, 1000))
-    for d in (1e-30, 1e-80, 1e-121, 1e-164, 1e-300)  # for some SciPy has no quantile
-]
+CASES = (
+    [(k, n, d) for n in (1, 2, 7, 40) for k in sorted({0, 1, n // 2, n - 1, n}) for d in (0.5, 0.05, 1e-6)]
+    + [
+        (k, n, d)
+        for k, n in ((1, 5), (28, 32), (3, 1000), (999, 1000))
+        for d in (1e-30, 1e-80, 1e-121, 1e-164, 1e-300)  # for some SciPy has no quantile
+    ]
+    + [(163, 200, 4.0375687564231813e-281), (168, 200, 8.41401719241431e-298), (2, 9, 5e-324)]
+)  # or a tail that is 0
 
 
 @pytest.mark.parametrize(("k", "n", "failure_prob"), CASES)

@@ -24,6 +24,7 @@ from pacdp.cli.figures.style import (
 from pacdp.cli.folder import Folder
 from pacdp.cli.reading import Reading
 from pacdp.cli.serial import Values
+from pacdp.store.checkpoint import one_of_its_chains
 
 _LONGEST = 300
 """Rows of a training that are drawn at most."""
@@ -43,7 +44,8 @@ def plot(path: Path) -> list[Path]:
     report = folder.certified()
     drawn = draw(folder.rows(), report)
     if drawn is None:
-        raise ValueError(f"{path} holds nothing to draw yet: train longer or certify, then plot")
+        hint = one_of_its_chains(path) or "train longer or certify, then plot"
+        raise ValueError(f"{path} holds nothing to draw yet: {hint}")
     return save(drawn, path / "figure")
 
 

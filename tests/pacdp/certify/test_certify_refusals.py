@@ -178,6 +178,7 @@ CHAINS = {
         lambda: kept(BatchNorm1d(3), every_record=True), "so that no example has a loss of its own"),
     "a schedule of a caller": (
         lambda: build(replace(KEEP, decay=lambda step: 0.5), kept()), "may have looked at training errors"),
+    "data of torch": (lambda: paid((1, 2)), "expected data to be a pacdp.data.Dataset, got tuple: pass"),
     "no step": (lambda: paid(steps=0), "steps must be a whole number of at least 1"),
     "half a step": (lambda: paid(steps=1.5), "expected steps to be"),
     "a kind of settings": (lambda: paid(settings=SGLD), "expected settings to be"),

@@ -23,13 +23,14 @@ from torch.utils.data import (
     Subset,
     TensorDataset,
     WeightedRandomSampler,
+    default_collate,
 )
 
 import bounds
 from pacdp import HeldOut, Network, Private, Settings, certify, certify_predictions
 from pacdp.certify import BoundSet, ClippedError, Finite, Surrogate
-from pacdp.certify.batches import bound_set
 from pacdp.certify.evidence import rows_of
+from pacdp.certify.loaders import bound_set
 from pacdp.data import DataError, Rows
 from pacdp.data import Dataset as Images
 from pacdp.store.record import Values
@@ -94,9 +95,53 @@ def longest(inputs, labels):
     return {"inputs": inputs[:, : taken.shape[1]] * taken, "taken": taken, "labels": labels}
 
 
+def padded_where_they_lie(records):
+    """Batches of dictionaries whose rows are padded in the dictionaries themselves."""
+    width = max(int((one["inputs"] != 0).sum()) for one in records)
+    for one in records:
+        one["inputs"] = torch.nn.functional.pad(one["inputs"], (0, max(0, width - len(one["inputs"]))))
+    return {key: torch.stack([one[key] for one in records]) for key in ("inputs", "labels")}
+
+
+RECORDS: Any = [{"inputs": row[: 3 + k % 4], "labels": label} for k, (row, label) in enumerate(zip(*ALL, strict=True))]
+
+
 class Stream(IterableDataset):
     def __iter__(self):
         return iter(zip(INPUTS, LABELS, strict=True))
+
+
+class Ends(Pairs):
+    """One that says with StopIteration that it is at its end, in the middle."""
+
+    def __getitem__(self, k):
+        return next(iter([super().__getitem__(k)] if k < 100 else []))
+
+
+class Fetched(Pairs):
+    """One that reads a batch at a time."""
+
+    def __getitems__(self, places):
+        return list(zip(INPUTS[places], LABELS[places], strict=True))
+
+
+class Centred(Fetched):
+    def __getitems__(self, places):
+        return list(zip(INPUTS[places] - INPUTS[places].mean(0), LABELS[places], strict=True))
+
+
+class Opened(Pairs):
+    """One that opens its file where it is read first."""
+
+    file = None
+
+    def __getitem__(self, k):
+        self.file = "a position, which all that were forked afterwards move"
+        return super().__getitem__(k)
+
+
+def one_with_a_gap(inputs):
+    return torch.where(inputs == INPUTS[7], torch.nan, inputs)
 
 
 def shown(found):
@@ -393,6 +438,11 @@ REFUSED = {
         "others that collate_fn .* pad to one length"),
     "two rows an example": (
         NET, collated(lambda x, y: (torch.cat([x, -x]), torch.cat([y, y]))), "64 rows of 32 examples, and n counts"),
+    "rows padded where they lie": (
+        lambda inputs: inputs.mean(dim=1, keepdim=True) * SLOPES,
+        DataLoader(RECORDS, batch_size=50, collate_fn=padded_where_they_lie), "others that collate_fn"),
+    "batches brought to mean 0 where they are fetched": (NET, Subset(Centred(), range(200)), "or __getitems__ of its"),
+    "a data set that ends early": (NET, DataLoader(Ends(), batch_size=50), "ends after 2 of 6 batches"),
     "no last batch": (
         NET, DataLoader(Pairs(), batch_size=70, drop_last=True), "last batch by drop_last, .* set drop_last=False"),
     "a stream by several workers": (
@@ -401,6 +451,10 @@ REFUSED = {
         lambda x: NET(x)[:, 0].sigmoid(), (INPUTS, LABELS % 2), "outputs are probabilities.* if they are logits z"),
     "probabilities of a column": (
         lambda x: NET(x)[:, :1].sigmoid(), (INPUTS, LABELS % 2), "the outputs are probabilities"),
+    "probabilities, and a gap": (
+        lambda x: NET(one_with_a_gap(x))[:, 0].sigmoid(), (INPUTS, LABELS % 2), "the outputs are probabilities"),
+    "probabilities of few examples": (
+        lambda x: NET(x)[:, 0].sigmoid(), (INPUTS[:9], LABELS[:9] % 2), "the outputs are probabilities"),
     "probabilities": (lambda x: NET(x).softmax(1), ALL, "the outputs are probabilities.* scores=True"),
     "probabilities in half precision": (
         lambda x: (20 * NET(x)).bfloat16().softmax(1), ALL, "are probabilities.* divide each row by its sum"),
@@ -436,12 +490,20 @@ def test_loaders_with_a_function_of_their_own_are_read_where_each_example_is_its
 
     assert certify(masked, collated(longest), ask="error").n == 300
     assert equal(bound_set(collated(lambda x, y: (x, y))).inputs, INPUTS)
-    one = torch.empty(50, dtype=torch.int64)
-    again = ((INPUTS[k : k + 50], one.copy_(LABELS[k : k + 50])) for k in range(0, 300, 50))
-    assert equal(bound_set(again).labels, LABELS)
+    rows, one = torch.empty(50, 6), torch.empty(50, dtype=torch.int64)
+    again = ((rows.copy_(INPUTS[k : k + 50]), one.copy_(LABELS[k : k + 50])) for k in range(0, 300, 50))
+    assert all(map(equal, ((found := bound_set(again)).inputs, found.labels), ALL))
+    for data in (Fetched(), DataLoader(Subset(Fetched(), range(300)), batch_size=50), TensorDataset(*ALL)):
+        assert certify(NET, data, ask="error").certificates[0].value == plain
+    with pytest.warns(DeprecationWarning, match="is deprecated"):
+        frozen = torch.jit.freeze(torch.jit.script(NET))
+    assert certify(frozen, ALL, ask="error").certificates[0].value == plain
+    opened = DataLoader(data := Opened(), 50, num_workers=1, collate_fn=lambda given: (*default_collate(given),))
+    assert certify(NET, opened, seen=(INPUTS + 9, LABELS), ask="error").n == 300
+    assert data.file is None
     assert certify(NET, DataLoader(Pairs(), batch_size=70, shuffle=True, drop_last=True), ask="error").n == 280
     for mixed in (lambda x, y: (x - x.mean(0), y), lambda x, y: (x[:, : 3 + int(x.max() > 2)], y)):
-        with refusal("others that collate_fn of the loader puts into its batch"):
+        with refusal("others that collate_fn of the loader, or __getitems__ of its data set, puts into its batch"):
             bound_set(collated(mixed))
 
 

@@ -106,6 +106,9 @@ def test_a_page_shows_no_certificates_of_another_checkpoint(chains, refused):
     shutil.copy(chains / "chain-01" / "certificates.json", chains / "chain-00" / "certificates.json")
     for command in ("report", "plot"):
         assert "about another checkpoint" in refused(command, chains / "chain-00")
+    for command in ("certify", "report", "plot"):
+        assert f"give one of its chains, such as {chains / 'chain-00'}" in refused(command, chains)
+    assert "finished run: certify it" in refused("train", "--resume", "--out", chains / "chain-00")
     succeed("certify", chains / "chain-00")
     succeed("plot", chains / "chain-00")
 

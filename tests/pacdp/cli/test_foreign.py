@@ -114,6 +114,9 @@ def test_state_dicts_by_any_name_are_found(tmp_path, module):
         assert not twin.training
         for key, value in twin.state_dict().items():
             assert torch.equal(value, state[key])
+    torch.save({"model": state, "ema": {k: v + 1 for k, v in state.items()}}, tmp_path / "two.pt")
+    with refusal("holds weights by the same names under model and ema", CheckpointError):
+        read_weights(tmp_path / "two.pt")
 
 
 def test_wrong_names_shapes_and_values_are_refused(module):

@@ -9,6 +9,7 @@ import torch
 from compress_toys import LEARNERS, clouds, estimator, written
 from numpy.random import default_rng
 from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 from torch import equal
 
@@ -130,6 +131,9 @@ REFUSED = {
     "a tolerance of nobody": (lambda: pacdp.compress(estimator(), DATA, tolerance=0.1), "the data name no people"),
     "scores of pairs of classes": (
         lambda: pacdp.compress(SVC(decision_function_shape="ovo"), (np.arange(60.0)[:, None], np.arange(60) // 20)),
+        "set decision_function_shape='ovr'"),
+    "scores of pairs behind a search": (
+        lambda: pacdp.compress(GridSearchCV(SVC(decision_function_shape="ovo"), {"C": [1.0]}, cv=2), DATA, groups=30),
         "set decision_function_shape='ovr'"),
     "a kind of estimator": (lambda: pacdp.compress(type(estimator()), DATA), "have fit and predict, got <class"),
     "regression": (lambda: pacdp.compress(LinearRegression(), DATA), "learner must be a classifier"),

@@ -105,6 +105,22 @@ def test_a_table_has_the_same_hashes_whatever_holds_its_numbers_and_gaps():
     whole = np.array([[30000001], [2**60 + 1], [2**60 + 2]])
     assert len({*table_hashes(whole).tolist()}) == 3
     assert table_hashes(whole[:1]).tolist() == table_hashes(whole[:1].astype(float)).tolist()
+    for form in (whole, whole.astype(object), whole.astype(str), whole.astype(np.uint64)):
+        assert table_hashes(form)[0] == table_hashes(whole[:1])[0], "a row is known by itself"
+        assert table_hashes(form).tolist() == table_hashes(whole).tolist()
+    assert table_hashes([["1e20"], ["inf"]]).tolist() == table_hashes([[1e20], [np.inf]]).tolist()
+    assert (
+        table_hashes([["1", "2"], ["a", "b"]])[0]
+        == table_hashes([["1", "2"]])[0]
+        == table_hashes(np.float16([[1, 2]]))[0]
+    )
+    assert table_hashes([b"caf\xc3\xa9"]) == table_hashes(["caf\u00e9"]) == table_hashes(["cafe\u0301"])
+    nested = (
+        [{"a": 0.1, "b": [2, None]}],
+        [{"b": np.array([2.0, np.nan]), "a": np.float64(0.1)}],
+        [{"a": "0.10", "b": (2, "")}],
+    )
+    assert len({table_hashes(form)[0] for form in nested}) == 1
 
 
 class Molecule:

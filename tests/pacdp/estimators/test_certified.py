@@ -6,8 +6,9 @@ import pytest
 import torch
 from numpy.random import default_rng
 from scipy import sparse
-from sklearn.datasets import load_diabetes, load_digits
+from sklearn.datasets import load_diabetes, load_digits, make_regression
 from sklearn.dummy import DummyClassifier
+from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.neighbors import KNeighborsClassifier
@@ -212,6 +213,11 @@ def test_an_estimator_that_learnt_more_since_fit_is_refused_and_hidden_labels_ar
     x, y = coins()
     model = CertifiedClassifier(NEAREST, random_state=0).fit(x, y)
     model.estimator_.fit(x, y)  # those kept back among them
+    days = y + 20250101.0  # whose names differ by less than a millionth
+    dated = CertifiedClassifier(NEAREST, random_state=0).fit(x, days)
+    dated.estimator_.fit(x, days)
+    with refusal("answers other than when fit ended"):
+        dated.certify()
     new, others = coins(seed=8)
     for more in ((), (new, others)):
         with refusal("answers other than when fit ended"):
@@ -240,6 +246,27 @@ def test_answers_that_are_others_than_when_fit_ended_are_errors():
     model.estimator_.shown = kept[model._kept[1] == 1][:1]
     assert model.certify() == before
     model.estimator_.shown = kept[model._kept[1] == 1][:2]
+    with refusal("answers other than when fit ended"):
+        model.certify()
+
+
+class Times(Alone):
+    """Seconds since 1970, for all but single rows; the millionth of such a number is half an hour."""
+
+    def predict(self, X):
+        return 1.7e9 + 500.0 * np.sign(X[:, 0]) * (len(X) > 1)
+
+
+def test_rounding_of_large_answers_is_less_than_the_errors_that_are_clipped():
+    x = default_rng(0).normal(size=(400, 2))
+    y = 1.7e9 + 500.0 * np.sign(x[:, 0])
+    with refusal("depends on the examples beside it"):
+        CertifiedRegressor(Times(), clip=60.0, random_state=0).fit(x, y).certify()
+    single, targets = (one.astype(np.float32) for one in make_regression(2000, 10, noise=100.0, random_state=0))
+    CertifiedRegressor(KernelRidge(), clip=100.0, random_state=0).fit(single, targets).certify()  # sums of 1,400 terms
+    model = CertifiedRegressor(Ridge(), clip=60.0, random_state=0).fit(x, y)
+    model.certify()
+    model.estimator_.fit(x, y + 9.0 * x[:, 0])
     with refusal("answers other than when fit ended"):
         model.certify()
 
@@ -326,7 +353,8 @@ def test_regression_is_certified_by_a_clipped_error():
     assert row.measured == near(np.minimum(np.abs(model.predict(kept_x) - kept_y) / 200.0, 1.0).mean())
     assert row.measured < row.upper < row.measured + 0.15
     assert "clipped at 200" in model.certify().headline()
-    for targets in (y + 1j, y.astype(str), y.astype(int) + 2**53):
+    beyond = y.astype(int) + 2**53
+    for targets in (y + 1j, y.astype(str), beyond, beyond.astype(object), beyond.astype(np.longdouble)):
         with refusal("targets must be real numbers"):
             model.certify(x + 1, targets)
     with refusal("positive number, got '200'"):

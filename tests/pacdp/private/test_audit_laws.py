@@ -65,6 +65,13 @@ def test_p_values_are_as_rare_as_they_say(p_values, name, whole):
         assert rare > (1e-3 if whole else 1e-6), "not too rare"
 
 
+def test_noise_on_the_grid_of_a_tensor_of_two_numbers_has_equal_directions_and_repeats_none():
+    z = (np.round(default_rng(1).standard_normal((1200, 32)) * 1024.0) / 1024.0).astype(np.float32)
+    assert noise_laws.repeated_noise(z, [slice(0, 2), slice(2, 5), slice(5, 32)]).p_value > 0.01
+    z[700, 5:32] = -z[3, 5:32]
+    assert noise_laws.repeated_noise(z, [slice(0, 2), slice(2, 5), slice(5, 32)]).p_value < 1e-9
+
+
 def faulty(rng, name, z):
     match name:
         case "mean":

@@ -184,6 +184,30 @@ def test_a_loop_is_certified_published_and_counted_before_its_noise(tmp_path):
         private()[-1].export(tmp_path / "seeded")
 
 
+class Augmented(TensorDataset):
+    """Gives each example with a little noise of its own, another one at every reading."""
+
+    def __getitem__(self, index):
+        inputs, target = super().__getitem__(index)
+        return inputs + 0.1 * torch.randn_like(inputs), target
+
+
+def test_who_augmented_the_training_examples_certifies_on_them_as_they_are():
+    plain = data()
+    anew = Augmented(*plain.tensors)
+    *loop, engine = private(dataset=anew, engine=PrivateEngine(), steps=1, batches="loader", noise_multiplier=4.0)
+    sweep(*loop)
+    (made,) = engine.certify(plain).certificates
+    (covers,) = (one for one in made.hypotheses if one.name == "privacy covers these rows")
+    assert (covers.standing, covers.by, made.status) == ("declared", "the caller", "rigorous"), "no hash shows it"
+    with refusal(r"give certify\(data\) its examples without random transforms"):
+        engine.certify()
+    with refusal("data must be the same rows at every reading"):
+        engine.certify(anew)
+    with refusal("of which there were 40, got 41: give each once"):
+        engine.certify(data(41))
+
+
 @parametrize("batches", ["loader", "own"])
 def test_what_is_declared_says_who_drew_the_batches(batches):
     module, optimizer, criterion, loader, engine = private(
