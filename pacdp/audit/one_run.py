@@ -79,9 +79,9 @@ def of_batches(evidence: Evidence) -> Iterator[Check]:
     claim = "a person comes with all records or none"
     yield none_of("batches: whole units", claim, evidence.cut, "parts of a person")
     if evidence.undrawn is not None:
-        said = f"of {len(evidence.batches)} steps read others"
+        said = f"of {len(evidence.batches)} steps read others, or drew one twice"
         yield none_of(
-            "batches: as drawn", "the units that are read were drawn", evidence.undrawn, said
+            "batches: as drawn", "the units that are read were drawn, each once", evidence.undrawn, said
         )
 
 

@@ -38,7 +38,7 @@ class Evidence:
     cut: int = 0
     """How often some of a person's records were read without the others."""
     undrawn: int | None = None
-    """Steps in which other units were read than were drawn; None where no drawing was seen."""
+    """Steps in which other units were read than were drawn, or one was drawn twice; None where no drawing was seen."""
 
     @property
     def rate(self) -> float:
@@ -60,7 +60,7 @@ def evidence_of(observed: Observer) -> Evidence:
         chosen = list(dict.fromkeys(unit_of[record] for record in seen.read))
         batches[row, chosen] = True
         cut += sum(not seen.read.keys() >= set(members[unit]) for unit in chosen)
-        undrawn += set(seen.drawn or ()) != set(chosen)
+        undrawn += sorted(seen.drawn or ()) != sorted(chosen)
         total, made = contributions(reference, seen.before, chosen).sum(0), seen.released
         noise += [
             ((y.double().cpu() - total) / s).float().numpy()

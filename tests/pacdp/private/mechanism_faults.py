@@ -283,6 +283,10 @@ def batches_read_in_part(plant):
     plant(pacdp.loop, "_summer", cut)
 
 
+def a_unit_that_is_drawn_twice(plant):
+    batches(plant, lambda self, drawn, n, rate: torch.cat([drawn, drawn[drawn == 3]]))
+
+
 def small_sums_that_count_as_zero(plant):
     right = pacdp.step.sums.clipped_sum
 
@@ -368,6 +372,8 @@ FAULTS = [
     (batches_that_are_never_empty, "DP-SGD by the reference", {"empty batches: rate"}),
     slow(batches_with_a_cap, "DP-SGD", {"draws: extremes"}),
     (batches_read_in_part, "DP-SGD", {"batches: as drawn"}),
+    (a_unit_that_is_drawn_twice, "DP-SGD", {"batches: as drawn"}),
+    (a_unit_that_is_drawn_twice, "user level", {"batches: as drawn"}),
     (small_sums_that_count_as_zero, "user level", {"sensitivity: small sums"}),
     (a_step_length_that_knows_the_clipped_sum, "DP-SGD", {"weights"}),
     (weights_that_the_clipped_sum_is_written_into, "DP-Adam", {"weights"}),
