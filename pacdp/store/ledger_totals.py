@@ -15,9 +15,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from bounds.accounting import Composed, Event, SelfComposed, privacy_epsilon, renyi_epsilon
+from bounds.accounting import Composed, Event, SelfComposed, renyi_epsilon
 from bounds.numbers import up_digits
 from bounds.privacy import Adjacency
+from pacdp.step.accountant import privacy_spent
 from pacdp.store.ledger_entries import Entry, Limit
 from pacdp.store.record import record
 from pacdp.store.reservation import Unit
@@ -127,5 +128,6 @@ def _asked(counted: Tally, limit: Limit, *, quick: bool) -> tuple[float, str]:
 
 @lru_cache(maxsize=1024)
 def _epsilon(event: Event, delta: float, adjacency: Adjacency, quick: bool) -> float:
-    asked = renyi_epsilon if quick else privacy_epsilon
-    return asked(event=event, delta=delta, adjacency=adjacency).upper
+    if quick:
+        return renyi_epsilon(event=event, delta=delta, adjacency=adjacency).upper
+    return privacy_spent(event, delta=delta, adjacency=adjacency).upper

@@ -4,7 +4,7 @@ import copy
 import json
 from contextlib import suppress
 from dataclasses import replace
-from math import inf, nan
+from math import exp, inf, nan
 
 import pytest
 import toys
@@ -14,6 +14,7 @@ from bounds.accounting import (
     ExponentialMechanism,
     Gaussian,
     NonPrivate,
+    OnceAnEpoch,
     PoissonSampled,
     SelfComposed,
     privacy_epsilon,
@@ -200,6 +201,36 @@ def test_people_cover_their_examples_and_not_the_other_way(book):
     book.set_limit(Limit(epsilon=100.0, **ABOUT, unit="person"))
     with refusal(r"to unbounded .some entries hide examples", Overdrawn):
         book.reserve(stretch(1, 5))
+
+
+def choosing(count):
+    """Steps that choose among candidates on their own sample, as P3SGD's do."""
+    both = Composed(events=(Gaussian(noise_multiplier=4.0), ExponentialMechanism(epsilon=0.1, adjacency="add-remove")))
+    return SelfComposed(event=PoissonSampled(sample_rate=0.1, event=both), count=count)
+
+
+@parametrize(
+    ("event", "unit"),
+    [
+        (choosing(5), "person"),
+        (SelfComposed(event=OnceAnEpoch(batches=10, event=Gaussian(noise_multiplier=2.0)), count=3), "example"),
+    ],
+)
+def test_a_record_replaced_is_one_removed_and_one_added_where_no_other_theorem_is(book, event, unit):
+    """A total and a limit for equal numbers of records, which such runs may tell, are to be had."""
+    replaced = {"delta": 1e-5, "adjacency": "replace-one"}
+    book.set_limit(Limit(epsilon=20.0, **replaced, unit=unit))
+    for told in (False, True):
+        book.reserve(stretch(1, 30, event=event, unit=unit, tells_size=told))
+    twice, found = SelfComposed(event=event, count=2), book.total(**replaced, unit=unit).epsilon
+    half = found / 2.0
+    share = 1e-5 / (1.0 + exp(half))
+    assert privacy_epsilon(event=twice, delta=share, adjacency="add-remove").upper <= half
+    assert 2.0 * epsilon(twice) < found < 20.0
+    assert book.total(**replaced).epsilon == found
+    book.set_limit(Limit(epsilon=found, **replaced, unit=unit))
+    with refusal("beyond its limit", Overdrawn):
+        book.reserve(stretch(31, 60, event=event, unit=unit))
 
 
 def test_what_tells_the_number_of_records_promises_nothing_for_add_remove(book, tmp_path):
