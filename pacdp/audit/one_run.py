@@ -81,7 +81,10 @@ def of_batches(evidence: Evidence) -> Iterator[Check]:
     if evidence.undrawn is not None:
         said = f"of {len(evidence.batches)} steps read others, or drew one twice"
         yield none_of(
-            "batches: as drawn", "the units that are read were drawn, each once", evidence.undrawn, said
+            "batches: as drawn",
+            "the units that are read were drawn, each once",
+            evidence.undrawn,
+            said,
         )
 
 
