@@ -188,7 +188,7 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
                 first field are made up.
             batches: "own" declares that every batch is a Poisson sample at ``sample_rate`` that the caller draws;
                 otherwise a forward pass in training on anything but the rows of the returned loader's next batch is
-                refused. A row then stands in one step alone, which has no parts.
+                refused. A row then stands in one step alone, which has no parts, of one process.
             clipping: "automatic" for C/(‖g_i‖ + 0.01) in place of min(1, C/‖g_i‖) (:mod:`pacdp.step.clip`).
             of_opacus: further arguments of Opacus's, such as ``poisson_sampling=True``, at the values that are sound
                 here (:mod:`pacdp.opacus.arguments`).
@@ -220,6 +220,12 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
             )
         self._tell_size(drawn)
         module, several = unwrapped(module)
+        if several and batches == "own":
+            raise ValueError(
+                "batches='own' is for one process: of several each would draw from all examples, and one that is in "
+                "the batches of two adds twice what the account assumes: leave it out, and take the loader, which "
+                "gives each process its part"
+            )
         require_ownership(module, optimizer)
         device, together = next(module.parameters()).device, Together(several=several)
         randomness = rank_randomness(self.randomness) if several else self.randomness
