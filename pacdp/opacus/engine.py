@@ -357,7 +357,7 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
                 f"data must be examples that trained the network, of which there were {most}, got {examples.n}: give "
                 "each once"
             )
-        training = module.training
+        modes = {layer: layer.training for layer in module.modules()}
         module.eval()
         try:
             return certify(
@@ -368,4 +368,5 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
                 settings=settings,
             )
         finally:
-            module.train(training)
+            for layer, training in modes.items():
+                layer.training = training
