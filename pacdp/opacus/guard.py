@@ -278,14 +278,16 @@ def set_up(module: nn.Module) -> list[Any]:
     """All layers with their classes, hooks, attributes and buffers, and torch's hooks of all modules; all parameters,
     which are trained, and hooked by what.
 
-    Of attributes there are numbers and texts, which thing each other one is, and what such things hold.
+    Of attributes there are numbers and texts, which thing each other one is, and what such things and classes hold.
     """
     apart = {id(one) for one in (*module.modules(), *module.parameters(), *module.buffers())}
     found: list[Any] = [
         _hooks(nn.modules.module, _OF_ALL_MODULES),
         *((id(p), _hooks(p, _OF_PARAMETERS), p.requires_grad) for p in module.parameters()),
     ]
-    further = list[Any]()
+    kinds = dict.fromkeys(map(type, module.modules()))
+    # whose attributes and closures the layers compute with
+    further: list[Any] = [kind for kind in kinds if not kind.__module__.startswith("torch.")]
     for layer in module.modules():
         of_torch, plain = type(layer).__module__.startswith("torch."), dict[str, object]()
         for name, x in vars(layer).items():

@@ -169,7 +169,19 @@ def changed(change):
 
 
 def blocks():
-    net = Sequential(Identity(), Linear(8, 3))
+    heat = [1.0]
+
+    class Warmed(Identity):
+        scale = 1.0
+
+        def forward(self, x):
+            return x * heat[-1] * self.scale
+
+        @staticmethod
+        def warm():
+            heat.append(2.0)
+
+    net = Sequential(Warmed(), Linear(8, 3))
     net.register_buffer("late", torch.zeros(()))
     net.late_too, net.in_place, net.further = False, torch.zeros(()), SimpleNamespace(scale=[1.0])
     return net
@@ -393,6 +405,8 @@ LOOPS = {
     **{f"a later {name}": ({"step": changed(change), "net": blocks}, LATER) for name, change in {
         "layer": lambda net: net.__setitem__(0, Flatten()),
         "class": lambda net: setattr(net[1], "__class__", Centred),
+        "attribute of a class": lambda net: setattr(type(net[0]), "scale", 2.0),
+        "number in a closure": lambda net: net[0].warm(),
         "parameter": lambda net: setattr(net[1], "weight", Parameter(torch.ones(3, 8))),
         "buffer": lambda net: net.late.fill_(1.0),
         "attribute": lambda net: setattr(net, "late_too", True),
