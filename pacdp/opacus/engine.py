@@ -55,7 +55,7 @@ from pacdp.opacus.loader import PoissonLoader, PoissonSampler
 from pacdp.opacus.loss_by_example import PrivateCriterion, Reduction
 from pacdp.opacus.optimizers import DataFreeGradient, PrivateOptimizer
 from pacdp.opacus.set_up import private_module, require_ownership
-from pacdp.schedules import Schedule, as_schedule
+from pacdp.schedules import Schedule, as_schedule, value_at
 from pacdp.step.accountant import privacy_claim
 from pacdp.step.budget import calibrated
 from pacdp.step.clip import Clip, ClippingRule, require_clip_norm
@@ -204,7 +204,7 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
         """
         require_sound(of_opacus)
         require_rule(clipping)
-        require_kinds(module, optimizer)
+        require_kinds(module, optimizer, data_free_gradient)
         one_of(Reduction, loss_reduction=loss_reduction)
         one_of(Batches, batches=batches)
         require_clip_norm(max_grad_norm=max_grad_norm)
@@ -242,7 +242,7 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
                 "sample_rate": rate,
                 "steps": every,
                 "sampling": self.sampling,
-                "noise_multiplier": schedule(0),
+                "noise_multiplier": value_at(0, noise_multiplier=schedule),
                 "grad_sample_mode": mode,
                 "clipping": clipping,
             }
