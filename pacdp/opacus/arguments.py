@@ -157,13 +157,18 @@ def _require_whole(data_loader: DataLoader[Any]) -> None:
     )
 
 
-def require_kinds(module: object, optimizer: object) -> None:
-    """Refuse, by raising ValueError, what is no module and no optimizer, or one whose step needs a closure."""
+def require_kinds(module: object, optimizer: object, data_free_gradient: object) -> None:
+    """Refuse, by raising ValueError, what is no module, no function and no optimizer, or one that needs a closure."""
     if not isinstance(module, nn.Module):
         raise ValueError(f"module must be a torch.nn.Module, got a {type(module).__name__}")
     if not isinstance(optimizer, optim.Optimizer):
         raise ValueError(
             f"optimizer must be a torch.optim.Optimizer, got a {type(optimizer).__name__}"
+        )
+    if not (data_free_gradient is None or callable(data_free_gradient)):
+        raise ValueError(
+            "data_free_gradient must be a function without arguments that adds to p.grad, got a "
+            f"{type(data_free_gradient).__name__}"
         )
     if isinstance(optimizer, optim.LBFGS):
         raise ValueError(

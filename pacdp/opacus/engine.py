@@ -55,7 +55,7 @@ from pacdp.opacus.loader import PoissonLoader, PoissonSampler
 from pacdp.opacus.loss_by_example import PrivateCriterion, Reduction
 from pacdp.opacus.optimizers import DataFreeGradient, PrivateOptimizer
 from pacdp.opacus.set_up import private_module, require_ownership
-from pacdp.schedules import Schedule, as_schedule
+from pacdp.schedules import Schedule, as_schedule, value_at
 from pacdp.step.accountant import privacy_claim
 from pacdp.step.budget import calibrated
 from pacdp.step.clip import Clip, ClippingRule, require_clip_norm
@@ -188,7 +188,7 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
                 first field are made up.
             batches: "own" declares that every batch is a Poisson sample at ``sample_rate`` that the caller draws;
                 otherwise a forward pass in training on anything but the rows of the returned loader's next batch is
-                refused. A row then stands in one step alone, which has no parts.
+                refused. A row then stands in one step alone, which has no parts, of one process.
             clipping: "automatic" for C/(‖g_i‖ + 0.01) in place of min(1, C/‖g_i‖) (:mod:`pacdp.step.clip`).
             of_opacus: further arguments of Opacus's, such as ``poisson_sampling=True``, at the values that are sound
                 here (:mod:`pacdp.opacus.arguments`).
@@ -204,7 +204,7 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
         """
         require_sound(of_opacus)
         require_rule(clipping)
-        require_kinds(module, optimizer)
+        require_kinds(module, optimizer, data_free_gradient)
         one_of(Reduction, loss_reduction=loss_reduction)
         one_of(Batches, batches=batches)
         require_clip_norm(max_grad_norm=max_grad_norm)
@@ -220,6 +220,12 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
             )
         self._tell_size(drawn)
         module, several = unwrapped(module)
+        if several and batches == "own":
+            raise ValueError(
+                "batches='own' is for one process: of several each would draw from all examples, and one that is in "
+                "the batches of two adds twice what the account assumes: leave it out, and take the loader, which "
+                "gives each process its part"
+            )
         require_ownership(module, optimizer)
         device, together = next(module.parameters()).device, Together(several=several)
         randomness = rank_randomness(self.randomness) if several else self.randomness
@@ -236,7 +242,7 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
                 "sample_rate": rate,
                 "steps": every,
                 "sampling": self.sampling,
-                "noise_multiplier": schedule(0),
+                "noise_multiplier": value_at(0, noise_multiplier=schedule),
                 "grad_sample_mode": mode,
                 "clipping": clipping,
             }
@@ -351,7 +357,7 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
                 f"data must be examples that trained the network, of which there were {most}, got {examples.n}: give "
                 "each once"
             )
-        training = module.training
+        modes = {layer: layer.training for layer in module.modules()}
         module.eval()
         try:
             return certify(
@@ -362,4 +368,5 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
                 settings=settings,
             )
         finally:
-            module.train(training)
+            for layer, training in modes.items():
+                layer.training = training

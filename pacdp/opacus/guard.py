@@ -47,6 +47,7 @@ Look = Callable[[], object]
 Draws = Callable[..., torch.Generator]
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _OF_PARAMETERS = ("_backward_hooks", "_post_accumulate_grad_hooks")
+_OF_ALL_MODULES = tuple(f"_global{kind}" for kind in _HOOKS)
 _OF_A_PASS = {"training", "activations", "max_batch_len", "_flat_weights", *vars(nn.Module())}
 """Attributes of layers that may change, as a layer's mode and what Opacus keeps from a forward pass to its backward, or
 are looked at by themselves."""
@@ -274,15 +275,19 @@ def gradients(module: nn.Module) -> list[Any]:
 
 
 def set_up(module: nn.Module) -> list[Any]:
-    """All layers with their hooks, attributes and buffers; all parameters, which are trained, and hooked by what.
+    """All layers with their classes, hooks, attributes and buffers, and torch's hooks of all modules; all parameters,
+    which are trained, and hooked by what.
 
-    Of attributes there are numbers and texts, which thing each other one is, and what such things hold.
+    Of attributes there are numbers and texts, which thing each other one is, and what such things and classes hold.
     """
     apart = {id(one) for one in (*module.modules(), *module.parameters(), *module.buffers())}
     found: list[Any] = [
-        (id(p), _hooks(p, _OF_PARAMETERS), p.requires_grad) for p in module.parameters()
+        _hooks(nn.modules.module, _OF_ALL_MODULES),
+        *((id(p), _hooks(p, _OF_PARAMETERS), p.requires_grad) for p in module.parameters()),
     ]
-    further = list[Any]()
+    kinds = dict.fromkeys(map(type, module.modules()))
+    # whose attributes and closures the layers compute with
+    further: list[Any] = [kind for kind in kinds if not kind.__module__.startswith("torch.")]
     for layer in module.modules():
         of_torch, plain = type(layer).__module__.startswith("torch."), dict[str, object]()
         for name, x in vars(layer).items():
@@ -292,12 +297,12 @@ def set_up(module: nn.Module) -> list[Any]:
             if not _never_changes(x):
                 further.append(x)
         buffers = [digest(x) for x in layer._buffers.values() if x is not None]
-        found.append((id(layer), _hooks(layer, _HOOKS), plain, buffers))
+        found.append((id(layer), id(type(layer)), _hooks(layer, _HOOKS), plain, buffers))
     return [*found, contents(further, without=apart) if further else {}]
 
 
 def _hooks(of: Any, kinds: tuple[str, ...]) -> list[tuple[int, ...]]:
-    """The hooks of a layer or a parameter, by their numbers, kind for kind."""
+    """The hooks of a layer, of a parameter or of all modules, by their numbers, kind for kind."""
     return [tuple(getattr(of, kind, None) or ()) for kind in kinds]
 
 

@@ -23,6 +23,7 @@ from torch.utils._pytree import tree_leaves
 from pacdp.opacus.accountant import Account
 from pacdp.opacus.epochs import OnceAnEpochSampler
 from pacdp.opacus.guard import Guard, Settled
+from pacdp.schedules import value_at
 from pacdp.step.noise import Randomness
 from pacdp.step.sums import Sum, added_up
 from pacdp.trials.buffers import digest
@@ -49,7 +50,8 @@ class PrivateOptimizer(DPOptimizer):
 
     def __init__(self, optimizer: Optimizer, *, guard: Guard, account: Account, randomness: Randomness,
                  data_free_gradient: DataFreeGradient | None, **numbers: Any) -> None:  # fmt: skip
-        super().__init__(optimizer, noise_multiplier=account.schedule(0), **numbers)
+        first = value_at(0, noise_multiplier=account.schedule)
+        super().__init__(optimizer, noise_multiplier=first, **numbers)
         self.guard, self.account, self.randomness = guard, account, randomness
         self.data_free_gradient, self.step_hooks = data_free_gradient, list[StepHook]()
         self.logical_step = self.nonfinite_examples = self._examples = 0

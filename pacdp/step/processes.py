@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, distributed, nn
-from torch.utils.data import Dataset, TensorDataset
+from torch.utils.data import Dataset, Subset, TensorDataset
 
 from pacdp.errors import PeerLost, said
 from pacdp.step.clip import Weights
@@ -250,7 +250,8 @@ def require_one_run(public: Mapping[str, object], dataset: Dataset[Any], randomn
                     device: torch.device) -> None:  # fmt: skip
     """Refuse processes that would not compute one mechanism on one data set.
 
-    Of the data only their number is compared, and of tensor data sets up to 1024 evenly spaced examples.
+    Of the data their number is compared, which examples a Subset takes, and of tensor data sets up to 1024 evenly
+    spaced examples.
 
     Raises:
         ValueError: what differs.
@@ -299,6 +300,9 @@ def join(
 
 
 def _fingerprint(dataset: Dataset[Any]) -> str | None:
+    """Of what a data set gives, as far as it can be told without reading it."""
+    if type(dataset) is Subset:
+        return identity([*map(int, dataset.indices)], _fingerprint(dataset.dataset))
     if type(dataset) is not TensorDataset:
         return None
     return identity([t[:: -(-size(dataset) // _ROWS)] for t in dataset.tensors])

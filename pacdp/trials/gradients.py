@@ -270,10 +270,12 @@ class _Trial:
         total = sum((0.5 * out.square() + out).sum() for out in found.values() if out.requires_grad)
         if isinstance(total, Tensor):
             total.backward()
+        # zero where these examples pass by a weight, as by an expert that others are sent to
+        each = {name: torch.zeros_like(p) if p.grad is None else p.grad
+                for name, p in moving.items() if p.requires_grad}  # fmt: skip
         gradients = {
-            f"gradient of {name}": _of(p.grad, kept) if by_inputs else p.grad
-            for name, p in moving.items()
-            if p.grad is not None
+            f"gradient of {name}": _of(slope, kept) if by_inputs else slope
+            for name, slope in each.items()
         }
         if any(one.is_sparse for one in gradients.values()):
             raise ValueError(

@@ -30,7 +30,7 @@ from private_toys import (
 )
 from torch import distributed, nn
 from torch.nn import Linear
-from torch.utils.data import TensorDataset
+from torch.utils.data import Subset, TensorDataset
 
 import pacdp.loop
 from bounds.accounting import event_to_dict
@@ -152,7 +152,7 @@ def loops(folder):
 
 def batches():
     seeded, system = rank_randomness(SeededRandomness(3)), rank_randomness(SystemRandomness())
-    _, _, _, loader, _ = private(DPDDP(mlp()), data(4), sample_rate=0.05, steps=50)
+    _, _, _, loader, _ = private(DPDDP(mlp()), data(4), sample_rate=0.05, steps=50, batches="loader")
     return {
         "seeded": [seeded.batch(11, 0.3).tolist() for _ in range(50)],
         "system": [system.batch(11, 0.3).tolist() for _ in range(800)],
@@ -168,11 +168,14 @@ def refusals(rank, folder):
     def given(**changes):
         return lambda: trained(SAME["DP-SGD"][0], **{"seed": 1, "distributed": True, **changes})
 
+    def loop(**changes):
+        return private(DPDDP(mlp()), batches="loader", **changes)
+
     def counted_at(one):
-        *loop, engine = private(DPDDP(mlp()), batches="loader")
+        *parts, engine = loop()
         if rank == one:
             engine.ledger(folder / f"books of {one}")
-        sweep(*loop)
+        sweep(*parts)
 
     attempts = {
         "DifferentiallyPrivateDistributedDataParallel instead": lambda: private(
@@ -188,9 +191,11 @@ def refusals(rank, folder):
         "disagree on people": given(people=torch.arange(40).flip(0) if rank else torch.arange(40)),
         "whether there is a ledger": given(ledger=Ledger.open(folder / "books") if rank else None),
         "when checkpoints are written": given(checkpoint=folder / "none" if rank else None),
-        "disagree on sample_rate": lambda: private(DPDDP(mlp()), sample_rate=0.25 / (1 + rank), steps=4),
+        "disagree on the order of the examples: give": given(dataset=Subset(data(), range(30 + rank)[rank:])),
+        "and one that is in the batches of two adds twice": lambda: private(DPDDP(mlp())),
+        "disagree on sample_rate": lambda: loop(sample_rate=0.25 / (1 + rank), steps=4),
         "disagree on noise_multiplier at step 2": lambda: sweep(
-            *private(DPDDP(mlp()), batches="loader", noise_multiplier=lambda step: 1.0 + rank * (step > 1))[:4]
+            *loop(noise_multiplier=lambda step: 1.0 + rank * (step > 1))[:4]
         ),
         "some processes of this run have a ledger": lambda: counted_at(0),
         "others none: name it at each of them": lambda: counted_at(1),

@@ -20,6 +20,7 @@ from torch.nn import (
     Linear,
     Module,
     ModuleDict,
+    ModuleList,
     MSELoss,
     Sequential,
 )
@@ -188,6 +189,22 @@ def test_losses_of_single_examples_go_back_with_a_weight_for_each():
     own = total(step=back_from(lambda y: 1.0 + y), net=linear, loss_reduction="sum")
     loss = lambda out, y: (F.cross_entropy(out, y, reduction="none") * (1.0 + y)).sum()  # noqa: E731
     assert_close(own, slowly(linear(), loss, X, Y), atol=4.2e-5, rtol=1e-5)
+
+
+def test_a_network_may_send_each_example_to_a_layer_of_its_own():
+    """Nobody goes to some of them in a small batch, where the trial found no gradient to compare."""
+
+    def sent(own, x):
+        weight, chosen = own.choice(x).softmax(1).max(1)
+        found = x.new_zeros(len(x), 3)
+        for k, expert in enumerate(own.experts):
+            rows = (chosen == k).nonzero()[:, 0]
+            if len(rows):
+                found = found.index_add(0, rows, weight[rows, None] * expert(x[rows]))
+        return found
+
+    build = lambda: fresh(Made(sent, choice=Linear(8, 9), experts=ModuleList(Linear(8, 3) for _ in range(9))))  # noqa: E731
+    assert_close(total(net=build), slowly(build(), CE, X, Y), atol=4.2e-5, rtol=1e-5)
 
 
 @parametrize("rate", [1.0, 1e-9])

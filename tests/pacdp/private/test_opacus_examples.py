@@ -213,7 +213,10 @@ def test_what_is_declared_says_who_drew_the_batches(batches):
     module, optimizer, criterion, loader, engine = private(
         engine=PrivateEngine(), steps=1, batches=batches, noise_multiplier=4.0)  # fmt: skip
     sweep(module, optimizer, criterion, loader)
+    *layers, last = modes = [*module.modules()]
+    last.eval()
     (made,) = engine.certify().certificates
+    assert [one.training for one in modes] == [True] * len(layers) + [False], "each layer goes on as it was"
     said = "; ".join(one.by for one in made.hypotheses)
     assert "the private optimizer alone moves the weights" in said
     assert ("who drew its batches" in said) is (batches == "own")

@@ -18,6 +18,7 @@ from torch.nn import (
     Sequential,
 )
 from torch.nn import functional as F
+from torch.nn.modules.module import register_module_forward_hook
 from torch.nn.utils import parametrizations
 from torch.optim import SGD
 from torch.utils.data import Subset, TensorDataset, default_collate
@@ -71,6 +72,22 @@ def closure(module, optimizer, x, y):
 def late_hook(module, optimizer, x, y):
     next(iter(module.children())).register_forward_hook(lambda _, __, out: 9.0 * out.mean(0) + out)
     plain(module, optimizer, x, y)
+
+
+def hook_of_all_modules(module, optimizer, x, y):
+    hook = register_module_forward_hook(lambda _, __, out: 9.0 * out.mean(0) + out if len(out) > 1 else None)
+    try:
+        plain(module, optimizer, x, y)
+    finally:
+        hook.remove()
+
+
+class Centred(Linear):
+    """A class that a layer may be turned into."""
+
+    def forward(self, x):
+        outputs = super().forward(x)
+        return 9.0 * outputs.mean(0) + outputs
 
 
 def hook_on_the_outputs(module, optimizer, x, y):
@@ -152,7 +169,19 @@ def changed(change):
 
 
 def blocks():
-    net = Sequential(Identity(), Linear(8, 3))
+    heat = [1.0]
+
+    class Warmed(Identity):
+        scale = 1.0
+
+        def forward(self, x):
+            return x * heat[-1] * self.scale
+
+        @staticmethod
+        def warm():
+            heat.append(2.0)
+
+    net = Sequential(Warmed(), Linear(8, 3))
     net.register_buffer("late", torch.zeros(()))
     net.late_too, net.in_place, net.further = False, torch.zeros(()), SimpleNamespace(scale=[1.0])
     return net
@@ -357,6 +386,7 @@ LOOPS = {
     "weights of the same sum": (exchanged, MOVED),
     "a closure": (closure, "takes no closure"),
     "a late hook": ({"step": late_hook, "net": lambda: Sequential(zeros())}, "after make_private"),
+    "a hook of all modules": (hook_of_all_modules, "after make_private"),
     "unfreezing": (unfrozen, "after make_private"),
     "a hook on the outputs": ({"data": ALIKE, "step": hook_on_the_outputs}, "loss is a sum"),
     "another way back": (another_way, r"did not begin at loss\.backward"),
@@ -374,6 +404,9 @@ LOOPS = {
          "sample_rate": 0.5, "steps": 9}, CAME_BEFORE),
     **{f"a later {name}": ({"step": changed(change), "net": blocks}, LATER) for name, change in {
         "layer": lambda net: net.__setitem__(0, Flatten()),
+        "class": lambda net: setattr(net[1], "__class__", Centred),
+        "attribute of a class": lambda net: setattr(type(net[0]), "scale", 2.0),
+        "number in a closure": lambda net: net[0].warm(),
         "parameter": lambda net: setattr(net[1], "weight", Parameter(torch.ones(3, 8))),
         "buffer": lambda net: net.late.fill_(1.0),
         "attribute": lambda net: setattr(net, "late_too", True),

@@ -258,6 +258,8 @@ TWICE = (
 )  # fmt: skip
 """With examples that stand there again, as those of rare classes are repeated, or in a part beside the whole."""
 REFUSALS = [
+    (lambda: private(data_free_gradient=3), "data_free_gradient must be a function .* got a int"),
+    (lambda: private(noise_multiplier=lambda t: 1 / t), "noise_multiplier at step 0 failed with ZeroDivisionError"),
     (lambda: trained(OURS, dataset=EMPTY), "at least 1"),
     (lambda: trained(OURS, loss=lambda o, t: cross_entropy(o, t).mean()), "first dimension must be the batch"),
     (lambda: trained(OURS, distributed=True), "torchrun"),
