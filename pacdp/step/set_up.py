@@ -45,6 +45,7 @@ from pacdp.trials import (
     pool,
     require_independent_examples,
     require_own_losses,
+    require_given_weights,
     require_own_outputs,
     require_true_slope,
     require_unwritten,
@@ -342,6 +343,7 @@ def require_own_examples(
     sources, tried = (few, made_up_batch(few, examples=min(largest, _MADE_UP))), False
     with naming(_NETWORK.format(tuple(few.shape[1:]), few.dtype)):
         require_unwritten(model, sources[1][:2], model)
+        require_given_weights(model, sources[1][:2])
     if mixes:
         return
     settled = Unwritten(model)
