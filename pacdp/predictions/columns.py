@@ -238,7 +238,8 @@ def require_class_order(name: str, table: Any, classes: Sequence[Name]) -> None:
         [str(one) for one in names] for names in (getattr(table, "columns", ()), classes)
     )
     ours, theirs = (
-        [one.removeprefix(commonprefix(names)) for one in names] for names in (called, wanted)
+        [one.removeprefix(commonprefix(names)) for one in names]  # noqa: RUF071 - of letters
+        for names in (called, wanted)
     )
     if ours != theirs and sorted(ours) == sorted(theirs):
         raise ValueError(
