@@ -93,11 +93,19 @@ def require_given_weights(module: nn.Module, inputs: Tensor) -> None:
     Raises:
         ValueError: it does; the sentence names the weight, or as :func:`require_own_memory`.
     """
-    require_own_memory(module)
     own = dict(module.named_parameters())
     others = {name: one.detach().clone() for name, one in own.items()}
-    with torch.enable_grad():
-        outputs = tree_leaves(call_with(module, others, inputs))
+    floats = [one for one in own.values() if one.is_floating_point() and not one.is_inference()]
+    frozen = [one for one in floats if not one.requires_grad]
+    try:
+        for one in frozen:  # a frozen weight would leave no trace in what came of it
+            one.requires_grad_(True)
+        require_own_memory(module)
+        with torch.enable_grad():
+            outputs = tree_leaves(call_with(module, others, inputs))
+    finally:
+        for one in frozen:
+            one.requires_grad_(False)
     ahead, seen = [one.grad_fn for one in outputs if isinstance(one, Tensor)], set[Any]()
     names = {id(one): name for name, one in own.items()}
     while ahead:

@@ -167,9 +167,11 @@ CALLS = {
     "a weight in a list": (
         lambda: listed(partial(torch.mul, torch.ones(4, requires_grad=True))), "is none of its parameters"),
     "a weight kept twice": (
-        lambda: listed(module=Again(lambda weight: partial(functional.linear, weight=weight))),
+        lambda: listed(
+            module=Again(lambda weight: partial(functional.linear, weight=weight)).requires_grad_(False)),
         r"must meet its parameter last\.weight by that name alone, .* in a list or a function"),
-    "a weight turned over": (lambda: listed(module=Again(by_memory)), "memory of its parameter last.weight"),
+    "a weight turned over": (
+        lambda: listed(module=Again(by_memory).requires_grad_(False)), "memory of its parameter last.weight"),
     "no spread": (lambda: prior(law=law(0.0)), "divergence from the prior is infinite"),
     "NaN among inputs": (lambda: gaussian(wrong(inputs=DATA.inputs + GAP)), "NaN or infinite"),
     "no privacy": (lambda: plain(prior=NoPrivacy(reason="it learnt without noise")), "it learnt without noise"),
