@@ -54,13 +54,14 @@ class ClippedError:
         return f"{self.kind} error clipped at {self.at:g}, as a share of {share}"
 
     def __call__(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """The losses [m] of outputs [m, ...] against targets of the same shape, up to a last axis of one."""
+        """The losses [m] of outputs [m, ...] against targets of the same shape, up to axes of one."""
         if outputs.is_complex() or targets.is_complex():
             raise ValueError(
                 "outputs and targets must be real numbers, got complex ones: clip their distance yourself"
             )
         flat, wanted = (one.reshape(len(one), -1).double() for one in (outputs, targets))
-        if flat.shape != wanted.shape:
+        ours, theirs = ([k for k in one.shape if k > 1] for one in (outputs, targets))
+        if flat.shape != wanted.shape or ours != theirs:  # turned over, numbers would meet others
             raise ValueError(
                 f"expected outputs and targets of one shape, got {tuple(outputs.shape)} and {tuple(targets.shape)}"
             )

@@ -6,6 +6,7 @@ Nothing is cut, filled in or rounded to fit: what does not fit is refused with t
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
+from os.path import commonprefix
 from typing import Any
 
 import numpy as np
@@ -228,13 +229,19 @@ def require_one_order(**columns: Any) -> None:
 def require_class_order(name: str, table: Any, classes: Sequence[Name]) -> None:
     """Refuse a data frame whose columns are called as the classes are and stand in another order.
 
+    What all names begin with, as p1 and p0 do, tells none from another, and is left out.
+
     Raises:
         ValueError: as said.
     """
     called, wanted = (
         [str(one) for one in names] for names in (getattr(table, "columns", ()), classes)
     )
-    if called != wanted and sorted(called) == sorted(wanted):
+    ours, theirs = (
+        [one.removeprefix(commonprefix(names)) for one in names]  # noqa: RUF071 - of letters
+        for names in (called, wanted)
+    )
+    if ours != theirs and sorted(ours) == sorted(theirs):
         raise ValueError(
             f"{name} must have its columns in the order of the classes, {', '.join(wanted[:9])}, got "
             f"{', '.join(called[:9])}: columns are taken by place, so pass them in that order"

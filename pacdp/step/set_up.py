@@ -43,6 +43,7 @@ from pacdp.trials import (
     made_up_batch,
     made_up_targets,
     pool,
+    require_given_weights,
     require_independent_examples,
     require_own_losses,
     require_own_outputs,
@@ -342,6 +343,8 @@ def require_own_examples(
     sources, tried = (few, made_up_batch(few, examples=min(largest, _MADE_UP))), False
     with naming(_NETWORK.format(tuple(few.shape[1:]), few.dtype)):
         require_unwritten(model, sources[1][:2], model)
+        if not all(type(layer).__module__.startswith("torch.nn.") for layer in model.modules()):
+            require_given_weights(model, sources[1][:2])  # torch's layers keep no weight elsewhere
     if mixes:
         return
     settled = Unwritten(model)

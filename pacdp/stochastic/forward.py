@@ -20,7 +20,13 @@ from pacdp.stochastic.intercept import by_example
 from pacdp.stochastic.law import Law, laws_of, require_law_of
 from pacdp.stochastic.layers import NotByExample
 from pacdp.stochastic.noise import Draws
-from pacdp.trials import MOST, pool, require_own_outputs, require_unwritten
+from pacdp.trials import (
+    MOST,
+    pool,
+    require_given_weights,
+    require_own_outputs,
+    require_unwritten,
+)
 
 _WEIGHTS_AT_ONCE = 2**25
 """Drawn weights held at a time in the general form."""
@@ -151,6 +157,7 @@ def _require_no_mixing(
         return call_with(module, state, inputs)
 
     require_unwritten(SimpleNamespace(**state), examples[-2:], run)
+    require_given_weights(module, examples[-2:])
     require_own_outputs(lambda places: run(examples[places.to(probe.device)]), size=size)
 
 

@@ -35,5 +35,6 @@ from pacdp.trials.outputs import twin as twin
 from pacdp.trials.writes import Unmoved as Unmoved
 from pacdp.trials.writes import Unwritten as Unwritten
 from pacdp.trials.writes import kept_inputs as kept_inputs
+from pacdp.trials.writes import require_given_weights as require_given_weights
 from pacdp.trials.writes import require_no_writes as require_no_writes
 from pacdp.trials.writes import require_unwritten as require_unwritten

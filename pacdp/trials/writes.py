@@ -8,8 +8,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
-from pacdp.trials.buffers import contents
+from pacdp.layers.plain import call_with
+from pacdp.trials.buffers import contents, require_own_memory
 
 _memcmp = ctypes.CDLL(None).memcmp
 _memcmp.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
@@ -80,6 +82,43 @@ def require_unwritten(network: Any, inputs: Tensor, call: Callable[[Tensor], obj
     call(given)
     require_no_writes([] if same_bits(inputs, given) else ["its inputs"])
     before.require()
+
+
+def require_given_weights(module: nn.Module, inputs: Tensor) -> None:
+    """Refuse a network that computes with a weight of its own where another tensor stands in its place.
+
+    One that it keeps in a list, a function or as a view as well is not exchanged there: the pass at other weights, by
+    which laws are sampled and chains moved, is then of a network that nobody has.
+
+    Raises:
+        ValueError: it does; the sentence names the weight, or as :func:`require_own_memory`.
+    """
+    own = dict(module.named_parameters())
+    others = {name: one.detach().clone() for name, one in own.items()}
+    floats = [one for one in own.values() if one.is_floating_point() and not one.is_inference()]
+    frozen = [one for one in floats if not one.requires_grad]
+    try:
+        for one in frozen:  # a frozen weight would leave no trace in what came of it
+            one.requires_grad_(True)
+        require_own_memory(module)
+        with torch.enable_grad():
+            outputs = tree_leaves(call_with(module, others, inputs))
+    finally:
+        for one in frozen:
+            one.requires_grad_(False)
+    ahead, seen = [one.grad_fn for one in outputs if isinstance(one, Tensor)], set[Any]()
+    names = {id(one): name for name, one in own.items()}
+    while ahead:
+        step = ahead.pop()
+        if step is None or step in seen:
+            continue
+        seen.add(step)
+        if (name := names.get(id(getattr(step, "variable", None)))) is not None:
+            raise ValueError(
+                f"the network must meet its parameter {name} by that name alone, and it computes with one that it "
+                "keeps elsewhere as well, as in a list or a function: read it in forward from the layer that has it"
+            )
+        ahead.extend(before for before, _ in step.next_functions)
 
 
 @contextmanager

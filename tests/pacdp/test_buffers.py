@@ -17,7 +17,7 @@ from torch.nn import Flatten, Linear, Sequential
 from torch.utils.data import TensorDataset
 
 from pacdp.data import DataError
-from pacdp.trials import require_own_memory
+from pacdp.trials import require_given_weights, require_own_memory
 from pacdp.trials.buffers import Holdings, contents
 from tests.marks import every_case, refusal
 from tests.pacdp.draws import randn
@@ -225,10 +225,11 @@ def test_inputs_of_one_number():
 
 
 def test_weights_side_by_side_in_one_block_of_memory_are_no_copies_of_each_other():
-    net, block = nn.Sequential(nn.Linear(2, 3), nn.LSTM(2, 3)), torch.zeros(9)
+    net, block = nn.Sequential(nn.Linear(2, 3), nn.LSTM(3, 3)), torch.zeros(9)
     net[0].weight, net[0].bias = nn.Parameter(block[:6].view(3, 2)), nn.Parameter(block[6:])
     net[1].same = net[0].weight
     require_own_memory(net)
+    require_given_weights(net, torch.zeros(4, 2))  # a recurrent layer exchanges what its list of weights holds
     net.last = block[5:6]
     with refusal("last of module lies in the memory of its parameter 0.weight"):
         require_own_memory(net)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from door_toys import MU, PURE, examples, gaussian, law, network, plain, split
-from torch.nn import BatchNorm1d, Flatten, Linear, Module, Sequential, Sigmoid
+from torch.nn import BatchNorm1d, Flatten, Linear, Module, Sequential, Sigmoid, functional
 from toys import toy_data, toy_objective
 
 import bounds
@@ -93,8 +93,25 @@ class Listed(Module):
         return self.last(x)
 
 
-def listed(*layers):
-    module = Listed(*layers).eval()
+class Again(Module):
+    """A network whose weight stands elsewhere too, where no law exchanges it."""
+
+    def __init__(self, keep, width=4):
+        super().__init__()
+        self.last = Linear(width, 1, bias=False)
+        self.kept = keep(self.last.weight)
+
+    def forward(self, x):
+        return self.kept(x) + self.last(x)
+
+
+def by_memory(weight):
+    turned = weight.t()
+    return lambda x: x @ turned
+
+
+def listed(*layers, module=None):
+    module = (module or Listed(*layers)).eval()
     law = GaussianPosterior.around(module, std=0.1)
     return gaussian(law=law, network=module, prior=Prior(law=law, source=DataFree()))
 
@@ -149,6 +166,12 @@ CALLS = {
     "layers in a list": (lambda: listed(Linear(4, 4)), r"layers\[0\].weight is none of its parameters: keep layers in"),
     "a weight in a list": (
         lambda: listed(partial(torch.mul, torch.ones(4, requires_grad=True))), "is none of its parameters"),
+    "a weight kept twice": (
+        lambda: listed(
+            module=Again(lambda weight: partial(functional.linear, weight=weight)).requires_grad_(False)),
+        r"must meet its parameter last\.weight by that name alone, .* in a list or a function"),
+    "a weight turned over": (
+        lambda: listed(module=Again(by_memory).requires_grad_(False)), "memory of its parameter last.weight"),
     "no spread": (lambda: prior(law=law(0.0)), "divergence from the prior is infinite"),
     "NaN among inputs": (lambda: gaussian(wrong(inputs=DATA.inputs + GAP)), "NaN or infinite"),
     "no privacy": (lambda: plain(prior=NoPrivacy(reason="it learnt without noise")), "it learnt without noise"),
@@ -190,6 +213,8 @@ CHAINS = {
     "a sigmoid at the end": (
         lambda: paid(toy_data(), Sequential(Linear(5, 1), Sigmoid())), "outputs are probabilities"),
     "layers in a list": (lambda: paid(toy_data(), Listed(Linear(4, 4))), "is none of its parameters"),
+    "a weight kept twice": (
+        lambda: paid(toy_data(), Again(lambda weight: lambda x: x @ weight.t(), 5)), "must meet its parameter last"),
     "no data set": (lambda: paid((DATA.inputs, DATA.labels)), "expected data to be"),
     "no sums": (lambda: noisy_sums_event(PSGLD(tau=10.0), 3), "not sums over the records plus Gaussian noise"),
     "a norm too few": (

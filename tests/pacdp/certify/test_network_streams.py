@@ -273,6 +273,7 @@ def test_regression_is_certified_by_its_clipped_error(kind):
     rounded = torch.cat([loss(net(x), y) for x, y in zip(INPUTS.split(50), targets.split(50), strict=True)])
     by_table = certify_predictions(losses={"x": rounded.detach().double().numpy()}).certificates[0].value
     assert made.value == near(by_table)
+    assert torch.equal(loss(net(INPUTS)[:, None], targets), loss(net(INPUTS), targets))
     assert "clipped at 0.7" in found.headline()
     assert made.value > losses.mean()
 
@@ -526,6 +527,10 @@ LOSSES = {
     "one that keeps the errors": (Worst(), "the loss changes worst"),
     "sizes that are no real numbers": (lambda z, y: (z.argmax(1) != y) * 1j, "got complex ones"),
     "targets that are no real numbers": (lambda z, y: ClippedError(at=1.0)(z[:, 0], y + 5j), "got complex ones"),
+    "targets turned over": (
+        lambda z, y: ClippedError(at=1.0)(z.new_zeros(len(z), 2, 3), z.new_zeros(len(z), 3, 2)),
+        "of one shape, got",
+    ),
     "one that looks at the others": (lambda z, y: (z[:, 0] > z[:, 0].mean()).double(), "depends on the other"),
 }
 OF_LOSSES = [(NET, [part(0, 125), part(125, 250), part(250, 300)], said, loss) for loss, said in LOSSES.values()]

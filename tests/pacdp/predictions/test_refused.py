@@ -88,6 +88,8 @@ WRONG = {
         "losses and losses name the same rows in another order"),
     "another order of classes": (soft(probabilities=Frame(SOFT, columns=[2, 1, 0])),
         "probabilities must have its columns in the order of the classes, 0, 1, 2, got 2, 1, 0"),
+    "another order of columns that begin alike": (soft(probabilities=Frame(SOFT, columns=["p0", "p2", "p1"])),
+        "in the order of the classes, 0, 1, 2, got p0, p2, p1"),
     "failure_prob": (said(failure_prob=1.0), "failure_prob must lie strictly between 0 and 1"),
 }  # fmt: skip
 
