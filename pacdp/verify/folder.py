@@ -17,6 +17,7 @@ from pacdp.verify.claim import (
     Fields,
     Statement,
     Unchecked,
+    about,
     agree,
     exactly,
     judged,
@@ -234,7 +235,7 @@ def _result(f: Folder) -> None:
 def _rest(f: Folder) -> None:
     """Name what the files say that nothing in the folder determines."""
     parts = {
-        "header": (f.header, ("header.run", "header.about.run")),
+        "header": (f.header, ()),
         "config": (
             f.config,
             [f"config.{name}" for name in f.run or ()],
@@ -317,6 +318,8 @@ def _due(f: Folder, event: Any) -> list[Step]:
 def _hypotheses(f: Folder) -> None:
     """What rests on a chain's having converged is unproved, and what rests on its steps says who fixed them."""
     require_of_a_chain(f.certificates, f.header, f.header.n)
+    if f.header["problem"]:
+        _require_range(f)
     network = f.header.part("problem").part("architecture")
     for made in f.certificates:
         standing = standings(made)
@@ -326,6 +329,19 @@ def _hypotheses(f: Folder) -> None:
             require_named(
                 ["losses one an example"], standing, UNPROVED
             )
+
+
+def _require_range(f: Folder) -> None:
+    """The loss of a recipe lies between -ln(1 - (K-1) e^-L) and L, for as many classes K as the network has outputs."""
+    loss = f.header.loss
+    f.hold("header.loss.high = header.problem.max_loss")
+    last = f.header.parameters[-1]
+    outputs = f.stored.tensors[f"model.{last}"].shape[0]
+    others = max(outputs, 2) - 1
+    lowest = -(1 - others * (-exactly(loss.high)).exp()).log()
+    about("loss.low", loss.low, lowest)
+    spread = exactly(loss.high) - exactly(loss.low)
+    about("loss.oscillation", loss.oscillation, spread)
 
 
 def require_of_a_chain(
