@@ -17,7 +17,6 @@ from pacdp.verify.claim import (
     Fields,
     Statement,
     Unchecked,
-    about,
     agree,
     exactly,
     judged,
@@ -52,6 +51,7 @@ from pacdp.verify.norms import (
     PAYING,
     check_moments,
     check_norms,
+    check_range,
     every_record,
     steps_of_chain,
 )
@@ -319,7 +319,7 @@ def _hypotheses(f: Folder) -> None:
     """What rests on a chain's having converged is unproved, and what rests on its steps says who fixed them."""
     require_of_a_chain(f.certificates, f.header, f.header.n)
     if f.header["problem"]:
-        _require_range(f)
+        check_range(f)
     network = f.header.part("problem").part("architecture")
     for made in f.certificates:
         standing = standings(made)
@@ -329,19 +329,6 @@ def _hypotheses(f: Folder) -> None:
             require_named(
                 ["losses one an example"], standing, UNPROVED
             )
-
-
-def _require_range(f: Folder) -> None:
-    """The loss of a recipe lies between -ln(1 - (K-1) e^-L) and L, for as many classes K as the network has outputs."""
-    loss = f.header.loss
-    f.hold("header.loss.high = header.problem.max_loss")
-    last = f.header.parameters[-1]
-    outputs = f.stored.tensors[f"model.{last}"].shape[0]
-    others = max(outputs, 2) - 1
-    lowest = -(1 - others * (-exactly(loss.high)).exp()).log()
-    about("loss.low", loss.low, lowest)
-    spread = exactly(loss.high) - exactly(loss.low)
-    about("loss.oscillation", loss.oscillation, spread)
 
 
 def require_of_a_chain(

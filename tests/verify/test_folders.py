@@ -193,7 +193,8 @@ def test_what_cannot_be_read_or_called_is_told_by_its_name(folder, capsys, monke
         raise RuntimeError("boom")
 
     module.boom, module.unequal, module.none = boom, lambda: ([[0.0], [1.0]], [0]), lambda: None
-    for name in ("boom", "unequal", "none", "nobody"):
+    module.leaves = lambda: sys.exit(0)  # of which nobody may take the status for the checker's
+    for name in ("boom", "unequal", "none", "nobody", "leaves"):
         assert main([str(folder), "--data", f"mine:{name}"]) == 2
         assert f"--data mine:{name} is no module:callable" in capsys.readouterr().err
     for name, content in {"metrics.jsonl": "null\n", "checkpoint.safetensors": ""}.items():
