@@ -38,12 +38,12 @@ from pacdp.verify.files import (
 from pacdp.verify.needs import (
     BOUNDED,
     BY_SUMS,
-    COVERED,
     FIXED_STEPS,
     KNOWN_BATCHES,
     PURE,
     UNPROVED,
     never_shown_of_a_chain,
+    require_fixed_steps,
     require_named,
     standings,
 )
@@ -137,7 +137,7 @@ def _checks(f: Folder) -> Checks:
             f.kind == "compression" and f.run,
         ),
         "report": (_report, report),
-        "hypotheses": (_hypotheses, report and header["sampler"]),
+        "hypotheses": (_hypotheses, report),
         "norms": (check_norms, header and paying),
         "what is told beside": (_rest, True),
         "other files": (_others, header),
@@ -317,17 +317,16 @@ def _due(f: Folder, event: Any) -> list[Step]:
 
 def _hypotheses(f: Folder) -> None:
     """What rests on a chain's having converged is unproved, and what rests on its steps says who fixed them."""
-    require_of_a_chain(f.certificates, f.header, f.header.n)
-    if f.header["problem"]:
-        check_range(f)
+    if f.header["sampler"]:
+        require_of_a_chain(f.certificates, f.header, f.header.n)
+        if f.header["problem"]:
+            check_range(f)
     network = f.header.part("problem").part("architecture")
     for made in f.certificates:
-        standing = standings(made)
-        if COVERED in standing:
-            require_named([FIXED_STEPS], standing)
+        require_fixed_steps(made)
         if network["norm"] == "batch":
             require_named(
-                ["losses one an example"], standing, UNPROVED
+                ["losses one an example"], standings(made), UNPROVED
             )
 
 

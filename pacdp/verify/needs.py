@@ -212,6 +212,13 @@ def require_named(
         require(said in as_what, why)
 
 
+def require_fixed_steps(made: Fields) -> None:
+    """Raise Wrong where a certificate at the price of what a run did keeps silent about who fixed its steps."""
+    standing = standings(made)
+    if COVERED in standing:
+        require_named([FIXED_STEPS], standing)
+
+
 def require_no_better(record: Fields, other: Fields) -> None:
     """Raise Wrong where a certificate keeps silent about what another one rests on, or says that it stands better."""
     own = standings(record)

@@ -32,6 +32,7 @@ from pacdp.verify.files import (
     unasked,
 )
 from pacdp.verify.folder import check_unit
+from pacdp.verify.needs import require_fixed_steps
 from pacdp.verify.norms import (
     check_moments,
     noise_of_one,
@@ -245,6 +246,7 @@ def _counts(f: Folder) -> None:
     for count in ("errors", "n"):
         number(said[count])
     for made in f.report.certificates:
+        require_fixed_steps(made)
         hold(_REPEATED, inputs=made.inputs, counts=said)
 
 
