@@ -20,7 +20,7 @@ formulas.transfer           the price of accounted privacy
 events                      which mechanisms an event says that ran
 loss, loss_of_a_step        the privacy loss of composed mechanisms, from both sides
 folder                      what is checked of a run's folder, and in which order
-norms                       a chain's noise and loss; its norms, whether certificates pay for all, and for each end
+norms                       a chain's noise; its norms, and whether certificates pay for all, and for each listed end
 compressed                  what is checked of a compression alone
 plan                        which mechanisms a run's settings plan, and what was spent of a private run's budget
 release                     what is checked of an exported folder, and in which order

@@ -17,6 +17,7 @@ from pacdp.verify.claim import (
     Fields,
     Statement,
     Unchecked,
+    about,
     agree,
     exactly,
     judged,
@@ -38,12 +39,13 @@ from pacdp.verify.files import (
 from pacdp.verify.needs import (
     BOUNDED,
     BY_SUMS,
+    COVERED,
     FIXED_STEPS,
     KNOWN_BATCHES,
     PURE,
     UNPROVED,
+    check_unit,
     never_shown_of_a_chain,
-    require_fixed_steps,
     require_named,
     standings,
 )
@@ -51,7 +53,6 @@ from pacdp.verify.norms import (
     PAYING,
     check_moments,
     check_norms,
-    check_range,
     every_record,
     steps_of_chain,
 )
@@ -98,8 +99,6 @@ report.subject.data? = header.data
 report.subject.n? = header.n
 """
 """What has to be the same in two files of a run, or in one and by what follows from others."""
-BY_PERSON = ("P3SGD", "UserDPSGD")
-"""The private methods that hide people."""
 _PRICES = ("", "private_", "poisson_sum_", "realised_sum_", *PURE)
 """What a run pays for; what another price is made of is in none of its files."""
 
@@ -291,13 +290,6 @@ def _report(f: Folder) -> None:
         require_same(steps_of(event), _due(f, events[0]))
 
 
-def check_unit(report: Fields, run: Fields) -> None:
-    """A report counts what a private run protects: people by the methods that hide them, and else examples."""
-    by_person = run.part("method")["kind"] in BY_PERSON
-    unit = "person" if by_person else "example"
-    same("whom the run protects", report.unit, unit)
-
-
 def _due(f: Folder, event: Any) -> list[Step]:
     """The mechanisms that a certificate of this run has to pay for."""
     header = f.header
@@ -316,17 +308,27 @@ def _due(f: Folder, event: Any) -> list[Step]:
 
 
 def _hypotheses(f: Folder) -> None:
-    """What rests on a chain's having converged is unproved, and what rests on its steps says who fixed them."""
+    """What rests on a chain's law is unproved, at the range of its loss; what rests on steps says who fixed them."""
     if f.header["sampler"]:
         require_of_a_chain(f.certificates, f.header, f.header.n)
         if f.header["problem"]:
-            check_range(f)
+            # a bounded cross-entropy, of two classes with one output too
+            f.hold("header.loss.high = header.problem.max_loss")
+            last = f.header.parameters[-1]
+            outputs = f.stored.tensors[f"model.{last}"].shape[0]
+            loss = f.header.loss
+            high = exactly(loss.high)
+            low = -(1 - (max(outputs, 2) - 1) * (-high).exp()).log()
+            about("loss.low", loss.low, low)
+            about("loss.oscillation", loss.oscillation, high - low)
     network = f.header.part("problem").part("architecture")
     for made in f.certificates:
-        require_fixed_steps(made)
+        standing = standings(made)
+        if COVERED in standing:
+            require_named([FIXED_STEPS], standing)
         if network["norm"] == "batch":
             require_named(
-                ["losses one an example"], standings(made), UNPROVED
+                ["losses one an example"], standing, UNPROVED
             )
 
 

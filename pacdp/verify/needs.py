@@ -7,7 +7,13 @@ theorem takes it, and what a proof needs beyond the files at hand cannot be chec
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from pacdp.verify.claim import Claim, Fields, Unchecked, require
+from pacdp.verify.claim import (
+    Claim,
+    Fields,
+    Unchecked,
+    require,
+    same,
+)
 from pacdp.verify.formulas import NEEDED, prices
 
 UNPROVED = ("unproved",)
@@ -80,6 +86,8 @@ _OF_STATUSES = {
     "approximate accountant": ("accountant sound",),
 }
 """What must be called unproved, by how a promise of privacy was come to."""
+_BY_PERSON = ("P3SGD", "UserDPSGD")
+"""The private methods that hide people."""
 _DECLARING = ("the caller", "whoever", "nobody")
 """How begins by whom a hypothesis is declared, which proves nothing."""
 
@@ -181,6 +189,13 @@ def units(record: Fields) -> set[str]:
     }
 
 
+def check_unit(report: Fields, run: Fields) -> None:
+    """A report counts what a private run protects: people by the methods that hide them, and else examples."""
+    by_person = run.part("method")["kind"] in _BY_PERSON
+    unit = "person" if by_person else "example"
+    same("whom the run protects", report.unit, unit)
+
+
 def standings(record: Fields) -> dict[str, str]:
     """How each hypothesis of a certificate stands, by its name; each says by whom, and for which unit."""
     found = {}
@@ -210,13 +225,6 @@ def require_named(
         if as_what == UNPROVED:
             why = f"the hypothesis {name!r} is {said}, and nothing shows it"
         require(said in as_what, why)
-
-
-def require_fixed_steps(made: Fields) -> None:
-    """Raise Wrong where a certificate at the price of what a run did keeps silent about who fixed its steps."""
-    standing = standings(made)
-    if COVERED in standing:
-        require_named([FIXED_STEPS], standing)
 
 
 def require_no_better(record: Fields, other: Fields) -> None:

@@ -1,4 +1,4 @@
-"""The trajectory of a chain: its noise, its loss, where it may end, what norms of gradients add up to, and who pays.
+"""The trajectory of a chain: its noise, where it may end, what norms of gradients add up to, and who pays for it.
 
 V = Σ_i Σ_t ‖h_t(z_i; Y)‖² ("Noisy sums" in docs/guarantees.md). The price that is paid at V is ``realised_sum`` in
 ``pacdp.verify.formulas.prices``; that the norms are those of all records is asked in ``pacdp.verify.replay``.
@@ -10,7 +10,7 @@ from math import sqrt
 from flint import arb  # pyright: ignore[reportMissingImports]
 
 from pacdp.verify.arithmetic import ball, total
-from pacdp.verify.claim import Fields, about, exactly, require
+from pacdp.verify.claim import Fields, exactly, require
 from pacdp.verify.events import Step, require_few
 from pacdp.verify.files import Folder
 from pacdp.verify.measured import SUM
@@ -91,19 +91,6 @@ def check_moments(
             others * SUM >= (len(listed) - 1) * own,
             f"{made.name} does not pay for the other moments at which the run might have ended",
         )
-
-
-def check_range(f: Folder) -> None:
-    """The loss of a recipe lies between -ln(1 - (K-1) e^-L) and L, for as many classes K as the network has outputs."""
-    loss = f.header.loss
-    f.hold("header.loss.high = header.problem.max_loss")
-    last = f.header.parameters[-1]
-    outputs = f.stored.tensors[f"model.{last}"].shape[0]
-    others = max(outputs, 2) - 1
-    lowest = -(1 - others * (-exactly(loss.high)).exp()).log()
-    about("loss.low", loss.low, lowest)
-    spread = exactly(loss.high) - exactly(loss.low)
-    about("loss.oscillation", loss.oscillation, spread)
 
 
 def check_norms(f: Folder) -> None:
