@@ -17,6 +17,7 @@ from pacdp.verify.claim import (
     Fields,
     Statement,
     Unchecked,
+    about,
     agree,
     exactly,
     judged,
@@ -43,6 +44,7 @@ from pacdp.verify.needs import (
     KNOWN_BATCHES,
     PURE,
     UNPROVED,
+    check_unit,
     never_shown_of_a_chain,
     require_named,
     standings,
@@ -97,8 +99,6 @@ report.subject.data? = header.data
 report.subject.n? = header.n
 """
 """What has to be the same in two files of a run, or in one and by what follows from others."""
-BY_PERSON = ("P3SGD", "UserDPSGD")
-"""The private methods that hide people."""
 _PRICES = ("", "private_", "poisson_sum_", "realised_sum_", *PURE)
 """What a run pays for; what another price is made of is in none of its files."""
 
@@ -136,7 +136,7 @@ def _checks(f: Folder) -> Checks:
             f.kind == "compression" and f.run,
         ),
         "report": (_report, report),
-        "hypotheses": (_hypotheses, report and header["sampler"]),
+        "hypotheses": (_hypotheses, report),
         "norms": (check_norms, header and paying),
         "what is told beside": (_rest, True),
         "other files": (_others, header),
@@ -234,7 +234,7 @@ def _result(f: Folder) -> None:
 def _rest(f: Folder) -> None:
     """Name what the files say that nothing in the folder determines."""
     parts = {
-        "header": (f.header, ("header.run", "header.about.run")),
+        "header": (f.header, ()),
         "config": (
             f.config,
             [f"config.{name}" for name in f.run or ()],
@@ -290,13 +290,6 @@ def _report(f: Folder) -> None:
         require_same(steps_of(event), _due(f, events[0]))
 
 
-def check_unit(report: Fields, run: Fields) -> None:
-    """A report counts what a private run protects: people by the methods that hide them, and else examples."""
-    by_person = run.part("method")["kind"] in BY_PERSON
-    unit = "person" if by_person else "example"
-    same("whom the run protects", report.unit, unit)
-
-
 def _due(f: Folder, event: Any) -> list[Step]:
     """The mechanisms that a certificate of this run has to pay for."""
     header = f.header
@@ -315,8 +308,19 @@ def _due(f: Folder, event: Any) -> list[Step]:
 
 
 def _hypotheses(f: Folder) -> None:
-    """What rests on a chain's having converged is unproved, and what rests on its steps says who fixed them."""
-    require_of_a_chain(f.certificates, f.header, f.header.n)
+    """What rests on a chain's law is unproved, at the range of its loss; what rests on steps says who fixed them."""
+    if f.header["sampler"]:
+        require_of_a_chain(f.certificates, f.header, f.header.n)
+        if f.header["problem"]:
+            # a bounded cross-entropy, of two classes with one output too
+            f.hold("header.loss.high = header.problem.max_loss")
+            last = f.header.parameters[-1]
+            outputs = f.stored.tensors[f"model.{last}"].shape[0]
+            loss = f.header.loss
+            high = exactly(loss.high)
+            low = -(1 - (max(outputs, 2) - 1) * (-high).exp()).log()
+            about("loss.low", loss.low, low)
+            about("loss.oscillation", loss.oscillation, high - low)
     network = f.header.part("problem").part("architecture")
     for made in f.certificates:
         standing = standings(made)

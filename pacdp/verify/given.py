@@ -15,6 +15,9 @@ _RETURNS = {
     "--model": "the network",
 }
 
+_FAILED = (Exception, SystemExit)
+"""What code that is given may end in; one that ends the program would end it with a status of its own."""
+
 
 def called(
     name: str, option: str, use: Callable[[Any], Any] = lambda x: x
@@ -29,7 +32,7 @@ def called(
     try:
         made = getattr(importlib.import_module(module), attribute)
         return use(made())
-    except Exception as error:
+    except _FAILED as error:
         raise ValueError(
             f"{option} {name} is no module:callable that returns {_RETURNS[option]}: {type(error).__name__}: {error}"
         ) from error
@@ -55,7 +58,7 @@ def with_given(checks: Checks) -> Checks:
             check(*given)
         except (Wrong, Unchecked):
             raise
-        except Exception as error:
+        except _FAILED as error:
             raise Unchecked(
                 f"what --data or --model gave does not fit: {type(error).__name__}: {error}"
             ) from error

@@ -26,10 +26,16 @@ def of_family(report: Fields, family: str) -> list[Fields]:
 
 def refused(report: Fields, begins: str, of: str = "") -> int:
     """How many rows whose names begin so, of this model or of any, have no answer."""
+    models = {row.of for row in of_family(report, "error")}
     names = [str(one.name) for one in report.not_applicable]
-    return sum(
-        one.startswith(begins) and one.endswith(of) for one in names
-    )
+    whose = [
+        [one for one in models if name.endswith(f" of {one}")]
+        for name in names
+        if name.startswith(begins)
+    ]
+    # one model may be called as another one's name ends
+    own = [max(each, key=len, default="") for each in whose]
+    return own.count(of) if of else len(own)
 
 
 def ranks(report: Fields) -> None:

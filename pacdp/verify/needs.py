@@ -7,7 +7,13 @@ theorem takes it, and what a proof needs beyond the files at hand cannot be chec
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from pacdp.verify.claim import Claim, Fields, Unchecked, require
+from pacdp.verify.claim import (
+    Claim,
+    Fields,
+    Unchecked,
+    require,
+    same,
+)
 from pacdp.verify.formulas import NEEDED, prices
 
 UNPROVED = ("unproved",)
@@ -80,6 +86,8 @@ _OF_STATUSES = {
     "approximate accountant": ("accountant sound",),
 }
 """What must be called unproved, by how a promise of privacy was come to."""
+_BY_PERSON = ("P3SGD", "UserDPSGD")
+"""The private methods that hide people."""
 _DECLARING = ("the caller", "whoever", "nobody")
 """How begins by whom a hypothesis is declared, which proves nothing."""
 
@@ -179,6 +187,13 @@ def units(record: Fields) -> set[str]:
     return {
         one.unit for one in record.hypotheses if one.name == RECORDS
     }
+
+
+def check_unit(report: Fields, run: Fields) -> None:
+    """A report counts what a private run protects: people by the methods that hide them, and else examples."""
+    by_person = run.part("method")["kind"] in _BY_PERSON
+    unit = "person" if by_person else "example"
+    same("whom the run protects", report.unit, unit)
 
 
 def standings(record: Fields) -> dict[str, str]:

@@ -25,6 +25,9 @@ COMPLEMENTS = {
 }
 """How the names of a rate and of one minus it begin."""
 
+_REFUSED = {low: high for high, low in COMPLEMENTS.items()}
+"""How the name of a rate that has no answer begins, which is that of its errors."""
+
 _OF_PARTS = {
     begins: family
     for family, (one, _) in _PARTITIONS.items()
@@ -131,24 +134,24 @@ def _add_up(
 ) -> None:
     """Errors on all classes, in all groups, and among all predictions, add up to the errors on all examples.
 
-    Parts that have no answer have no more errors than examples; predictions of no class are errors.
+    Parts that have no answer have one record at most each; predictions of no class are errors.
     """
     parts = parts_of(report, family, of)
     if not parts or not have_counts(parts):
         return
+    begins, _ = _PARTITIONS[family]
+    alone = refused(report, _REFUSED.get(begins, begins), of)
     errors = sum(one.k for one in parts)
     size = sum(one.n for one in parts)
     n = whole.n
     if family == "false-alarms":
         # an example is none of all classes but one
-        begins, _ = _PARTITIONS[family]
-        n *= len(parts) + refused(report, begins, of) - 1
-    lost = whole.k - errors
+        n *= len(parts) + alone - 1
     gone = n - size
-    holds = 0 <= lost <= gone
-    if not report.not_applicable:
-        none = family != "precision"
-        holds = lost == gone == 0 if none else 0 <= lost == gone
+    right = gone - (whole.k - errors)
+    holds = 0 <= right <= min(gone, alone)
+    if family != "precision":
+        holds = holds and gone <= alone
     require(
         holds,
         f"{family} count {errors} errors of {size}, and on all examples there are {whole.k} of {n}",

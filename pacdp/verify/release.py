@@ -31,7 +31,12 @@ from pacdp.verify.files import (
     ends_of,
     unasked,
 )
-from pacdp.verify.folder import check_unit
+from pacdp.verify.needs import (
+    FIXED_STEPS,
+    check_unit,
+    require_named,
+    standings,
+)
 from pacdp.verify.norms import (
     check_moments,
     noise_of_one,
@@ -245,6 +250,7 @@ def _counts(f: Folder) -> None:
     for count in ("errors", "n"):
         number(said[count])
     for made in f.report.certificates:
+        require_named([FIXED_STEPS], standings(made))
         hold(_REPEATED, inputs=made.inputs, counts=said)
 
 

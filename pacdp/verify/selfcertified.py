@@ -23,6 +23,14 @@ from pacdp.verify.measured import (
 )
 from pacdp.verify.needs import require_no_better
 
+_MADE_BY = {
+    "held-out count": "new_examples_",
+    "PAC-Bayes": "one_draw_",
+    "compression": "compression",
+    "noisy gradients": "realised_sum_",
+}
+"""How the name of a route's certificate begins."""
+
 
 def _tried(report: Fields) -> list[tuple[Fields, Fields | None]]:
     """The routes, each with the certificate that it came to, which stands behind the one that is given."""
@@ -82,7 +90,7 @@ def _ledger(report: Fields) -> None:
 
 
 def _counts(report: Fields) -> None:
-    """Each route has the sizes of its certificate, or the reason of its refusal."""
+    """Each route has a certificate of its kind, with its sizes, or the reason of its refusal."""
     reasons = {
         dict.get(one, "name"): dict.get(one, "reason")
         for one in report.not_applicable
@@ -90,10 +98,16 @@ def _counts(report: Fields) -> None:
     for one, made in _tried(report):
         name = one.name
         why = f"{name} is said to be of the route {one.route!r}"
-        require(f"{name}, ".startswith(f"{one.route}, "), why)
+        require(
+            one.route in _MADE_BY
+            and f"{name}, ".startswith(f"{one.route}, "),
+            why,
+        )
         said = one.train, one.bound, one.reason
         due = 0, 0, reasons.get(name)
         if made:
+            why = f"{name} came to a certificate {made.name!r}, which is that of another route"
+            require(made.name.startswith(_MADE_BY[one.route]), why)
             due = *_sizes(report, one, made), ""
             same(f"n of {name}", made.inputs.n, one.bound)
         else:

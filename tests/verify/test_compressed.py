@@ -46,6 +46,8 @@ def test_nothing_of_another_network_can_be_changed_or_hidden():
     assert with_another() == {FOLLOWS}
     assert CANNOT in with_another(name="a theorem of its own")
     assert DOES_NOT in with_another(measures="ECE")
+    brier = {"measures": "half the Brier risk"}
+    assert DOES_NOT in judged({**record, **brier}, surrogate=json.dumps({**whole, **brier})), "no sum of two errors"
     assert DOES_NOT in judged({**record, "budget": {"surrogate": 0.02, "test set": 0.02}})
     resting = SURROGATE.resting_on(unproved("chain stationary", "nothing shows it"))
     record = by_another_network(resting).to_dict()

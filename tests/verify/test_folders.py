@@ -193,7 +193,8 @@ def test_what_cannot_be_read_or_called_is_told_by_its_name(folder, capsys, monke
         raise RuntimeError("boom")
 
     module.boom, module.unequal, module.none = boom, lambda: ([[0.0], [1.0]], [0]), lambda: None
-    for name in ("boom", "unequal", "none", "nobody"):
+    module.leaves = lambda: sys.exit(0)  # of which nobody may take the status for the checker's
+    for name in ("boom", "unequal", "none", "nobody", "leaves"):
         assert main([str(folder), "--data", f"mine:{name}"]) == 2
         assert f"--data mine:{name} is no module:callable" in capsys.readouterr().err
     for name, content in {"metrics.jsonl": "null\n", "checkpoint.safetensors": ""}.items():
@@ -208,6 +209,23 @@ def test_a_title_is_named_as_what_nothing_determines(folder):
         written(folder / "config.json", config)
         told = [one.why for one in check_folder(folder, None) if one.claim == "what is told beside"]
         assert any("config.title" in why for why in told) == bool(title)
+
+
+def test_the_range_of_the_loss_is_that_of_the_recipe_and_what_settings_only_tell_is_named(runs, tmp_path):
+    """Epsilon of a chain's law is proportional to it."""
+    for name in ("sgld", "entropy-sgld"):
+        folder = Path(shutil.copytree(runs[name], tmp_path / name))
+        loss = load_checkpoint(folder).header["loss"]
+        told = [one.why for one in check_folder(folder, None) if one.claim == "what is told beside"]
+        assert "header.run.certify" in told[0]
+        report = read(folder / "certificates.json")
+        for made in report["certificates"]:
+            made["inputs"].pop("epsilon", None)  # which is that of the range
+        for value in ({}, {"high": 2.0}, {"low": 2.0}, {"oscillation": 0.1}):
+            forge(folder, loss={**loss, **value})
+            report["subject"] |= {"loss": {**loss, **value}, "content_hash": load_checkpoint(folder).content_hash}
+            written(folder / "certificates.json", report)
+            assert ("hypotheses" in wrong(folder)) == bool(value), value
 
 
 def trained_network(network, folder):

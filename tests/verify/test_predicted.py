@@ -242,6 +242,14 @@ def test_what_has_no_answer_excuses_no_other_counts_and_no_remarks():
         row = next(row for row in fewer["details"]["statements"] if row["family"] == family and row["upper_by"])
         fewer["certificates"][row["upper_by"]]["inputs"]["k"] -= 2
         assert DOES_NOT in verdicts(check_report(fewer), "counts"), family
+    names = {"m": LABELS ^ WRONG[0], "o of m": np.zeros(400, int), "am": np.zeros(400, int)}
+    many = certify_predictions(2 * LABELS, {of: 2 * said for of, said in names.items()}, classes=[0, 1, 2]).to_dict()
+    assert len(many["not_applicable"]) > 3, "of models whose names end alike"
+    assert DOES_NOT not in verdicts(check_report(many))
+    without_class_2 = [row for row in many["details"]["statements"] if row["quantity"] != "error on class 2"]
+    many["not_applicable"].append({"name": "error on class 2 of o of m", "reason": "no example has the label 2"})
+    many["details"]["statements"] = without_class_2
+    assert DOES_NOT in verdicts(check_report(many), "counts")
     silent = copy.deepcopy(report("from errors"))
     silent["not_applicable"] = [{"name": "AUC", "reason": "a class has one record or none: gather more"}]
     assert DOES_NOT not in verdicts(check_report(silent), "remarks")

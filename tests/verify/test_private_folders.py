@@ -344,6 +344,17 @@ def test_an_export_has_the_counts_that_its_certificate_is_made_from(exported, tm
         assert DOES_NOT in verdicts(check_path(out), "counts")
 
 
+def test_who_fixed_the_steps_of_a_private_run_cannot_be_kept_silent(private_runs, exported, tmp_path):
+    for folder, claim in ((private_runs["calibrated"], "hypotheses"), (exported / "out", "counts")):
+        copied = Path(shutil.copytree(folder, tmp_path / claim))
+        assert DOES_NOT not in verdicts(check_path(copied))
+        report = read(copied / "certificates.json")
+        (made, *_) = (one for one in report["certificates"] if one["name"] == "private_kl_chernoff")
+        made["hypotheses"] = [one for one in made["hypotheses"] if one["name"] != "steps fixed beforehand"]
+        written(copied / "certificates.json", report)
+        assert DOES_NOT in verdicts(check_path(copied), claim)
+
+
 def test_quieter_candidates_are_found(private_runs, forged):
     """P3SGD: independent candidates cost more than nested ones, and a choice costs its epsilon."""
     header = load_checkpoint(private_runs["people"]).header

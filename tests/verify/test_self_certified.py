@@ -34,7 +34,21 @@ def judged(record, tmp_path):
 EQUAL = {"name": "equal inputs are separate draws", "standing": "declared", "by": "the caller", "unit": ""}
 
 
+def of_another_route(name):
+    """An edit that calls the first route by another name everywhere."""
+
+    def edit(r):
+        details = r["details"]
+        details["tried"][0].update(route=name, name=name)
+        details["chosen"] = details["budget"]["entries"][0][0] = name
+        r["not_applicable"] = [one for one in r["not_applicable"] if one["name"] != name]
+
+    return edit
+
+
 EDITS = {
+    "another route": of_another_route("PAC-Bayes"),
+    "a route that there is not": of_another_route("proof"),
     "another's value": lambda r: r["certificates"][-1].update(value=0.01),
     "one left out": lambda r: r["details"]["tried"].pop(),
     "another's training": lambda r: r["details"]["tried"][1].update(train=399),

@@ -82,7 +82,7 @@ mce_clopper_pearson        mce_clopper_pearson        new_rows   bound   MCE
 compression                compression                learner    bound   -
 clopper_pearson            clopper_pearson            new_rows   test    -
 one_of_finitely_many       one_of_finitely_many       new_rows   all     -
-disagreement               disagreement               surrogate  test    -
+disagreement               disagreement               surrogate  test    errors
 betting                    betting                    new_rows   test    -
 weighted_betting           betting                    new_rows   test    -
 paired                     paired                     new_rows   test    -
@@ -110,6 +110,7 @@ _WORDS = {
     "-": "",
     "test": "test set",
     "all": "union over networks",
+    "errors": "0-1 risk",
     "empirical": "empirical risk",
     "surrogate": "surrogate risk, rescaled to [0, 1]",
     "gap": "largest gap between ",
