@@ -7,8 +7,8 @@ Anybody can compute the hashes, look whether a record that they have is among th
 in some 2**32 tries.
 
 The values decide, not their format: a row that float32 holds exactly is hashed as float32, so that the same numbers as
-uint8, float32 and float64 agree (bytes and bytes/255 are other numbers), and so do 0.0 and -0.0. Other rows are hashed
-as float64, int64 or uint64. The shape of a row does not enter: [28, 28] and [784] agree.
+uint8, float32 and float64 agree (bytes and bytes/255 are other numbers), and so do 0.0 and -0.0, and NaNs of all bits.
+Other rows are hashed as float64, int64 or uint64. The shape of a row does not enter: [28, 28] and [784] agree.
 """
 
 import hashlib
@@ -241,9 +241,11 @@ def _value_hashes(rows: Matrix) -> UInt64[np.ndarray, "_"]:
 
 
 def _word_hashes(rows: Matrix) -> UInt64[np.ndarray, "_"]:
-    return _hashes(
-        rows + rows.dtype.type(0), f"{rows.dtype.str}{rows.shape[1]}"
-    )  # -0.0 becomes 0.0
+    """Of one zero and one NaN: the bits of 0/0 are others than those of a gap that was read from a file."""
+    words = rows + rows.dtype.type(0)  # -0.0 becomes 0.0
+    if words.dtype.kind == "f":
+        words[np.isnan(words)] = np.nan
+    return _hashes(words, f"{rows.dtype.str}{rows.shape[1]}")
 
 
 def _hashes(rows: Matrix, kind: str) -> UInt64[np.ndarray, "_"]:

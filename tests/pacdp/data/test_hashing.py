@@ -12,6 +12,7 @@ from numpy.random import default_rng
 
 from pacdp.data import DataError
 from pacdp.data.hashing import pair_hashes, row_hashes, table_hashes
+from pacdp.verify.examples import row_hashes as of_rows
 from tests.marks import every_case, refusal
 
 ROW = np.linspace(-1, 1, 12, dtype=np.float32).reshape(1, 12)
@@ -42,6 +43,11 @@ def test_the_same_numbers_in_every_format():
     assert row_hashes(torch.tensor(numbers).bfloat16()).tolist() == expected
     assert row_hashes(numbers > 0).tolist() == row_hashes((numbers > 0).astype(np.float32)).tolist()
     assert row_hashes(np.array([[0.0, -0.0]])).tolist() == row_hashes(np.zeros((1, 2), np.float32)).tolist()
+    for dtype in (np.float16, np.float32, np.float64):
+        gaps = np.array([[np.nan, 0.1], [-np.nan, 0.1]], dtype)  # of 0/0 the sign is set
+        for hashes in (row_hashes, table_hashes, of_rows):
+            one, other = hashes(gaps).tolist()
+            assert one == other
 
 
 @every_case(
