@@ -137,6 +137,18 @@ def same_answers(found: np.ndarray, own: np.ndarray, *, scale: float) -> Bool[np
     return same.reshape(len(own), -1).all(axis=1)
 
 
+def later_answers(found: Any, before: np.ndarray, why: str, *, scale: float = 0.0) -> np.ndarray:
+    """Which answers to the same examples, asked for once more, are others than before.
+
+    Raises:
+        ValueError: more than one, or one in five hundred, which rounding may move; the sentence is ``why``.
+    """
+    others = ~same_answers(column(found), before, scale=scale)
+    if others.sum() > max(1, len(others) // 500):
+        raise ValueError(why)
+    return others
+
+
 def twin(predictor: Any) -> Any:
     """A copy, which may be asked what the predictor is not to remember; itself where it has none."""
     with suppress(Exception):  # not all can be copied
