@@ -262,6 +262,10 @@ def _models(model: Any, train: Train | None, settings: FitSettings | None) -> Va
     """Models by name, each of a kind that can be trained."""
     if isinstance(model, Mapping):
         named = {str(name): one for name, one in model.items()}
+        if len(named) < len(model):
+            raise ValueError(
+                f"model must have names that differ as text, got {', '.join(map(repr, model))}: call them otherwise"
+            )
     elif isinstance(model, list | tuple):
         kinds = [type(one).__name__ for one in model]
         named = {f"{kind} {place + 1}" if kinds.count(kind) > 1 else kind: one
