@@ -93,7 +93,12 @@ def table_hashes(values: Any, *, name: str = "values") -> Hashes:
             table_hashes(rows[at : at + step].toarray()) for at in range(0, rows.shape[0], step)
         ]
         return np.concatenate(parts)
-    array = values.to_numpy() if hasattr(values, "to_numpy") else _array_of_rows(values, name)
+    try:
+        array = values.to_numpy() if hasattr(values, "to_numpy") else array_of(values, name)
+    except DataError:
+        if not isinstance(values, list | tuple):
+            raise
+        array = np.fromiter(values, dtype=object, count=len(values))  # of rows of several lengths
     if array.dtype.kind in "mM":  # of which nanoseconds would be whole numbers
         array = array.astype(f"{array.dtype.kind}8[us]")
     if not array.size or array.dtype.kind == "c":
@@ -125,16 +130,6 @@ def table_hashes(values: Any, *, name: str = "values") -> Hashes:
     words = np.frombuffer(b"".join(digests), dtype="<i8")[places].reshape(-1, rows.shape[1])
     hashes[~whole] = row_hashes(words, name=name)
     return hashes
-
-
-def _array_of_rows(values: Any, name: str) -> Shaped[np.ndarray, "..."]:
-    """As ``array_of``, and rows of several lengths as objects."""
-    try:
-        return array_of(values, name)
-    except DataError:
-        if not isinstance(values, list | tuple):
-            raise
-        return np.fromiter(values, dtype=object, count=len(values))
 
 
 def _row_of(cell: Any) -> Shaped[np.ndarray, "1 ..."]:
