@@ -49,6 +49,7 @@ def build(settings: Settings | Sequence[Settings], potential: Potential) -> Samp
         partial(_start, columns.State),
         lambda step: columns.coefficients(step + 1),
         partial(columns.transition, potential),
+        columns.State,
     )
 
 

@@ -5,14 +5,16 @@ of that example and its own draws. N masks may be averaged before clipping.
 """
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from bounds import _check
 from bounds.record import record
 from pacdp.algorithms.algorithm import Descent
-from pacdp.layers.dropout import with_example_dropout
+from pacdp.layers.dropout import ExampleDropout, with_example_dropout
 from pacdp.layers.priors import Law, Prior
 from pacdp.schedules import Schedule
+from pacdp.step.mechanism import Mechanism
+from pacdp.step.units import Network
 
 
 @record
@@ -37,6 +39,16 @@ class DPMCDropout(Descent):
 
     def __post_init__(self) -> None:
         _check.count(draws=self.draws)
+
+    def require(
+        self, network: Network, mechanism: Mechanism, *, units: int, targets: Tensor
+    ) -> None:
+        """Refuse a network that draws no masks."""
+        if not any(isinstance(layer, ExampleDropout) for layer in network.module.modules()):
+            raise ValueError(
+                f"{self.NAME} trains a network that drops, and module has no such layer: give "
+                "with_example_dropout(module, generator=...) of one that holds nn.Dropout"
+            )
 
     def network(
         self,

@@ -72,7 +72,18 @@ class Sampler(NamedTuple):
     """The numbers of the step that follows step t, from t = 0."""
     transition: Callable[[Any, Coefficients, Keys, int | Tensor], tuple[Any, Info]]
     """One step with these numbers; its last argument is the state's step count, on a GPU as a tensor."""
+    kind: type
+    """Of its states."""
 
     def step(self, state: Any, keys: Keys) -> tuple[Any, Info]:
-        """The next state."""
+        """The next state.
+
+        Raises:
+            ValueError: a state of another algorithm.
+        """
+        if not isinstance(state, self.kind):
+            raise ValueError(
+                f"state must be a {self.kind.__name__} of this sampler, got {type(state).__name__}: begin with "
+                "sampler.init(state.weights)"
+            )
         return self.transition(state, self.coefficients(state.step), keys, state.step)

@@ -56,7 +56,7 @@ def require_steady(data: Any, name: str) -> None:
     Raises:
         ValueError: it is not.
     """
-    if not is_steady(data, name):
+    if isinstance(data, DataLoader | Dataset) and not is_steady(data, name):
         held = data.dataset if isinstance(data, DataLoader) else data
         raise ValueError(
             f"{name} must be the same rows at every reading, where they are compared with others, and its "
@@ -64,18 +64,16 @@ def require_steady(data: Any, name: str) -> None:
         )
 
 
-def is_steady(data: Any, name: str) -> bool:
+def is_steady(data: DataLoader[Any] | Dataset[Any], name: str) -> bool:
     """Whether a data set gives the same rows at every reading, as one with random transforms does not.
 
     A hash is then of one reading and not of an example, and shows nothing of what others saw. Some examples are read
     twice; what can be read once alone is taken as it comes.
 
     Args:
-        data: anything that can be data.
+        data: a data set, or a loader of one.
         name: of the argument, for sentences of errors.
     """
-    if not isinstance(data, DataLoader | Dataset):
-        return True
     loader = data if isinstance(data, DataLoader) else DataLoader(data, batch_size=1)
     try:
         places = _some(loader)

@@ -27,6 +27,7 @@ from pacdp.cli.terminal import messages, refusing
 from pacdp.store.canonical import chained, digest, follows, parsed
 from pacdp.store.files import (
     ASIDE,
+    MOVING,
     Held,
     add_line,
     begin,
@@ -127,13 +128,21 @@ class Folder:
         """Keep other processes out; the operating system lets go when this one dies, however it dies.
 
         Raises:
-            ValueError: another process is at work in the folder, or it is none and cannot be made.
+            ValueError: another process is at work in the folder, or it is none and cannot be made; a folder that is
+                called as what is put aside is somebody else's.
         """
         path_of(folder=self.path, made=True)
         try:
             with locked(self.path / ".lock"):
                 for name in (*_OWN, ASIDE):
                     remove_partial(self.path / name)
+                for name in (ASIDE, MOVING):
+                    if os.path.lexists(self.path / name) and name not in (written(self.path) or ()):
+                        raise ValueError(
+                            f"{self.path / name} was not written by pacdp: move it away, or choose another folder"
+                        )
+                if not ((self.path / ASIDE).is_dir() and self.config.is_file()):
+                    put_back(self.path, names=_OWN)  # a process was killed on the way
                 yield
         except Held as error:
             raise ValueError(
@@ -153,8 +162,6 @@ class Folder:
         """
         new = not self.path.exists()
         with self.lock():
-            if not ((self.path / ASIDE).is_dir() and self.config.is_file()):
-                put_back(self.path, names=_OWN)  # a process may have been killed on the way
             if self.finished and not how.force:
                 hint = "certify it" if how.resume else "choose another --out"
                 raise ValueError(

@@ -97,7 +97,8 @@ class Guard:
         self.set_up = Settled(
             partial(set_up, module),
             "the network was changed after make_private, which tried it as it was (a hook was added, a parameter "
-            "frozen or unfrozen, or a layer, an attribute or a buffer is another): do so before make_private",
+            "frozen or unfrozen, or a parameter, a layer, an attribute or a buffer is another): do so before "
+            "make_private",
         )
         self.set_up.keep()
         self.gradients = Settled(
@@ -273,12 +274,14 @@ def gradients(module: nn.Module) -> list[Any]:
 
 
 def set_up(module: nn.Module) -> list[Any]:
-    """All layers with their hooks, attributes and buffers, and which parameters are trained, hooked by what.
+    """All layers with their hooks, attributes and buffers; all parameters, which are trained, and hooked by what.
 
     Of attributes there are numbers and texts, which thing each other one is, and what such things hold.
     """
     apart = {id(one) for one in (*module.modules(), *module.parameters(), *module.buffers())}
-    found: list[Any] = [(_hooks(p, _OF_PARAMETERS), p.requires_grad) for p in module.parameters()]
+    found: list[Any] = [
+        (id(p), _hooks(p, _OF_PARAMETERS), p.requires_grad) for p in module.parameters()
+    ]
     further = list[Any]()
     for layer in module.modules():
         of_torch, plain = type(layer).__module__.startswith("torch."), dict[str, object]()

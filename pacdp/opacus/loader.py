@@ -134,7 +134,8 @@ class PoissonSampler(UniformWithReplacementSampler):
         if not all(any(_same_rows(x, field) for field in self.fields) for x in inputs):
             raise ValueError(
                 "the network is given other rows than the batch drawn for this step: take each batch from the loader "
-                "that make_private returned, one step each, those without examples too, and put what transforms it "
+                "that make_private returned, whole, one after the other, one step each, none left out or kept for "
+                f"later (at most {_REMEMBERED}); gradients add up by BatchMemoryManager alone; put what transforms it "
                 "(augmentation, scaling) into the dataset or the network, and inputs that all examples share (a mask, "
                 "positions) into buffers; where a step of one batch needs too much memory, BatchMemoryManager cuts it; "
                 "rows that mix examples (mixup) have no privacy of single examples; say batches='own' if yours are "
@@ -210,7 +211,8 @@ class PoissonLoader(DPDataLoader):
         # torch's own beginning: Opacus's wants each example to be a list of fields
         DataLoader.__init__(self, dataset, batch_sampler=self.drawn_by, **options)
         self.collate_fn = _Collate(collate, emptied(collate(few[:1])), self.drawn_by)
-        self.collate_fn.require_own_rows(few)
+        with naming("collate_fn, tried on some examples of dataset,"):
+            self.collate_fn.require_own_rows(few)
         if fetch := getattr(dataset, "__getitems__", None):
             self.collate_fn.require_own_items(fetch, places)
         self.drawn_by.workers = self.num_workers

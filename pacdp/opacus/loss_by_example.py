@@ -16,12 +16,14 @@ from torch import Tensor
 from pacdp.opacus.loader import PoissonSampler
 from pacdp.opacus.recorded import Record, recorded
 from pacdp.step.gradients import slopes_of_each
-from pacdp.trials.buffers import digest
+from pacdp.trials.buffers import contents, digest
 
 Reduction = Literal["mean", "sum"]
 Plan = tuple[tuple[bool, ...], int]
 """Which other tensors are cut into examples, and by what sizes and divisors are divided."""
 _CLOSE = {torch.float16: 2e-2, torch.bfloat16: 2e-2}
+_ROUNDING = 1e-5
+"""Of an example's gradient by its outputs, whose numbers are differences of numbers up to one."""
 _FAILURES = (RuntimeError, ValueError, IndexError, TypeError, NotImplementedError)
 _ONE_EXAMPLE = (
     "write the loss as the mean of losses of single examples, for instance criterion = nn.CrossEntropyLoss(weight=..., "
@@ -78,7 +80,8 @@ class LossByExample:
                 continue
             computed = True
             for name in sorted(factors, key=self.reduction.__ne__):
-                if all(close(factors[name] * w, s) for w, s in zip(written, slopes, strict=True)):
+                scaled = [factors[name] * w for w in written]
+                if all(map(close, scaled, slopes)) or all(map(_vanishes, scaled + slopes)):
                     agrees.add(name)
                     break
             if self.reduction in agrees:
@@ -165,6 +168,11 @@ def _of_single_examples(
     return slopes_of_each(loss_of_one, list(moving.values()), [*fixed.values(), *rows])[0]
 
 
+def _vanishes(slopes: Tensor) -> bool:
+    """Whether a gradient by outputs (n, ...) is zero but for rounding, as where a network is told to be as it is."""
+    return bool(slopes.abs().sum() <= _ROUNDING * len(slopes))
+
+
 def close(one: Tensor, other: Tensor) -> bool:
     """Whether two tensors agree, relative to the largest finite number; what is not finite must be so in both."""
     if one.shape != other.shape or not one.is_floating_point():
@@ -188,12 +196,20 @@ class PrivateCriterion:
 
     def __init__(self, criterion: Any, loss_reduction: Reduction) -> None:
         self.criterion, self.loss_reduction = copy.copy(criterion), loss_reduction
-        self.reduces = hasattr(criterion, "reduction")
+        self.reduces, self.constants = hasattr(criterion, "reduction"), Constants()
         if self.reduces:
             self.criterion.reduction = "none"
 
     def __call__(self, *given: Any, **options: Any) -> Tensor:
-        """Loss of one batch, whose ``backward`` hands the clipped sum to the optimizer."""
+        """Loss of one batch, whose ``backward`` hands the clipped sum to the optimizer.
+
+        Raises:
+            ValueError: weights or numbers of the criterion changed, which the record of this one call does not show.
+        """
+        now = contents(self.criterion).items()
+        # but what is empty, or was noted down of the examples one by one, which nothing can compute with any more
+        held = [f"{name} {value}" for name, value in now if value[-1] not in (None, "None")]
+        self.constants.require("weights and numbers of the criterion", held, [])
         return recorded(self._loss, *given, **options)
 
     def _loss(self, *given: Any, **options: Any) -> Tensor:

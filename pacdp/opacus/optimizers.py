@@ -82,6 +82,23 @@ class PrivateOptimizer(DPOptimizer):
         self.step_hooks.append(fn)
         self.step_hook = lambda optimizer: [hook(optimizer) for hook in self.step_hooks]
 
+    def register_step_post_hook(self, hook: Any) -> Any:
+        """Refused, by raising ValueError, as ``register_step_pre_hook`` is."""
+        raise ValueError(
+            "a private optimizer takes hooks by attach_step_hook, which are called after the noise: register others of "
+            "torch's with the optimizer that make_private is given, before"
+        )
+
+    register_step_pre_hook = register_step_post_hook
+
+    @property
+    def accumulated_iterations(self) -> int:
+        """Refused, by raising ValueError, to the hook of Opacus's accountants, which asks for it."""
+        raise ValueError(
+            "steps are counted before their noise, without get_optimizer_hook_fn of an accountant, which would count "
+            "them again: leave it out"
+        )
+
     def step(self, closure: Callable[[], float] | None = None) -> float | None:
         """Clip, add noise and update, or only clip where the batch has further parts.
 

@@ -22,7 +22,7 @@ from filelock import BaseFileLock, FileLock, SoftFileLock, Timeout
 LIST = ".pacdp"
 ASIDE = ".replaced"
 """The folder, in a folder, of what :func:`remove_own` put aside."""
-_MOVING = ".replacing"
+MOVING = ".replacing"
 """The same, on its way there or back."""
 _NO_FLOCK = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 _told: set[int] = set()
@@ -142,7 +142,7 @@ def replacing(path: Path | str) -> Iterator[BinaryIO]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        _enter_new(path, written(path.parent))
+        _enter(path.parent, path.name)
         temporary.replace(path)
     except BaseException as error:
         if isinstance(error, OSError) and error.errno and error.filename is None:
@@ -207,7 +207,7 @@ def keep_beside(path: Path) -> Path:
             raise ValueError(
                 f"{path} cannot be kept as {kept.name} ({error.strerror}): move it away, or choose another place"
             ) from error
-        _enter_new(kept, written(path.parent))
+        _enter(path.parent, kept.name)
         return kept
     raise AssertionError("there is always another number")
 
@@ -257,7 +257,8 @@ def begin(folder: Path) -> None:
         OSError: the folder cannot be written.
     """
     if written(folder) is None:
-        _enter(folder, [])
+        (folder / LIST).touch()
+        on_disk(folder / LIST)
 
 
 def written(folder: Path) -> frozenset[str] | None:
@@ -289,9 +290,10 @@ def remove_own(folder: Path, *, names: Iterable[str], aside: bool = False) -> No
     Raises:
         OSError: one cannot be removed or moved; :func:`put_back` mends that, also where the process was killed.
     """
-    names, moving = frozenset(names), folder / _MOVING
+    names, moving = frozenset(names), folder / MOVING
     aside = aside and not (folder / ASIDE).is_dir()
     if aside:
+        _enter(folder, ASIDE, MOVING)  # what is not in the list is somebody else's
         moving.mkdir(exist_ok=True)
     for name in written(folder) or ():
         stem, _, number = name.rpartition(".")
@@ -311,7 +313,7 @@ def put_back(folder: Path, *, names: Iterable[str]) -> None:
     Raises:
         OSError: a file cannot be removed or moved; the next call goes on.
     """
-    moving = folder / _MOVING
+    moving = folder / MOVING
     if (folder / ASIDE).is_dir():
         remove_own(folder, names=names)
         (folder / ASIDE).rename(moving)
@@ -326,7 +328,7 @@ def let_go(folder: Path) -> None:
     if (folder / ASIDE).is_dir():
         going = folder / f".{ASIDE}.{os.getpid()}.partial"
         (folder / ASIDE).rename(going)
-        shutil.rmtree(going)
+        shutil.rmtree(going, ignore_errors=True)  # the next lock removes what is left
 
 
 def remove_empty(folder: Path) -> None:
@@ -339,14 +341,12 @@ def remove_empty(folder: Path) -> None:
             folder.rmdir()
 
 
-def _enter_new(path: Path, known: frozenset[str] | None) -> None:
-    """Enter the file into its folder's list, if there is one and the file is not in it."""
-    if known is not None and path.name not in known:
-        _enter(path.parent, [path.name])
-
-
-def _enter(folder: Path, names: Iterable[str]) -> None:
-    with (folder / LIST).open("ab") as file:
-        file.write("".join(f"\n{name}\n" for name in names).encode())
-        file.flush()
-        os.fsync(file.fileno())
+def _enter(folder: Path, *names: str) -> None:
+    """Enter names that are not in the folder's list, if there is one."""
+    known = written(folder)
+    new = [name for name in names if known is not None and name not in known]
+    if new:
+        with (folder / LIST).open("ab") as file:
+            file.write("".join(f"\n{name}\n" for name in new).encode())
+            file.flush()
+            os.fsync(file.fileno())

@@ -323,9 +323,11 @@ def contents(
 def digest(thing: Any) -> tuple[Any, ...]:
     """Kind, shape and bits of a tensor or an array; a number or text itself."""
     if isinstance(thing, Tensor):
-        bits, kind = thing.detach(), (str(thing.dtype), tuple(thing.shape))
-        wrapped = bits.is_quantized or is_functorch_wrapped_tensor(bits)
-        if bits.layout != torch.strided or wrapped or bits.device.type == "meta":
+        kind = str(thing.dtype), tuple(thing.shape)
+        if is_functorch_wrapped_tensor(thing):  # which nothing computes with any more
+            return *kind, None
+        bits = thing.detach()
+        if bits.layout != torch.strided or bits.is_quantized or bits.device.type == "meta":
             return *kind, None if bits.is_inference() else bits._version
         # what was put back is what it was, whatever its version says
         whole = bits.contiguous().flatten().view(torch.uint8).cpu() if bits.numel() else bits

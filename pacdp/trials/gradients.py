@@ -85,8 +85,10 @@ def require_independent_examples(
     own = next((p.dtype for p in module.parameters() if p.is_floating_point()), torch.float64)
     kind = _finest(module, selected(as_given, torch.arange(3)), own)
     full = _floats_as(as_given, kind)
+    # what runs in no other precision than its own may have weights of several
+    of_kind = nn.Module.double if kind != own else _as_it_is
     sizes = sorted({*SIZES, largest})
-    trial = _Trial(copy.deepcopy(module).to(kind), before, loss)
+    trial = _Trial(of_kind(copy.deepcopy(module)), before, loss)
     try:
         trial.no_first_impression(selected(full, torch.arange(3)))
         outputs = trial.outputs(full)
@@ -101,7 +103,7 @@ def require_independent_examples(
         settled = Unwritten(trial.twin)
         for k, each in enumerate(sizes[len(_WHOLE) :], len(_WHOLE)):
             trial.forward(full, each, reach=10.0 ** (k % 4))
-        opened = _Trial(trial.twin, before, loss, begin=with_other_weights(module).to(kind))
+        opened = _Trial(trial.twin, before, loss, begin=of_kind(with_other_weights(module)))
         if not _not_finite(opened.seen(full, None, None)):
             opened.whole(full, targets, *_WHOLE[-1], reach=1.0)
             opened.forward(full, MOST, reach=1.0)
@@ -133,6 +135,10 @@ def _finest(module: nn.Module, few: Sequence[Any], own: torch.dtype) -> torch.dt
     finally:
         rewind(module, before)
     return torch.float64
+
+
+def _as_it_is(module: nn.Module) -> nn.Module:
+    return module
 
 
 class _Trial:

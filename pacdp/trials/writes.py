@@ -130,7 +130,7 @@ class Unmoved:
             same = {
                 name
                 for name in own.keys() & {*changed}
-                if now[name][:2] == self._marks[name][:2]
+                if now[name][:2] == self._marks.get(name, ())[:2]
                 and same_bits(self._module.get_parameter(name).detach(), own[name])
             }
             self._marks |= {name: now[name] for name in same}

@@ -8,7 +8,7 @@ A map, from what is asked of a path down to the arithmetic; each room says which
 ==========================  ============================================================================================
 report                      what a path is, what a report is, the program ``pacdp verify``, and every epsilon
 measured                    what a report counts: settings, rows, records, measured errors, and each once
-predicted                   a report on predictions: its ledger, its rows, counts of parts and whole, its remarks
+predicted, parts            a report on predictions: its ledger, its rows, its remarks; families, parts and their whole
 selfcertified               a report of ``pacdp.self_certify``: the smallest of several certificates, and its ledger
 certificate                 one certificate: what its name says, and what is asked of it, in which order
 needs                       which hypotheses a formula needs at a price, and what nothing can show

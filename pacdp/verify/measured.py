@@ -126,7 +126,11 @@ def _paid_for(report: Fields) -> None:
 
 
 def _units(report: Fields) -> None:
-    """What every certificate takes to be independent are the report's records."""
+    """What every certificate takes to be independent are the report's records, which are of a kind that there is."""
+    require(
+        report.unit in ("example", *GROUPED),
+        f"the unit is {report.unit!r}, of which nothing is counted",
+    )
     for made in report.certificates:
         for unit in units(made):
             same(f"the unit of {made.name}", unit, report.unit)
@@ -250,9 +254,22 @@ def _bounds(report: Fields, made: Fields) -> _Key:
 
 
 def held_by_nothing(report: Fields) -> Iterator[str]:
-    """Rows that are not named, what was measured and nothing repeats, and what was bounded and not measured."""
+    """Rows that are not named or counted, what ran unnamed, what was measured and nothing repeats, or was not."""
     if report.choices and not report.rows:
         yield "rows, which are null"
+    if report.unit != "example":
+        for role, said in report.part("rows").items():
+            if said and role != "bound":
+                yield f"rows.{role}.n"
+    ran = report.part("privacy")["event"]
+    for made in report.certificates:
+        for what in ("privacy_notion", "sum_mu"):
+            event = what.split("_")[0] + "_event"
+            if what in made.inputs and not (
+                made.inputs[event]
+                or (ran and what == "privacy_notion")
+            ):
+                yield f"what ran for {made.name}"
     means = _measured_means(report)
     for of, on, loss in means:
         counted = means[of, on, loss].errors is not None
@@ -302,7 +319,7 @@ def _measured(report: Fields) -> None:
             why = f"{made.name} rests on draws that the report does not have"
             require(said in drawn, why)
         said = means.get(_bounds(report, made))
-        if said and said.loss in _SHARES:
+        if said and said.loss != "ece":
             _check_counted(made, said)
 
 

@@ -72,6 +72,14 @@ PURE = ("dp_", "max_information_", "printed_2018_")
 
 _ABOUT_THE_WORLD = {RECORDS, _LAW, _NOISE}
 """What no file and no program shows."""
+_OF_STATUSES = {
+    None: (),
+    "exact mechanism": (),
+    "accounted": (),
+    "assumes stationarity": (_STATIONARY,),
+    "approximate accountant": ("accountant sound",),
+}
+"""What must be called unproved, by how a promise of privacy was come to."""
 _DECLARING = ("the caller", "whoever", "nobody")
 """How begins by whom a hypothesis is declared, which proves nothing."""
 
@@ -100,16 +108,16 @@ def never_shown(
 ) -> set[str]:
     """The hypotheses that must be called unproved, whatever anybody says."""
     status = inputs.get("privacy_status")
-    names = set()
+    require(
+        status in _OF_STATUSES,
+        f"inputs.privacy_status is {status!r}, and it can be one of {[*_OF_STATUSES]}",
+    )
+    names = {*_OF_STATUSES[status]}
     if (
         formula == "correlated_risk_upper"
         or "monte_carlo_kept_steps" in inputs
     ):
-        names = {_STATIONARY, _DRAWS}
-    if status == "assumes stationarity":
-        names.add(_STATIONARY)
-    if status == "approximate accountant":
-        names.add("accountant sound")
+        names |= {_STATIONARY, _DRAWS}
     return names
 
 

@@ -32,11 +32,19 @@ from pacdp.verify.named import (
     named,
     of_family,
     of_people,
-    pairs,
     ranks,
     refused,
 )
 from pacdp.verify.needs import require_named, standings
+from pacdp.verify.parts import (
+    COMPLEMENTS,
+    GIVEN,
+    OF_TWO,
+    counts_of_parts,
+    families,
+    have_counts,
+    parts_of,
+)
 
 _GAP = "largest_gap"
 _WIDEST = "largest gap between groups"
@@ -48,41 +56,8 @@ _CALLED = {
     _WIDEST: (_WIDEST, ""),
 }
 """What the certificates of a row bound, above and below, where they call it by another name."""
-_PARTITIONS = {
-    "recall": ("error on class ", "upper"),
-    "groups": ("error in group ", "upper"),
-    "precision": ("precision of class ", "lower"),
-    "false-alarms": ("false-alarm rate of class ", "upper"),
-}
-"""Families whose parts hold every example: how their rows begin, and the end that counts errors."""
-_OF_TWO = ("differences", "leaderboard")
-"""Families whose rows are about two models."""
-_GIVEN = ("error", "losses", "groups")
-"""Families of which betting on examples serves no other losses than those that were given as such."""
 _NAMED = {"groups": "error in group ", "classes": "error on class "}
 """How the rows begin that name a group, or a class."""
-_COMPLEMENTS = {
-    "error on class ": "recall of class ",
-    "share of errors among predictions of class ": "precision of class ",
-    "false-alarm rate of class ": "specificity of class ",
-    "error in group ": "accuracy in group ",
-}
-"""How the names of a rate and of one minus it begin."""
-
-
-def _parts(report: Fields, family: str, of: str) -> list[Fields]:
-    """The inputs of the certificates that count the errors of a family's parts; none of another family."""
-    begins, counting = _PARTITIONS.get(family, ("", ""))
-    return [
-        report.certificates[place].inputs
-        for row, end, place in ends(of_family(report, family))
-        if (row.of, end) == (of, counting)
-        and row.quantity.startswith(begins)
-    ]
-
-
-def _counted(parts: list[Fields]) -> bool:
-    return all("k" in one for one in parts)
 
 
 def _paid(report: Fields) -> None:
@@ -150,7 +125,7 @@ def _rows(report: Fields) -> None:
 
 def _range(row: Fields) -> list[float]:
     """Between which values a quantity lies: differences from -1 on, the Brier risk up to 2, all others from 0 to 1."""
-    low = -1.0 if row.family in _OF_TWO else 0.0
+    low = -1.0 if row.family in OF_TWO else 0.0
     return [low, 2.0 if row.family == "brier" else 1.0]
 
 
@@ -198,7 +173,7 @@ def _check_same(
         said in plain or said.removeprefix("weighted ") in plain,
         f"{what} bounds {made.measures!r}",
     )
-    if made.name == "new_examples_betting" and row.family in _GIVEN:
+    if made.name == "new_examples_betting" and row.family in GIVEN:
         require_named(
             ["losses within their range"], standings(made)
         )
@@ -212,7 +187,7 @@ def _measures(row: Fields) -> tuple[str, str]:
     said = row.quantity
     if row.family == "bins":
         return "MCE", ""
-    if row.family in _OF_TWO:
+    if row.family in OF_TWO:
         loss = said.split(" of ", 1)[0]
         one, other = (
             f"{loss} of {model}"
@@ -229,72 +204,11 @@ def _measures(row: Fields) -> tuple[str, str]:
         return _CALLED[said]
     if said.startswith("top-"):
         return said, said.replace("error", "accuracy")
-    for pair in _COMPLEMENTS.items():
+    for pair in COMPLEMENTS.items():
         for one, other in (pair, pair[::-1]):
             if said.startswith(one):
                 return said, said.replace(one, other, 1)
     return said, f"1 - {said}"
-
-
-def _counts(report: Fields) -> None:
-    """Rows count the records that there are, plain errors are among what was measured, parts add up to the whole."""
-    most = max(row.n for row in report.details.statements)
-    examples = dict.get(report, "examples")
-    require(
-        most <= report.n <= examples,
-        f"a row counts {most} records, of {report.n} and {examples} examples",
-    )
-    measured = {
-        (one.of, one.on, one.loss) for one in report.measured
-    }
-    for row in report.details.statements:
-        if row.family == "auc":
-            require(
-                2 * row.n <= report.n,
-                f"{row.n} of {report.n} records are more than the smaller class can have",
-            )
-    pairs(report)
-    for row in of_family(report, "error"):
-        what = f"the error of {row.of}"
-        same(f"the records behind {what}", row.n, report.n)
-        made = report.certificates[row.upper_by]
-        if "k" in made.inputs:
-            require(
-                not made.measures.startswith("0-1 risk")
-                or (row.of, "bound", "zero-one") in measured,
-                f"{what} is not among what was measured",
-            )
-            for family in _PARTITIONS:
-                _add_up(report, family, row.of, made.inputs)
-
-
-def _add_up(
-    report: Fields, family: str, of: str, whole: Fields
-) -> None:
-    """Errors on all classes, in all groups, and among all predictions, add up to the errors on all examples.
-
-    Parts that have no answer have no more errors than examples; predictions of no class are errors.
-    """
-    parts = _parts(report, family, of)
-    if not parts or not _counted(parts):
-        return
-    errors = sum(one.k for one in parts)
-    size = sum(one.n for one in parts)
-    n = whole.n
-    if family == "false-alarms":
-        # an example is none of all classes but one
-        begins, _ = _PARTITIONS[family]
-        n *= len(parts) + refused(report, begins, of) - 1
-    lost = whole.k - errors
-    gone = n - size
-    holds = 0 <= lost <= gone
-    if not report.not_applicable:
-        none = family != "precision"
-        holds = lost == gone == 0 if none else 0 <= lost == gone
-    require(
-        holds,
-        f"{family} count {errors} errors of {size}, and on all examples there are {whole.k} of {n}",
-    )
 
 
 def _complete(report: Fields) -> None:
@@ -323,7 +237,8 @@ def _complete(report: Fields) -> None:
             recalls = kinds.count("recall")
             same("rows of recall", recalls, kinds.count("error"))
         counted = all(
-            _counted(_parts(report, family, of)) for of in models
+            have_counts(parts_of(report, family, of))
+            for of in models
         )
         if family in ("top-k", "losses", "bins") or not counted:
             left.append(family)
@@ -368,8 +283,8 @@ def _remarks(report: Fields) -> None:
             due += alike(kind, names)
     for row in errors:
         whole = report.certificates[row.upper_by].inputs
-        parts = _parts(report, "groups", row.of)
-        if parts and _counted([whole, *parts]):
+        parts = parts_of(report, "groups", row.of)
+        if parts and have_counts([whole, *parts]):
             due += made_of_errors(row.of, whole, parts)
     due += of_people(report)
     require_due(report.details.remarks, due)
@@ -384,8 +299,9 @@ def _data(_: Any) -> None:
 
 OF_PREDICTIONS: Checks = {
     "failure probability of everything together": _paid,
+    "families": families,
     "rows": _rows,
-    "counts": _counts,
+    "counts": counts_of_parts,
     "completeness": _complete,
     "gaps": _gaps,
     "named rows": named,

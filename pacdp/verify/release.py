@@ -59,6 +59,8 @@ _PUBLIC_BATCHES = (
     "add-remove neighbours"
 )
 """What may be remarked on weights that leave: other words could tell of the data."""
+_ONLY_SAID = ("reproducible", "sampling.public_size", "budget")
+"""Settings that decide who protects whom, and of which no file shows that they were not written after the run."""
 _FORMAT = "pacdp-release/1"
 _FAR = 10
 """Standard deviations beyond which no released count lies."""
@@ -183,10 +185,16 @@ def _records(f: Folder, first: Step) -> int:
 
 
 def _beside(f: Folder) -> None:
-    """Nothing is told in settings or header that no check asked for."""
+    """Nothing is told in settings or header that no check asked for, or that other settings would say as well."""
     parts = {"settings": f.settings, "header": f.header}
     names = (unasked(part, at=at) for at, part in parts.items())
-    require_asked(chain(*names), of="folder")
+    run = f.settings and f.settings["run"]
+    said = (
+        f"settings.run.{name}"
+        for name in _ONLY_SAID
+        if name.split(".")[0] in (run or ())
+    )
+    require_asked(chain(*names, said), of="folder")
 
 
 def _remarks(f: Folder) -> None:

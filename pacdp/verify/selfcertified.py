@@ -18,6 +18,8 @@ from pacdp.verify.measured import (
     mean_of,
     require_due,
     shares_of,
+    sizes,
+    without_unit,
 )
 from pacdp.verify.needs import require_no_better
 
@@ -41,14 +43,15 @@ def _choice(report: Fields) -> None:
         and len(tried) == len(others),
         "the certificates that were compared are not those of the routes that were tried",
     )
-    route, chosen = tried[best.inputs.chosen_position]
+    route, _ = tried[best.inputs.chosen_position]
     same(
         "the route that was chosen",
         route.name,
         report.details.chosen,
     )
-    same("its risk", chosen.measures, best.measures)
-    for one in others:
+    for one in report.certificates:
+        risk = without_unit(one.measures, report.unit)
+        same(f"the risk of {one.name}", risk, "0-1 risk")
         require_no_better(best, one)
 
 
@@ -137,6 +140,7 @@ OF_SELF_CERTIFIED: Checks = {
     "ledger": _ledger,
     "counts": _counts,
     "remarks": _remarks,
+    "numbers of rows": sizes,
     **SHARED,
 }
 """What is asked of a report on routes of self-certification."""

@@ -7,7 +7,7 @@ from torch.testing import assert_close
 from toys import keys_of, tensors, toy_data, toy_objective
 
 from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, build, chain_of, restore, stacked
-from tests.marks import parametrize
+from tests.marks import parametrize, refusal
 
 SAMPLERS = {
     **toys.SAMPLERS,
@@ -82,6 +82,14 @@ def test_chains_that_go_on_apart_go_on_as_before(name):
     apart, _ = sampler.step(stacked([chain_of(state, chain) for chain in (2, 0)]), keys.select([2, 0]))
     for left, right in zip(tensors(apart), tensors(together), strict=True):
         assert_close(left, right[[2, 0]], rtol=1e-5, atol=1e-6)
+
+
+def test_the_state_of_another_algorithm_is_refused():
+    _, sampler, weights = problem("pSGLD frozen")
+    state = sampler.init(weights)
+    for settings in (SGHMC(tau=30.0), SGLD(tau=30.0), EntropySGD(tau=30.0)):
+        with refusal(r"begin with sampler.init\(state.weights\)"):
+            build(settings, toy_objective(toy_data())).step(state, keys_of(0))
 
 
 def test_info_averages_what_the_inner_loop_saw():

@@ -245,3 +245,6 @@ def test_effective_people_and_bins_are_possible():
     for record in (made.to_dict() for made in without_a_price() if made.name.startswith("mce")):
         found = check_certificate({**record, "inputs": {**record["inputs"], "lows": record["inputs"]["highs"]}})
         assert any("another confidence than its own" in one.why for one in found)
+        inputs = record["inputs"]
+        for name, other in (("lows", inputs["lows"].replace("0.4", "0.41")), ("counts", "0.5" + inputs["counts"][1:])):
+            assert DOES_NOT in judged(record, **{name: other}), "confidence between bins, or half an example"

@@ -67,6 +67,28 @@ def without(family):
     return edit
 
 
+def recall_of_another_model(r):
+    """That of the first, under a name that no row of errors has, beside a refusal that lets some rows go."""
+    r["not_applicable"].append({"name": "error on class 7 of m", "reason": "it would rest on no example"})
+    for row in r["details"]["statements"]:
+        if row["family"] == "recall" and row["of"] == "m":
+            row["of"] = "m "
+            for end in ("upper_by", "lower_by"):
+                r["certificates"][row[end]]["of"] = "m "
+
+
+def of_another_family(name):
+    """An edit that calls a family by another name, in the ledger too, where its errors need not add up."""
+
+    def edit(r):
+        for entry in r["details"]["budget"]["entries"]:
+            entry[0] = name if entry[0] == "recall" else entry[0]
+        for row in r["details"]["statements"]:
+            row["family"] = name if row["family"] == "recall" else row["family"]
+
+    return edit
+
+
 def recall_is_gone(r):
     r["details"]["statements"] = [row for row in r["details"]["statements"] if "recall of" not in row["quantity"]]
 
@@ -94,6 +116,9 @@ EDITS = {
         if one["unit"]
     ],
     "no groups": without("groups"),
+    "recall of another family": of_another_family("own"),
+    "recall of another model": recall_of_another_model,
+    "recall among losses": of_another_family("losses"),
     "no range": lambda r: [made["hypotheses"].pop() for made in r["certificates"]],
     "no differences": without("differences"),
     "no recall": recall_is_gone,
@@ -123,6 +148,21 @@ def test_edits_that_change_what_a_row_says_are_noticed(name):
         edited = copy.deepcopy(report(name))
         (EDITS | WHOLE)[why](edited)
         assert DOES_NOT in verdicts(check_report(edited)), why
+
+
+def test_bins_of_other_answers_do_not_stand_beside_these():
+    """Every example is in one bin, and as many of them are right as are no errors."""
+    mine, others = (
+        certify_predictions(labels, probabilities=GIVEN["probabilities"]["probabilities"], ask=["bins"]).to_dict()
+        for labels in (LABELS, LABELS ^ WRONG[0])
+    )
+    assert DOES_NOT not in verdicts(check_report(mine))
+    for place, made in enumerate(others["certificates"]):
+        if "corrects" in made["inputs"]:
+            mine["certificates"][place] = made
+    rows = mine["details"]["statements"], others["details"]["statements"]
+    mine["details"]["statements"] = [b if b["family"] == "bins" else a for a, b in zip(*rows, strict=True)]
+    assert {one.claim for one in check_report(mine) if one.verdict == DOES_NOT} == {"counts"}
 
 
 @every_case("name", sorted(GIVEN.keys() - {"counts"}))

@@ -374,6 +374,8 @@ def test_of_exported_settings_what_no_check_asks_for_is_named(exported, tmp_path
     out = Path(shutil.copytree(exported / "out", tmp_path / "out"))
     (told,) = [one for one in check_path(out) if (one.subject, one.claim) == ("out", "what is told beside")]
     assert told.verdict == CANNOT
-    assert {"settings.run.hidden", "settings.run.method.learning_rate"} <= {*re.split("[ ,]+", told.why)}
+    names = {*re.split("[ ,]+", told.why)}
+    assert {"settings.run.hidden", "settings.run.method.learning_rate"} <= names
+    assert {f"settings.run.{one}" for one in ("reproducible", "sampling.public_size", "budget")} <= names
     written(out / "settings.json", {**read(out / "settings.json"), "format": "pacdp-release/0"})
     assert {one.claim for one in check_path(out) if one.verdict == DOES_NOT} == {"settings"}

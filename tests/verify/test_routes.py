@@ -120,6 +120,9 @@ def test_every_route(name):
         report = ROUTES[name](*_sets(people=people)).to_dict()
         assert report["certificates"]
         assert not odd(check_report(report))
+        told = " ".join(one.why for one in check_report(report))
+        private = (report["prior"] or {}).get("source") == "Private"
+        assert ("what ran for" in told) == (private and "composed" not in name)
         if name in ("one network", "independent prior"):
             assert not [*unnoticed(json.loads(json.dumps(report)), check_report)]
         for why, edit in (WHOLE | SILENT).items():
@@ -183,6 +186,13 @@ def test_a_risk_cannot_be_called_by_another_name(people):
             found = check_report(json.loads(json.dumps(report)))
             holder[name] = said
             assert said == other or "ECE" in said or DOES_NOT in verdicts(found), (place, name, other)
+    report = json.loads(json.dumps(ROUTES["independent prior"](*_sets(people=people)).to_dict()))
+    for a, b in (("0-1 risk", "half the Brier risk"), ("half the Brier risk", "0-1 risk")):
+        (made, *_) = (
+            one for one in report["certificates"] if (one["of"], one["measures"][: len(a)]) == ("randomised", a)
+        )
+        edited = {**report, "certificates": [{**made, "measures": made["measures"].replace(a, b)}]}
+        assert {one.claim for one in check_report(edited) if one.verdict == DOES_NOT} & {"measured errors", "labels"}
 
 
 def test_a_nested_report_is_read_too():

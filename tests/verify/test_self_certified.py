@@ -43,6 +43,12 @@ EDITS = {
     "a reason": lambda r: r["details"]["tried"][1].update(reason="it was not asked for"),
     "no certificate": lambda r: r["certificates"].__setitem__(0, None),
     "another's certificate": lambda r: r["details"]["tried"][0].update(certificate=2),
+    "another risk": lambda r: [one.update(measures="half the Brier risk") for one in r["certificates"]],
+    "another unit": lambda r: (
+        [r.update(unit="hospital")]
+        + [one.update(unit="hospital") for made in r["certificates"] for one in made["hypotheses"] if one["unit"]]
+    ),
+    "more examples than records": lambda r: r.update(examples=4000),
     "hypothesis": lambda r: r["certificates"][0]["hypotheses"].pop(),
     "unremarked": lambda r: [one["hypotheses"].append(EQUAL) for one in r["certificates"]],
     "standing": lambda r: [one.update(standing="proved") for one in r["certificates"][0]["hypotheses"]],

@@ -39,12 +39,13 @@ class Bin(NamedTuple):
 
     @property
     def possible(self) -> bool:
-        """Whether its mean confidence lies in it, and no more are right than there are."""
+        """Whether its mean confidence lies in it, and it counts examples, of which no more are right than there are."""
         near = ball(1e-9)
         inside = (
             self.low - near <= self.confidence <= self.high + near
         )
-        return inside and 0 <= self.right <= self.size
+        counts = self.right.is_integer() and self.size.is_integer()
+        return inside and counts and 0 <= self.right <= self.size
 
     @property
     def gap(self) -> arb:
@@ -98,6 +99,11 @@ def _worst_bin(c: Claim, bound: Callable[[Bin, arb], arb]) -> arb:
     require(
         all(one.possible for one in bins),
         "a bin has another confidence than its own, or more right answers than examples",
+    )
+    lows, highs = columns[:2]
+    require(
+        [*lows, ONE] == [ZERO, *highs],
+        f"the bins from {c.inputs.lows} to {c.inputs.highs} do not hold every confidence from 0 to 1 once",
     )
     kept = [one for one in bins if one.size >= c.inputs.min_count]
     delta = c.failure_prob / max(1, len(kept))

@@ -38,7 +38,10 @@ def zeros(bias=True):
 
 
 def made(net, data, *, mode=None, optimizer=None, collate=None, workers=0, **changes):
-    """(module, optimizer, loader, engine) of a loop without noise whose steps move nothing, on all examples at once."""
+    """(module, optimizer, loader, engine) of a loop without noise whose steps move nothing, on all examples at once.
+
+    A criterion stands before the loader.
+    """
     settings = {
         "noise_multiplier": 0.0,
         "max_grad_norm": CLIP,
@@ -46,14 +49,14 @@ def made(net, data, *, mode=None, optimizer=None, collate=None, workers=0, **cha
         "expected_batch_size": 1.0,
     } | changes
     engine = PrivateEngine(randomness=SeededRandomness(0))
-    module, optimizer, loader = engine.make_private(
+    found = engine.make_private(
         module=net,
         optimizer=optimizer or SGD(net.parameters(), lr=0.0),
         data_loader=DataLoader(data, collate_fn=collate, num_workers=workers),
         grad_sample_mode=mode,
         **settings,
     )
-    return module, optimizer, loader, engine
+    return *found, engine
 
 
 def total(data=(X, Y), *, step=plain, net=zeros, mode=None, parts=None, momentum=0.0, **options):

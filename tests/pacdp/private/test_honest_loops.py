@@ -215,17 +215,60 @@ def test_examples_may_be_records_of_which_the_collate_function_makes_tensors():
     assert_close(gradient(loop[0]), slowly(linear(), CE, X, Y), atol=4.2e-5, rtol=1e-5)
 
 
+class Noting(CrossEntropyLoss):
+    """Keeps its last losses, for a log."""
+
+    last = None
+
+    def forward(self, outputs, targets):  # pyright: ignore[reportIncompatibleMethodOverride]
+        found = super().forward(outputs, targets)
+        self.last = found.detach()
+        return found
+
+
+@parametrize("kind", [CrossEntropyLoss, Noting])
 @parametrize("mode", MODES)
-def test_a_criterion_that_is_handed_over_is_taken_of_single_examples(mode):
+def test_a_criterion_that_is_handed_over_is_taken_of_single_examples(mode, kind):
     net = linear()
     twin, engine = copy.deepcopy(net), PrivateEngine(randomness=SeededRandomness(0))
     module, optimizer, criterion, loader = engine.make_private(
         module=net, optimizer=SGD(net.parameters(), lr=0.0), dataset=TensorDataset(X, RARE), noise_multiplier=0.0,
-        max_grad_norm=CLIP, sample_rate=1.0, expected_batch_size=1.0, grad_sample_mode=mode,
-        criterion=CrossEntropyLoss(weight=torch.tensor([1.0, 2.0, 40.0])))  # fmt: skip
+        max_grad_norm=CLIP, sample_rate=1.0, expected_batch_size=1.0, grad_sample_mode=mode, steps=2,
+        criterion=kind(weight=torch.tensor([1.0, 2.0, 40.0])))  # fmt: skip
     for batch in loader:
         plain(module, optimizer, *batch, loss=criterion)
     assert_close(gradient(net), slowly(twin, weighted, X, RARE), atol=4.2e-5, rtol=1e-5)
+
+
+def test_a_network_may_be_held_to_one_that_it_still_is():
+    """The gradient of the first step is rounding alone."""
+    teacher = copy.deepcopy(linear())
+
+    def held(out, y):
+        return F.cross_entropy(out, teacher(X).softmax(1).detach())
+
+    assert total(net=linear, step=by(held)).norm() < 1e-5
+
+
+@parametrize(
+    "change",
+    [
+        lambda loss, y: setattr(loss, "weight", torch.bincount(y, minlength=3) + 1.0),
+        lambda loss, y: loss.weight.copy_(torch.bincount(y, minlength=3) + 1.0),
+        lambda loss, y: loss.further.__setitem__(0, float(len(y))),
+    ],
+)
+def test_a_criterion_whose_weights_follow_the_batch_is_refused(change):
+    """It shares its buffers with the one that was handed over, and is one call of the record."""
+    loss = CrossEntropyLoss(weight=torch.ones(3))
+    loss.further = [1.0]
+    module, optimizer, criterion, loader, _ = made(
+        linear(), TensorDataset(X, RARE), sample_rate=0.5, steps=9, criterion=loss
+    )
+    with refusal("weights and numbers of the criterion changed"):
+        for x, y in loader:
+            change(loss, y)
+            plain(module, optimizer, x, y, loss=criterion)
 
 
 def test_a_step_is_counted_whatever_hooks_are_attached():

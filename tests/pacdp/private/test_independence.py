@@ -39,7 +39,13 @@ class HiddenInBackward(torch.autograd.Function):
         return slope * ctx.saved_tensors[0].mean()
 
 
+def of_kind(kind, centred=False):
+    """A layer of another precision than those around it."""
+    return Made(lambda own, h: own.one((h - h.mean(0) * centred).to(kind)).float(), one=Linear(6, 6).to(kind))
+
+
 MIXING = {
+    "beside a layer of another kind": of_kind(torch.bfloat16, centred=True),
     "batch size": lambda h: h / len(h),
     "from eighteen on": only_from(18),
     "batch maximum beyond a value": clamped_maximum,
@@ -89,6 +95,8 @@ def test_networks_and_losses_that_mix_examples_are_refused(name):
 
 LABELS = torch.zeros(4, dtype=torch.int64)
 SOUND = {
+    "half precision inside": (of_kind(torch.bfloat16), cross_entropy, LABELS),
+    "double precision inside": (of_kind(torch.float64), cross_entropy, LABELS),
     "dropout": (Dropout(0.5), cross_entropy, LABELS),
     "group norm": (GroupNorm(2, 6), cross_entropy, LABELS),
     "overflows": (torch.exp, cross_entropy, LABELS),

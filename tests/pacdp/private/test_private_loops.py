@@ -18,6 +18,7 @@ from torch.nn import (
     Sequential,
 )
 from torch.nn import functional as F
+from torch.nn.utils import parametrizations
 from torch.optim import SGD
 from torch.utils.data import Subset, TensorDataset, default_collate
 
@@ -132,6 +133,12 @@ def late_attribute(module, optimizer, x, y):
     loss = CE(module(x), y)
     next(iter(module.children())).late_too = float(x.mean())
     loss.backward()
+
+
+def weights_of_another_name(module, optimizer, x, y):
+    CE(module(x), y).backward()
+    parametrizations.weight_norm(next(iter(module.children()))[1])
+    optimizer.step()
 
 
 def changed(change):
@@ -366,11 +373,14 @@ LOOPS = {
         {"data": (X, RARE), "step": back_from(lambda y: 1.0 / torch.bincount(y)[y]), "loss_reduction": "sum",
          "sample_rate": 0.5, "steps": 9}, CAME_BEFORE),
     **{f"a later {name}": ({"step": changed(change), "net": blocks}, LATER) for name, change in {
-        "layer": lambda net: net.__setitem__(0, Flatten()), "buffer": lambda net: net.late.fill_(1.0),
+        "layer": lambda net: net.__setitem__(0, Flatten()),
+        "parameter": lambda net: setattr(net[1], "weight", Parameter(torch.ones(3, 8))),
+        "buffer": lambda net: net.late.fill_(1.0),
         "attribute": lambda net: setattr(net, "late_too", True),
         "value of an attribute": lambda net: net.in_place.fill_(1.0),
         "part of an attribute": lambda net: net.further.scale.append(1.0),
         "forward": lambda net: setattr(net, "forward", net[1].forward)}.items()},
+    "a parametrization before the step": ({"step": weights_of_another_name, "net": blocks}, MOVED),
     "an attribute before backward": ({"step": late_attribute, "net": blocks, "mode": "reference"}, LATER),
     **{f"times {name}": ({"step": by(loss), "sample_rate": 0.5, "steps": 9}, "changed from one step to another")
        for name, loss in {

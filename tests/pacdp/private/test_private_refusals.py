@@ -54,6 +54,7 @@ from pacdp.private import (
     DPSGLD,
     BatchMemoryManager,
     DPAdam,
+    DPMCDropout,
     PrivacyBudget,
     PrivateEngine,
     QuantileClipping,
@@ -182,6 +183,12 @@ def scaled():
     scaler.step(private()[1])
 
 
+def hooked_by_opacus():
+    *loop, engine = private()
+    loop[1].attach_step_hook(engine.accountant.get_optimizer_hook_fn(sample_rate=0.25))
+    sweep(*loop)
+
+
 def normed():
     with warnings.catch_warnings(action="ignore"):
         return nn.utils.weight_norm(nn.Linear(4, 3))
@@ -270,6 +277,7 @@ REFUSALS = [
     (lambda: trained(OURS, progress=True), "progress must be"),
     (lambda: trained(OURS, keeps=[3]), "keeps must be"),
     (lambda: trained(DPBBP(learning_rate=0.1)), r"give bayesian\(module"),
+    (lambda: trained(DPMCDropout(learning_rate=0.1)), r"give with_example_dropout\(module"),
     (lambda: trained(OURS, ledger="runs/ledger"), "ledger must be"),
     (lambda: trained(OURS, randomness=7), "randomness must be"),
     (lambda: trained(OURS, checkpoint_every=2.5), "checkpoint_every must be"),
@@ -323,6 +331,10 @@ REFUSALS = [
         (lambda out: out.argmax(1), "gives tensors of torch.int64 alone"), (torch.sum, r"has shape \(\) for a batch"),
         (lambda out: out[:1], r"has shape \(1, 3\) for a batch"))),
     (lambda: private(dataset=Long()), "dataset, some of whose examples are read beforehand, failed with IndexError"),
+    (lambda: private(dataset=data().tensors), "collate_fn, tried on some examples of dataset, failed with Run"),
+    *((lambda name=name: getattr(private()[1], name)(print), "takes hooks by attach_step_hook")
+      for name in ("register_step_pre_hook", "register_step_post_hook")),
+    (hooked_by_opacus, "would count them again: leave it out"),
     (lambda: of_a_loader(PrivateEngine(), batch_size=None), "data_loader has batch_size=None, and puts no examples"),
     (lambda: of_a_loader(PrivateEngine(), batch_size=41, drop_last=True), "leaves out all of its 40 examples"),
     (scaled, "GradScaler finds no gradient"),

@@ -11,8 +11,23 @@ from subprocess import PIPE
 import pytest
 
 from bounds.accounting import Gaussian
+from pacdp.cli.folder import Folder
 from pacdp.store import files
-from pacdp.store.files import LIST, Held, begin, keep_beside, locked, remove_own, replacing, written
+from pacdp.store.files import (
+    ASIDE,
+    LIST,
+    MOVING,
+    Held,
+    begin,
+    keep_beside,
+    let_go,
+    locked,
+    put_back,
+    remove_own,
+    remove_partial,
+    replacing,
+    written,
+)  # fmt: skip
 from pacdp.store.ledger import Ledger
 from tests.file_faults import KINDS, Fault, carried_out, places
 from tests.marks import parametrize, refusal
@@ -75,6 +90,58 @@ def test_what_is_not_in_the_list_is_somebody_else_s(tmp_path):
     with pytest.raises(TypeError), replacing(tmp_path / "figure.png") as file:
         file.writelines([b"new", "no bytes"])
     assert (tmp_path / "figure.png").read_text() == "1"
+
+
+NAMES = ("config", "checkpoint", "counts")
+
+
+def replaced(folder, and_then):
+    remove_own(folder, names=NAMES, aside=True)
+    write(folder / "config", "new")
+    and_then(folder)
+
+
+def come_to_nothing(folder):
+    put_back(folder, names=NAMES)
+
+
+@parametrize("and_then", [come_to_nothing, let_go])
+@parametrize("kind", ["kill", "io", "full"])
+def test_what_is_put_aside_is_there_whole_until_it_is_let_go(tmp_path, kind, and_then):
+    def begun(name):
+        (tmp_path / name).mkdir()
+        begin(tmp_path / name)
+        for one in NAMES:
+            write(tmp_path / name / one, "old")
+        return tmp_path / name
+
+    met = carried_out(replaced, (begun("whole"), and_then), root=tmp_path / "whole").operations
+    for at in places(met, kind):
+        folder = begun(str(at))
+        carried_out(replaced, (folder, and_then), root=folder, fault=Fault(at=at, kind=kind))
+        for one in (*NAMES, ASIDE):
+            remove_partial(folder / one)
+        if and_then is let_go and not {ASIDE, MOVING} & {*listdir(folder)}:
+            assert not [name for name in listdir(folder) if "replac" in name]
+            assert (folder / "config").read_text() in ("old", "new")
+            continue
+        come_to_nothing(folder)
+        assert {*listdir(folder)} == {*NAMES, LIST}
+        assert [(folder / one).read_text() for one in NAMES] == ["old"] * 3
+
+
+@parametrize("name", [ASIDE, MOVING])
+@parametrize("of_a_run", [False, True])
+def test_a_folder_of_somebody_else_is_not_taken_for_what_was_put_aside(tmp_path, name, of_a_run):
+    if of_a_run:
+        begin(tmp_path)
+        write(tmp_path / "config.json", "old")
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "config.json").write_text("mine")
+    with refusal(f"{name} was not written by pacdp: move it away"), Folder(tmp_path).lock():
+        pass
+    assert (tmp_path / name / "config.json").read_text() == "mine"
+    assert not of_a_run or (tmp_path / "config.json").read_text() == "old"
 
 
 def test_a_file_that_a_killed_process_gave_its_second_name_gets_no_third(tmp_path):

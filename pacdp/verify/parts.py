@@ -1,0 +1,165 @@
+"""What rows of a report on predictions are parts of: their families, and counts that add up to those of the whole."""
+
+from pacdp.verify.claim import Fields, Unchecked, require, same
+from pacdp.verify.named import ends, of_family, pairs, refused
+
+_PARTITIONS = {
+    "recall": ("error on class ", "upper"),
+    "groups": ("error in group ", "upper"),
+    "precision": ("precision of class ", "lower"),
+    "false-alarms": ("false-alarm rate of class ", "upper"),
+}
+"""Families whose parts hold every example: how their rows begin, and the end that counts errors."""
+
+OF_TWO = ("differences", "leaderboard")
+"""Families whose rows are about two models."""
+
+GIVEN = ("error", "losses", "groups")
+"""Families of which betting on examples serves no other losses than those that were given as such."""
+
+COMPLEMENTS = {
+    "error on class ": "recall of class ",
+    "share of errors among predictions of class ": "precision of class ",
+    "false-alarm rate of class ": "specificity of class ",
+    "error in group ": "accuracy in group ",
+}
+"""How the names of a rate and of one minus it begin."""
+
+_OF_PARTS = {
+    begins: family
+    for family, (one, _) in _PARTITIONS.items()
+    for names in COMPLEMENTS.items()
+    for begins in names
+    if one in names
+}
+"""The family of a row that counts a part of all examples, by how its name begins."""
+
+_FAMILIES = {
+    *_PARTITIONS,
+    *OF_TWO,
+    *GIVEN,
+    *"brier auc calibration bins top-k".split(),
+}
+
+
+def parts_of(report: Fields, family: str, of: str) -> list[Fields]:
+    """The inputs of the certificates that count the errors of a family's parts; none of another family."""
+    begins, counting = _PARTITIONS.get(family, ("", ""))
+    return [
+        report.certificates[place].inputs
+        for row, end, place in ends(of_family(report, family))
+        if (row.of, end) == (of, counting)
+        and row.quantity.startswith(begins)
+    ]
+
+
+def have_counts(parts: list[Fields]) -> bool:
+    """Whether all of these are made from counts."""
+    return all("k" in one for one in parts)
+
+
+def families(report: Fields) -> None:
+    """Every row is of a model with an error, of a family that there is, and of the one that adds up if it is a part.
+
+    A loss may have been given under the name of such a row: it is none of counts.
+    """
+    odd = []
+    models = {row.of for row in of_family(report, "error")}
+    for row in report.details.statements:
+        what = f"the family of {row.quantity}"
+        require(
+            row.family in _FAMILIES, f"{what} is {row.family!r}"
+        )
+        require(
+            row.of in models or row.family in OF_TWO,
+            f"{row.quantity} is that of {row.of!r}, of which there is no error",
+        )
+        for begins, family in _OF_PARTS.items():
+            if (
+                row.quantity.startswith(begins)
+                and row.family != family
+            ):
+                odd.append((row, what, family))
+    for row, what, family in odd:
+        made = [report.certificates[at] for *_, at in ends([row])]
+        if any("k" in one.inputs for one in made):
+            same(what, row.family, family)
+    if odd:
+        raise Unchecked(
+            f"{odd[0][0].quantity} may be the name of a loss that was given, and nothing shows which"
+        )
+
+
+def counts_of_parts(report: Fields) -> None:
+    """Rows count the records that there are, plain errors are among what was measured, parts add up to the whole."""
+    most = max(row.n for row in report.details.statements)
+    examples = dict.get(report, "examples")
+    require(
+        most <= report.n <= examples,
+        f"a row counts {most} records, of {report.n} and {examples} examples",
+    )
+    measured = {
+        (one.of, one.on, one.loss) for one in report.measured
+    }
+    for row in report.details.statements:
+        if row.family == "auc":
+            require(
+                2 * row.n <= report.n,
+                f"{row.n} of {report.n} records are more than the smaller class can have",
+            )
+    pairs(report)
+    for row in of_family(report, "error"):
+        what = f"the error of {row.of}"
+        same(f"the records behind {what}", row.n, report.n)
+        made = report.certificates[row.upper_by]
+        if "k" in made.inputs:
+            require(
+                not made.measures.startswith("0-1 risk")
+                or (row.of, "bound", "zero-one") in measured,
+                f"{what} is not among what was measured",
+            )
+            for family in _PARTITIONS:
+                _add_up(report, family, row.of, made.inputs)
+            for bins in of_family(report, "bins"):
+                if bins.of == row.of:
+                    binned = report.certificates[bins.upper_by]
+                    _bins_add_up(binned.inputs, made.inputs)
+
+
+def _add_up(
+    report: Fields, family: str, of: str, whole: Fields
+) -> None:
+    """Errors on all classes, in all groups, and among all predictions, add up to the errors on all examples.
+
+    Parts that have no answer have no more errors than examples; predictions of no class are errors.
+    """
+    parts = parts_of(report, family, of)
+    if not parts or not have_counts(parts):
+        return
+    errors = sum(one.k for one in parts)
+    size = sum(one.n for one in parts)
+    n = whole.n
+    if family == "false-alarms":
+        # an example is none of all classes but one
+        begins, _ = _PARTITIONS[family]
+        n *= len(parts) + refused(report, begins, of) - 1
+    lost = whole.k - errors
+    gone = n - size
+    holds = 0 <= lost <= gone
+    if not report.not_applicable:
+        none = family != "precision"
+        holds = lost == gone == 0 if none else 0 <= lost == gone
+    require(
+        holds,
+        f"{family} count {errors} errors of {size}, and on all examples there are {whole.k} of {n}",
+    )
+
+
+def _bins_add_up(bins: Fields, whole: Fields) -> None:
+    """Every example is in one bin, and right there where it is no error."""
+    size, right = (
+        sum(float(one) for one in bins[name].split(","))
+        for name in ("counts", "corrects")
+    )
+    said = size, size - right
+    same("what bins count", said, (whole.n, whole.k))
