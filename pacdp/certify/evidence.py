@@ -125,7 +125,8 @@ def equal_inputs(
     mend = f"where they are copies, say with {whose}= whose each example is"
     if shared > most * n:
         raise DataError(
-            f"{said}, which says next to nothing of new ones: {mend}, or count other examples"
+            f"{said}, which says next to nothing of new ones: {mend}, or count other examples (numbers are compared to "
+            "24 bits: of dates and the like beside which all differences are small, subtract what they share)"
         )
     name = "equal inputs are separate draws"
     if shared > FEW * n:

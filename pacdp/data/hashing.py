@@ -7,8 +7,8 @@ Anybody can compute the hashes, look whether a record that they have is among th
 in some 2**32 tries.
 
 The values decide, not their format: a row that float32 holds exactly is hashed as float32, so that the same numbers as
-uint8, float32 and float64 agree (bytes and bytes/255 are other numbers), and so do 0.0 and -0.0. Other rows are hashed
-as float64, int64 or uint64. The shape of a row does not enter: [28, 28] and [784] agree.
+uint8, float32 and float64 agree (bytes and bytes/255 are other numbers), and so do 0.0 and -0.0, and NaNs of all bits.
+Other rows are hashed as float64, int64 or uint64. The shape of a row does not enter: [28, 28] and [784] agree.
 """
 
 import hashlib
@@ -73,13 +73,14 @@ def require_no_mask(values: Any, name: str) -> None:
 def table_hashes(values: Any, *, name: str = "values") -> Hashes:
     """The hash of each row of a table as estimators take it, whatever form the same table comes in.
 
-    Numbers agree to the 24 bits of single precision, whole ones exactly, and with their texts; texts without case and
-    outer spaces, however their letters are composed, bytes too; dates with their texts, whatever their zone; a gap is a
-    gap, be it NaN, None or empty; lists and dicts agree if what they hold does; and objects of other kinds if they are
-    pickled alike.
+    Numbers agree to the 24 bits of single precision, whole ones exactly, and with their texts, as truth values do;
+    texts without case and outer spaces, however their letters are composed, bytes too; dates with their texts, whatever
+    their zone; a gap is a gap, be it NaN, None or empty; lists, sets and dicts agree if what they hold does; and
+    objects of other kinds if they are pickled alike.
 
     Args:
-        values: an array, tensor, data frame, sparse matrix or list, [n] or [n, ...].
+        values: an array, tensor, data frame, sparse matrix or list, [n] or [n, ...]; rows of a list may have lengths of
+            their own.
         name: what the values are, for the error's sentence.
 
     Raises:
@@ -92,12 +93,23 @@ def table_hashes(values: Any, *, name: str = "values") -> Hashes:
             table_hashes(rows[at : at + step].toarray()) for at in range(0, rows.shape[0], step)
         ]
         return np.concatenate(parts)
-    array = values.to_numpy() if hasattr(values, "to_numpy") else array_of(values, name)
-    if array.dtype.kind == "M":  # of which nanoseconds would be whole numbers
-        array = array.astype("datetime64[us]")
+    try:
+        array = values.to_numpy() if hasattr(values, "to_numpy") else array_of(values, name)
+    except DataError:
+        if not isinstance(values, list | tuple):
+            raise
+        array = np.fromiter(values, dtype=object, count=len(values))  # of rows of several lengths
+    if array.dtype.kind in "mM":  # of which nanoseconds would be whole numbers
+        array = array.astype(f"{array.dtype.kind}8[us]")
     if not array.size or array.dtype.kind == "c":
         return row_hashes(array, name=name)
     rows = numbers = array.reshape(len(array), -1)
+    if (
+        rows.shape[1] == 1 and rows.dtype.kind == "O"
+    ):  # words of documents, say, as many as there are
+        cells = [one.tolist() if hasattr(one, "tolist") else one for one in rows[:, 0]]
+        if any(isinstance(one, list | tuple) for one in cells):
+            return np.concatenate([table_hashes(_row_of(one), name=name) for one in cells])
     if array.dtype.kind in "biuf":
         limit = np.float64(_EXACT)  # which no narrower number rounds
         plain = ~((rows >= limit) | (rows <= -limit))
@@ -118,6 +130,14 @@ def table_hashes(values: Any, *, name: str = "values") -> Hashes:
     words = np.frombuffer(b"".join(digests), dtype="<i8")[places].reshape(-1, rows.shape[1])
     hashes[~whole] = row_hashes(words, name=name)
     return hashes
+
+
+def _row_of(cell: Any) -> Shaped[np.ndarray, "1 ..."]:
+    """A table of one row: that which a list holds, where a cell is one, as if it had been a row of a table."""
+    if isinstance(cell, list | tuple) and len(cell):
+        plain = [one.tolist() if hasattr(one, "tolist") else one for one in cell]
+        return np.array(plain, dtype=object)[None]
+    return np.array([[None if isinstance(cell, list | tuple) else cell]], dtype=object)
 
 
 def precision_of(values: Any, *, name: str = "values") -> int:
@@ -154,7 +174,7 @@ def _number_of(cell: Any) -> Any:
         return None
     text = _plain(cell)
     try:
-        number = float(text or "nan")
+        number = float({"true": 1, "false": 0}.get(text, text or "nan"))
     except ValueError:
         return None
     return None if abs(number) >= _EXACT else number
@@ -176,7 +196,8 @@ def _said(cell: Any) -> str:
 
 def _plain(cell: Any) -> str:
     """A text without case and outer spaces; nothing for a gap."""
-    cell = sorted(cell.items()) if isinstance(cell, dict) else cell  # whatever order it was made in
+    if isinstance(cell, dict | set | frozenset):  # whatever order it was made in
+        cell = sorted(map(_said, cell.items() if isinstance(cell, dict) else cell))
     cell = cell.tolist() if hasattr(cell, "tolist") else cell  # of which a text is cut short
     if isinstance(cell, list | tuple):
         return f"[{', '.join(map(_said, cell))}]"
@@ -241,9 +262,11 @@ def _value_hashes(rows: Matrix) -> UInt64[np.ndarray, "_"]:
 
 
 def _word_hashes(rows: Matrix) -> UInt64[np.ndarray, "_"]:
-    return _hashes(
-        rows + rows.dtype.type(0), f"{rows.dtype.str}{rows.shape[1]}"
-    )  # -0.0 becomes 0.0
+    """Of one zero and one NaN: the bits of 0/0 are others than those of a gap that was read from a file."""
+    words = rows + rows.dtype.type(0)  # -0.0 becomes 0.0
+    if words.dtype.kind == "f":
+        words[np.isnan(words)] = np.nan
+    return _hashes(words, f"{rows.dtype.str}{rows.shape[1]}")
 
 
 def _hashes(rows: Matrix, kind: str) -> UInt64[np.ndarray, "_"]:

@@ -44,8 +44,9 @@ def transform(
 ) -> Float32[Tensor, "n ..."]:
     """``features`` of all inputs [n, ...], computed once, on the device of ``features``' first buffer, kept on the CPU.
 
-    All batches are of one size, and that one without a remainder for kernels that take several rows at once, so that
-    equal inputs have equal rows, and equal hashes, in whatever call. Of each batch a few inputs are seen alone too.
+    All batches are of one size, and that one without a remainder for kernels that take several rows at once, and lie
+    in memory alike, so that equal inputs have equal rows, and equal hashes, in whatever call of one ``batch_size``: of
+    another the last bits may differ, and overlaps are not found. Of each batch a few inputs are seen alone too.
 
     Raises:
         ValueError: nothing to transform, features that fail, one that is not finite, or one that moves with the others
@@ -61,7 +62,8 @@ def transform(
         one if isinstance(one, Tensor) else torch.as_tensor(np.array(one)) for one in batches
     )
     made = list[Tensor]()
-    for one in (part.to(device) for each in tensors for part in padded(each, batch_size)):
+    alike = (one.clone(memory_format=torch.contiguous_format) for one in tensors)
+    for one in (part.to(device) for each in alike for part in padded(each, batch_size)):
         with naming("features"):  # of inputs in another precision than their own
             found = features(one)
         require_alone(found, lambda places, one=one: features(one[places]))

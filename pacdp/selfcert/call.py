@@ -18,7 +18,7 @@ from pacdp.certify.evidence import FIXED, equal_inputs
 from pacdp.certify.examples import Device, require_kind
 from pacdp.certify.routes import require_draws
 from pacdp.compress.learner import is_estimator
-from pacdp.errors import Diverged
+from pacdp.errors import Diverged, naming
 from pacdp.models import require_shapes
 from pacdp.predictions.examples import require_plain_names
 from pacdp.predictions.report import Refusal, Report, Reported
@@ -36,6 +36,7 @@ from pacdp.selfcert.plan import (
 from pacdp.selfcert.predictors import Train
 from pacdp.selfcert.routes import CARRY_OUT, Task, Tried, reason_against
 from pacdp.store.record import Values, record
+from pacdp.trials import later_answers, twin
 
 
 @record(eq=False)
@@ -172,6 +173,7 @@ def self_certify(
         _tried(tasks[name], job, route, failure_prob=budget.share(job, 1), alone=len(models) == 1)
         for job, (route, name) in jobs.items()
     ]
+    _require_unmoved(tried, bound)
     refused += [Refusal(name=one.name, reason=one.reason) for one in tried if one.reason]
     found = {one: one.certificate for one in tried if one.certificate is not None}
     if not found:
@@ -243,10 +245,27 @@ def _tried(task: Task, job: str, route: str, *, failure_prob: float, alone: bool
     return replace(one, name=job, route=route, certificate=one.certificate.resting_on(_FIXED))
 
 
+def _require_unmoved(tried: Sequence[Tried], bound: Given) -> None:
+    """Refuse predictors whose answers another fit changed after they were counted; raises ValueError."""
+    for one in tried:
+        if one.said is not None:
+            with naming("predict"):
+                again = twin(one.predictor).predict(bound.at(np.arange(bound.n)).inputs)
+            why = (
+                f"the predictor of {one.name} answers other than when its errors were counted: another fit changed it, "
+                "so let fit keep what it learns in the object, and in no class or global variable"
+            )
+            later_answers(again, one.said, why)
+
+
 def _models(model: Any, train: Train | None, settings: FitSettings | None) -> Values:
     """Models by name, each of a kind that can be trained."""
     if isinstance(model, Mapping):
         named = {str(name): one for name, one in model.items()}
+        if len(named) < len(model):
+            raise ValueError(
+                f"model must have names that differ as text, got {', '.join(map(repr, model))}: call them otherwise"
+            )
     elif isinstance(model, list | tuple):
         kinds = [type(one).__name__ for one in model]
         named = {f"{kind} {place + 1}" if kinds.count(kind) > 1 else kind: one

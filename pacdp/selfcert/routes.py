@@ -67,6 +67,7 @@ class Tried:
         train: records that training saw.
         reason: why there is no certificate.
         predictor: what the certificate is about.
+        said: what it answered for the records whose errors were counted, where they were.
     """
 
     name: str = ""
@@ -76,6 +77,7 @@ class Tried:
     train: int = 0
     reason: str = ""
     predictor: Any = field(default=None, repr=False)
+    said: Any = field(default=None, repr=False)
 
     @property
     def bound(self) -> int:
@@ -192,7 +194,7 @@ def held_out(task: Task, failure_prob: float) -> Tried:
     count = replace(report.certificates[0], measures=f"0-1 risk{bound.new}")
     return Tried(
         certificate=task.about(count, task.name, "predictor saw none of these rows"),
-        error=float(count.terms["empirical_risk"]), train=task.learning.units, predictor=made
+        error=float(count.terms["empirical_risk"]), train=task.learning.units, predictor=made, said=said
     )  # fmt: skip
 
 

@@ -89,8 +89,8 @@ def own_answers(
         scale: of errors, where answers are numbers, see :func:`same_answers`; 0 where they name classes.
 
     Raises:
-        ValueError: no answer for each example, or answers that moved when halves of the examples, a few at a time, or
-            single ones were asked for.
+        ValueError: no answer for each example, fractions that name no class, or answers that moved when halves of the
+            examples, a few at a time, or single ones were asked for.
     """
     whole, parted = twin(predictor), twin(predictor)
 
@@ -101,6 +101,11 @@ def own_answers(
         if found.shape[:1] != places.shape:
             raise ValueError(
                 f"predict must answer once for each of {len(places)} examples, got an array of shape {found.shape}"
+            )
+        if not scale and found.dtype.kind == "f" and (found % 1.0 > 0.0).any():
+            raise ValueError(
+                "predictions must be whole numbers or text, got fractions: give a classifier, and a regressor to "
+                "pacdp.CertifiedRegressor"
             )
         return found
 
@@ -135,6 +140,18 @@ def same_answers(found: np.ndarray, own: np.ndarray, *, scale: float) -> Bool[np
         same = np.isclose(found, own, 0.0, sizes + least * scale, equal_nan=True)
     same = np.asarray(same) if np.shape(same) == own.shape else np.zeros(own.shape, np.bool_)
     return same.reshape(len(own), -1).all(axis=1)
+
+
+def later_answers(found: Any, before: np.ndarray, why: str, *, scale: float = 0.0) -> np.ndarray:
+    """Which answers to the same examples, asked for once more, are others than before.
+
+    Raises:
+        ValueError: more than one, or one in five hundred, which rounding may move; the sentence is ``why``.
+    """
+    others = ~same_answers(column(found), before, scale=scale)
+    if others.sum() > max(1, len(others) // 500):
+        raise ValueError(why)
+    return others
 
 
 def twin(predictor: Any) -> Any:

@@ -88,10 +88,11 @@ def row_hashes(values: Any) -> ndarray:
     exact = exact.all(axis=1)
     hashes = np.empty(len(rows), dtype=np.uint64)
     for own, numbers in ((exact, narrow), (~exact, wide)):
-        zero = numbers.dtype.type(0)  # in place of -0
+        words = numbers[own] + numbers.dtype.type(0)
+        if words.dtype.kind == "f":  # 0 is no -0
+            words[words != words] = np.nan
         hashes[own] = _digests(
-            numbers[own] + zero,
-            f"{numbers.dtype.str}{numbers.shape[1]}",
+            words, f"{numbers.dtype.str}{numbers.shape[1]}"
         )
     return hashes
 

@@ -12,6 +12,7 @@ from numpy.random import default_rng
 
 from pacdp.data import DataError
 from pacdp.data.hashing import pair_hashes, row_hashes, table_hashes
+from pacdp.verify.examples import row_hashes as of_rows
 from tests.marks import every_case, refusal
 
 ROW = np.linspace(-1, 1, 12, dtype=np.float32).reshape(1, 12)
@@ -42,6 +43,11 @@ def test_the_same_numbers_in_every_format():
     assert row_hashes(torch.tensor(numbers).bfloat16()).tolist() == expected
     assert row_hashes(numbers > 0).tolist() == row_hashes((numbers > 0).astype(np.float32)).tolist()
     assert row_hashes(np.array([[0.0, -0.0]])).tolist() == row_hashes(np.zeros((1, 2), np.float32)).tolist()
+    for dtype in (np.float16, np.float32, np.float64):
+        gaps = np.array([[np.nan, 0.1], [-np.nan, 0.1]], dtype)  # of 0/0 the sign is set
+        for hashes in (row_hashes, table_hashes, of_rows):
+            one, other = hashes(gaps).tolist()
+            assert one == other
 
 
 @every_case(
@@ -121,6 +127,32 @@ def test_a_table_has_the_same_hashes_whatever_holds_its_numbers_and_gaps():
         [{"a": "0.10", "b": (2, "")}],
     )
     assert len({table_hashes(form)[0] for form in nested}) == 1
+    assert len({table_hashes(form)[0] for form in ([{1: 2, "a": 3}], [{"a": 3, 1: 2}])}) == 1
+    one, other = set(), set()
+    for word in range(0, 32, 8):  # whose order a set keeps, being alike in their last bits
+        one.add(word)
+        other.add(24 - word)
+    assert [*one] != [*other]
+    assert table_hashes([one]) == table_hashes([frozenset(other)])
+    told = [["x", True]], np.array([["x", "True"]]), np.array([["x", np.True_]], dtype=object)
+    assert len({table_hashes(form)[0] for form in told}) == 1
+    days = np.array([[1], [2]], dtype="timedelta64[D]")
+    assert table_hashes(days).tolist() == table_hashes(days.astype("timedelta64[ns]")).tolist()
+
+
+def test_rows_of_several_lengths_are_those_of_a_table():
+    words = [["a", "b"], ["b", "a"], ["c"], [], ["a", "b", "c"]]
+    hashes = table_hashes(words).tolist()
+    assert len({*hashes}) == 5
+    assert table_hashes(words[:2]).tolist() == hashes[:2], "a row is known by itself"
+    assert table_hashes(tuple(map(tuple, words))).tolist() == hashes
+    numbers = np.array([[0.1, 2.0], [3.0, np.nan]])
+    several = [*numbers, np.ones(3)]
+    for form in (several, [torch.tensor(one) for one in several], [one.tolist() for one in several]):
+        assert table_hashes(form)[:2].tolist() == table_hashes(numbers).tolist()
+    assert table_hashes([[[1], [2, 3]], [4]])[0] != table_hashes([[[1, 2], [3]], [4]])[0]
+    images = [[np.ones((2, 3)), np.ones((2, 2))], [np.ones((2, 3))]]
+    assert len({*table_hashes(images).tolist()}) == 2
 
 
 class Molecule:

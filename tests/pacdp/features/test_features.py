@@ -109,6 +109,13 @@ def test_an_image_has_the_same_row_to_the_bit_in_whatever_call_it_is_made():
     whole = transform(features, inputs)
     for start in (13, 250, 270):
         assert equal(transform(features, inputs[start:]), whole[start:])
+    turned = inputs.mT.contiguous().mT  # as files of other programs have them
+    for form in (turned, np.asfortranarray(inputs.numpy()), turned.numpy()):
+        assert equal(transform(features, form), whole)
+    colours = torch.rand((40, 3, 28, 28), generator=seeded(1))
+    filters = RandomConvolutions(size=28, seed=0, channels=3, filters=96, width=6, cells=3)
+    laid = colours.to(memory_format=torch.channels_last)
+    assert equal(transform(filters, laid), transform(filters, colours))
 
 
 class Beside(nn.Module):

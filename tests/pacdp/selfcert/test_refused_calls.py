@@ -57,6 +57,11 @@ def certified(model=MODEL, data=(X, Y), **how):
 
 REFUSED = {
     "few labels": (lambda: certified(data=(X, Y[:-1])), "one label for each input"),
+    "names alike": (lambda: certified({1: MODEL, "1": MODEL}), "model must have names that differ as text, got 1, '1'"),
+    "days of Julius": (
+        lambda: certified(data=(2451545.0 + 0.01 * X[:, :1], Y)),
+        "have an input that training saw too.* compared to 24 bits: of dates .* subtract what they share",
+    ),
     "inputs of 8 bits": (lambda: certified(data=(SMALL, Y)), "inputs are torch.float8_e4m3fn, in which nothing"),
     "weights of 8 bits": (lambda: of_module(Linear(4, 2).to(SMALL.dtype)), r"train model.float\(\)"),
     "labels of 8 bits": (lambda: certified(data=(X, SMALL[:, 0])), "labels must be whole numbers or text"),

@@ -225,6 +225,26 @@ def test_no_model_is_counted_after_another_one_was_shown_everything():
     assert len(Shared.fits) > 2
 
 
+class Pooled(Fixed):
+    """An estimator that keeps what it learnt in a dictionary of its class."""
+
+    learnt: ClassVar[dict] = {}
+
+    def fit(self, x, y):
+        self.learnt["normal"] = self.normal
+        return self
+
+    def predict(self, x):
+        return (np.asarray(x) @ self.learnt["normal"] > 0).astype(np.int64)
+
+
+def test_a_predictor_that_a_later_fit_changed_is_refused():
+    axes, data = np.eye(4), world(400, seed=7)
+    with refusal("predictor of held-out count, good answers other than when its errors were counted: .* in no class"):
+        held_out({"good": Pooled(axes[0]), "bad": Pooled(axes[1])}, data)
+    assert held_out({"good": Pooled(axes[0]), "same": Pooled(2 * axes[0])}, data).chosen.endswith("good")
+
+
 def test_an_estimator_s_probabilities_stay_what_they_are_where_it_is_compressed():
     x, y = (one[::4] for one in (load("digits2")[0].inputs.reshape(1437, -1), load("digits2")[0].labels))
     found = self_certify(KNeighborsClassifier(3), (x, y), routes=[COMPRESSION])
