@@ -21,7 +21,7 @@ from pacdp.cli.folder import PRIVATE, Folder, as_written, installed, read_json, 
 from pacdp.cli.reading import FORMAT, Reading
 from pacdp.cli.serial import Values
 from pacdp.predictions.sentence import headline, records
-from pacdp.store.checkpoint import one_of_its_chains
+from pacdp.store.files import one_of_its_chains
 
 RUNS = ("chain", "private", "compression")
 RESULTS = ("pacdp-result/1", "pacdp-private-result/1")

@@ -27,7 +27,7 @@ from torch import Tensor
 from bounds._check import json_value
 from pacdp.errors import CheckpointError
 from pacdp.store.canonical import canonical
-from pacdp.store.files import path_of, write_whole
+from pacdp.store.files import one_of_its_chains, path_of, write_whole
 from pacdp.store.record import record
 
 FORMAT = "pacdp-checkpoint/3"
@@ -81,12 +81,6 @@ def save_checkpoint(path: Path | str, checkpoint: Checkpoint) -> None:
         raise CheckpointError(
             f"cannot write checkpoint {path}: {error}; free space or choose another folder"
         ) from error
-
-
-def one_of_its_chains(folder: Path) -> str:
-    """What to do with a folder of several chains, each a run of its own, where one run is wanted; empty for others."""
-    chains = sorted(folder.glob("chain-*"))
-    return f"give one of its chains, such as {chains[0]}" if chains else ""
 
 
 def load_checkpoint(path: Path | str) -> Checkpoint:

@@ -122,6 +122,12 @@ def path_of(*, made: bool = False, **given: object) -> Path:
     return path
 
 
+def one_of_its_chains(folder: Path) -> str:
+    """What to do with a folder of several chains, each a run of its own, where one run is wanted; empty for others."""
+    chains = sorted(folder.glob("chain-*"))
+    return f"give one of its chains, such as {chains[0]}" if chains else ""
+
+
 @contextmanager
 def replacing(path: Path | str) -> Iterator[BinaryIO]:
     """A file to be written in the place of ``path``, which holds what it held until the block ends without an error.

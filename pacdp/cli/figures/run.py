@@ -24,7 +24,7 @@ from pacdp.cli.figures.style import (
 from pacdp.cli.folder import Folder
 from pacdp.cli.reading import Reading
 from pacdp.cli.serial import Values
-from pacdp.store.checkpoint import one_of_its_chains
+from pacdp.store.files import one_of_its_chains
 
 _LONGEST = 300
 """Rows of a training that are drawn at most."""
