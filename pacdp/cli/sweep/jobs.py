@@ -10,6 +10,7 @@ from typing import Any
 from pacdp.cli.folder import Folder, write_json
 from pacdp.cli.runtime import Training
 from pacdp.cli.serial import Values, record
+from pacdp.store.files import let_go
 
 
 @record
@@ -53,6 +54,7 @@ def _one(config: Any, out: Path, how: Training, *, compute: Callable[..., Values
         how.apply()
         if how.force or not folder.started:
             folder.begin(config, how)
+            let_go(folder.path)  # a job is resumed from what it keeps by itself
         started = time.monotonic()
         result = compute(config, how, folder.path)
         # a report of certificates has room for other things under its details

@@ -7,12 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_jobs import job, outs
 from sweeps import ended, values
-from tiny_runs import RUNTIME, alone, left_behind, tiny, variants
+from tiny_runs import RUNTIME, alone, left_behind, tiny, tiny_private, variants
 
 from pacdp.cli.folder import Folder
 from pacdp.cli.run import kind
 from pacdp.cli.sweep import batches as sweep
 from pacdp.cli.sweep.batches import batches, carry_out
+from pacdp.cli.sweep.jobs import single
 from pacdp.cli.sweep.kinds import sampler_job
 from pacdp.cli.sweep.workers import Died, Workers
 from tests.marks import made_once, parametrize, slow
@@ -94,6 +95,17 @@ def test_a_finished_run_of_another_configuration_is_reported_not_passed_over(mix
     for force in (True, False):
         how = replace(RUNTIME, force=force)
         assert dict(carry_out(changed, own, how, workers=Workers())) == {0: None, 1: None}
+
+
+def test_a_job_of_a_run_s_configuration_leaves_what_any_job_leaves(tmp_path):
+    config, out = tiny_private("dp-sgd-mnist"), tmp_path / "job"
+    one = single(lambda *_: {"value": 1}).carry_out
+    one(config, out, RUNTIME)
+    assert (Folder(out).finished, Folder(out).started) == (True, True)
+    one(config, out, replace(RUNTIME, force=True))
+    with pytest.raises(KeyError):  # which takes the place of the first, and has nothing to put back
+        single(lambda *_: {}["value"]).carry_out(config, out, replace(RUNTIME, force=True))
+    assert (Folder(out).finished, Folder(out).started) == (False, True)
 
 
 @parametrize("together", [False, True])
