@@ -152,7 +152,7 @@ class Soft:
         say, logits = "say Network(..., scores=True)", ""
         if self._alone:
             say = f"return torch.stack([1 - p, p], dim=1) and {say}"
-            logits = ", or torch.stack([0 * z, z], dim=1) if they are logits z"
+            logits = ", or torch.stack([-z, z], dim=1) / 2 if they are logits z"
         elif not self._whole:
             say = f"divide each row by its sum, in single precision, and {say}"
             logits = ", or z - 1 if they are logits z, which says the same"
