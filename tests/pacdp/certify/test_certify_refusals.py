@@ -170,6 +170,11 @@ CALLS = {
         lambda: listed(
             module=Again(lambda weight: partial(functional.linear, weight=weight)).requires_grad_(False)),
         r"must meet its parameter last\.weight by that name alone, .* in a list or a function"),
+    "a weight kept that leaves no trace": (
+        lambda: listed(module=Again(lambda weight: torch.no_grad()(lambda x: functional.linear(x, weight)))),
+        r"must meet its parameter last\.weight by that name alone"),
+    "a weight kept and detached": (
+        lambda: listed(module=Again(lambda weight: lambda x: x @ weight.detach().t())), "must meet its parameter last"),
     "a weight turned over": (
         lambda: listed(module=Again(by_memory).requires_grad_(False)), "memory of its parameter last.weight"),
     "no spread": (lambda: prior(law=law(0.0)), "divergence from the prior is infinite"),
