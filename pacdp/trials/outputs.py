@@ -219,8 +219,8 @@ def _rows(outputs: Tensor, size: int) -> Tensor:
     if not isinstance(outputs, Tensor) or outputs.shape[:1] != (size,):
         found = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
         raise ValueError(
-            f"the network must return one row of outputs an example, got {found} for a batch of {size}: no example "
-            "has a loss of its own"
+            f"the network must return one row of outputs an example, got {found} for a batch of {size}, so that no "
+            "example has a loss of its own: return the tensor of logits alone, with the axis of examples"
         )
     return outputs.detach().clone()  # which the next run may overwrite
 

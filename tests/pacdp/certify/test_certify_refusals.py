@@ -110,6 +110,12 @@ def by_memory(weight):
     return lambda x: x @ turned
 
 
+def named():
+    net = network()
+    net.register_forward_hook(lambda _net, _given, outputs: {"logits": outputs})
+    return net
+
+
 def listed(*layers, module=None):
     module = (module or Listed(*layers)).eval()
     law = GaussianPosterior.around(module, std=0.1)
@@ -186,6 +192,7 @@ CALLS = {
         r"must meet its parameter last\.weight by that name alone"),
     "a weight kept and detached": (
         lambda: listed(module=Again(lambda weight: lambda x: x @ weight.detach().t())), "must meet its parameter last"),
+    "outputs by name": (lambda: listed(module=named()), "got dict .* return the tensor of logits alone"),
     "a weight turned over": (
         lambda: listed(module=Again(by_memory).requires_grad_(False)), "memory of its parameter last.weight"),
     "no spread": (lambda: prior(law=law(0.0)), "divergence from the prior is infinite"),
