@@ -216,7 +216,7 @@ class Surrogate:
         require_kinds(self, certificate=bounds.Certificate, saw=Mapping)
         if (of := self.certificate.of) in _DRAWN_ANEW:
             raise ValueError(
-                f"Surrogate.certificate must be of one network as it is, and that of {of!r} is of a mean over networks: "
+                f"Surrogate.certificate must be of one network as it is, and that of {of!r} is a mean over networks: "
                 "give one of a plain count, or of one draw, and that draw as the network"
             )
         if not self.saw:

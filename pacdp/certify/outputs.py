@@ -228,8 +228,8 @@ def require_rows(logits: Tensor, n: int) -> Tensor:
         return logits
     raise ValueError(
         f"expected one row of logits for each of {n} examples, got {logits.dtype} outputs of shape "
-        f"{tuple(logits.shape)}: keep the axis of examples, as .squeeze(1) does where .squeeze() takes it from a batch of "
-        "one, and give loss= for outputs that are no classes of an example"
+        f"{tuple(logits.shape)}: keep the axis of examples, as .squeeze(1) does where .squeeze() takes it from a batch "
+        "of one, and give loss= for outputs that are no classes of an example"
     )
 
 

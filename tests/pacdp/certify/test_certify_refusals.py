@@ -165,15 +165,17 @@ CALLS = {
         "surrogate is not used"),
     "a surrogate that is drawn anew": (
         lambda: Surrogate(network=network(), certificate=gaussian().certificates[0], saw={"a": FRESH}),
-        "must be of one network as it is, and that of 'randomised' is of a mean"),
+        "must be of one network as it is, and that of 'randomised' is a mean"),
     "a list's mean as a surrogate": (
         lambda: Surrogate(
-            network=network(), certificate=certify(Finite(networks=[network()]), DATA).certificates[0], saw={"a": FRESH}),
+            network=network(), saw={"a": FRESH},
+            certificate=certify(Finite(networks=[network()]), DATA).certificates[0]),
         "and that of 'ensemble'"),
     "a number as a certificate": (
         lambda: Surrogate(network=network(), certificate=0.1, saw={"a": FRESH}), "certificate to be of type Cert"),
     "rows without names": (
-        lambda: Surrogate(network=network(), certificate=plain().certificates[0], saw=[FRESH]), "saw to be of type Map"),
+        lambda: Surrogate(network=network(), certificate=plain().certificates[0], saw=[FRESH]),
+        "saw to be of type Map"),
     "a seed of nothing drawn": (lambda: plain(seed=0), "seed is not used"),
     "effort for weights as they are": (lambda: chain(gibbs=GibbsSettings()), "gibbs is not used"),
     "settings": (lambda: gaussian(settings=False), "expected settings to be"),
