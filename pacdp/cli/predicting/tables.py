@@ -291,8 +291,12 @@ def _csv(path: Path, _ignore: Sequence[str]) -> _Read:
     empty = max(0, end.count(b"\n") - 1) if separator.encode() in head else 0
 
     def read(kept: list[str], **types: Any) -> pl.DataFrame:
-        lazy = pl.scan_csv(content, separator=separator, infer_schema=False, schema_overrides=types)
-        return lazy.select(kept).collect()[: -empty or None]
+        # all columns, those to ignore too: a quote or a comma in one of them may take others with it
+        frame = pl.read_csv(content, separator=separator, infer_schema=False, schema_overrides=types)
+        if (lines := content.rstrip(b"\r\n").count(b"\n")) != len(frame) - empty:
+            said = f"{lines} lines are {len(frame) - empty} rows, since quotes hold line breaks"
+            remarks.append(f"{said}: a quote that was meant as a letter hides the rows up to the next one")
+        return frame.select(kept)[: -empty or None]
 
     def rows(kept: list[str], numbers: list[str]) -> pl.DataFrame:
         """Texts, and numbers where these must be."""
