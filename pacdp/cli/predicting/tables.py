@@ -292,10 +292,14 @@ def _csv(path: Path, _ignore: Sequence[str]) -> _Read:
 
     def read(kept: list[str], **types: Any) -> pl.DataFrame:
         # all columns, those to ignore too: a quote or a comma in one of them may take others with it
-        frame = pl.read_csv(content, separator=separator, infer_schema=False, schema_overrides=types)
+        frame = pl.read_csv(
+            content, separator=separator, infer_schema=False, schema_overrides=types
+        )
         if (lines := content.rstrip(b"\r\n").count(b"\n")) != len(frame) - empty:
             said = f"{lines} lines are {len(frame) - empty} rows, since quotes hold line breaks"
-            remarks.append(f"{said}: a quote that was meant as a letter hides the rows up to the next one")
+            remarks.append(
+                f"{said}: a quote that was meant as a letter hides the rows up to the next one"
+            )
         return frame.select(kept)[: -empty or None]
 
     def rows(kept: list[str], numbers: list[str]) -> pl.DataFrame:

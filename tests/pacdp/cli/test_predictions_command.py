@@ -226,6 +226,27 @@ def test_tables_as_others_write_them_are_read(why, tmp_path):
     assert [word in said for word in ("gzip", "UTF-16")] == [word in why for word in ("gzip", "UTF-16")]
 
 
+IGNORED = {
+    "a quote that nothing closes": ('"One\nTwo\n"Three\nFour', "cannot be read as csv"),
+    "a comma too many": ("One\nTwo,\nThree\nFour", "cannot be read as csv"),
+    "quotes around rows": ('"One\nTwo\nThree"\nFour', "4 lines are 2 rows, since quotes hold line breaks"),
+    "quotes within": ('"One ""1"""\nTwo\n"a, b"\nFour', ""),
+}
+
+
+@every_case("why", IGNORED)
+def test_a_column_to_ignore_hides_no_rows_unsaid(why, tmp_path, refused):
+    texts, said = IGNORED[why]
+    path = tmp_path / "answers.csv"
+    path.write_text("label,prediction,text\n0,0," + texts.replace("\n", "\n1,1,") + "\n")
+    if "cannot" in said:
+        assert said in refused("certify", "--predictions", path, "--ignore", "text")
+        return
+    remarks = " ".join(_report(path, "--ignore", "text")["details"]["remarks"])
+    assert said in remarks
+    assert ("line breaks" in remarks) == bool(said)
+
+
 @parametrize("name", ["a[1]", "a*", "label=1/a"])
 def test_a_name_with_marks_of_a_pattern_is_that_of_one_file(name, tmp_path):
     for other in ("a1", "ab", name):
