@@ -7,11 +7,13 @@ from numbers import Real
 from typing import Any, Literal, cast
 
 import numpy as np
+from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, RegressorMixin, clone
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GroupShuffleSplit, PredefinedSplit, ShuffleSplit
 from sklearn.model_selection._split import GroupsConsumerMixin
 from sklearn.utils import _safe_indexing
+from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
@@ -108,7 +110,7 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
         made: Any = clone(self._chosen)
         _require_no_rows(made)
         cut = _check_method_params(X, fit_params, indices=fitted)
-        if whose is not None and isinstance(getattr(made, "cv", None), GroupsConsumerMixin):
+        if whose is not None and _takes_groups(made):
             cut["groups"] = whose[fitted]  # of a search that validates by group
         made.fit(_safe_indexing(X, fitted), _safe_indexing(y, fitted), **cut)
         if isinstance(self, ClassifierMixin) and not hasattr(made, "classes_"):
@@ -220,6 +222,13 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
         tags.input_tags = own.input_tags
         tags.target_tags.multi_output = False
         return tags
+
+
+def _takes_groups(estimator: Any) -> bool:
+    """Whether fit is told whose the examples are: of a search by group, or wherever metadata are routed to one."""
+    if get_config()["enable_metadata_routing"]:
+        return "groups" in get_routing_for_object(estimator).consumes("fit", ["groups"])
+    return isinstance(getattr(estimator, "cv", None), GroupsConsumerMixin)
 
 
 def _require_no_rows(estimator: Any) -> None:

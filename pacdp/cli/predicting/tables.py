@@ -280,11 +280,12 @@ def _keys_once(content: bytes, frame: pl.DataFrame) -> bool:
 
 def _csv(path: Path, _ignore: Sequence[str]) -> _Read:
     """Columns by their names as they are written (polars would rename one that stands twice), and what parts them: a
-    comma, or where there is none a semicolon or a tab.
+    comma, or where there is none a semicolon or a tab; in a .tsv a tab first.
     """
     content, remarks = _text(path)
     head = io.BytesIO(content).readline(1 << 20)
-    separator = next((one for one in ",;\t" if one.encode() in head), ",")
+    marks = "\t,;" if _suffix(path) == ".tsv" else ",;\t"
+    separator = next((one for one in marks if one.encode() in head), ",")
     row = pl.read_csv(head, separator=separator, has_header=False, infer_schema=False).row(0)
     end = content[len(content.rstrip(b"\r\n")) :]
     # in a single column an empty line is a gap

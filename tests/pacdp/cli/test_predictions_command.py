@@ -197,6 +197,7 @@ READ = {
     "semicolons": b"\xef\xbb\xbfLabel;Prediction\r\na,1;a,1\r\nb;a,1\r\na,1;a,1\r\nb;b\r\n",
     "decimal commas": b"label;p0;p1\n0;0,9;0,1\n1;7,5e-1;0,25\n0;1;0\n1;0;1\n",
     "tabs": b"y_true\ty_pred\na\ta\nb\ta\na\ta\nb\tb\n",
+    "tabs, and a comma": b"target\tprob_b,c\tprob_a\na\t.1\t.9\nb,c\t.3\t.7\na\t0\t1\nb,c\t1\t0\n",
     "other names": b"Gold,pred\na,a\nb,a\na,a\nb,b\n",
     "names of classes": b"target,prob_b,prob_a\na,.1,.9\nb,.3,.7\na,0,1\nb,1,0\n",
     "one probability": b"label,score\n0,.1\n1,.3\n0,.2\n1,.8\n",
@@ -209,7 +210,13 @@ READ = {
     "lines in gzip": gzip.compress(b"\n".join(RECORDS)),
     "a column a model": b"label,pred_x,pred_y\na,a,b\nb,a,b\na,a,b\nb,b,b\n",
 }
-OTHERS = {"tabs": ".tsv", "JSON lines": ".jsonl", "JSON records": ".json", "lines in gzip": ".jsonl.gz"}
+OTHERS = {
+    "tabs": ".tsv",
+    "tabs, and a comma": ".tsv",
+    "JSON lines": ".jsonl",
+    "JSON records": ".json",
+    "lines in gzip": ".jsonl.gz",
+}
 """Endings of files that are no .csv."""
 
 

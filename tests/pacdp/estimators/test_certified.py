@@ -9,6 +9,7 @@ import pytest
 import torch
 from numpy.random import default_rng
 from scipy import sparse
+from sklearn import config_context
 from sklearn.datasets import load_diabetes, load_digits, make_regression
 from sklearn.dummy import DummyClassifier
 from sklearn.kernel_ridge import KernelRidge
@@ -351,6 +352,10 @@ def test_nobody_is_on_both_sides_of_a_split_or_a_search_s_folds_and_people_are_c
     by_group = CertifiedClassifier(search, random_state=0).fit(x, y, groups=people)
     assert by_group.certify() == found
     assert by_group.estimator_.best_score_ < 0.7
+    with config_context(enable_metadata_routing=True):
+        routed = CertifiedClassifier(make_pipeline(StandardScaler(), search), random_state=0)
+        assert routed.fit(x, y, groups=people).estimator_[-1].best_score_ < 0.7
+        assert CertifiedClassifier(NEAREST, random_state=0).fit(x, y, groups=people).certify() == found
     for cv in (PredefinedSplit(people % 2), [*GroupKFold(2).split(x, y, people)]):
         with refusal("gridsearchcv__cv of the estimator must say how rows are divided"):
             CertifiedClassifier(make_pipeline(StandardScaler(), search.set_params(cv=cv))).fit(x, y)
