@@ -232,7 +232,7 @@ def _suffix(path: Path) -> str:
     return Path(name).suffix
 
 
-def _text(path: Path) -> tuple[bytes, Sequence[str]]:
+def _text(path: Path) -> tuple[bytes, list[str]]:
     """What a file of text holds, in UTF-8, and remarks on what its first bytes decided."""
     content, remarks = path.read_bytes(), list[str]()
     if content.startswith(_GZIP):
