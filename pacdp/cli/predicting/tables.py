@@ -380,9 +380,10 @@ def _names(path: Path, column: pl.Series) -> NDArray[Any] | Coded:
     column = column.cast(pl.String)
     if column.null_count():
         return column.to_numpy()
-    if _WHOLE.fullmatch(column[0]):
-        whole = column.cast(pl.Int64, strict=False)
-        if not whole.null_count() and (whole.cast(pl.String) == column).all():
+    plain = column.str.strip_chars(" ")  # which may follow commas
+    if _WHOLE.fullmatch(plain[0]):
+        whole = plain.cast(pl.Int64, strict=False)
+        if not whole.null_count() and (whole.cast(pl.String) == plain).all():
             return whole.to_numpy()
     names = column.unique().sort()
     if column.name in ("label", "prediction"):

@@ -188,6 +188,7 @@ RECORDS = [b'{"label":"a","prediction":"a"}'] * 3 + [b'{"label":"b","prediction"
 READ = {
     "pandas": b",label,prediction\n0,a,a\n1,b,a\n2,a,a\n3,b,b\n",
     "R": b'"","label","prediction"\n"1","a","a"\n"2","b","a"\n"3","a","a"\n"4","b","b"\n',
+    "spaces after commas": b"label, prediction\n0, 0\n10, 0\n0, 0\n10, 10\n",
     "leading zeros": b"label,prediction\n00,00\n01,00\n00,00\n01,01\n",
     "powers and signs": b"label,prediction\n1e2,1e2\n+1,1e2\n1e2,1e2\n+1,+1\n",
     "empty lines at the end": b"label,prediction\r\na,a\r\nb,a\r\na,a\r\nb,b\r\n\r\n\r\n",
