@@ -46,6 +46,9 @@ class ClippedError:
             raise ValueError(
                 f"expected ClippedError.kind as 'absolute' or 'squared', got {self.kind!r}"
             )
+        object.__setattr__(
+            self, "at", float(self.at)
+        )  # of a fraction, which no tensor is divided by
 
     @property
     def name(self) -> str:

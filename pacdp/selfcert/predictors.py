@@ -16,6 +16,7 @@ from pacdp.compress.learner import seeded, unfitted
 from pacdp.errors import Diverged, naming
 from pacdp.selfcert.examples import Given
 from pacdp.store.record import record
+from pacdp.trials import settle
 
 Train = Callable[[nn.Module, Tensor, Tensor], object]
 """Trains a module in place on inputs and labels; what it returns is used where it is a module."""
@@ -70,6 +71,8 @@ def fitted(estimator: Any, learning: Given, *, seed: int) -> Any:
     made, own = unfitted(estimator), learning.at(np.arange(learning.n))  # into which fit may write
     with seeded(seed, 1), naming("fit"):
         made.fit(own.inputs, own.labels)
+    with naming("predict"):
+        settle(made, learning.at(np.arange(learning.n)).inputs)
     return made
 
 

@@ -161,6 +161,15 @@ def twin(predictor: Any) -> Any:
     return predictor
 
 
+def settle(predictor: Any, learnt: Any) -> None:
+    """Ask a predictor that has no copy what it says of inputs it learnt from, since it may keep what it is asked first.
+
+    What it keeps is then of no example that is counted.
+    """
+    if twin(predictor) is predictor:
+        predictor.predict(learnt)
+
+
 def column(values: Any) -> np.ndarray:
     """An array as it is, or one column of a table as a column."""
     array = np.asarray(values)
