@@ -136,7 +136,7 @@ def trained(
             returned = train(made, inputs.clone(), labels.clone())
         made = returned if isinstance(returned, nn.Module) else made
     made = made.to(device).eval()
-    state = made.state_dict().values()
+    state = [one for one in made.state_dict().values() if isinstance(one, Tensor)]
     if not all(bool(torch.isfinite(one).all()) for one in state if one.is_floating_point()):
         raise Diverged(0, "a weight")
     return Net(function=made, names=names, device=device)
