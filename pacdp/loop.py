@@ -35,6 +35,7 @@ from pacdp.step.noise import Randomness, SystemRandomness
 from pacdp.step.paid import Paid, release_name, seed_of, stream_of
 from pacdp.step.processes import Together, join, rank_randomness, totals
 from pacdp.step.release import PrivateStep
+from pacdp.step.sampling import require_each_once
 from pacdp.step.set_up import at_once, global_state, require_apart, summer_of, template_of
 from pacdp.step.sums import Reference, Summer
 from pacdp.step.units import Network, Units, trained
@@ -296,6 +297,8 @@ def _step(
             "the same number at every call"
         )
     chosen = state.randomness.batch(units, mechanism.sample_rate)
+    if watch is None:
+        require_each_once(chosen, units)
     unmoved.keep()
     norm = mechanism.clip_norm if state.clip_norm is None else state.clip_norm
     with naming("the data set, the network or the loss (are all labels in range?)"):
