@@ -231,6 +231,10 @@ def swept(randomness):
     sweep(*loop)
 
 
+def squeezed(outputs, targets):
+    return nn.functional.binary_cross_entropy_with_logits(outputs.squeeze(), targets, reduction="none")
+
+
 def gives(of):
     return Made(lambda own, x: of(own.out(x)), out=nn.Linear(4, 3))
 
@@ -310,6 +314,11 @@ REFUSALS = [
      "weight.to"),
     (lambda: trained(OURS, loss=lambda o, t: (o[:, :1] - t.float()).square().mean(1)),
      r"outputs of shape \['n', 3\] and targets of shape \['n'\] .* one shape"),
+    (lambda: trained(OURS, Sequential(mlp(), nn.BatchNorm1d(3).eval())), "BatchNorm, also one in eval.., by"),
+    (lambda: trained(OURS, nn.Linear(4, 1), TensorDataset(FIRST, SECOND.float()), loss=squeezed),
+     r"write squeeze\(1\)"),
+    (lambda: trained(OURS, dataset=[(object(), 1)] * 9), "first example is tried, failed with TypeError"),
+    (lambda: trained(DPSGD(learning_rate=math.nan)), "learning_rate must be a finite number >= 0"),
     (lambda: trained(OURS, people=torch.arange(40)), "which hides no person"),
     (lambda: trained(USER_LEVEL, people=torch.zeros(3, dtype=torch.int64)), "people must hold a whole number"),
     (lambda: trained(OURS, mechanism=mechanism(noise_multiplier=0.5, budget=budget(epsilon=0.1))), "first step alone"),
