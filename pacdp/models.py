@@ -156,7 +156,8 @@ def require_shapes(model: nn.Module, what: str) -> None:
         if made:
             raise ValueError(
                 f"{made[0]} of layer {name or what} is computed from other weights by a hook, as "
-                "torch.nn.utils.weight_norm does: take torch.nn.utils.parametrizations.weight_norm"
+                "torch.nn.utils.weight_norm and prune do: take torch.nn.utils.parametrizations.weight_norm, or "
+                "register a parametrization that multiplies by the mask"
             )
 
 
@@ -164,10 +165,16 @@ def require_clippable(module: nn.Module) -> None:
     """Refuse a network of which no gradient of single examples can be taken, or that would be told of none.
 
     Raises:
-        ValueError: as for :func:`require_shapes`, or hooks of parameters.
+        ValueError: as for :func:`require_shapes`, complex parameters, or hooks of parameters.
     """
     require_shapes(module, "module")
     for name, p in module.named_parameters():
+        if p.requires_grad and p.is_complex():
+            raise ValueError(
+                f"parameter {name} of module is complex, and noise would hide its real part alone: let it be a real "
+                "parameter with both parts, nn.Parameter(torch.view_as_real(weight)), of which forward takes "
+                "torch.view_as_complex"
+            )
         if p._backward_hooks or getattr(p, "_post_accumulate_grad_hooks", None):
             raise ValueError(
                 f"parameter {name} of module has a hook for its gradient, which would never be called, since "

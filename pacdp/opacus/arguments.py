@@ -3,8 +3,9 @@
 import math
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
 from opacus.utils.uniform_sampler import UniformWithReplacementSampler
-from torch import nn, optim
+from torch import Tensor, nn, optim
 from torch.utils.data import (
     BatchSampler,
     DataLoader,
@@ -104,6 +105,11 @@ def sampling_of(
             counted, sample_rate = False, 1.0 / steps
     if isinstance(dataset, DataLoader):
         raise ValueError("dataset is a DataLoader: give it as data_loader=")
+    if isinstance(dataset, Tensor | np.ndarray):
+        raise ValueError(
+            f"dataset is a {type(dataset).__name__}, whose rows have no targets: give TensorDataset(inputs, targets), "
+            "or TensorDataset(inputs) where a loss needs none"
+        )
     if data_loader is not None:
         _require_whole(data_loader)
         loading = {name: getattr(data_loader, name) for name in _LOADING}
@@ -115,7 +121,7 @@ def sampling_of(
     if sample_rate is None or expected_batch_size is None:
         raise ValueError(
             "give sample_rate= (once an epoch: steps=) and expected_batch_size=, two public numbers, or a data_loader "
-            "that has a batch_size"
+            "that has a batch_size, as one that make_private returned has not: build module, optimizer and loader anew"
         )
     require_finite(expected_batch_size=expected_batch_size)
     require_fraction(sample_rate=sample_rate)

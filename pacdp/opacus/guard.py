@@ -97,9 +97,9 @@ class Guard:
         self.draws = draws
         self.set_up = Settled(
             partial(set_up, module),
-            "the network was changed after make_private, which tried it as it was (a hook was added, a parameter "
-            "frozen or unfrozen, or a parameter, a layer, an attribute or a buffer is another): do so before "
-            "make_private",
+            "the network was changed after make_private, which tried it as it was (a hook was added or reads another "
+            "value, a parameter was frozen or unfrozen, or a parameter, layer, attribute or buffer is another): do so "
+            "before make_private",
         )
         self.set_up.keep()
         self.gradients = Settled(
@@ -278,7 +278,8 @@ def set_up(module: nn.Module) -> list[Any]:
     """All layers with their classes, hooks, attributes and buffers, and torch's hooks of all modules; all parameters,
     which are trained, and hooked by what.
 
-    Of attributes there are numbers and texts, which thing each other one is, and what such things and classes hold.
+    Of attributes there are numbers and texts, which thing each other one is, and what such things, hooks and classes
+    hold.
     """
     apart = {id(one) for one in (*module.modules(), *module.parameters(), *module.buffers())}
     found: list[Any] = [
@@ -289,6 +290,7 @@ def set_up(module: nn.Module) -> list[Any]:
     # whose attributes and closures the layers compute with
     further: list[Any] = [kind for kind in kinds if not kind.__module__.startswith("torch.")]
     for layer in module.modules():
+        further += (hook for kind in _HOOKS for hook in (getattr(layer, kind) or {}).values())
         of_torch, plain = type(layer).__module__.startswith("torch."), dict[str, object]()
         for name, x in vars(layer).items():
             if name in _OF_A_PASS or (of_torch and name[0] == "_" and not isinstance(x, _VALUES)):

@@ -99,7 +99,8 @@ class LossByExample:
             f"the loss cannot be computed for an example alone ({failure})"
             if not computed
             else "an example's part of the loss depends on the other examples of the batch, as with class weights, "
-            "ignored labels (-100) or padding in a mean, or on random numbers drawn for it"
+            "ignored labels (-100) or padding in a mean, or on random numbers drawn for it, or goes back by a "
+            "torch.autograd.Function of its own, which belongs into the network"
         )
         raise ValueError(f"{why}: {_ONE_EXAMPLE}")
 

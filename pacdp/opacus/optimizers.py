@@ -56,6 +56,7 @@ class PrivateOptimizer(DPOptimizer):
         self.data_free_gradient, self.step_hooks = data_free_gradient, list[StepHook]()
         self.logical_step = self.nonfinite_examples = self._examples = 0
         self._sum: Sum | None = None
+        self._released = False
         self._given = Settled(
             self._as_given,
             "noise_multiplier, max_grad_norm, expected_batch_size or data_free_gradient of the optimizer, or "
@@ -112,11 +113,13 @@ class PrivateOptimizer(DPOptimizer):
                 "step takes no closure, which could look at the batch several times for the price of one: call "
                 "zero_grad, backward and step() one after the other"
             )
-        found = super().step()
-        if not self._is_last_step_skipped:
-            self.guard.step_over()
-            self._kept.keep()
-        return found
+        self._released = False
+        try:
+            return super().step()
+        finally:  # where Ctrl-C ends the step of the wrapped optimizer, what it moved has the noise
+            if self._released:
+                self.guard.step_over()
+                self._kept.keep()
 
     @property
     def _step_supports_amp_scaling(self) -> bool:
@@ -145,6 +148,7 @@ class PrivateOptimizer(DPOptimizer):
         if self.data_free_gradient is not None:
             self.data_free_gradient()
         self.guard.require_unmoved("something between the noise and the step")
+        self._released = True
         return True
 
     def _release(self, found: Sum, examples: int) -> None:

@@ -47,7 +47,7 @@ class Call(NamedTuple):
             size = leaves[1]
             if isinstance(size, Places) and size.upto % examples == 0:
                 leaves[1] = Places(size.upto // examples)
-            elif self.name in _SIZES and isinstance(size, int) and size > 0:
+            elif self.name in _SIZES and isinstance(size, int | float) and size > 0:
                 leaves[1] = size if size % examples else size // examples
         return leaves
 

@@ -20,7 +20,10 @@ from pacdp.trials.writes import Unwritten, require_no_writes, same_bits
 
 _TOLERANCE = {torch.float32: 1e-4, torch.float16: 3e-2, torch.bfloat16: 3e-2}
 """Rounding allowed, relative to the largest number; 1e-6 in double precision."""
-_OF_NETWORK = "replace BatchNorm, also one in eval(), by GroupNorm and batch statistics by statistics of one example"
+_OF_NETWORK = (
+    "replace BatchNorm, also one in eval(), by GroupNorm and batch statistics by statistics of one example, and draw by "
+    "torch alone, not by random or NumPy"
+)
 _OF_LOSS = (
     "write the loss of one example alone, of outputs and targets of one shape where it compares numbers, as "
     "targets.view_as(outputs) makes them"
@@ -238,6 +241,11 @@ class _Trial:
             swapped
         ):  # an example that overflows leaves NaN in every sum, even with weight 0
             swapped = self.seen(_changed(rows, 1.0), selected(targets, other), kept)
+        if not _not_finite(plain):
+            _require_numbers(
+                swapped,
+                "where another example is made up anew (0 and 1 in whole numbers exchanged)",
+            )
         _compare(plain, swapped, "when another example's input or label changes")
         if removed:
             draws = not same_state(random_state(self.twin), self.state)
@@ -387,12 +395,13 @@ def _not_finite(found: Seen) -> list[str]:
     ]
 
 
-def _require_numbers(found: Seen) -> None:
+def _require_numbers(found: Seen, where: str = "on made-up inputs") -> None:
     bad = _not_finite(found)
     if bad:
         raise ValueError(
-            f"the network's {bad[0]} is not finite on made-up inputs, so that nothing can be compared: give "
-            "probe=(inputs,), a batch on which it is, holding no private data"
+            f"the network's {bad[0]} is not finite {where}, so that nothing can be compared: give "
+            "probe=(inputs,), a batch on which it is, holding no private data, or divide by no number that may be 0, "
+            "as a mask's sum: mask.sum(1).clamp(min=1)"
         )
 
 

@@ -102,6 +102,8 @@ HONEST = {
     "the plain mean": (both, linear, CE, {}),
     "the sum": (both, linear, CrossEntropyLoss(reduction="sum"), {"loss_reduction": "sum"}),
     "a sum over the batch": (both, linear, lambda out, y: F.cross_entropy(out, y, reduction="sum") / len(y), {}),
+    "a sum over the batch as a float": (
+        both, linear, lambda out, y: F.cross_entropy(out, y, reduction="sum") / float(len(y)), {}),
     "class weights": (TensorDataset(X, RARE), linear, lambda out, y: weighted(out, y).mean(), {}),
     "smoothed labels": (both, linear, CrossEntropyLoss(label_smoothing=0.1), {}),
     "squares": (TensorDataset(X, X[:, :3]), linear, MSELoss(), {}),

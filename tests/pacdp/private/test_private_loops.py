@@ -168,6 +168,15 @@ def changed(change):
     return step
 
 
+class Scaling:
+    """A hook that reads a number."""
+
+    scale = 1.0
+
+    def __call__(self, _, __, outputs):
+        return outputs * self.scale
+
+
 def blocks():
     heat = [1.0]
 
@@ -182,6 +191,7 @@ def blocks():
             heat.append(2.0)
 
     net = Sequential(Warmed(), Linear(8, 3))
+    net[1].register_forward_hook(Scaling())
     net.register_buffer("late", torch.zeros(()))
     net.late_too, net.in_place, net.further = False, torch.zeros(()), SimpleNamespace(scale=[1.0])
     return net
@@ -407,6 +417,7 @@ LOOPS = {
         "class": lambda net: setattr(net[1], "__class__", Centred),
         "attribute of a class": lambda net: setattr(type(net[0]), "scale", 2.0),
         "number in a closure": lambda net: net[0].warm(),
+        "number that a hook reads": lambda net: setattr(*net[1]._forward_hooks.values(), "scale", 2.0),
         "parameter": lambda net: setattr(net[1], "weight", Parameter(torch.ones(3, 8))),
         "buffer": lambda net: net.late.fill_(1.0),
         "attribute": lambda net: setattr(net, "late_too", True),

@@ -30,6 +30,7 @@ from private_toys import (
 )
 from torch import nn
 from torch.nn import DataParallel, Module, Sequential, Unflatten
+from torch.nn.utils import prune
 from torch.nn.utils.rnn import pack_padded_sequence
 from torch.optim import LBFGS, SGD, SparseAdam
 from torch.utils.data import (
@@ -195,6 +196,36 @@ def normed():
         return nn.utils.weight_norm(nn.Linear(4, 3))
 
 
+def pruned():
+    net = nn.Linear(4, 3)
+    prune.l1_unstructured(net, "weight", 0.5)
+    return net
+
+
+def spectral():
+    """A network whose weights are complex numbers."""
+    net = Made(lambda own, x: own.out((torch.fft.rfft(x) @ own.of_waves).abs()), out=nn.Linear(3, 3))
+    net.of_waves = nn.Parameter(torch.ones(3, 3, dtype=torch.complex64))
+    return net
+
+
+def again():
+    """A cell that runs a second time."""
+    module, optimizer, _, loader, engine = private()
+    engine.make_private(module=module, optimizer=optimizer, data_loader=loader, noise_multiplier=1.0, max_grad_norm=1.0)
+
+
+class Pooled(Module):
+    """The mean of those that a mask leaves, of which there may be none."""
+
+    def __init__(self, least):
+        super().__init__()
+        self.words, self.least = nn.Embedding(9, 3), least
+
+    def forward(self, x, mask):
+        return (self.words(x) * mask[..., None]).sum(1) / mask.sum(1, keepdim=True).clamp(min=self.least)
+
+
 def hooked():
     module = mlp()
     next(module.parameters()).register_hook(lambda slope: slope)
@@ -271,6 +302,7 @@ FORMS = (
     (SMALL, SAME, r"inputs.to\(torch.float32\)"),
     (SMALL, lambda y: y[:, None].int(), r"inputs.to\(torch.float32\) and targets.squeeze\(1\).long\(\)"),
 )
+MASKED = torch.ones(4, 6).long(), torch.ones(4, 6).long()
 AGAIN = Subset(data(), [*range(-40, 0), 0, 39])
 TWICE = (
     (AGAIN, 2), (ConcatDataset([Subset(AGAIN, [3, 4]), data(), AGAIN.dataset]), 2),
@@ -336,7 +368,13 @@ REFUSALS = [
     (lambda: private(optimizer="sgd"), "must be a torch.optim.Optimizer, got a str"),
     (lambda: private(optimizer=LBFGS(mlp().parameters())), "LBFGS looks at a batch several times"),
     *((lambda run=run, made=made: run(made()), words) for run in (private, partial(trained, OURS))
-      for made, words in ((hooked, "hook for its gradient, which would never"), (normed, "take torch.nn.utils.param"))),
+      for made, words in ((hooked, "hook for its gradient, which would never"), (normed, "take torch.nn.utils.param"),
+                           (pruned, "and prune do: .* a parametrization that multiplies by the mask"),
+                           (spectral, "parameter of_waves of module is complex, .*torch.view_as_real"))),
+    (lambda: private(Pooled(0), probe=MASKED), "not finite where another example .* or divide by no number that may"),
+    *((lambda rows=rows: private(dataset=rows), r"give TensorDataset\(inputs, targets\)")
+      for rows in (FIRST, FIRST.numpy())),
+    (again, "make_private returned has not: build module, optimizer and loader anew"),
     (lambda: private(optimizer=SparseAdam(mlp().parameters())), "take torch.optim.Adam"),
     *((partial(of_parts, size), "max_physical_batch_size must be a whole number of at least 1")
       for size in (0, -1, 2.5, True, None, "7", np.float64(7.0), math.inf)),
@@ -411,3 +449,15 @@ REFUSALS = [
 
 
 test_refused = refuses(REFUSALS, (ValueError, TypeError, NotImplementedError))
+
+
+def test_what_the_sentences_lead_to_is_taken():
+    """A mask with a least sum, and complex weights as two real numbers each."""
+    parts = Made(
+        lambda own, x: own.out((torch.fft.rfft(x) @ torch.view_as_complex(own.parts)).abs()), out=nn.Linear(3, 3)
+    )
+    parts.parts = nn.Parameter(torch.view_as_real(spectral().of_waves.detach()).clone())
+    frozen = spectral()
+    frozen.of_waves.requires_grad_(requires_grad=False)
+    for net, probe in ((Pooled(1), MASKED), (parts, None), (frozen, None)):
+        assert private(net, probe=probe)

@@ -7,6 +7,7 @@ import pytest
 import torch
 from private_toys import ADD, DECAY, data, flat, mechanism, mlp, private, sweep
 from torch.nn import Dropout, Linear, Sequential, functional
+from torch.optim import SGD
 from torch.testing import assert_close
 from torch.utils.data import Dataset
 
@@ -171,3 +172,33 @@ def test_a_rate_that_is_written_later_is_refused_before_a_step():
     with refusal("sample_rate of the loader's sampler, was changed after make_private"):
         sweep(module, optimizer, criterion, loader)
     assert engine.event is None
+
+
+class Stopped(SGD):
+    """Ctrl-C comes within its second step."""
+
+    steps = 0
+
+    def step(self, closure=None):
+        self.steps += 1
+        if self.steps == 2:
+            super().step(closure)
+            raise KeyboardInterrupt
+        return super().step(closure)
+
+
+def test_a_loop_goes_on_after_ctrl_c_within_the_step_of_the_wrapped_optimizer(tmp_path):
+    """Its weights had moved by what has the noise, and were taken for written by something else ever after."""
+    net, engine = mlp(), PrivateEngine()
+    optimizer = Stopped(net.parameters(), lr=0.1, momentum=0.9)
+    *loop, _ = private(net, optimizer=optimizer, batches="loader", engine=engine)
+    with pytest.raises(KeyboardInterrupt):
+        sweep(*loop)
+    assert steps_of(engine.event) == 2
+    assert len(sweep(*loop)) == 4
+    assert steps_of(engine.event) == 6
+    assert engine.export(tmp_path / "release").exists()
+    with torch.no_grad():
+        net[0].weight.add_(1.0)
+    with refusal("wrote into a parameter"):
+        sweep(*loop)

@@ -125,7 +125,7 @@ REFUSED = {
     ),
     "weights of a hook": (
         lambda: of_module(Sequential(computed())),
-        "weight of layer 0 is computed from other weights by a hook, as torch.nn.utils.weight_norm does: take",
+        "weight of layer 0 is computed from other weights by a hook, as torch.nn.utils.weight_norm and prune do: take",
     ),
     "training that nothing needs": (
         lambda: of_module(Linear(4, 2), routes=["noisy gradients"], train=lambda m, x, y: None),
