@@ -254,7 +254,10 @@ class Estimator:
         return made
 
     def outputs(self, state: State, viewed: Tensor) -> Tensor:
-        """A column a class; minus infinity for classes that were not picked."""
+        """A column a class; minus infinity for classes that were not picked.
+
+        Where ``predict`` answers another class than the largest output's, all but that class have minus infinity.
+        """
         found = torch.full((len(viewed), self.classes), -torch.inf, dtype=torch.float64)
         if isinstance(state, int):
             found[:, state] = 0.0
@@ -279,5 +282,10 @@ class Estimator:
                 f"{type(self.estimator).__name__} gave outputs of shape {values.shape} for {len(rows)} records and "
                 f"{len(places)} classes: set decision_function_shape='ovr', or wrap it in a class with predict alone"
             )
+        if said.__name__ != "predict" and hasattr(state, "predict"):
+            # which answers by a threshold of its own, say: it is what the certificate is about
+            answered = np.asarray(state.predict(rows)).reshape(-1, 1) == state.classes_
+            other = ~answered[np.arange(len(rows)), values.argmax(axis=1)]
+            values[other] = np.where(answered[other], 0.0, -np.inf)
         found[:, places] = torch.from_numpy(values)
         return found

@@ -8,8 +8,9 @@ import pytest
 import torch
 from compress_toys import LEARNERS, clouds, estimator, written
 from numpy.random import default_rng
-from sklearn.linear_model import LinearRegression
-from sklearn.model_selection import GridSearchCV
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV
+from sklearn.neighbors import NearestCentroid
 from sklearn.svm import SVC
 from torch import equal
 
@@ -22,7 +23,7 @@ from pacdp.errors import CheckpointError
 from pacdp.losses import margins
 from pacdp.store.checkpoint import load_checkpoint, save_checkpoint
 from tests.file_faults import Fault, carried_out
-from tests.marks import near, parametrize, refusal
+from tests.marks import every_case, near, parametrize, refusal
 from tests.pacdp.draws import rand
 from tests.pacdp.small_networks import Made
 from tests.pacdp.toys import pair
@@ -111,6 +112,22 @@ def test_one_number_an_example_is_a_table_of_one_column():
     own, other = (pacdp.compress(estimator(), (x, DATA.labels), groups=20, stop=Stop(rounds=(2,))) for x in columns)
     assert own.certificate == other.certificate
     assert equal(own(columns[0]), other(columns[1]))
+
+
+RULES = {
+    "a threshold": FixedThresholdClassifier(LogisticRegression(), threshold=0.9),
+    "centroids": NearestCentroid(priors=[0.9, 0.1]),
+    "the largest output": LogisticRegression(),
+}
+
+
+@every_case("name", RULES)
+def test_what_predict_answers_is_what_is_certified(name):
+    data = clouds(classes=2)
+    found = pacdp.compress(RULES[name], data, groups=20, stop=Stop(rounds=(3,)))
+    said = torch.from_numpy(found.trace.best_state.predict(data.inputs))
+    assert equal(found(data.inputs).argmax(dim=1), said)
+    assert found.report.measured[0].errors == int((said.numpy() != data.labels).sum())
 
 
 def test_groups_begin_where_they_say():
