@@ -6,18 +6,20 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from compress_toys import LEARNERS, clouds, estimator, written
+from compress_toys import LEARNERS, clouds, descend, estimator, network, written
 from numpy.random import default_rng
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV
 from sklearn.neighbors import NearestCentroid
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import SVC
 from torch import equal
 
 import bounds
 import pacdp
 from pacdp import Settings
-from pacdp.compress import Groups, Stop, View
+from pacdp.compress import Groups, Looks, Stop, View
 from pacdp.compress.run import Records, Rule, carry_out
 from pacdp.errors import CheckpointError
 from pacdp.losses import margins
@@ -145,6 +147,10 @@ REFUSED = {
     "an end that is neither": (lambda: Stop(no_errors_left="no", rounds=(1,)), "expected no_errors_left as True or"),
     "a sample that ran out": (
         lambda: pacdp.compress(LEARNERS["kernel"], clouds(n=9), groups=10).kept, "the sample ran out"),
+    "a size beyond the sample, before any work": (
+        lambda: pacdp.compress(written(train=None), DATA, expected=(300,)), "sizes below n = 300"),
+    "a size without a list": (lambda: pacdp.compress(estimator(), DATA, expected=20), "expected .* got int '20'"),
+    "sizes in an array": (lambda: pacdp.compress(estimator(), DATA, expected=np.array([9, 20])), "got ndarray"),
     "a tolerance of nobody": (lambda: pacdp.compress(estimator(), DATA, tolerance=0.1), "the data name no people"),
     "scores of pairs of classes": (
         lambda: pacdp.compress(SVC(decision_function_shape="ovo"), (np.arange(60.0)[:, None], np.arange(60) // 20)),
@@ -237,6 +243,19 @@ def test_a_file_goes_on_where_it_stands_and_is_no_other_run_s(tmp_path, name):
         assert equal(went_on.best_state[part], tensor), part
     with refusal("other data or settings", CheckpointError):
         carry_out(replace(rule, seed=1), records, file=file)
+
+
+def test_a_file_is_known_by_first_weights_and_not_by_addresses_of_memory(tmp_path):
+    file, run = tmp_path / "k.safetensors", partial(pacdp.compress, data=DATA, groups=20, stop=Stop(rounds=(2,)))
+    run(written(), file=file)
+    run(written(), file=file)
+    with refusal("other first weights: .* torch.manual_seed", CheckpointError):
+        run(written(model=network().apply(lambda layer: [one.data.mul_(2) for one in layer.parameters()])), file=file)
+    with refusal("or did not begin its file", Looks):
+        run(written(train=lambda *given: descend(*given, steps=3)), file=file)
+    for _ in range(2):
+        scaled = make_pipeline(FunctionTransformer(lambda x: 2 * x), LogisticRegression())
+        run(scaled, file=tmp_path / "s.safetensors")
 
 
 @parametrize("change", [
