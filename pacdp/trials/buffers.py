@@ -76,7 +76,7 @@ _OF_CLASSES = (
 )
 
 _FEW = 10
-_TRIED, _LEAST_WIDTH, _ALIKE, _LARGEST, _AMONG = 64, 16, 0.9999, 2**26, 2**20
+_TRIED, _LEAST_WIDTH, _ALIKE, _LARGEST, _AMONG = 16, 16, 0.9999, 2**26, 2**20
 """Inputs that are looked for changed, the fewest numbers of one, what correlation tells, the largest tensor, numbers of
 the inputs among which each must be told from all others."""
 
@@ -100,10 +100,10 @@ class Holdings:
     order and, with two dimensions, as columns; bytes and lists of numbers count as arrays. A row counts if its numbers
     are exactly an input's, in any shape and number format, or an input's times 255 as bytes; data frames of numbers are
     read row by row. Rows of one number over and over do not count, because zeros and ones are everywhere, and where an
-    input is a single number a tensor must hold half of all of them, and ten. Of 64 inputs with sixteen numbers or more
-    it is also looked whether the tensor holds a tenth of them rounded, scaled or shifted, or either half of them: rows
-    of which a correlation is at least 0.9999, where no two inputs have that. Not found: rows that were changed
-    otherwise, sparse or compressed ones, and what a file or a global variable holds.
+    input is a single number a tensor must hold half of all of them, and ten. Of 16 inputs of each batch with sixteen
+    numbers or more it is also looked whether the tensor holds a tenth of them rounded, scaled or shifted, or either
+    half of them: rows of which a correlation is at least 0.9999, where no two inputs of the batch have that. Not found:
+    rows that were changed otherwise, sparse or compressed ones, and what a file or a global variable holds.
 
     Args:
         network: a module, or any function.
@@ -154,15 +154,17 @@ class Holdings:
         if rows.dtype.kind not in "biuf":
             return
         rows = rows[: max(_TRIED, _AMONG // rows.shape[1])]
-        half = rows.shape[1] // 2
+        half, least = rows.shape[1] // 2, max(2, math.ceil(0.1 * min(_TRIED, len(rows))))
         for pieces in ([rows], [rows[:, :half], rows[:, -half:]]):
             width = pieces[0].shape[1]
             if width < _LEAST_WIDTH:
                 continue
-            wanted = [_told_apart(_standardised(piece)) for piece in pieces]
+            wanted = [_standardised(piece[:_TRIED]) for piece in pieces]
             for where, held in self._cut(width):
-                most = max(_count_alike(cut, few, own) for cut, few in held for own in wanted)
-                if most >= max(2, math.ceil(0.1 * min(_TRIED, len(rows)))):
+                if _most_alike(held, wanted) < least:
+                    continue
+                apart = [_told_apart(_standardised(piece)) for piece in pieces]
+                if (most := _most_alike(held, apart)) >= least:
                     yield Held(where, most)
 
     def require_none(
@@ -196,6 +198,11 @@ def _standardised(rows: Shaped[np.ndarray, "rows width"]) -> Float32[np.ndarray,
     varied = norms > 1e-9 * (1.0 + most)
     kept = (varied & np.isfinite(norms))[:, 0]
     return (centred[kept] / norms[kept]).astype(np.float32)
+
+
+def _most_alike(held: list[tuple[np.ndarray, np.ndarray]], wanted: list[np.ndarray]) -> int:
+    """How many of those wanted any part of a tensor has, of :func:`_rows_of`."""
+    return max(_count_alike(rows, few, own) for rows, few in held for own in wanted)
 
 
 def _told_apart(rows: Float32[np.ndarray, "n width"]) -> Float32[np.ndarray, "k width"]:
