@@ -290,15 +290,17 @@ def require_all_named(module: nn.Module) -> None:
             )
 
 
-def require_own_memory(module: nn.Module) -> None:
-    """Refuse a network in which another tensor or array, as ``weight.data`` is, lies in the memory of a trained weight.
+def require_own_memory(module: nn.Module, *, frozen: bool = False) -> None:
+    """Refuse a network in which another tensor or array, as ``weight.data`` is, lies in the memory of a trained weight,
+    or with ``frozen`` of any.
 
     It moves with the weight in this network, and stays behind in copies of it, on which trials and training run.
 
     Raises:
         ValueError: there is one; the sentence names both.
     """
-    weights = [(name, p, *_memory(p)) for name, p in module.named_parameters() if p.requires_grad]
+    named = module.named_parameters()
+    weights = [(name, p, *_memory(p)) for name, p in named if frozen or p.requires_grad]
     for where, other in _reachable(module, around=False):
         if not isinstance(other, Tensor | np.ndarray):
             continue
