@@ -98,7 +98,7 @@ def require_replayed(rule: Rule, records: Records, trace: Trace, *, used: Learne
         rule = replace(rule, stop=replace(rule.stop, rounds=(trace.best.number,)))
     again = _replayed(rule, records, trace.kept)
     _require_same(rule.learner, records, trace, again, "the run on the records that it kept, and on nothing else, ends "
-                  "with another network: the learner depends on other records")  # fmt: skip
+                  "with another network: the learner depends on other records, or did not begin its file")  # fmt: skip
     if not np.array_equal(trace.kept, again.kept):
         raise Looks(
             "the run on the records that it kept keeps others: the learner depends on other records"

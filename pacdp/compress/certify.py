@@ -280,7 +280,8 @@ def compress(
         groups = Groups(sizes=(_check.count(groups=groups),))
     _check.nonnegative(every=every)
     kinds = {"tolerance": (tolerance, float | int), "seed": (seed, int),
-             "stop": (stop, Stop | None), "settings": (settings, Settings | None)}  # fmt: skip
+             "expected": (expected, Sequence | None), "stop": (stop, Stop | None),
+             "settings": (settings, Settings | None)}  # fmt: skip
     for name, (given, kind) in kinds.items():
         require_kind(name, given, kind)
     if seed < 0:
@@ -302,6 +303,8 @@ def compress(
     source = None if start_rows is None else HeldOut(rows=start_rows)
     require_comparable(source, settings, data, test)
     standing(source, bound)  # none may be the sample's, before any work is done
+    if expected:
+        bounds.compression_weights(n=bound.units, expected=expected, failure_prob=failure_prob)
     records = Records.of(bound.inputs, bound.labels, bound.people, seed=seed, tolerance=tolerance)
     untouched = rule
     with suppress(Exception):  # not all can be copied

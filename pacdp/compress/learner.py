@@ -4,7 +4,9 @@ When a run picks how many records, and when it stops, is fixed beforehand, whate
 """
 
 import copy
+import hashlib
 import random
+import re
 from bisect import bisect
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -179,9 +181,18 @@ class Torch:
 
     @property
     def record(self) -> Mapping[str, Any]:
-        """The name, and the network's parameters by shape."""
-        shapes = {name: list(tensor.shape) for name, tensor in self.network.state_dict().items()}
-        return {"kind": "Torch", "name": self.name, "parameters": shapes}
+        """The name, the network's parameters by shape, and a hash of their first values."""
+        first = self.network.state_dict()
+        shapes = {name: list(tensor.shape) for name, tensor in first.items()}
+        own = hashlib.sha256()
+        for one in first.values():
+            own.update(one.detach().cpu().flatten().view(torch.uint8).numpy())
+        return {
+            "kind": "Torch",
+            "name": self.name,
+            "parameters": shapes,
+            "values": own.hexdigest(),
+        }
 
     def view(self, inputs: Tensor) -> Tensor:
         """The inputs as they are."""
@@ -224,9 +235,12 @@ class Estimator:
 
     @property
     def record(self) -> Mapping[str, Any]:
-        """The estimator's parameters, as it prints them."""
+        """The estimator's parameters, as it prints them but for addresses of memory."""
         name, asked = type(self.estimator).__name__, getattr(self.estimator, "get_params", dict)
-        settings = {key: repr(value) for key, value in sorted(asked().items())}
+        settings = {
+            key: re.sub(" at 0x[0-9a-f]+", "", repr(value))
+            for key, value in sorted(asked().items())
+        }
         return {
             "kind": "Estimator",
             "estimator": name,
@@ -254,7 +268,10 @@ class Estimator:
         return made
 
     def outputs(self, state: State, viewed: Tensor) -> Tensor:
-        """A column a class; minus infinity for classes that were not picked."""
+        """A column a class; minus infinity for classes that were not picked.
+
+        Where ``predict`` answers another class than the largest output's, all but that class have minus infinity.
+        """
         found = torch.full((len(viewed), self.classes), -torch.inf, dtype=torch.float64)
         if isinstance(state, int):
             found[:, state] = 0.0
@@ -279,5 +296,10 @@ class Estimator:
                 f"{type(self.estimator).__name__} gave outputs of shape {values.shape} for {len(rows)} records and "
                 f"{len(places)} classes: set decision_function_shape='ovr', or wrap it in a class with predict alone"
             )
+        if said.__name__ != "predict" and hasattr(state, "predict"):
+            # which answers by a threshold of its own, say: it is what the certificate is about
+            answered = np.asarray(state.predict(rows)).reshape(-1, 1) == state.classes_
+            other = ~answered[np.arange(len(rows)), values.argmax(axis=1)]
+            values[other] = np.where(answered[other], 0.0, -np.inf)
         found[:, places] = torch.from_numpy(values)
         return found

@@ -226,7 +226,8 @@ class Trace:
         said = found.header.get("compression")
         if not isinstance(said, Mapping) or said.get("identity") != identity:
             raise CheckpointError(
-                f"{file} holds a compression of other data or settings: choose another place for this"
+                f"{file} holds a compression of other data or settings, or of other first weights: choose another "
+                "place for this, and call torch.manual_seed before a network is made"
             )
         made = cls.of(found, file)
         if made.picks.max(initial=0) >= records.n:

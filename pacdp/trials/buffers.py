@@ -76,8 +76,9 @@ _OF_CLASSES = (
 )
 
 _FEW = 10
-_TRIED, _LEAST_WIDTH, _ALIKE, _LARGEST = 16, 16, 0.9999, 2**26
-"""Inputs that are looked for changed, the fewest numbers of one, what correlation tells, the largest tensor."""
+_TRIED, _LEAST_WIDTH, _ALIKE, _LARGEST, _AMONG = 16, 16, 0.9999, 2**26, 2**20
+"""Inputs that are looked for changed, the fewest numbers of one, what correlation tells, the largest tensor, numbers of
+the inputs among which each must be told from all others."""
 
 
 Things = Iterator[tuple[str, Any]]
@@ -101,8 +102,8 @@ class Holdings:
     read row by row. Rows of one number over and over do not count, because zeros and ones are everywhere, and where an
     input is a single number a tensor must hold half of all of them, and ten. Of 16 inputs of each batch with sixteen
     numbers or more it is also looked whether the tensor holds a tenth of them rounded, scaled or shifted, or either
-    half of them: rows of which a correlation is at least 0.9999. Not found: rows that were changed otherwise, sparse or
-    compressed ones, and what a file or a global variable holds.
+    half of them: rows of which a correlation is at least 0.9999, where no two inputs of the batch have that. Not found:
+    rows that were changed otherwise, sparse or compressed ones, and what a file or a global variable holds.
 
     Args:
         network: a module, or any function.
@@ -146,21 +147,24 @@ class Holdings:
             Held(where, len(np.intersect1d(hashes, rows))) for where, rows in self._hashed(width)
         )
         exact = tuple(one for one in counted if one.rows >= least)
-        return exact or tuple(self._alike(array_of(inputs, "inputs")[:_TRIED].reshape(-1, width)))
+        return exact or tuple(self._alike(array_of(inputs, "inputs").reshape(-1, width)))
 
-    def _alike(self, tried: Shaped[np.ndarray, "rows width"]) -> Iterator[Held]:
+    def _alike(self, rows: Shaped[np.ndarray, "rows width"]) -> Iterator[Held]:
         """Tensors that hold some of the inputs, or of their halves, but for rounding, scale and shift."""
-        if tried.dtype.kind not in "biuf":
+        if rows.dtype.kind not in "biuf":
             return
-        half = tried.shape[1] // 2
-        for pieces in ([tried], [tried[:, :half], tried[:, -half:]]):
+        rows = rows[: max(_TRIED, _AMONG // rows.shape[1])]
+        half, least = rows.shape[1] // 2, max(2, math.ceil(0.1 * min(_TRIED, len(rows))))
+        for pieces in ([rows], [rows[:, :half], rows[:, -half:]]):
             width = pieces[0].shape[1]
             if width < _LEAST_WIDTH:
                 continue
-            wanted = [_standardised(piece) for piece in pieces]
+            wanted = [_standardised(piece[:_TRIED]) for piece in pieces]
             for where, held in self._cut(width):
-                most = max(_count_alike(rows, few, own) for rows, few in held for own in wanted)
-                if most >= max(2, math.ceil(0.1 * len(tried))):
+                if _most_alike(held, wanted) < least:
+                    continue
+                apart = [_told_apart(_standardised(piece)) for piece in pieces]
+                if (most := _most_alike(held, apart)) >= least:
                     yield Held(where, most)
 
     def require_none(
@@ -194,6 +198,20 @@ def _standardised(rows: Shaped[np.ndarray, "rows width"]) -> Float32[np.ndarray,
     varied = norms > 1e-9 * (1.0 + most)
     kept = (varied & np.isfinite(norms))[:, 0]
     return (centred[kept] / norms[kept]).astype(np.float32)
+
+
+def _most_alike(held: list[tuple[np.ndarray, np.ndarray]], wanted: list[np.ndarray]) -> int:
+    """How many of those wanted any part of a tensor has, of :func:`_rows_of`."""
+    return max(_count_alike(rows, few, own) for rows, few in held for own in wanted)
+
+
+def _told_apart(rows: Float32[np.ndarray, "n width"]) -> Float32[np.ndarray, "k width"]:
+    """The first rows, but for those that correlate with another row as with a copy.
+
+    All do where one measurement is far larger than all others, say.
+    """
+    first, others = rows[:_TRIED], np.unique(rows, axis=0)
+    return first[(np.abs(first @ others.T) >= _ALIKE).sum(axis=1) == 1]
 
 
 def _rows_of(tensor: Tensor | np.ndarray, width: int) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -22,7 +22,8 @@ ALONE = 3
 def pool(inputs: Shaped[Tensor, "n ..."], *, size: int = MOST) -> Shaped[Tensor, "_ ..."]:
     """``size`` examples, those of ``inputs`` in turn, then up to 33 that are made up.
 
-    Made-up numbers differ from an example's by noise of deviation 1 to 1,000. Made-up integers are those of the
+    Made-up numbers differ from an example's by noise of deviation 1 to 1,000, and are none below 0 where the examples
+    have none, of which a network may take roots and logarithms. Made-up integers are those of the
     examples in another order, so that they stay within any table.
     """
     if inputs.itemsize == 1:
@@ -33,7 +34,8 @@ def pool(inputs: Shaped[Tensor, "n ..."], *, size: int = MOST) -> Shaped[Tensor,
         places = torch.randperm(few.numel(), generator=generator).to(inputs.device)
         return torch.cat([real, few.reshape(-1)[places].view_as(few)])
     reach = 10.0 ** (torch.arange(len(few)) % 4).view(-1, *[1] * (inputs.ndim - 1))
-    return torch.cat([real, few + (torch.randn(few.shape, generator=generator) * reach).to(few)])
+    made_up = few + (torch.randn(few.shape, generator=generator) * reach).to(few)
+    return torch.cat([real, torch.where(inputs.amin(dim=0) >= 0, made_up.abs(), made_up)])
 
 
 def batches(size: int = MOST) -> Iterator[tuple[Int64[Tensor, " batch"], Int64[Tensor, " kept"]]]:

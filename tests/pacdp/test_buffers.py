@@ -158,6 +158,16 @@ def test_rows_are_found_that_were_changed(change):
         Holdings(attribute(CHANGED[change])).require_none(WIDE)
 
 
+def test_inputs_that_resemble_each_other_are_found_where_they_are_whole_and_nowhere_else():
+    """One measurement is far larger than all others, as in tables that nobody scaled."""
+    alike = WIDE * torch.tensor([1000.0, *[1.0] * 39])
+    Holdings(attribute(alike[:45])).require_none(alike[45:])
+    mixed = torch.cat([alike[45:], WIDE[:45]])
+    for held, said in (alike, "90 of the bound's 90"), (mixed * 2.0 + 1.0, "[1-4][0-9] of the bound's 90"):
+        with refusal(f"holds {said} inputs", DataError):
+            Holdings(attribute(held)).require_none(alike if held is alike else mixed[torch.arange(90).flip(0)])
+
+
 def counting(network):
     type(network).calls = type(network).calls + 1
 

@@ -176,6 +176,13 @@ def test_losses_that_mix_examples_are_refused(function):
         objective_of(Mixing(lambda h: h), loss)
 
 
+def test_made_up_numbers_are_none_below_zero_where_the_examples_have_none():
+    examples = torch.stack([torch.rand(7), torch.rand(7) - 0.5], dim=1)
+    least = pool(examples)[7:].amin(dim=0)
+    assert least[0] >= 0.0 > least[1]
+    assert (pool(examples)[:7] == examples).all()
+
+
 @parametrize("seed", range(5))
 def test_networks_and_losses_that_treat_examples_alone_pass(seed):
     torch.manual_seed(seed)

@@ -171,7 +171,7 @@ class Compress(_Carried):
         from bounds.numbers import up
 
         result = _Carried.carried(self, config, out, how)
-        kept = (result["final"] or {}).get("kept", 0)
+        kept = (result["final"] or {}).get("kept", result["n"])
         messages.print(f"kept {kept} of {result['n']} records: error at most {up(result['value'])}")
         messages.print(f"finished {out}; next: pacdp certify {word(out)}")
         return result

@@ -6,23 +6,26 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from compress_toys import LEARNERS, clouds, estimator, written
+from compress_toys import LEARNERS, clouds, descend, estimator, network, written
 from numpy.random import default_rng
-from sklearn.linear_model import LinearRegression
-from sklearn.model_selection import GridSearchCV
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV
+from sklearn.neighbors import NearestCentroid
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import SVC
 from torch import equal
 
 import bounds
 import pacdp
 from pacdp import Settings
-from pacdp.compress import Groups, Stop, View
+from pacdp.compress import Groups, Looks, Stop, View
 from pacdp.compress.run import Records, Rule, carry_out
 from pacdp.errors import CheckpointError
 from pacdp.losses import margins
 from pacdp.store.checkpoint import load_checkpoint, save_checkpoint
 from tests.file_faults import Fault, carried_out
-from tests.marks import near, parametrize, refusal
+from tests.marks import every_case, near, parametrize, refusal
 from tests.pacdp.draws import rand
 from tests.pacdp.small_networks import Made
 from tests.pacdp.toys import pair
@@ -113,6 +116,22 @@ def test_one_number_an_example_is_a_table_of_one_column():
     assert equal(own(columns[0]), other(columns[1]))
 
 
+RULES = {
+    "a threshold": FixedThresholdClassifier(LogisticRegression(), threshold=0.9),
+    "centroids": NearestCentroid(priors=[0.9, 0.1]),
+    "the largest output": LogisticRegression(),
+}
+
+
+@every_case("name", RULES)
+def test_what_predict_answers_is_what_is_certified(name):
+    data = clouds(classes=2)
+    found = pacdp.compress(RULES[name], data, groups=20, stop=Stop(rounds=(3,)))
+    said = torch.from_numpy(found.trace.best_state.predict(data.inputs))
+    assert equal(found(data.inputs).argmax(dim=1), said)
+    assert found.report.measured[0].errors == int((said.numpy() != data.labels).sum())
+
+
 def test_groups_begin_where_they_say():
     assert [Groups(sizes=(4, 1), starts=(0, 6)).at(picked) for picked in (0, 5, 6, 100)] == [4, 4, 1, 1]
 
@@ -128,6 +147,10 @@ REFUSED = {
     "an end that is neither": (lambda: Stop(no_errors_left="no", rounds=(1,)), "expected no_errors_left as True or"),
     "a sample that ran out": (
         lambda: pacdp.compress(LEARNERS["kernel"], clouds(n=9), groups=10).kept, "the sample ran out"),
+    "a size beyond the sample, before any work": (
+        lambda: pacdp.compress(written(train=None), DATA, expected=(300,)), "sizes below n = 300"),
+    "a size without a list": (lambda: pacdp.compress(estimator(), DATA, expected=20), "expected .* got int '20'"),
+    "sizes in an array": (lambda: pacdp.compress(estimator(), DATA, expected=np.array([9, 20])), "got ndarray"),
     "a tolerance of nobody": (lambda: pacdp.compress(estimator(), DATA, tolerance=0.1), "the data name no people"),
     "scores of pairs of classes": (
         lambda: pacdp.compress(SVC(decision_function_shape="ovo"), (np.arange(60.0)[:, None], np.arange(60) // 20)),
@@ -220,6 +243,19 @@ def test_a_file_goes_on_where_it_stands_and_is_no_other_run_s(tmp_path, name):
         assert equal(went_on.best_state[part], tensor), part
     with refusal("other data or settings", CheckpointError):
         carry_out(replace(rule, seed=1), records, file=file)
+
+
+def test_a_file_is_known_by_first_weights_and_not_by_addresses_of_memory(tmp_path):
+    file, run = tmp_path / "k.safetensors", partial(pacdp.compress, data=DATA, groups=20, stop=Stop(rounds=(2,)))
+    run(written(), file=file)
+    run(written(), file=file)
+    with refusal("other first weights: .* torch.manual_seed", CheckpointError):
+        run(written(model=network().apply(lambda layer: [one.data.mul_(2) for one in layer.parameters()])), file=file)
+    with refusal("or did not begin its file", Looks):
+        run(written(train=lambda *given: descend(*given, steps=3)), file=file)
+    for _ in range(2):
+        scaled = make_pipeline(FunctionTransformer(lambda x: 2 * x), LogisticRegression())
+        run(scaled, file=tmp_path / "s.safetensors")
 
 
 @parametrize("change", [
