@@ -21,8 +21,8 @@ from pacdp.trials.writes import Unwritten, require_no_writes, same_bits
 _TOLERANCE = {torch.float32: 1e-4, torch.float16: 3e-2, torch.bfloat16: 3e-2}
 """Rounding allowed, relative to the largest number; 1e-6 in double precision."""
 _OF_NETWORK = (
-    "replace BatchNorm, also one in eval(), by GroupNorm and batch statistics by statistics of one example, and draw by "
-    "torch alone, not by random or NumPy"
+    "replace BatchNorm, also one in eval(), by GroupNorm and batch statistics by statistics of one example, and draw "
+    "by torch alone, not by random or NumPy"
 )
 _OF_LOSS = (
     "write the loss of one example alone, of outputs and targets of one shape where it compares numbers, as "
