@@ -29,7 +29,7 @@ from pacdp.certify.reading import AtWeights
 from pacdp.certify.released_counts import ReleasedErrors, released_errors
 from pacdp.cli.commands.export import Export
 from pacdp.cli.config import Run, require_own_run
-from pacdp.cli.folder import Folder, provenance, write_json
+from pacdp.cli.folder import Folder, json_text, provenance, write_json
 from pacdp.cli.private.books import counted_beside, counting
 from pacdp.cli.private.config import PrivateConfig
 from pacdp.cli.runtime import Runtime
@@ -43,11 +43,13 @@ from pacdp.step.noise import SystemRandomness
 from pacdp.step.planned_steps import ChargedSteps
 from pacdp.store.canonical import digest
 from pacdp.store.checkpoint import Checkpoint
-from pacdp.store.files import on_disk, remove_partial, require_own
+from pacdp.store.files import on_disk, remove_partial, replacing
 from pacdp.store.ledger import Ledger
 
 FORMAT = "pacdp-release/1"
 COUNTS = "pacdp-released-counts/2"
+_ROOM = 2**12
+"""Bytes for the counts and what is said of them: four times what they take."""
 
 
 @record
@@ -250,16 +252,20 @@ def _released_once(
             )
             return known
         again = ", once more"
-    require_own(kept)  # before anything is paid
-    made = released_errors(
-        true.errors if true.unit == "person" else int(true.errors), int(true.n), std_errors=true.std_errors,
-        std_n=true.std_n, randomness=SystemRandomness(), ledger=book, run=name, unit=true.unit,
-        label="errors and n, exported",
-    )  # fmt: skip
-    record = {
-        "format": COUNTS, "of": content, "counts": made.to_dict(), "receipt": dict(made.receipt or {}),
-    }  # fmt: skip
-    write_json(kept, {**record, "hash": digest(record)})
+    with replacing(kept) as file:
+        file.write(b" " * _ROOM)  # a full disk is met before anything is paid
+        file.flush()
+        made = released_errors(
+            true.errors if true.unit == "person" else int(true.errors), int(true.n), std_errors=true.std_errors,
+            std_n=true.std_n, randomness=SystemRandomness(), ledger=book, run=name, unit=true.unit,
+            label="errors and n, exported",
+        )  # fmt: skip
+        record = {
+            "format": COUNTS, "of": content, "counts": made.to_dict(), "receipt": dict(made.receipt or {}),
+        }  # fmt: skip
+        file.seek(0)
+        file.write(json_text({**record, "hash": digest(record)}))
+        file.truncate()
     messages.print(
         f"errors and n are released{again} with noise {made.std_errors:g} and {made.std_n:g}, counted in {book.folder}"
     )
