@@ -11,6 +11,7 @@ noise releases nothing more.
 What of a run may leave it is read first, whichever kind of run that is, and then written down.
 """
 
+import json
 import math
 import os
 import shutil
@@ -29,7 +30,7 @@ from pacdp.certify.reading import AtWeights
 from pacdp.certify.released_counts import ReleasedErrors, released_errors
 from pacdp.cli.commands.export import Export
 from pacdp.cli.config import Run, require_own_run
-from pacdp.cli.folder import Folder, json_text, provenance, write_json
+from pacdp.cli.folder import Folder, provenance, write_json
 from pacdp.cli.private.books import counted_beside, counting
 from pacdp.cli.private.config import PrivateConfig
 from pacdp.cli.runtime import Runtime
@@ -255,6 +256,7 @@ def _released_once(
     with replacing(kept) as file:
         file.write(b" " * _ROOM)  # a full disk is met before anything is paid
         file.flush()
+        os.fsync(file.fileno())
         made = released_errors(
             true.errors if true.unit == "person" else int(true.errors), int(true.n), std_errors=true.std_errors,
             std_n=true.std_n, randomness=SystemRandomness(), ledger=book, run=name, unit=true.unit,
@@ -264,7 +266,7 @@ def _released_once(
             "format": COUNTS, "of": content, "counts": made.to_dict(), "receipt": dict(made.receipt or {}),
         }  # fmt: skip
         file.seek(0)
-        file.write(json_text({**record, "hash": digest(record)}))
+        file.write(f"{json.dumps({**record, 'hash': digest(record)}, indent=2)}\n".encode())
         file.truncate()
     messages.print(
         f"errors and n are released{again} with noise {made.std_errors:g} and {made.std_n:g}, counted in {book.folder}"

@@ -322,12 +322,7 @@ def as_written(path: Path) -> AbstractContextManager[None]:
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
     """Write JSON so that ``path`` holds the old file or the whole new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, json_text(values))
-
-
-def json_text(values: Mapping[str, Any]) -> bytes:
-    """What stands in a file of JSON."""
-    return (json.dumps(dict(values), indent=2, allow_nan=False) + "\n").encode()
+    write_whole(path, (json.dumps(dict(values), indent=2, allow_nan=False) + "\n").encode())
 
 
 def read_json(path: Path) -> Values:
