@@ -16,7 +16,6 @@ from typing import Any, NamedTuple, cast
 import torch
 from jaxtyping import Float, Integer
 from torch import Tensor, nn
-from torch.nn.utils import parameters_to_vector
 from torch.utils.data import Dataset
 
 from bounds import _check
@@ -36,6 +35,7 @@ from pacdp.step.noise import Randomness, SystemRandomness
 from pacdp.step.paid import Paid, release_name, seed_of, stream_of
 from pacdp.step.processes import Together, join, rank_randomness, totals
 from pacdp.step.release import PrivateStep
+from pacdp.step.sampling import require_each_once
 from pacdp.step.set_up import at_once, global_state, require_apart, summer_of, template_of
 from pacdp.step.sums import Reference, Summer
 from pacdp.step.units import Network, Units, trained
@@ -234,9 +234,9 @@ def train(
             seen.append(_step(*what))
         settled = settled or Unwritten(network.module, moving=network.module.parameters())
         if keeps(number) if keeps else algorithm.keeps(number, mechanism):
-            state.snapshots.append(
-                parameters_to_vector(network.module.parameters()).detach().clone()
-            )
+            # each in the order of its numbers, however they lie in memory
+            own = [p.detach().reshape(-1) for p in network.module.parameters()]
+            state.snapshots.append(torch.cat(own))
         due = number == last or (checkpoint_every > 0 and number % checkpoint_every == 0)
         if len(seen) == most or due:
             # before the checkpoint, so that what is recorded of a step is there when that is
@@ -249,11 +249,12 @@ def train(
             settled.require()
             if path is not None:
                 save_run(path, state, together=together, about=about)
-    vector = parameters_to_vector(network.module.parameters()).detach()
+    weights = {name: p.detach().clone() for name, p in network.module.named_parameters()}
+    none = next(iter(weights.values())).new_empty(0, 0)
     return PrivateRun(
-        weights={name: p.detach().clone() for name, p in network.module.named_parameters()},
+        weights=weights,
         event=state.history.event,
-        snapshots=torch.stack(state.snapshots) if state.snapshots else vector.new_empty(0, 0),
+        snapshots=torch.stack(state.snapshots) if state.snapshots else none,
         chosen=torch.tensor(state.chosen, dtype=torch.int64),
         halted=last < mechanism.steps,
         grad_sample_mode="reference" if isinstance(summer, Reference) else "ghost",
@@ -296,6 +297,8 @@ def _step(
             "the same number at every call"
         )
     chosen = state.randomness.batch(units, mechanism.sample_rate)
+    if watch is None:
+        require_each_once(chosen, units)
     unmoved.keep()
     norm = mechanism.clip_norm if state.clip_norm is None else state.clip_norm
     with naming("the data set, the network or the loss (are all labels in range?)"):

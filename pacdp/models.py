@@ -135,7 +135,7 @@ def require_shapes(model: nn.Module, what: str) -> None:
     """Refuse a network to be trained with parameters that its first batch would make, or in which nothing can be added.
 
     Raises:
-        ValueError: lazy parameters, or floats of 8 bits.
+        ValueError: lazy parameters, floats of 8 bits, or weights that a hook computes, of which there is no copy.
     """
     lazy = [name for name, p in model.named_parameters() if is_lazy(p)]
     if lazy:
@@ -151,13 +151,20 @@ def require_shapes(model: nn.Module, what: str) -> None:
         raise ValueError(
             f"parameter {small[0]} of {what} has 8 bits, in which nothing can be computed: train {what}.float()"
         )
+    for name, layer in model.named_modules():
+        made = [k for k, x in vars(layer).items() if isinstance(x, torch.Tensor) and not x.is_leaf]
+        if made:
+            raise ValueError(
+                f"{made[0]} of layer {name or what} is computed from other weights by a hook, as "
+                "torch.nn.utils.weight_norm does: take torch.nn.utils.parametrizations.weight_norm"
+            )
 
 
 def require_clippable(module: nn.Module) -> None:
     """Refuse a network of which no gradient of single examples can be taken, or that would be told of none.
 
     Raises:
-        ValueError: parameters without a shape or of 8 bits, hooks of parameters, or weights that a hook computes.
+        ValueError: as for :func:`require_shapes`, or hooks of parameters.
     """
     require_shapes(module, "module")
     for name, p in module.named_parameters():
@@ -166,13 +173,6 @@ def require_clippable(module: nn.Module) -> None:
                 f"parameter {name} of module has a hook for its gradient, which would never be called, since "
                 "examples' gradients are clipped without being shown: take it off, and put what it does into the "
                 "network"
-            )
-    for name, layer in module.named_modules():
-        made = [k for k, x in vars(layer).items() if isinstance(x, torch.Tensor) and not x.is_leaf]
-        if made:
-            raise ValueError(
-                f"{made[0]} of layer {name or 'module'} is computed from other weights by a hook, as "
-                "torch.nn.utils.weight_norm does: take torch.nn.utils.parametrizations.weight_norm"
             )
 
 

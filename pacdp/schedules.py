@@ -82,7 +82,7 @@ def value_at(step: int, **schedule: float | Schedule) -> float:
     """
     ((name, one),) = schedule.items()
     with naming(f"{name} at step {step}"):
-        value = as_schedule(one)(step)
+        value = one if isinstance(one, Real) else as_schedule(one)(step)
     try:
         number = math.nan if isinstance(value, str) else float(value)
     except (TypeError, ValueError):

@@ -36,9 +36,10 @@ _TWICE = 32
 _OF_ROWS = 1e-5
 """Rounding, which other batches may bring."""
 MIXED = (
-    "what becomes of an example depends on the others that collate_fn of the loader, or __getitems__ of its data set, "
-    "puts into its batch, or on random numbers that it draws: let it look at each by itself, pad to one length for "
-    "all, and leave random transforms out"
+    "what becomes of an example, or its place, depends on the others that collate_fn of the loader, or __getitems__ of "
+    "its data set, puts into its batch, or on random numbers that it draws: let it look at each by itself, keep their "
+    "order (pack_padded_sequence takes enforce_sorted=False), pad to one length for all, and leave random transforms "
+    "out"
 )
 FORMS = (
     "(inputs, labels) or (inputs, labels, people) as tensors or arrays, a BoundSet, a Dataset of such pairs, or "

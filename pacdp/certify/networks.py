@@ -18,7 +18,7 @@ import bounds
 from bounds.hypotheses import declared, proved
 from bounds.prices import Accounted, Price
 from pacdp.certify.evidence import Settings, rows_of, summaries
-from pacdp.certify.examples import BoundSet, Device, Unit
+from pacdp.certify.examples import BoundSet, Device, Unit, require_kinds
 from pacdp.certify.loaders import bound_set, require_steady
 from pacdp.certify.outputs import answers_of, classes_of, error_share, require_logits
 from pacdp.certify.priors import Source
@@ -191,6 +191,8 @@ def released_certificate(
 
 
 SEEN = "neither network saw the unlabelled rows"
+_DRAWN_ANEW = {"randomised", "ensemble", "Gibbs classifier", "Gibbs posterior"}
+"""What certificates are of whose risk is a mean over networks, of which none has to be as good."""
 
 
 @record(eq=False)
@@ -199,8 +201,11 @@ class Surrogate:
 
     Attributes:
         network: any function from inputs to one row of logits an example.
-        certificate: of its 0-1 risk.
+        certificate: of its 0-1 risk; that it is this network's is yours to declare.
         saw: all data that it depends on, or their rows, by what to call them.
+
+    Raises:
+        ValueError: no certificate, one of a predictor that is drawn anew for every answer, or nothing that it saw.
     """
 
     network: Function
@@ -208,6 +213,12 @@ class Surrogate:
     saw: Mapping[str, Any]
 
     def __post_init__(self) -> None:
+        require_kinds(self, certificate=bounds.Certificate, saw=Mapping)
+        if (of := self.certificate.of) in _DRAWN_ANEW:
+            raise ValueError(
+                f"Surrogate.certificate must be of one network as it is, and that of {of!r} is a mean over networks: "
+                "give one of a plain count, or of one draw, and that draw as the network"
+            )
         if not self.saw:
             raise ValueError(
                 "Surrogate.saw must name the rows that the surrogate depends on, got none: give their Dataset.rows()"
@@ -270,9 +281,10 @@ def disagreement(
     else:
         unseen = proved(SEEN, by)
     settings.standing(found)
-    Holdings(law.network).require_none(
-        found.inputs, hashes=found.rows.inputs, whose="the unlabelled"
-    )
+    for network in (law.network, surrogate.network):
+        Holdings(network).require_none(
+            found.inputs, hashes=found.rows.inputs, whose="the unlabelled"
+        )
     other = Network(network=surrogate.network, batch_size=2**30)
     outputs = [Reading(law=one, device=device).outputs(found.inputs) for one in (law, other)]
     k = int(disagreements(*outputs).sum())

@@ -46,6 +46,9 @@ class ClippedError:
             raise ValueError(
                 f"expected ClippedError.kind as 'absolute' or 'squared', got {self.kind!r}"
             )
+        object.__setattr__(
+            self, "at", float(self.at)
+        )  # of a fraction, which no tensor is divided by
 
     @property
     def name(self) -> str:
@@ -204,7 +207,8 @@ def logits_of(outputs: Any) -> Tensor:
         and found.itemsize > 1
         and found.layout == torch.strided
     ):
-        return found.detach().clone()  # a network may write each batch into one tensor
+        # a network may write each batch into one tensor, and squeeze() takes the axis of a single example
+        return torch.atleast_1d(found.detach().clone())
     has = "" if named is None else f" with {', '.join(named) or 'nothing'}"
     if isinstance(outputs, Tensor):
         has = f" of {outputs.dtype} and {outputs.layout}"
@@ -227,7 +231,8 @@ def require_rows(logits: Tensor, n: int) -> Tensor:
         return logits
     raise ValueError(
         f"expected one row of logits for each of {n} examples, got {logits.dtype} outputs of shape "
-        f"{tuple(logits.shape)}: give loss= for outputs that are no classes of an example"
+        f"{tuple(logits.shape)}: keep the axis of examples, as .squeeze(1) does where .squeeze() takes it from a batch "
+        "of one, and give loss= for outputs that are no classes of an example"
     )
 
 

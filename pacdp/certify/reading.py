@@ -254,8 +254,10 @@ class Reading:
         """The network's outputs on all examples, on the CPU: floats, [n] or [n, classes].
 
         Raises:
-            ValueError: as for :meth:`seen`.
+            ValueError: as for :meth:`seen`, or no examples.
         """
+        if not len(inputs):
+            raise ValueError("inputs must be of at least one example, got none")
         return torch.cat([found for _, found in self.over((inputs, torch.zeros(len(inputs))))])
 
     def over(self, data: Any) -> Iterator[tuple[Batch, Tensor]]:
@@ -325,7 +327,7 @@ class Reading:
             try:
                 return self.law.network(given[""]) if "" in given else self.law.network(**given)
             except Exception as error:  # a stranger's network may raise anything
-                shapes = {name: tuple(value.shape) for name, value in given.items()}
+                shapes = {name: f"{tuple(x.shape)} and {x.dtype}" for name, x in given.items()}
                 raise ValueError(
                     f"the network does not accept inputs of shape {shapes.get('', shapes)}: {said(error)}"
                 ) from error

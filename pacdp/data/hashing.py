@@ -94,7 +94,7 @@ def table_hashes(values: Any, *, name: str = "values") -> Hashes:
         ]
         return np.concatenate(parts)
     try:
-        array = values.to_numpy() if hasattr(values, "to_numpy") else array_of(values, name)
+        array = _of_frame(values) if hasattr(values, "to_numpy") else array_of(values, name)
     except DataError:
         if not isinstance(values, list | tuple):
             raise
@@ -130,6 +130,15 @@ def table_hashes(values: Any, *, name: str = "values") -> Hashes:
     words = np.frombuffer(b"".join(digests), dtype="<i8")[places].reshape(-1, rows.shape[1])
     hashes[~whole] = row_hashes(words, name=name)
     return hashes
+
+
+def _of_frame(frame: Any) -> Shaped[np.ndarray, "..."]:
+    """A data frame as an array: of polars, which makes numbers of times beside numbers, or fails, cell by cell."""
+    kinds = {*frame.schema.values()} if hasattr(frame, "iter_columns") else set[Any]()
+    if len(kinds) < 2 or not any(one.is_temporal() for one in kinds):
+        return frame.to_numpy()
+    columns = [np.fromiter(one, dtype=object, count=len(one)) for one in frame.iter_columns()]
+    return np.stack(columns, axis=1)
 
 
 def _row_of(cell: Any) -> Shaped[np.ndarray, "1 ..."]:

@@ -1,17 +1,19 @@
 """A scikit-learn estimator that keeps part of its data back, and says at the end how wrong it may be on new data."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownParameterType=false, reportMissingTypeArgument=false, reportUntypedBaseClass=false
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from numbers import Real
 from typing import Any, Literal, cast
 
 import numpy as np
+from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, RegressorMixin, clone
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit
+from sklearn.model_selection import GroupShuffleSplit, PredefinedSplit, ShuffleSplit
 from sklearn.model_selection._split import GroupsConsumerMixin
 from sklearn.utils import _safe_indexing
+from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
@@ -34,7 +36,7 @@ from pacdp.predictions import Report, certify_predictions
 from pacdp.predictions.columns import coded, require_one_order
 from pacdp.predictions.described import spelling
 from pacdp.store.record import Values
-from pacdp.trials import column, later_answers, own_answers, twin
+from pacdp.trials import column, later_answers, own_answers, settle, twin
 
 _KEPT = 0.5
 """The share of the examples kept back that may have inputs which the estimator was fitted on; of others, ``FEW``."""
@@ -106,14 +108,16 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
         split = parts(n_splits=1, test_size=self.certified_share, random_state=self.random_state)
         fitted, kept = next(split.split(X, y, whose))
         made: Any = clone(self._chosen)
+        _require_no_rows(made)
         cut = _check_method_params(X, fit_params, indices=fitted)
-        if whose is not None and isinstance(getattr(made, "cv", None), GroupsConsumerMixin):
+        if whose is not None and _takes_groups(made):
             cut["groups"] = whose[fitted]  # of a search that validates by group
         made.fit(_safe_indexing(X, fitted), _safe_indexing(y, fitted), **cut)
         if isinstance(self, ClassifierMixin) and not hasattr(made, "classes_"):
             raise ValueError(
                 f"estimator must be a classifier, which has classes_ once fitted, got {made}"
             )
+        settle(made, _safe_indexing(X, fitted))
         seen = table_hashes(_safe_indexing(X, fitted), name="X")
         aside = _safe_indexing(X, kept), _safe_indexing(y, kept)
         said = column(twin(made).predict(_copy(aside[0])))
@@ -220,6 +224,24 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
         return tags
 
 
+def _takes_groups(estimator: Any) -> bool:
+    """Whether fit is told whose the examples are: of a search by group, or wherever metadata are routed to one."""
+    if get_config()["enable_metadata_routing"]:
+        return "groups" in get_routing_for_object(estimator).consumes("fit", ["groups"])
+    return isinstance(getattr(estimator, "cv", None), GroupsConsumerMixin)
+
+
+def _require_no_rows(estimator: Any) -> None:
+    """Refuse folds that are lists of rows of all examples, which the estimator is fitted on a part of."""
+    for name, folds in estimator.get_params().items():
+        listed = isinstance(folds, Iterable) and not hasattr(folds, "split")
+        if name.rpartition("__")[2] == "cv" and (listed or isinstance(folds, PredefinedSplit)):
+            raise ValueError(
+                f"{name} of the estimator must say how rows are divided, as 5 or GroupKFold(5) do, got "
+                f"{type(folds).__name__}: it names rows of all examples, and the estimator is fitted on a part of them"
+            )
+
+
 def _copy(X: Any) -> Any:
     """All rows once more, since an estimator may write into what it is asked about."""
     return _safe_indexing(X, np.arange(_num_samples(X)))
@@ -278,10 +300,10 @@ class CertifiedClassifier(ClassifierMixin, _Certified):
 
     def _table(self, said: np.ndarray, targets: np.ndarray, moved: np.ndarray) -> Values:
         said, targets, classes = map(_whole, (said, targets, self.classes_))
-        text = targets.dtype == object
         known = classes.tolist()
-        names = coded("y", targets, known=known).names if text else np.unique(targets).tolist()
-        known = list(dict.fromkeys([*known, *names]))
+        names = [*known, *coded("y", targets, known=known).names]
+        _ = coded("y, beside the classes of fit,", names, known=known)
+        known = list(dict.fromkeys(names))
         if moved.any():
             other = np.where(targets == known[0], known[-1], known[0])
             said = np.where(moved & (said == targets), other, said)

@@ -91,11 +91,11 @@ class GibbsHead:
         Formal guarantee: the draw is from the law above but for the rounding of double precision; a record's two
         numbers are at least those of its potential, in the norm of R.
         """
+        dim, scale = len(self.metric), self.tau / self.normaliser
+        require_features(features, dim, labels=labels, classes=len(self.anchor))
         whose = torch.arange(len(labels)) if people is None else people
         _, owners, counts = whose.unique(return_inverse=True, return_counts=True)
         shares = 1.0 / counts.double()[owners]
-        dim, scale = len(self.metric), self.tau / self.normaliser
-        require_features(features, dim)
         precision, pull = self.metric.clone(), torch.zeros_like(self.anchor)
         for rows, slopes, curvatures in self._expanded(features, labels, shares):
             precision.addmm_((rows * curvatures[:, None]).T, rows, alpha=1.0 / self.normaliser)
@@ -157,7 +157,7 @@ def anchored_head(
         decay: of the anchor's own regression.
         iterations: of L-BFGS, at most.
     """
-    require_features(features)
+    require_features(features, labels=labels, classes=classes)
     rows = features.double()
     anchor = torch.zeros((classes, rows.shape[1]), dtype=torch.float64, requires_grad=True)
     search = torch.optim.LBFGS(

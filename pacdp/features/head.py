@@ -22,15 +22,36 @@ _NODES = 9
 _BATCH = 8192
 
 
-def require_features(features: Tensor, dim: int | None = None) -> None:
-    """Refuse what is no table of real numbers, of ``dim`` columns where that is known; raises ValueError."""
+def require_features(
+    features: Tensor, dim: int | None = None, *, labels: Tensor | None = None, classes: int = 0
+) -> None:
+    """Refuse what is no table of finite real numbers, of ``dim`` columns where that is known, and labels that do not
+    name one of the classes for each row; raises ValueError.
+    """
+    if not isinstance(features, Tensor) or features.requires_grad:
+        raise ValueError(
+            f"features must be a tensor without a gradient, got {type(features).__name__}: call torch.from_numpy on an "
+            "array, and .detach() on what a network made"
+        )
     if features.is_complex():  # of which .double() keeps the real parts alone
         raise ValueError(
             f"features must be real numbers, got {features.dtype}: give real and imaginary parts as columns"
         )
-    if features.ndim != 2 or dim not in (None, features.shape[1]):
+    if features.ndim != 2 or not features.numel() or dim not in (None, features.shape[1]):
         wanted = "" if dim is None else f" of {dim} numbers"
         raise ValueError(f"expected features as rows{wanted}, got {list(features.shape)}")
+    if not bool(features.isfinite().all()):
+        raise ValueError("features hold a NaN or an infinity: check that the inputs are finite")
+    if labels is None:
+        return
+    whole = isinstance(labels, Tensor) and labels.dtype == torch.int64
+    fits = whole and labels.shape == features.shape[:1]
+    if not fits or not 0 <= int(labels.min()) <= int(labels.max()) < classes:
+        raise ValueError(
+            f"labels must be a tensor of int64 from 0 to {classes - 1}, one for each of {len(features)} rows of "
+            f"features, got {len(labels)} of {getattr(labels, 'dtype', 'no type')}: call torch.from_numpy on an array, "
+            "and say how many classes there are"
+        )
 
 
 def gaussian_errors(logits: Logits, labels: Labels) -> Float[Tensor, " n"]:
@@ -68,7 +89,7 @@ def fit_mean(
     Raises:
         ValueError: std or cost_nats not positive, or features that are no rows of real numbers.
     """
-    require_features(features)
+    require_features(features, labels=labels, classes=len(prior_mean))
     if not (std > 0.0 and cost_nats > 0.0):
         raise ValueError(f"expected std > 0 and cost_nats > 0, got {std} and {cost_nats}")
     if iterations < 1:

@@ -103,7 +103,7 @@ def fit_law(
         iterations: of L-BFGS in a round.
         few: of the examples, evenly spaced, are enough for all rounds but the last two.
     """
-    require_features(features)
+    require_features(features, labels=labels, classes=classes)
     step = max(1, len(labels) // few)
     descent = _Descent(features[::step].contiguous(), labels[::step], classes, prior_mean)
     exchange = n / 3.0

@@ -18,6 +18,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from bounds.gibbs_around import Array, margins, sigmoid_moments
+from pacdp.errors import require_finite
 from pacdp.features.head import Labels, Rows, require_features
 from pacdp.store.record import record
 
@@ -40,6 +41,9 @@ class RidgeHeads:
     """Two classes have one head, more have one each."""
     features: str
     """Where the features come from."""
+
+    def __post_init__(self) -> None:
+        require_finite(tau=self.tau, normaliser=self.normaliser)
 
     def rows(self, features: Rows) -> Array:
         """z for each record, in double precision; where a record's coordinates are rounded, they are those."""
@@ -109,6 +113,7 @@ def nearest(
     exact_below: int = 2,
 ) -> UndrawnHeads:
     """The Gaussians around the law of these records."""
+    require_features(features, labels=labels, classes=law.classes)
     rows = law.rows(features)
     single = rows.astype(np.float32)
     around = tuple(_nearest(rows, single, own, law) for own in law.targets(labels))

@@ -25,6 +25,7 @@ from pacdp.data.hashing import row_hashes
 from pacdp.data.places import require_one_unit
 from pacdp.errors import naming
 from pacdp.step.noise import Randomness
+from pacdp.step.sampling import require_each_once
 from pacdp.step.units import size
 
 Collate = Callable[[list[Any]], Any]
@@ -93,7 +94,9 @@ class PoissonSampler(UniformWithReplacementSampler):
     def draws(self) -> Iterator[Tensor]:
         """The batches of one pass."""
         for _ in range(self.steps):
-            yield self.randomness.batch(self.num_samples, self.sample_rate)
+            drawn = self.randomness.batch(self.num_samples, self.sample_rate)
+            require_each_once(drawn, self.num_samples)
+            yield drawn
 
     def hand_out(self, batch: Any) -> Any:
         """Remember a copy of a batch, or of a part of one, that the caller is given, and return it."""

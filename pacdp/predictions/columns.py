@@ -105,7 +105,8 @@ def _coded(name: str, values: Any) -> Coded:
             raise ValueError(_gap(name, int(gaps[0])))
         raise ValueError(
             f"{name} must be whole numbers or text, got {array.dtype}: nothing is truncated here; if they are numbers "
-            f"of classes, pass {name}.astype(int) yourself; if they are real, pass within=(least, largest)"
+            f"of classes, pass {name}.astype(int) yourself; if they are real, pass within=(least, largest) with the "
+            "predictions to certify, and a regressor to train to pacdp.CertifiedRegressor"
         )
     if array.dtype.kind not in "UTiub":
         raise ValueError(

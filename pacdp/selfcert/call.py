@@ -115,6 +115,7 @@ def self_certify(
         model: an estimator like those of scikit-learn, a torch module with one logit a class, or a list of these or
             {name: model}: all of them are tried, and all are paid for. None is changed.
         data: (inputs, labels), arrays, tensors or a data frame; a ``pacdp.data.Dataset``; or a torch Dataset of pairs.
+            A network is given arrays as floats of 32 bits, and whole numbers in a tensor, such as words, as they are.
         failure_prob: of everything together.
         people: whose each example is, where somebody has several: the split is by person, and people are counted.
         routes: "fast", "all", or some of ``pacdp.selfcert.plan.ROUTES``. Fast are the held-out count,
@@ -151,6 +152,10 @@ def self_certify(
     examples = given(data, people=people)
     n = examples.units
     jobs, refused = _jobs(models, examples, routes)
+    if (train, settings) != (None, None) and {route for route, _ in jobs.values()} == {NOISY}:
+        raise ValueError(
+            f"train and settings are of other routes than {NOISY!r}, which would ignore them: leave them out"
+        )
     best = best_train_size(n=n, expected_error=expected_error, failure_prob=failure_prob)
     size = max(best, n // 2) if train_share is None else round(train_share * n)
     size = min(n - 2, max(2, size))  # two records for each side in any case

@@ -117,12 +117,22 @@ def require_apart(learning: Given, bound: Given) -> None:
 
 
 def taken(inputs: Any, places: np.ndarray) -> Any:
-    """The rows at these places of an array, tensor, data frame, sparse matrix or list."""
+    """The rows at these places of an array, tensor, data frame, sparse matrix or list.
+
+    Raises:
+        ValueError: no rows can be taken by an array of places.
+    """
     if hasattr(inputs, "iloc"):
         return inputs.iloc[places]
-    return (
-        [inputs[place] for place in places] if isinstance(inputs, list | tuple) else inputs[places]
-    )
+    if isinstance(inputs, list | tuple):
+        return [inputs[place] for place in places]
+    try:
+        return inputs[places]
+    except TypeError as error:
+        raise ValueError(
+            f"inputs must be an array, a tensor, a data frame, a sparse matrix or a list, got {type(inputs).__name__}, "
+            f"of which no rows can be taken: convert it first ({error})"
+        ) from error
 
 
 def _pair(data: Any) -> tuple[Any, Any]:

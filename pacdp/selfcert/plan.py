@@ -171,7 +171,7 @@ def plan_routes(
         expected_error=expected_error,
         failure_prob=failure_prob,
         routes=tuple(sorted(found, key=lambda one: one.value)),
-        refused=tuple(_without_hope(found)),
+        refused=tuple(_without_hope([*found, *map(posterior, _sizes(n))])),
         assumed=(
             f"A predictor trained on all {n:,} records errs with probability {_percent(expected_error)}, and one "
             f"trained on m of them (n/m)^0.5 times as often.",
@@ -216,7 +216,7 @@ def _planned(
 
 
 def _without_hope(found: list[PlannedRoute]) -> Iterator[str]:
-    """A sentence on each route whose number at a price of nothing is no smaller than a held-out count's."""
+    """A sentence on each route whose number at a price of nothing is at no split smaller than a held-out count's."""
     least = {
         route: min((one.at_price_zero for one in found if one.route == route), default=1.0)
         for route in ROUTES
@@ -231,10 +231,10 @@ def _without_hope(found: list[PlannedRoute]) -> Iterator[str]:
 
 def _at_splits(at: Callable[[int], PlannedRoute], n: int) -> list[PlannedRoute]:
     """The route at its best split, at 50:50 and at 80:20; none where there is nothing to split."""
-    if n < 2:
+    if not (sizes := _sizes(n)):
         return []
     named = {"50:50": n // 2, "80:20": min(n - 1, round(0.8 * n))}
-    best = min((at(train) for train in _sizes(n)), key=lambda one: one.value)
+    best = min(map(at, sizes), key=lambda one: one.value)
     return [
         replace(best, split="best split"),
         *(replace(at(train), split=name) for name, train in named.items()),
@@ -242,8 +242,8 @@ def _at_splits(at: Callable[[int], PlannedRoute], n: int) -> list[PlannedRoute]:
 
 
 def _sizes(n: int) -> list[int]:
-    """Sizes of the training part that are compared, from a tenth of the records to all but one."""
-    return sorted({min(n - 1, max(1, round(share * n))) for share in _SHARES})
+    """Sizes of the training part that are compared, from a tenth of the records to all but one; none of one record."""
+    return sorted({min(n - 1, max(1, round(share * n))) for share in _SHARES if n > 1})
 
 
 def best_train_size(*, n: int, expected_error: float, failure_prob: float) -> int:

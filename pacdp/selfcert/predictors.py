@@ -16,6 +16,7 @@ from pacdp.compress.learner import seeded, unfitted
 from pacdp.errors import Diverged, naming
 from pacdp.selfcert.examples import Given
 from pacdp.store.record import record
+from pacdp.trials import settle
 
 Train = Callable[[nn.Module, Tensor, Tensor], object]
 """Trains a module in place on inputs and labels; what it returns is used where it is a module."""
@@ -70,6 +71,8 @@ def fitted(estimator: Any, learning: Given, *, seed: int) -> Any:
     made, own = unfitted(estimator), learning.at(np.arange(learning.n))  # into which fit may write
     with seeded(seed, 1), naming("fit"):
         made.fit(own.inputs, own.labels)
+    with naming("predict"):
+        settle(made, learning.at(np.arange(learning.n)).inputs)
     return made
 
 
@@ -133,7 +136,7 @@ def trained(
             returned = train(made, inputs.clone(), labels.clone())
         made = returned if isinstance(returned, nn.Module) else made
     made = made.to(device).eval()
-    state = made.state_dict().values()
+    state = [one for one in made.state_dict().values() if isinstance(one, Tensor)]
     if not all(bool(torch.isfinite(one).all()) for one in state if one.is_floating_point()):
         raise Diverged(0, "a weight")
     return Net(function=made, names=names, device=device)

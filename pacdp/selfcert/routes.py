@@ -166,7 +166,8 @@ def reason_against(route: str, model: Any, examples: Given) -> str | None:
         return (
             "BatchNorm mixes the examples of a batch, so that no example has a gradient of its own"
         )
-    numbers = hasattr(examples.inputs, "dtype") and not hasattr(examples.inputs, "tocsr")
+    dtype = None if hasattr(examples.inputs, "tocsr") else getattr(examples.inputs, "dtype", None)
+    numbers = isinstance(dtype, torch.dtype) or getattr(dtype, "kind", "O") in "biuf"
     if route in (COMPRESSION, NOISY) and not numbers:
         return "it needs inputs that are one array of numbers"
     return None

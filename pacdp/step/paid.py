@@ -12,7 +12,7 @@ from torch.utils.data import Dataset, TensorDataset
 
 from bounds.accounting import Event
 from pacdp.step.identity import Unnamed, arithmetic, identity
-from pacdp.step.noise import Randomness
+from pacdp.step.noise import Randomness, SeededRandomness
 from pacdp.step.processes import Together, of_all, process_count
 from pacdp.store.reservation import SYSTEM, Books, NoLedger, Reservation, Stream, Stretch, Unit
 
@@ -123,7 +123,11 @@ def stream_of(books: Books, randomness: object, *, release: Any, device: torch.d
     if device.type != "cpu" and not torch.are_deterministic_algorithms_enabled():
         release = secrets.token_hex()  # kernels that add up in any order round anew each time
     settings = [release, process_count(), device.type, arithmetic(device)]
-    return books.stream(keyed_by=[type(of_all(randomness)).__name__, seed], settings=settings)
+    base = of_all(randomness)
+    kind = (
+        SeededRandomness if isinstance(base, SeededRandomness) else type(base)
+    )  # whose noise it is
+    return books.stream(keyed_by=[kind.__name__, seed], settings=settings)
 
 
 def seed_of(books: Books, randomness: object) -> int | None:

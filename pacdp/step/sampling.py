@@ -46,6 +46,19 @@ def once_an_epoch(words: Callable[[int], Words], n: int, batches: int) -> Int64[
     return places
 
 
+def require_each_once(chosen: Int64[Tensor, " chosen"], n: int) -> None:
+    """Refuse what somebody's own source of randomness takes for a sample of n units.
+
+    Raises:
+        ValueError: a unit is in it twice, whose part in the sum would pass the clip norm, or one that is none of the n.
+    """
+    if len(chosen.unique()) < len(chosen) or not ((chosen >= 0) & (chosen < n)).all():
+        raise ValueError(
+            f"randomness.batch gave a unit twice, or one beyond the {n} that there are, where a sum would move by more "
+            "than the clip norm: draw each unit by a coin of its own, as SystemRandomness().batch does"
+        )
+
+
 class Rows(NamedTuple):
     """Poisson samples in rows of one length, so that no shape depends on a draw; a row a batch."""
 

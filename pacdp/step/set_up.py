@@ -215,7 +215,9 @@ def _differs(
 
 def template_of(units: Units, device: torch.device) -> tuple[Tensor, Tensor]:
     """A few records, of which shapes and kinds are used and nothing else."""
-    match take(units.dataset, torch.zeros(4, dtype=torch.int64)):
+    with naming("dataset, whose first example is tried,"):
+        read = take(units.dataset, torch.zeros(4, dtype=torch.int64))
+    match read:
         case [Tensor() as inputs, Tensor() as targets]:
             return inputs.to(device), targets.to(device)
     raise ValueError(

@@ -31,6 +31,7 @@ from pacdp.trials.outputs import require_alone as require_alone
 from pacdp.trials.outputs import require_own_losses as require_own_losses
 from pacdp.trials.outputs import require_own_outputs as require_own_outputs
 from pacdp.trials.outputs import require_true_slope as require_true_slope
+from pacdp.trials.outputs import settle as settle
 from pacdp.trials.outputs import twin as twin
 from pacdp.trials.writes import Unmoved as Unmoved
 from pacdp.trials.writes import Unwritten as Unwritten

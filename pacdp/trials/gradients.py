@@ -20,7 +20,7 @@ from pacdp.trials.writes import Unwritten, require_no_writes, same_bits
 
 _TOLERANCE = {torch.float32: 1e-4, torch.float16: 3e-2, torch.bfloat16: 3e-2}
 """Rounding allowed, relative to the largest number; 1e-6 in double precision."""
-_OF_NETWORK = "replace BatchNorm by GroupNorm and batch statistics by statistics of one example"
+_OF_NETWORK = "replace BatchNorm, also one in eval(), by GroupNorm and batch statistics by statistics of one example"
 _OF_LOSS = (
     "write the loss of one example alone, of outputs and targets of one shape where it compares numbers, as "
     "targets.view_as(outputs) makes them"
@@ -118,7 +118,7 @@ def require_independent_examples(
         _compare(first, again, "after other batches")
         trial.reset()
         settled.require()
-        trial.alone(selected(full, torch.arange(1)))
+        trial.alone(selected(full, torch.arange(1)), targets)
     finally:
         rewind(module, before)
 
@@ -187,14 +187,16 @@ class _Trial:
         return self.twin(*inputs)
 
     @torch.no_grad()
-    def alone(self, one: Sequence[Any]) -> None:
-        """Refuse a network that cannot run on one example, as when a Poisson batch holds no other."""
+    def alone(self, one: Sequence[Any], targets: Any) -> None:
+        """Refuse a network or a loss that cannot run on one example, as when a Poisson batch holds no other."""
         try:
             found = self.outputs(one)
+            if isinstance(targets, Tensor) and self.loss is not None:
+                self.loss(found, targets[:1])
         except (ValueError, RuntimeError) as error:
             raise ValueError(
-                f"the network cannot run on one example alone ({str(error).splitlines()[0]}), as GroupNorm of one "
-                "number a group cannot: use nn.LayerNorm, or fewer groups"
+                f"network and loss cannot run on one example alone ({str(error).splitlines()[0]}), as squeeze() and "
+                "GroupNorm of one number a group cannot: write squeeze(1), use nn.LayerNorm, or fewer groups"
             ) from error
         require_rows(named_outputs(found), 1)
 
@@ -264,7 +266,7 @@ class _Trial:
         if targets is not None:
             *shapes, last = (f"{['n', *x.shape[1:]]}" for x in (*found.values(), targets))
             name = f"loss of outputs of shape {', '.join(shapes)} and targets of shape {last}"
-            found = {name: self._loss(outputs, targets)} | found
+            found[name] = self._loss(outputs, targets)  # after the outputs, which it moves with
         require_rows(found, _examples(inputs))
         found = {name: _of(out, kept) for name, out in found.items()}
         total = sum((0.5 * out.square() + out).sum() for out in found.values() if out.requires_grad)

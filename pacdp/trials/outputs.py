@@ -161,6 +161,15 @@ def twin(predictor: Any) -> Any:
     return predictor
 
 
+def settle(predictor: Any, learnt: Any) -> None:
+    """Ask a predictor that has no copy what it says of inputs it learnt from, since it may keep what it is asked first.
+
+    What it keeps is then of no example that is counted.
+    """
+    if twin(predictor) is predictor:
+        predictor.predict(learnt)
+
+
 def column(values: Any) -> np.ndarray:
     """An array as it is, or one column of a table as a column."""
     array = np.asarray(values)
@@ -219,8 +228,8 @@ def _rows(outputs: Tensor, size: int) -> Tensor:
     if not isinstance(outputs, Tensor) or outputs.shape[:1] != (size,):
         found = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
         raise ValueError(
-            f"the network must return one row of outputs an example, got {found} for a batch of {size}: no example "
-            "has a loss of its own"
+            f"the network must return one row of outputs an example, got {found} for a batch of {size}, so that no "
+            "example has a loss of its own: return the tensor of logits alone, with the axis of examples"
         )
     return outputs.detach().clone()  # which the next run may overwrite
 

@@ -1,6 +1,7 @@
 """Whether a pass writes into weights, buffers, attributes or its inputs, tried once and held against each step."""
 
 import ctypes
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -93,32 +94,35 @@ def require_given_weights(module: nn.Module, inputs: Tensor) -> None:
     Raises:
         ValueError: it does; the sentence names the weight, or as :func:`require_own_memory`.
     """
-    own = dict(module.named_parameters())
-    others = {name: one.detach().clone() for name, one in own.items()}
-    floats = [one for one in own.values() if one.is_floating_point() and not one.is_inference()]
-    frozen = [one for one in floats if not one.requires_grad]
-    try:
-        for one in frozen:  # a frozen weight would leave no trace in what came of it
-            one.requires_grad_(True)
-        require_own_memory(module)
-        with torch.enable_grad():
-            outputs = tree_leaves(call_with(module, others, inputs))
-    finally:
-        for one in frozen:
-            one.requires_grad_(False)
-    ahead, seen = [one.grad_fn for one in outputs if isinstance(one, Tensor)], set[Any]()
-    names = {id(one): name for name, one in own.items()}
-    while ahead:
-        step = ahead.pop()
-        if step is None or step in seen:
-            continue
-        seen.add(step)
-        if (name := names.get(id(getattr(step, "variable", None)))) is not None:
-            raise ValueError(
-                f"the network must meet its parameter {name} by that name alone, and it computes with one that it "
-                "keeps elsewhere as well, as in a list or a function: read it in forward from the layer that has it"
-            )
-        ahead.extend(before for before, _ in step.next_functions)
+    require_own_memory(module, frozen=True)
+    own = {name: one for name, one in module.named_parameters() if one.is_floating_point()}
+    given = {name: one.detach().clone() for name, one in own.items()}
+
+    def gaps() -> list[Tensor]:
+        """Where the outputs at the given weights are NaN."""
+        with torch.no_grad():
+            outputs = tree_leaves(call_with(module, given, inputs))
+        return [one.isnan() for one in outputs if isinstance(one, Tensor)]
+
+    before = gaps()
+
+    def decides(*names: str) -> bool:
+        """Whether outputs are NaN once the module's own weights of these names are."""
+        held = {name: own[name].data for name in names}
+        try:
+            for name, one in held.items():
+                own[name].data = one.new_full((), math.nan).expand(one.shape)
+            return any(bool((now & ~then).any()) for now, then in zip(gaps(), before, strict=True))
+        finally:
+            for name, one in held.items():
+                own[name].data = one
+
+    if decides(*own):
+        name = next(filter(decides, own))
+        raise ValueError(
+            f"the network must meet its parameter {name} by that name alone, and it computes with one that it "
+            "keeps elsewhere as well, as in a list or a function: read it in forward from the layer that has it"
+        )
 
 
 @contextmanager

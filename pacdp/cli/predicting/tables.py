@@ -232,7 +232,7 @@ def _suffix(path: Path) -> str:
     return Path(name).suffix
 
 
-def _text(path: Path) -> tuple[bytes, Sequence[str]]:
+def _text(path: Path) -> tuple[bytes, list[str]]:
     """What a file of text holds, in UTF-8, and remarks on what its first bytes decided."""
     content, remarks = path.read_bytes(), list[str]()
     if content.startswith(_GZIP):
@@ -280,19 +280,28 @@ def _keys_once(content: bytes, frame: pl.DataFrame) -> bool:
 
 def _csv(path: Path, _ignore: Sequence[str]) -> _Read:
     """Columns by their names as they are written (polars would rename one that stands twice), and what parts them: a
-    comma, or where there is none a semicolon or a tab.
+    comma, or where there is none a semicolon or a tab; in a .tsv a tab first.
     """
     content, remarks = _text(path)
     head = io.BytesIO(content).readline(1 << 20)
-    separator = next((one for one in ",;\t" if one.encode() in head), ",")
+    marks = "\t,;" if _suffix(path) == ".tsv" else ",;\t"
+    separator = next((one for one in marks if one.encode() in head), ",")
     row = pl.read_csv(head, separator=separator, has_header=False, infer_schema=False).row(0)
     end = content[len(content.rstrip(b"\r\n")) :]
     # in a single column an empty line is a gap
     empty = max(0, end.count(b"\n") - 1) if separator.encode() in head else 0
 
     def read(kept: list[str], **types: Any) -> pl.DataFrame:
-        lazy = pl.scan_csv(content, separator=separator, infer_schema=False, schema_overrides=types)
-        return lazy.select(kept).collect()[: -empty or None]
+        # all columns, those to ignore too: a quote or a comma in one of them may take others with it
+        frame = pl.read_csv(
+            content, separator=separator, infer_schema=False, schema_overrides=types
+        )
+        if (lines := content.rstrip(b"\r\n").count(b"\n")) != len(frame) - empty:
+            said = f"{lines} lines are {len(frame) - empty} rows, since quotes hold line breaks"
+            remarks.append(
+                f"{said}: a quote that was meant as a letter hides the rows up to the next one"
+            )
+        return frame.select(kept)[: -empty or None]
 
     def rows(kept: list[str], numbers: list[str]) -> pl.DataFrame:
         """Texts, and numbers where these must be."""
@@ -371,9 +380,10 @@ def _names(path: Path, column: pl.Series) -> NDArray[Any] | Coded:
     column = column.cast(pl.String)
     if column.null_count():
         return column.to_numpy()
-    if _WHOLE.fullmatch(column[0]):
-        whole = column.cast(pl.Int64, strict=False)
-        if not whole.null_count() and (whole.cast(pl.String) == column).all():
+    plain = column.str.strip_chars(" ")  # which may follow commas
+    if _WHOLE.fullmatch(plain[0]):
+        whole = plain.cast(pl.Int64, strict=False)
+        if not whole.null_count() and (whole.cast(pl.String) == plain).all():
             return whole.to_numpy()
     names = column.unique().sort()
     if column.name in ("label", "prediction"):

@@ -48,7 +48,8 @@ def train_private(config: PrivateConfig, out: Path, how: Training) -> Values:
                         root=how.data_root, progressbar=how.progressbar())  # fmt: skip
         public, every = Public.of(data), max(1, config.sampling.steps // config.records)
         module = network(config, public, device=how.device)
-        size = sum(p.numel() for p in module.parameters())
+        size, numbers = sum(p.numel() for p in module.parameters()), mechanism(config, public)
+        plan = config.method.promise(numbers, numbers.steps)
         header = load_checkpoint(folder.checkpoint).header if going_on else None
         books = books_of(how.ledger, out, before=header)
         if header is not None:
@@ -57,8 +58,7 @@ def train_private(config: PrivateConfig, out: Path, how: Training) -> Values:
             folder.keep_rows(up_to_step=done, expected=range(every, done + 1, every))
         else:
             folder.begin(config, how, bytes_needed=20 * size + 1_000_000)
-        numbers, started = mechanism(config, public), time.monotonic()
-        plan = config.method.promise(numbers, numbers.steps)
+        started = time.monotonic()
 
         def progress(seen: loop.Progress) -> None:
             let_go(folder.path)

@@ -110,6 +110,12 @@ def by_memory(weight):
     return lambda x: x @ turned
 
 
+def named():
+    net = network()
+    net.register_forward_hook(lambda _net, _given, outputs: {"logits": outputs})
+    return net
+
+
 def listed(*layers, module=None):
     module = (module or Listed(*layers)).eval()
     law = GaussianPosterior.around(module, std=0.1)
@@ -157,6 +163,19 @@ CALLS = {
     "a surrogate of a law": (
         lambda: gaussian(surrogate=Surrogate(network=network(), certificate=plain().certificates[0], saw={"a": FRESH})),
         "surrogate is not used"),
+    "a surrogate that is drawn anew": (
+        lambda: Surrogate(network=network(), certificate=gaussian().certificates[0], saw={"a": FRESH}),
+        "must be of one network as it is, and that of 'randomised' is a mean"),
+    "a list's mean as a surrogate": (
+        lambda: Surrogate(
+            network=network(), saw={"a": FRESH},
+            certificate=certify(Finite(networks=[network()]), DATA).certificates[0]),
+        "and that of 'ensemble'"),
+    "a number as a certificate": (
+        lambda: Surrogate(network=network(), certificate=0.1, saw={"a": FRESH}), "certificate to be of type Cert"),
+    "rows without names": (
+        lambda: Surrogate(network=network(), certificate=plain().certificates[0], saw=[FRESH]),
+        "saw to be of type Map"),
     "a seed of nothing drawn": (lambda: plain(seed=0), "seed is not used"),
     "effort for weights as they are": (lambda: chain(gibbs=GibbsSettings()), "gibbs is not used"),
     "settings": (lambda: gaussian(settings=False), "expected settings to be"),
@@ -170,6 +189,12 @@ CALLS = {
         lambda: listed(
             module=Again(lambda weight: partial(functional.linear, weight=weight)).requires_grad_(False)),
         r"must meet its parameter last\.weight by that name alone, .* in a list or a function"),
+    "a weight kept that leaves no trace": (
+        lambda: listed(module=Again(lambda weight: torch.no_grad()(lambda x: functional.linear(x, weight)))),
+        r"must meet its parameter last\.weight by that name alone"),
+    "a weight kept and detached": (
+        lambda: listed(module=Again(lambda weight: lambda x: x @ weight.detach().t())), "must meet its parameter last"),
+    "outputs by name": (lambda: listed(module=named()), "got dict .* return the tensor of logits alone"),
     "a weight turned over": (
         lambda: listed(module=Again(by_memory).requires_grad_(False)), "memory of its parameter last.weight"),
     "no spread": (lambda: prior(law=law(0.0)), "divergence from the prior is infinite"),

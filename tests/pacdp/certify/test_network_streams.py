@@ -273,6 +273,8 @@ def test_regression_is_certified_by_its_clipped_error(kind):
     rounded = torch.cat([loss(net(x), y) for x, y in zip(INPUTS.split(50), targets.split(50), strict=True)])
     by_table = certify_predictions(losses={"x": rounded.detach().double().numpy()}).certificates[0].value
     assert made.value == near(by_table)
+    assert certify(lambda x: net(x).squeeze(), (INPUTS, targets), loss=loss).certificates == certify(
+        net, (INPUTS, targets), loss=loss).certificates  # fmt: skip
     assert torch.equal(loss(net(INPUTS)[:, None], targets), loss(net(INPUTS), targets))
     assert "clipped at 0.7" in found.headline()
     assert made.value > losses.mean()
@@ -437,6 +439,9 @@ REFUSED = {
     "padded batches without a mask": (
         lambda inputs, taken: inputs.mean(dim=1, keepdim=True) * SLOPES, collated(longest),
         "others that collate_fn .* pad to one length"),
+    "batches in an order of their own": (
+        NET, collated(lambda x, y: (x[x[:, 0].argsort()], y[x[:, 0].argsort()])), "or its place, .* keep their order"),
+    "an axis squeezed away": (lambda x: NET(x).squeeze(), ALL, r"shape .3,.: keep the axis .* as \.squeeze\(1\) does"),
     "two rows an example": (
         NET, collated(lambda x, y: (torch.cat([x, -x]), torch.cat([y, y]))), "64 rows of 32 examples, and n counts"),
     "rows padded where they lie": (

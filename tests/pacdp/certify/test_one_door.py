@@ -165,6 +165,8 @@ def test_a_surrogate_serves_no_network_that_hides_what_it_says_or_holds():
     ):
         with refusal(words):
             certify(law, UNLABELLED, surrogate=by, **more)
+    with refusal("held of the network holds"):
+        certify(net, UNLABELLED, surrogate=replace(by, network=Holding().eval()))
     made = certify(Network(network=by.network, of="mine"), UNLABELLED, surrogate=by, seen=DataFree())
     assert made.certificates[0].of == "mine"
     assert made.failure_prob <= 0.05

@@ -25,6 +25,7 @@ REFUSED = (
     ("train dp-sgd-mnist --out @/new --ledger @/ledger --no-ledger", "contradict"),
     ("train dp-sgd-mnist --out @/new --bfloat16", "--bfloat16 is not used by private recipes"),
     ("train dp-sgd-mnist --out @/new --batching vmap", "--batching is not used"),
+    ("train dp-sgd-mnist --out @/new --method.learning-rate nan", "learning_rate must be a finite number"),
     ("train dp-sgd-mnist --out @/new --checkpoint-seconds 1", "--checkpoint-seconds is not used"),
     ("compress kernel-digits --out @/new --bfloat16", "--bfloat16 is not used by pacdp compress"),
     ("certify @/sgd --batching loop", "--batching is not used by pacdp certify"),

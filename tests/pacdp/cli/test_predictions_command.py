@@ -188,6 +188,7 @@ RECORDS = [b'{"label":"a","prediction":"a"}'] * 3 + [b'{"label":"b","prediction"
 READ = {
     "pandas": b",label,prediction\n0,a,a\n1,b,a\n2,a,a\n3,b,b\n",
     "R": b'"","label","prediction"\n"1","a","a"\n"2","b","a"\n"3","a","a"\n"4","b","b"\n',
+    "spaces after commas": b"label, prediction\n0, 0\n10, 0\n0, 0\n10, 10\n",
     "leading zeros": b"label,prediction\n00,00\n01,00\n00,00\n01,01\n",
     "powers and signs": b"label,prediction\n1e2,1e2\n+1,1e2\n1e2,1e2\n+1,+1\n",
     "empty lines at the end": b"label,prediction\r\na,a\r\nb,a\r\na,a\r\nb,b\r\n\r\n\r\n",
@@ -197,6 +198,7 @@ READ = {
     "semicolons": b"\xef\xbb\xbfLabel;Prediction\r\na,1;a,1\r\nb;a,1\r\na,1;a,1\r\nb;b\r\n",
     "decimal commas": b"label;p0;p1\n0;0,9;0,1\n1;7,5e-1;0,25\n0;1;0\n1;0;1\n",
     "tabs": b"y_true\ty_pred\na\ta\nb\ta\na\ta\nb\tb\n",
+    "tabs, and a comma": b"target\tprob_b,c\tprob_a\na\t.1\t.9\nb,c\t.3\t.7\na\t0\t1\nb,c\t1\t0\n",
     "other names": b"Gold,pred\na,a\nb,a\na,a\nb,b\n",
     "names of classes": b"target,prob_b,prob_a\na,.1,.9\nb,.3,.7\na,0,1\nb,1,0\n",
     "one probability": b"label,score\n0,.1\n1,.3\n0,.2\n1,.8\n",
@@ -209,7 +211,13 @@ READ = {
     "lines in gzip": gzip.compress(b"\n".join(RECORDS)),
     "a column a model": b"label,pred_x,pred_y\na,a,b\nb,a,b\na,a,b\nb,b,b\n",
 }
-OTHERS = {"tabs": ".tsv", "JSON lines": ".jsonl", "JSON records": ".json", "lines in gzip": ".jsonl.gz"}
+OTHERS = {
+    "tabs": ".tsv",
+    "tabs, and a comma": ".tsv",
+    "JSON lines": ".jsonl",
+    "JSON records": ".json",
+    "lines in gzip": ".jsonl.gz",
+}
 """Endings of files that are no .csv."""
 
 
@@ -224,6 +232,27 @@ def test_tables_as_others_write_them_are_read(why, tmp_path):
     said = " ".join(report["details"]["remarks"])
     assert ("the first column has no name and numbers the rows" in said) == (why in ("pandas", "R", "a shuffled index"))
     assert [word in said for word in ("gzip", "UTF-16")] == [word in why for word in ("gzip", "UTF-16")]
+
+
+IGNORED = {
+    "a quote that nothing closes": ('"One\nTwo\n"Three\nFour', "cannot be read as csv"),
+    "a comma too many": ("One\nTwo,\nThree\nFour", "cannot be read as csv"),
+    "quotes around rows": ('"One\nTwo\nThree"\nFour', "4 lines are 2 rows, since quotes hold line breaks"),
+    "quotes within": ('"One ""1"""\nTwo\n"a, b"\nFour', ""),
+}
+
+
+@every_case("why", IGNORED)
+def test_a_column_to_ignore_hides_no_rows_unsaid(why, tmp_path, refused):
+    texts, said = IGNORED[why]
+    path = tmp_path / "answers.csv"
+    path.write_text("label,prediction,text\n0,0," + texts.replace("\n", "\n1,1,") + "\n")
+    if "cannot" in said:
+        assert said in refused("certify", "--predictions", path, "--ignore", "text")
+        return
+    remarks = " ".join(_report(path, "--ignore", "text")["details"]["remarks"])
+    assert said in remarks
+    assert ("line breaks" in remarks) == bool(said)
 
 
 @parametrize("name", ["a[1]", "a*", "label=1/a"])

@@ -5,6 +5,7 @@ import hashlib
 from decimal import Decimal
 
 import numpy as np
+import polars
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -107,6 +108,11 @@ def test_a_table_has_the_same_hashes_whatever_holds_its_numbers_and_gaps():
     )
     zoned = [[f"{one}T00:00:00Z"] for one in told[-1][:, 0]]
     assert {tuple(table_hashes(form).tolist()) for form in (days, *told, zoned)} == {tuple(table_hashes(days).tolist())}
+    beside = [[one, share] for one, share in zip(told[-1][:, 0], (0.5, 2.0), strict=True)]
+    for form in (told[1], days.astype("datetime64[us]")):  # of which polars makes dates, and times
+        frame = polars.DataFrame({"day": form[:, 0], "share": [0.5, 2.0]})
+        assert table_hashes(frame).tolist() == table_hashes(beside).tolist()
+        assert table_hashes(frame[:, :1]).tolist() == table_hashes(days).tolist()
     assert table_hashes([["20200131"]]) == table_hashes([[20200131]]), "a number is no date"
     whole = np.array([[30000001], [2**60 + 1], [2**60 + 2]])
     assert len({*table_hashes(whole).tolist()}) == 3

@@ -1,16 +1,20 @@
 """Estimators with a certificate behave as scikit-learn's, and count nothing that they were fitted on."""
 
+from fractions import Fraction
+from threading import Lock
+
 import numpy as np
 import polars
 import pytest
 import torch
 from numpy.random import default_rng
 from scipy import sparse
+from sklearn import config_context
 from sklearn.datasets import load_diabetes, load_digits, make_regression
 from sklearn.dummy import DummyClassifier
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import GridSearchCV, GroupKFold
+from sklearn.model_selection import GridSearchCV, GroupKFold, PredefinedSplit
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler, scale
@@ -155,6 +159,14 @@ class Lazy(DummyClassifier):
         return np.isin(X[:, 0], self.first_, invert=True).astype(int)
 
 
+class Locked(Lazy):
+    """The same, of which no copy can be made."""
+
+    def fit(self, X, y):
+        self.lock_ = Lock()
+        return super().fit(X, y)
+
+
 class Alone(Ridge):
     """Says another thing of one row alone, as ``squeeze`` may."""
 
@@ -175,6 +187,10 @@ def test_answers_that_other_examples_decide_are_refused_and_predict_cannot_write
     for new in ((), (), (x + 1, np.zeros(200, int))):
         with refusal("depends on the examples beside it"):
             lazy.certify(*new)
+    few = (default_rng(9).random(200) < 0.1).astype(int)
+    locked = CertifiedClassifier(Locked(), random_state=0).fit(x, few)  # what it was fitted on came first
+    held = self_certify(Locked(), (x, few), routes=["held-out count"]).report
+    assert locked.certify().certificates[0].value > held.certificates[0].value > 0.8
     y = np.arange(3000) % 2  # of so many a batch of half hardly moves one, and 33 alone are few
     x = default_rng(0).normal(size=(3000, 3)) / 3 + 2 * y[:, None] - 1
     for model in (CertifiedClassifier(whole, random_state=0), CertifiedRegressor(Alone(), clip=2.0, random_state=0)):
@@ -307,6 +323,9 @@ def test_classes_may_be_whole_floats_and_answers_and_new_classes_a_column():
     for form in (names, names.tolist()):
         measured = CertifiedClassifier(NEAREST, random_state=0).fit(x, form).certify().statements[0].measured
         assert measured == whole.certify().statements[0].measured
+    for targets, said in ((others.astype(str), "y, beside .* got int and str"), (others + 0.5, "y must be whole")):
+        with refusal(said):
+            whole.certify(new, targets)
     with refusal(r"predict must answer once for each of 60 examples, got an array of shape \(\)"):
         CertifiedClassifier(Silent(), random_state=0).fit(x, y).certify()
 
@@ -333,6 +352,13 @@ def test_nobody_is_on_both_sides_of_a_split_or_a_search_s_folds_and_people_are_c
     by_group = CertifiedClassifier(search, random_state=0).fit(x, y, groups=people)
     assert by_group.certify() == found
     assert by_group.estimator_.best_score_ < 0.7
+    with config_context(enable_metadata_routing=True):
+        routed = CertifiedClassifier(make_pipeline(StandardScaler(), search), random_state=0)
+        assert routed.fit(x, y, groups=people).estimator_[-1].best_score_ < 0.7
+        assert CertifiedClassifier(NEAREST, random_state=0).fit(x, y, groups=people).certify() == found
+    for cv in (PredefinedSplit(people % 2), [*GroupKFold(2).split(x, y, people)]):
+        with refusal("gridsearchcv__cv of the estimator must say how rows are divided"):
+            CertifiedClassifier(make_pipeline(StandardScaler(), search.set_params(cv=cv))).fit(x, y)
 
 
 def test_a_certificate_holds_as_often_as_it_says():
@@ -357,6 +383,7 @@ def test_regression_is_certified_by_a_clipped_error():
     for targets in (y + 1j, y.astype(str), beyond, beyond.astype(object), beyond.astype(np.longdouble)):
         with refusal("targets must be real numbers"):
             model.certify(x + 1, targets)
+    assert model.set_params(clip=Fraction(400, 2)).certify().statements[0] == row
     with refusal("positive number, got '200'"):
         model.set_params(clip="200").certify()
 

@@ -160,23 +160,40 @@ test_features_of_what_cannot_be_seen_are_refused = refuses(REFUSED)
 
 COMPLEX, HALVES = torch.ones(6, 2) + 1j * torch.eye(6)[:, :2], torch.arange(6) % 2
 HEAD = {"classes": 2, "ridge": 0.1, "tau": 1.0, "normaliser": 6, "provenance": "a test"}
-OF_COMPLEX = {
-    "of other rows": lambda: anchored_head(COMPLEX, HALVES, seed=0, **HEAD),
-    "of the law's own": lambda: anchored_head(COMPLEX.real, HALVES, seed=0, **HEAD).draw(COMPLEX, HALVES),
-    "of directions": lambda: ridge_heads(COMPLEX, share=1.0, bias=1.0, **HEAD),
-    "of coordinates": lambda: nearest(
-        ridge_heads(COMPLEX.real, share=1.0, bias=1.0, **HEAD), COMPLEX, HALVES),
-    "of a mean": lambda: fit_mean(
-        COMPLEX, HALVES, prior_mean=torch.zeros(2, 2), std=1.0, cost_nats=1.0, iterations=1),
-    "of a covariance": lambda: fit_law(COMPLEX, HALVES, classes=2, n=6, failure_prob=0.05),
-}  # fmt: skip
+ROWS, WHOLE = COMPLEX.real, "labels must be a tensor of int64 from 0 to 1, one for each of 6 rows of features"
 
 
-@pytest.mark.wrong_types
-@every_case("made", OF_COMPLEX)
-def test_complex_features_are_refused_since_a_head_would_see_their_real_parts_alone(made):
-    with refusal("features must be real numbers, got torch.complex64: give real and imaginary parts as columns"):
-        OF_COMPLEX[made]()
+def of_rows(features, labels=HALVES):
+    """What each part of a head would make of such rows: a law of other rows, a draw, directions, coordinates, a fit."""
+    directions = ridge_heads(ROWS, share=1.0, bias=1.0, **HEAD)
+    return (
+        lambda: anchored_head(features, labels, seed=0, **HEAD),
+        lambda: anchored_head(ROWS, HALVES, seed=0, **HEAD).draw(features, labels),
+        lambda: nearest(directions, features, labels),
+        lambda: fit_mean(features, labels, prior_mean=torch.zeros(2, 2), std=1.0, cost_nats=1.0, iterations=1),
+        lambda: fit_law(features, labels, classes=2, n=6, failure_prob=0.05),
+        *((lambda: ridge_heads(features, share=1.0, bias=1.0, **HEAD),) if labels is HALVES else ()),
+    )
+
+
+REFUSED = [(made, words) for words, rows in {
+    # of which a head would see the real parts alone
+    "features must be real numbers, got torch.complex64: give real and imaginary parts as columns": (COMPLEX,),
+    "features must be a tensor without a gradient, got ndarray: call torch.from_numpy": (ROWS.numpy(),),
+    "features must be a tensor without a gradient, got Tensor: .* and .detach": (ROWS.clone().requires_grad_(),),
+    "features hold a NaN or an infinity": (ROWS / (ROWS - 1),),
+    r"expected features as rows.*, got \[0, 2\]": (ROWS[:0],),
+    f"{WHOLE}, got 5 of torch.int64": (ROWS, HALVES[:5]),
+    f"{WHOLE}, got 6 of torch.int64: .* how many classes": (ROWS, HALVES + 1),
+    f"{WHOLE}, got 6 of int64: call torch.from_numpy": (ROWS, HALVES.numpy()),
+}.items() for made in of_rows(*rows)]  # fmt: skip
+test_features_that_are_no_rows_of_fixed_numbers_are_refused_and_labels_of_no_class = pytest.mark.wrong_types(
+    refuses([
+        *REFUSED,
+        (lambda: ridge_heads(ROWS, share=1.0, bias=1.0, **HEAD | {"tau": 0.0}), "expected tau > 0 and finite"),
+        (lambda: ridge_heads(ROWS, share=1.0, bias=1.0, **HEAD | {"normaliser": 0}), "expected normaliser > 0"),
+    ])
+)  # fmt: skip
 
 
 def test_gaussian_errors_against_quadrature_of_scipy():

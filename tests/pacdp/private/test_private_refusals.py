@@ -59,6 +59,7 @@ from pacdp.private import (
     PrivateEngine,
     QuantileClipping,
     SeededRandomness,
+    SystemRandomness,
     UserDPSGD,
     average_over_draws,
     calibrated,
@@ -205,6 +206,16 @@ class Stream(IterableDataset):
         return iter(data())
 
 
+class Drawn(SystemRandomness):
+    """Batches of somebody's own."""
+
+    def __init__(self, *units):
+        self.units = torch.tensor(units)
+
+    def batch(self, n, sample_rate):
+        return self.units
+
+
 class Long(Dataset):
     """It says that it has more examples than it has."""
 
@@ -213,6 +224,15 @@ class Long(Dataset):
 
     def __getitem__(self, place):
         return FIRST[place], SECOND[place]
+
+
+def swept(randomness):
+    *loop, _ = private(engine=PrivateEngine(randomness=randomness), batches="loader", steps=2)
+    sweep(*loop)
+
+
+def squeezed(outputs, targets):
+    return nn.functional.binary_cross_entropy_with_logits(outputs.squeeze(), targets, reduction="none")
 
 
 def gives(of):
@@ -264,6 +284,9 @@ REFUSALS = [
     (lambda: trained(OURS, loss=lambda o, t: cross_entropy(o, t).mean()), "first dimension must be the batch"),
     (lambda: trained(OURS, distributed=True), "torchrun"),
     (lambda: trained(OURS, people=list(range(40))), "people must be a tensor"),
+    *((lambda run=run, wrong=wrong: run(wrong), "randomness.batch gave a unit twice")
+      for run in (lambda one: trained(OURS, randomness=one), swept)
+      for wrong in (Drawn(3, 3), Drawn(-1), Drawn(2, 40))),
     (lambda: trained(OURS, people=["Ada"] * 40), "of names .*return_inverse"),
     *((lambda run=run, held=held: run(dataset=held),
        f"gives {again} of its {len(held)} examples again, as records of their own")
@@ -291,6 +314,11 @@ REFUSALS = [
      "weight.to"),
     (lambda: trained(OURS, loss=lambda o, t: (o[:, :1] - t.float()).square().mean(1)),
      r"outputs of shape \['n', 3\] and targets of shape \['n'\] .* one shape"),
+    (lambda: trained(OURS, Sequential(mlp(), nn.BatchNorm1d(3).eval())), "BatchNorm, also one in eval.., by"),
+    (lambda: trained(OURS, nn.Linear(4, 1), TensorDataset(FIRST, SECOND.float()), loss=squeezed),
+     r"write squeeze\(1\)"),
+    (lambda: trained(OURS, dataset=[(object(), 1)] * 9), "first example is tried, failed with TypeError"),
+    (lambda: trained(DPSGD(learning_rate=math.nan)), "learning_rate must be a finite number >= 0"),
     (lambda: trained(OURS, people=torch.arange(40)), "which hides no person"),
     (lambda: trained(USER_LEVEL, people=torch.zeros(3, dtype=torch.int64)), "people must hold a whole number"),
     (lambda: trained(OURS, mechanism=mechanism(noise_multiplier=0.5, budget=budget(epsilon=0.1))), "first step alone"),

@@ -5,7 +5,20 @@ from dataclasses import replace
 
 import pytest
 import torch
-from private_toys import cross_entropy, data, digits, dropout_network, flat, mechanism, mlp, trained
+from private_toys import (
+    FIXED,
+    M,
+    cnn,
+    cross_entropy,
+    data,
+    digits,
+    dropout_network,
+    flat,
+    mechanism,
+    mlp,
+    sgld,
+    trained,
+)
 from torch import equal
 from torch.nn import Dropout, Linear, Sequential, Tanh
 from torch.optim import Adam
@@ -28,7 +41,7 @@ from pacdp.private import (
     with_example_dropout,
     with_weights,
 )
-from tests.marks import near
+from tests.marks import near, parametrize
 from tests.pacdp.toys import seeded
 
 DELTA = 1e-4
@@ -121,6 +134,18 @@ def test_training_leaves_the_caller_s_network_alone_and_reports_progress():
     assert not any(hasattr(p, "grad_sample") for p in module.parameters())
     assert [(p.step, p.steps) for p in seen] == [(t, 6) for t in range(1, 7)]
     assert all(p.private_loss > 0.0 for p in seen)
+
+
+@parametrize("settings, numbers", [(DPSGD(learning_rate=0.1), M), (sgld("tempered", step_size=0.01), FIXED)])
+def test_weights_may_lie_in_memory_in_any_order(settings, numbers, tmp_path):
+    """As those of ``channels_last`` do: a run paid for all of its steps and came to an error at its end."""
+    one, other = (
+        trained(settings, cnn().to(memory_format=lies), mechanism=numbers, checkpoint=tmp_path / str(lies))
+        for lies in (torch.contiguous_format, torch.channels_last)
+    )
+    assert_close(flat(other.weights), flat(one.weights))
+    assert_close(other.snapshots, one.snapshots)
+    assert len(one.snapshots) == 4 * (settings.NAME == "DP-SGLD")
 
 
 def test_answers_alone_do_not_depend_on_what_else_is_asked():

@@ -53,6 +53,12 @@ def test_a_route_that_could_not_win_for_nothing_is_refused_with_both_numbers():
     assert all(one.at_price_zero <= one.value for one in plan.routes)
     assert not any(COMPRESSION in said for said in plan.refused)
     assert plan_routes(n=1, expected_error=0.1).refused == ()
+    # at the split where a price is least a route may lose that for nothing wins at another one
+    for n, error, lost in ((10_000, 0.01, False), (1_000, 0.03, False), (60_000, 0.0, True)):
+        plan = plan_routes(n=n, expected_error=error)
+        bounded = ((n - train, math.ceil(error * (n - train) - 1e-9)) for train in range(n // 10, n, n // 100))
+        least = min(bounds.maurer(risk=wrong / m, kl_nats=0.0, n=m, failure_prob=0.05).value for m, wrong in bounded)
+        assert (least >= plan.at(HELD_OUT).value) == lost == any(PAC_BAYES in said for said in plan.refused)
 
 
 def test_a_handful_of_records_makes_a_plan_and_not_an_error():

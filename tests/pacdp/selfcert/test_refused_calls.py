@@ -1,5 +1,7 @@
 """Bad input: a sentence that names the argument, before any work is lost."""
 
+from warnings import catch_warnings
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,8 @@ from numpy.random import default_rng
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from torch.nn import Flatten, Linear, Sequential
+from torch.nn import EmbeddingBag, Flatten, Linear, Sequential
+from torch.nn.utils import weight_norm
 from torch.utils.data import Dataset, Subset
 
 from pacdp import self_certify
@@ -40,11 +43,29 @@ class Moves(Dataset):
         return X[k] + 0.01 * default_rng().normal(size=3), Y[k]
 
 
+class Table:
+    """Columns by name, as those of Arrow, and no rows by many places."""
+
+    def __init__(self, values):
+        self.values, self.shape = values, values.shape
+
+    def __array__(self, dtype=None, copy=None):
+        return self.values
+
+    def __getitem__(self, k):
+        raise TypeError("Index must either be string or integer")
+
+
 class Hides(LogisticRegression):
     """Answers of which some are masked."""
 
     def predict(self, x):
         return np.ma.masked_array(super().predict(x), mask=x[:, 0] > 0)
+
+
+def computed():
+    with catch_warnings(action="ignore", category=FutureWarning):
+        return weight_norm(Linear(4, 2))
 
 
 def of_module(module, **how):
@@ -98,6 +119,35 @@ REFUSED = {
     "settings of no training": (lambda: certified(settings=FitSettings()), "settings are of the default training"),
     "weights that stand still": (lambda: of_module(Linear(4, 2).requires_grad_(False)), "must have parameters"),
     "complex numbers": (lambda: certified(Linear(3, 2), (X + 1j, Y)), "inputs must be numbers for a network"),
+    "words in an array": (
+        lambda: certified(Sequential(EmbeddingBag(120, 4), Linear(4, 2)), (np.arange(120).reshape(40, 3), Y)),
+        r"does not accept inputs of shape \(1, 3\) and torch.float32: .*Long",
+    ),
+    "weights of a hook": (
+        lambda: of_module(Sequential(computed())),
+        "weight of layer 0 is computed from other weights by a hook, as torch.nn.utils.weight_norm does: take",
+    ),
+    "training that nothing needs": (
+        lambda: of_module(Linear(4, 2), routes=["noisy gradients"], train=lambda m, x, y: None),
+        "train and settings are of other routes than 'noisy gradients'",
+    ),
+    "settings that nothing needs": (
+        lambda: of_module(Linear(4, 2), routes=["noisy gradients"], settings=FitSettings()),
+        "train and settings are of other routes",
+    ),
+    "numbers to learn": (
+        lambda: certified(data=(X, X[:, 0])),
+        "labels must be whole numbers or text, got float64.* a regressor to train to pacdp.CertifiedRegressor",
+    ),
+    "rows by one place": (lambda: certified(data=(Table(X), Y)), "got Table, of which no rows can be taken"),
+    "text alone": (
+        lambda: certified(data=(np.array(["a b", "b c"] * 20, object), Y), routes="compression"),
+        "no route can be tried: .*compression: it needs inputs that are one array of numbers",
+    ),
+    "answers to nothing": (
+        lambda: of_module(Linear(4, 2), routes="held-out count", settings=FitSettings(epochs=1)).predict(X[:0]),
+        "inputs must be of at least one example, got none",
+    ),
     "copies that move": (lambda: certified(data=Subset(Moves(), [*range(40)] * 2)), "40 of its 80 examples again"),
     "an empty list": (lambda: certified([]), "model must be at least one"),
     "a name of two lines": (lambda: certified({"a\nb": MODEL}), "no name for a sentence"),

@@ -84,6 +84,19 @@ def test_a_training_function_of_one_s_own_sees_the_training_part_alone():
     found = self_certify(network(), (x, y), train=train, routes=HELD_OUT)
     assert [len(each) for each in seen] == [found.train]
     assert np.mean(found.predict(x) != y) < 0.2
+    versioned = nn.Sequential(network(), Versioned())  # a state of which not all are numbers
+    again = self_certify(versioned, (x, y), train=train, routes=HELD_OUT).certificate
+    assert again.value == found.certificate.value
+
+
+class Versioned(nn.Identity):
+    """A layer whose state names a version."""
+
+    def get_extra_state(self):
+        return {"version": 1}
+
+    def set_extra_state(self, state):
+        assert state == {"version": 1}
 
 
 class Trainer:

@@ -93,6 +93,12 @@ class Late(TensorDataset):
 
 USED = SeededRandomness(7)
 PEOPLE = {"by": UserDPSGD, "people": torch.arange(60) // 3}
+
+
+class Told(SeededRandomness):
+    """A source that draws what its class does."""
+
+
 OTHERS = {
     "another loss": ({}, {"loss": squares}),
     "a loss of other constants": ({"loss": lambda o, t: loss(1.0 * o, t)}, {"loss": lambda o, t: loss(2.0 * o, t)}),
@@ -107,6 +113,7 @@ OTHERS = {
     "other data": ({}, {"data": TensorDataset(X + 1.0, Y)}),
     "other people": (PEOPLE, {**PEOPLE, "people": torch.arange(60) // 5}),
     "numbers that the seed drew before": ({"randomness": USED}, {"randomness": USED}),
+    "a class made of it": ({}, {"randomness": Told(7), "rate": 0.2}),
     "data of a kind of its own": ({"data": Late(X, Y)}, {"data": Late(X, Y)}),
     "data that nobody can name": ({"data": Unseen()}, {"data": Unseen()}),
 }
