@@ -258,7 +258,7 @@ def export(
     path: Path | str,
     *,
     weights: Mapping[str, Tensor],
-    event: Event | None,
+    event: Event,
     adjacency: Adjacency,
     snapshots: Tensor | None = None,
     remark: str = "",
@@ -275,10 +275,21 @@ def export(
         remark: a sentence for the header, under "remark".
 
     Raises:
+        ValueError: no event, no weights by their names, or no neighbours.
         CheckpointError: the file cannot be written.
     """
-    header: dict[str, Any] = {"kind": RELEASE, "event": _record(event), "adjacency": adjacency}
+    one_of(Adjacency, adjacency=adjacency)
+    named = weights.items() if isinstance(weights, Mapping) else ()
     state = {} if snapshots is None else {_SNAPSHOTS: snapshots}
+    tensors = [one for _, one in named] + [*state.values()]
+    if not named or not all(isinstance(one, Tensor) for one in tensors):
+        raise ValueError(
+            "weights must be tensors by their names, and snapshots a tensor with one a row, got "
+            f"{type(weights).__name__} and {type(snapshots).__name__}: give weights=dict(network.named_parameters())"
+        )
+    header: dict[str, Any] = {
+        "kind": RELEASE, "event": event_to_dict(event), "adjacency": adjacency
+    }  # fmt: skip
     if remark:
         header["remark"] = remark
     save_checkpoint(path, Checkpoint(header=header, model=weights, state=state))

@@ -86,7 +86,7 @@ def audit_mechanism(
     module = _with_masks_to_draw_again(algorithm, module, dataset, loss)
     if steps is None:
         dim = sum(p.numel() for p in module.parameters() if p.requires_grad)
-        steps = max(20, min(150, _NUMBERS // dim))
+        steps = max(20, min(150, _NUMBERS // max(1, dim)))
     if steps < 2:
         raise ValueError(f"steps must be at least 2, got {steps}")
     whole = Subject(

@@ -11,6 +11,7 @@ noise releases nothing more.
 What of a run may leave it is read first, whichever kind of run that is, and then written down.
 """
 
+import json
 import math
 import os
 import shutil
@@ -43,11 +44,13 @@ from pacdp.step.noise import SystemRandomness
 from pacdp.step.planned_steps import ChargedSteps
 from pacdp.store.canonical import digest
 from pacdp.store.checkpoint import Checkpoint
-from pacdp.store.files import on_disk, remove_partial, require_own
+from pacdp.store.files import on_disk, remove_partial, replacing
 from pacdp.store.ledger import Ledger
 
 FORMAT = "pacdp-release/1"
 COUNTS = "pacdp-released-counts/2"
+_ROOM = 2**12
+"""Bytes for the counts and what is said of them: four times what they take."""
 
 
 @record
@@ -250,16 +253,21 @@ def _released_once(
             )
             return known
         again = ", once more"
-    require_own(kept)  # before anything is paid
-    made = released_errors(
-        true.errors if true.unit == "person" else int(true.errors), int(true.n), std_errors=true.std_errors,
-        std_n=true.std_n, randomness=SystemRandomness(), ledger=book, run=name, unit=true.unit,
-        label="errors and n, exported",
-    )  # fmt: skip
-    record = {
-        "format": COUNTS, "of": content, "counts": made.to_dict(), "receipt": dict(made.receipt or {}),
-    }  # fmt: skip
-    write_json(kept, {**record, "hash": digest(record)})
+    with replacing(kept) as file:
+        file.write(b" " * _ROOM)  # a full disk is met before anything is paid
+        file.flush()
+        os.fsync(file.fileno())
+        made = released_errors(
+            true.errors if true.unit == "person" else int(true.errors), int(true.n), std_errors=true.std_errors,
+            std_n=true.std_n, randomness=SystemRandomness(), ledger=book, run=name, unit=true.unit,
+            label="errors and n, exported",
+        )  # fmt: skip
+        record = {
+            "format": COUNTS, "of": content, "counts": made.to_dict(), "receipt": dict(made.receipt or {}),
+        }  # fmt: skip
+        file.seek(0)
+        file.write(f"{json.dumps({**record, 'hash': digest(record)}, indent=2)}\n".encode())
+        file.truncate()
     messages.print(
         f"errors and n are released{again} with noise {made.std_errors:g} and {made.std_n:g}, counted in {book.folder}"
     )

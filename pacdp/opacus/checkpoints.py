@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from torch import nn
 
-from bounds.accounting import Event, PoissonSampled
+from bounds.accounting import Event, NonPrivate, PoissonSampled
 from bounds.privacy import Adjacency
 from pacdp.errors import CheckpointError
 from pacdp.opacus.accountant import Account, EventAccountant
@@ -18,6 +18,7 @@ from pacdp.opacus.optimizers import PrivateOptimizer
 from pacdp.resume import RunState, export, load_run, save_run
 from pacdp.step import event as events
 from pacdp.step.noise import Randomness, SystemRandomness
+from pacdp.step.processes import process_rank
 from pacdp.store.files import path_of
 from pacdp.store.ledger import Ledger
 
@@ -29,6 +30,7 @@ class Files:
     accountant: EventAccountant  # pyright: ignore[reportUninitializedInstanceVariable]
     _made: tuple[nn.Module, Any] | None = None
     _guard: Guard
+    _several = False
 
     @property
     def event(self) -> Event | None:
@@ -63,9 +65,11 @@ class Files:
     def export(self, folder: Path | str) -> Path:
         """Write the weights of the network that was made private last, with the event, into a new folder to publish.
 
+        Of several processes the first writes. Buffers are not among the weights: they are those of ``make_private``.
+
         Raises:
-            ValueError: nothing was released; noise from a seed, which can be subtracted; weights that were moved since
-                the last step; a folder that exists.
+            ValueError: nothing was released; noise from a seed, which can be subtracted, or none; weights that were
+                moved since the last step; a folder that exists.
             CheckpointError: it cannot be written.
         """
         module, path = self.last_made()[0], path_of(folder=folder) / "weights.safetensors"
@@ -75,21 +79,32 @@ class Files:
             )
         if self.event is None:
             raise ValueError("no step was made, so that there is nothing to publish: train first")
+        if any(isinstance(step, NonPrivate) for step, _ in events.runs_of(self.event)):
+            raise ValueError(
+                "noise_multiplier was 0 at some step, so that nothing hides an example: publish what was trained with "
+                "noise at every step"
+            )
         if not self._guard.weights.kept():
             raise ValueError(
                 "the weights of the network that was made private last are not those that a private step of its own "
                 "left, and what moved them may have seen the data: export after its steps, before they are changed"
             )
+        if self._several and process_rank() > 0:
+            return path
         if path.parent.exists():
             raise ValueError(f"{folder} exists: give the name of a folder that is not there yet")
         path_of(folder=path.parent, made=True)
-        export(
-            path,
-            weights=dict(module.named_parameters()),
-            event=self.event,
-            adjacency=self.accountant.adjacency,
-            remark=PUBLIC_SIZE if self.accountant.public_size else "",
-        )
+        try:
+            export(
+                path,
+                weights=dict(module.named_parameters()),
+                event=self.event,
+                adjacency=self.accountant.adjacency,
+                remark=PUBLIC_SIZE if self.accountant.public_size else "",
+            )
+        except CheckpointError:
+            path.parent.rmdir()  # the next try finds its place free
+            raise
         return path
 
     def save_checkpoint(

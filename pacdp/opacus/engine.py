@@ -277,7 +277,7 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
             loss_reduction=loss_reduction,
             **numbers,
         )
-        self._made, self._guard = (module, loader.dataset), wrapped.guard
+        self._made, self._guard, self._several = (module, loader.dataset), wrapped.guard, several
         self._own_batches |= batches == "own"
         if criterion is not None:
             return wrapped, private, PrivateCriterion(criterion, loss_reduction), loader

@@ -180,13 +180,19 @@ class Ledger:
         Raises:
             ValueError: a limit that is not within the present one, without ``raising``; the ledger cannot be written.
         """
+        if not isinstance(limit, Limit):
+            raise ValueError(
+                f"limit must be a Limit, got {limit!r}: give pacdp.store.ledger_entries.Limit(epsilon=, delta=, "
+                "adjacency=)"
+            )
         with self._locked():
-            if self.limit == limit:
+            before = self.limit
+            if before == limit:
                 return
-            higher = self.limit is not None and not limit.within(self.limit)
+            higher = before is not None and not limit.within(before)
             if higher and not raising:
                 raise ValueError(
-                    f"{limit} is not within the limit of {self.folder}, {self.limit}: a limit is raised "
+                    f"{limit} is not within the limit of {self.folder}, {before}: a limit is raised "
                     "with raising=True, or --raise, and the ledger keeps a record of it"
                 )
             values = {
@@ -212,6 +218,7 @@ class Ledger:
                 f"the checkpoint's steps are counted in no ledger: enter them into {self.folder} by "
                 "Ledger.correct and start anew, or go on without a ledger"
             )
+        self._read_on()
         try:
             kept = (
                 receipt["ledger"] == self.id
@@ -226,26 +233,30 @@ class Ledger:
             )
 
     def total(self, *, delta: float, adjacency: Adjacency, unit: Unit = "example") -> Spent:
-        """What everything counted so far costs together.
+        """What everything counted so far costs together, whoever counted it.
 
         Raises:
-            ValueError: delta, adjacency or unit out of range.
+            ValueError: delta, adjacency or unit out of range; a ledger that is damaged or gone.
         """
+        self._read_on()
         return spent(self._tally, delta=delta, adjacency=adjacency, unit=unit)
 
     @property
     def limit(self) -> Limit | None:
         """The limit, if one was set."""
+        self._read_on()
         return next((one for one in reversed(self._read) if isinstance(one, Limit)), None)
 
     @property
     def entries(self) -> tuple[Entry, ...]:
         """All that is counted, in order."""
+        self._read_on()
         return tuple(one for one in self._read if isinstance(one, Entry))
 
     @property
     def limits(self) -> tuple[dict[str, Any], ...]:
         """The lines of all limits that were set, in order."""
+        self._read_on()
         return tuple(line for line in self._lines[1:] if line["kind"] == "limit")
 
     @property
@@ -266,6 +277,7 @@ class Ledger:
     @property
     def digest(self) -> str:
         """The last line's hash, which covers the whole ledger."""
+        self._read_on()
         return str(self._lines[-1]["hash"])
 
     def _entry(self, stretch: Stretch) -> Entry:
@@ -309,6 +321,10 @@ class Ledger:
         with locked(_file(self.folder), _KIND, known=self._lines) as lines:
             self._take(lines)
             yield
+
+    def _read_on(self) -> None:
+        """Read what others have added since; whoever keeps a ledger open is told the whole of it."""
+        self._take(read(_file(self.folder), _KIND, known=self._lines))
 
     def _append(self, values: dict[str, Any]) -> None:
         append(_file(self.folder), values, self._lines, _KIND)

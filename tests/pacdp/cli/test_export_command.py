@@ -149,6 +149,25 @@ def test_a_limit_stops_training_and_export_before_the_noise_that_would_pass_it(m
 # what training costs
 
 
+def test_a_full_disk_costs_nothing(made, monkeypatch):
+    """Nor does it take what was released before at another noise."""
+    run, opened, before = made / "run", Path.open, kinds(made / "ledger")
+    kept = (run / "released.json").read_bytes()
+
+    def full(self, *given, **more):
+        partial = self.name.startswith(".released.json") and self.name.endswith(".partial")
+        return opened(Path("/dev/full") if partial else self, *given, **more)
+
+    with monkeypatch.context() as disk, refusal("No space left", OSError):
+        disk.setattr(Path, "open", full)
+        leave(run, made / "more", std_errors=4.0)
+    assert kinds(made / "ledger") == before
+    assert (run / "released.json").read_bytes() == kept
+    leave(run, made / "more", std_errors=4.0)
+    assert len(kinds(made / "ledger")) == len(before) + 1
+    assert b"  " not in (run / "released.json").read_bytes()[-3:], "no room is left behind"
+
+
 def test_kills_copies_and_force_are_all_paid(tmp_path):
     ledger, run = tmp_path / "ledger", tmp_path / "run"
     interrupted(TINY, run, after=3, ledger=ledger)

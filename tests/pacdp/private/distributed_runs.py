@@ -35,7 +35,7 @@ from torch.utils.data import Subset, TensorDataset
 import pacdp.loop
 from bounds.accounting import event_to_dict
 from pacdp.errors import CheckpointError, PeerLost
-from pacdp.private import DPSGD, QuantileClipping, SeededRandomness, SystemRandomness
+from pacdp.private import DPSGD, PrivateEngine, QuantileClipping, SeededRandomness, SystemRandomness
 from pacdp.step.mechanism import MODES
 from pacdp.step.noise import add_noise
 from pacdp.step.processes import RankRandomness, rank_randomness
@@ -143,7 +143,11 @@ def loops(folder):
         engine.save_checkpoint(path=path, module=module, optimizer=optimizer)
         second, other, _, _, fresh_engine = private(DPDDP(mlp(9).double()), doubles(), **numbers)
         fresh_engine.load_checkpoint(path=path, module=second, optimizer=other)
+        *parts, secret = private(DPDDP(mlp()), mode=mode, batches="loader", steps=2, engine=PrivateEngine())
+        sweep(*parts)
+        secret.export(folder / f"release {mode}")
         out[mode] = {
+            "published": flat(parts[0]),
             "weights": flat(module), "loaded": flat(second), "sizes": sizes, "history": event_to_dict(engine.event),
             "loaded history": event_to_dict(fresh_engine.event), "epsilon": engine.get_epsilon(1e-3),
         }  # fmt: skip

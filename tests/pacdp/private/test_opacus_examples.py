@@ -1,18 +1,24 @@
 """Two scripts as Opacus's tutorials have them, written anew and run with another import line; other doors."""
 
+import errno
+import os
 from contextlib import nullcontext
 from math import isfinite
 
+import numpy as np
 import pytest
 import torch
 from private_toys import data, digits, flat, of_checkpoint, private, sweep
+from torch import nn
 from torch.nn.functional import interpolate
 from torch.utils.data import TensorDataset
 
-from pacdp.private import PrivateEngine, joined, planned, steps_of
+from pacdp.errors import CheckpointError
+from pacdp.private import PrivateEngine, export, joined, planned, steps_of
 from pacdp.store.checkpoint import load_checkpoint
 from pacdp.store.ledger import Ledger, Limit, Overdrawn
 from tests.marks import parametrize, refusal
+from tests.typed import unchecked
 
 IMAGES = """
 import torch.nn as nn
@@ -146,7 +152,11 @@ def test_the_names_example_runs_and_keeps_to_its_target():
         engine.make_private_with_epsilon(target_epsilon=1.0, target_delta=0.1, epochs=1)
 
 
-def test_a_loop_is_certified_published_and_counted_before_its_noise(tmp_path):
+def full(_):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_loop_is_certified_published_and_counted_before_its_noise(tmp_path, monkeypatch):
     *loop, engine = private(engine=PrivateEngine(), steps=2, batches="loader", noise_multiplier=4.0)
     sweep(*loop)
     engine.save_checkpoint(**of_checkpoint(tmp_path / "uncounted", *loop))
@@ -176,12 +186,41 @@ def test_a_loop_is_certified_published_and_counted_before_its_noise(tmp_path):
     assert (made.of, made.status) == ("your network", "rigorous")
     with refusal("covers"):
         engine.certify(data(20, seed=9))
-    kept = load_checkpoint(engine.export(tmp_path / "release"))
+    with monkeypatch.context() as disk, refusal("cannot write checkpoint .* No space", CheckpointError):
+        disk.setattr(os, "fsync", full)
+        engine.export(tmp_path / "release")
+    kept = load_checkpoint(engine.export(tmp_path / "release"))  # room was made
     assert torch.equal(flat(kept.model), flat(loop[0]))
     with refusal("exists"):
         engine.export(tmp_path / "release")
     with refusal("seed"):
         private()[-1].export(tmp_path / "seeded")
+
+
+def test_weights_without_noise_are_not_published(tmp_path):
+    """In one step of two, too."""
+    for noise in (0.0, float):
+        *loop, engine = private(engine=PrivateEngine(), steps=2, batches="loader", noise_multiplier=noise)
+        sweep(*loop)
+        with refusal("noise_multiplier was 0 at some step"):
+            engine.export(tmp_path / "bare")
+
+
+@parametrize(("changes", "words"), [
+    ({"weights": nn.Linear(2, 2)}, "weights must be tensors by their names, .* got Linear and NoneType: give"),
+    ({"weights": {}}, "weights must be tensors by their names"),
+    ({"weights": {"a": np.zeros(2)}}, "weights must be tensors by their names"),
+    ({"snapshots": [torch.zeros(2)]}, "snapshots a tensor with one a row, got dict and list"),
+    ({"adjacency": "add_remove"}, "adjacency must be one of"),
+    ({"event": None}, "event must be one of Gaussian"),
+])  # fmt: skip
+def test_what_is_no_release_is_not_written_as_one(changes, words, tmp_path):
+    event = planned(1.0, sample_rate=0.1, steps=1)
+    given = {"weights": {"a": torch.zeros(2)}, "event": event, "adjacency": "add-remove"}
+    with unchecked(), refusal(words):
+        export(tmp_path / "a.safetensors", **{**given, **changes})
+    assert not (tmp_path / "a.safetensors").exists()
+    export(tmp_path / "a.safetensors", **given)
 
 
 class Augmented(TensorDataset):

@@ -160,7 +160,8 @@ def test_the_engine_refuses_another_schedule_and_forgets_nothing(tmp_path):
 
 
 def test_files_of_another_kind_are_refused(tmp_path):
-    module, optimizer, _, _, engine = private()
+    module, optimizer, *_, engine = loop = private()
+    sweep(*loop[:-1])
     pickled, foreign, public = (tmp_path / name for name in ("pickle.pt", "foreign.safetensors", "public.safetensors"))
     torch.save({"state": 1}, pickled)
     save_file({"w": torch.zeros(1)}, foreign)

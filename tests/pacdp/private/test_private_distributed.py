@@ -128,14 +128,16 @@ def test_one_process_goes_on_from_two_where_it_can(both, folder, tmp_path):
 
 
 @parametrize("mode", MODES)
-def test_opacus_s_loop_runs_unchanged(both, mode):
+def test_opacus_s_loop_runs_unchanged(both, mode, folder):
     module, optimizer, criterion, loader, engine = private(mlp().double(), doubles(), mode=mode, noise_multiplier=DECAY,
                                                            sample_rate=0.1)  # fmt: skip
     whole = sweep(module, optimizer, criterion, loader)
     first, second = (process["loops"][mode] for process in both)
     assert equal(first["weights"], second["weights"])
     assert_close(first["weights"], flat(module), rtol=0.0, atol=1e-9)
+    published = flat(load_checkpoint(folder / f"release {mode}" / "weights.safetensors").model)
     for process in (first, second):
+        assert equal(process["published"], published)
         assert equal(process["loaded"], process["weights"])
         assert event_from_dict(process["history"]) == engine.event
         assert process["loaded history"] == process["history"]

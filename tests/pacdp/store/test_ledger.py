@@ -24,6 +24,7 @@ from pacdp.store.ledger import Ledger, Overdrawn, SharedNoise
 from pacdp.store.ledger_entries import Limit, from_line
 from pacdp.store.reservation import SYSTEM, NoLedger, NotReserved
 from tests.marks import every_case, near, parametrize, refusal
+from tests.typed import unchecked
 
 ABOUT = {"delta": 1e-5, "adjacency": "add-remove"}
 
@@ -84,6 +85,26 @@ def test_what_is_reserved_is_on_the_disk_and_adds_up(tmp_path):
         one.require(granted.receipt)
     assert (read.name, read.digest, read.id) == ("mnist", book.digest, book.id)
     assert read.digest != read.id
+
+
+def test_an_open_ledger_tells_what_others_added(book):
+    """Another process, or another engine of this one."""
+    other, low = Ledger.load(book.folder), Limit(epsilon=2.0, **ABOUT)
+    granted = other.reserve(stretch(1, 100))
+    assert_costs(book, steps(100))
+    book.require(granted.receipt)
+    other.set_limit(low)
+    assert (book.limit, book.digest, len(book.limits)) == (low, other.digest, 1)
+    other.correct(event=steps(7), unit="example", label="a slide")
+    assert book.entries == other.entries
+    assert len(book.entries) == 2
+    assert_costs(book, steps(107))
+
+
+@parametrize("given", [None, 4.0, (4.0, 1e-5)])
+def test_a_limit_that_is_none_is_refused(book, given):
+    with unchecked(), refusal(r"limit must be a Limit, got .*: give .*Limit.epsilon="):
+        book.set_limit(given)
 
 
 def test_a_killed_loop_pays_again_for_what_it_may_have_drawn(book):
@@ -434,14 +455,14 @@ def test_an_open_ledger_misses_what_it_holds(tmp_path, entries):
 
 def test_a_ledger_without_its_head_is_no_ledger_and_a_head_alone_is_a_start_that_was_cut_short(tmp_path):
     book = written(tmp_path)
-    path, head = tmp_path / "ledger.jsonl", tmp_path / "ledger.head"
+    path, head, last = tmp_path / "ledger.jsonl", tmp_path / "ledger.head", book.digest
     path.write_bytes(path.read_bytes().split(b"\n")[0] + b"\n")
     head.unlink()
     for make in (Ledger.open, Ledger.load):
         with refusal(r"has no ledger.head beside it.*: restore both files from a copy"):
             make(tmp_path)
     path.unlink()
-    head.write_text(json.dumps({"lines": 2, "hash": book.digest}))
+    head.write_text(json.dumps({"lines": 2, "hash": last}))
     with refusal(r"ledger.head exists and .* does not"):
         Ledger.open(tmp_path)
     head.write_text(json.dumps({"lines": 1, "hash": book.id}))
