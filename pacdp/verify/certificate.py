@@ -45,15 +45,15 @@ from pacdp.verify.formulas.prices import OWN_INPUT, check_price
 from pacdp.verify.formulas.transfer import SPLIT
 from pacdp.verify.needs import (
     KNOWN,
-    ONE_NETWORK,
     RECORDS,
     STANDINGS,
     UNPROVED,
+    due_for_a_draw,
     needed,
     never_shown,
-    require_a_law,
     require_named,
     require_no_better,
+    require_one_or_a_mean,
     require_proofs,
     standings,
     units,
@@ -237,8 +237,7 @@ def _predictor(c: Claim) -> None:
             f"{of} of ".startswith(f"{expected} of "),
             f"it is said to be about {of!r}, and its name says {expected!r}",
         )
-    if of in ONE_NETWORK and NEEDED[c.formula] == "prior":
-        require_a_law(c)
+    require_one_or_a_mean(c)
     if bound := c.inputs["bound"]:
         said = _named(bound, c)[1:]
         same("kind of inputs.bound", said, (c.prefix, c.formula))
@@ -296,8 +295,9 @@ def _costs(c: Claim) -> None:
     price = "transfer" if c.prefix else "confidence"
     expected = set()
     if c.formula in PRICED:
-        expected = {price, *PRICED[c.formula]}
-    same("the list of costs", c.costs.keys() - {"draw"}, expected)
+        own = PRICED[c.formula]
+        expected = {price, *own, *due_for_a_draw(c)}
+    same("the list of costs", sorted(c.costs), sorted(expected))
     same("the number of costs", len(c.record.costs), len(c.costs))
     for one in c.record.costs:
         what = f"the cost {one.name}"

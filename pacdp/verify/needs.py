@@ -143,15 +143,41 @@ def never_shown_of_a_chain(
         yield "averages exact"
 
 
-def require_a_law(c: Claim) -> None:
-    """Raise Wrong where one network is said to have a bound on the mean over draws from a law with a divergence."""
-    drawn = "kl_nats" in c.inputs and c.kl_nats > 0
+def due_for_a_draw(c: Claim) -> set[str]:
+    """What one draw costs beside a price that is that of privacy ("Prices", One draw); of calibration, KL holds it."""
+    if "privacy" not in prices.NEEDED[c.prefix]:
+        return set()
+    if NEEDED[c.formula] == "drawn":
+        return {"draw"}
+    if c.head == "one_draw":
+        require(
+            c.kl_nats >= -c.paid("draw").log(),
+            "the divergence is less than what the draw costs, which it holds",
+        )
+    return set()
+
+
+def require_one_or_a_mean(c: Claim) -> None:
+    """Raise Wrong where a bound on the mean over draws from a law is said of one network, or the other way round."""
+    of = c.record.of
+    needs = NEEDED[c.formula]
+    what = "the mean over draws"
+    drawn = needs == "prior" and c.inputs.get("kl_nats", 0) > 0
+    wrong = of in ONE_NETWORK and drawn
+    if c.head in ("one_draw", "vote"):
+        wrong = False
+    if of in _OF_A_LAW:
+        what = "the risk of one network"
+        released = needs == "new_rows" and c.prefix
+        wrong = released or needs in ("drawn", "private")
     require(
-        not drawn or c.head in ("one_draw", "vote"),
-        f"{c.formula} bounds the mean over draws, and says nothing of {c.record.of}",
+        not wrong,
+        f"{c.formula} bounds {what}, and says nothing of {of}",
     )
 
 
+_OF_A_LAW = ("randomised", "Gibbs classifier", "ensemble")
+"""Predictors in a report whose weights are drawn anew for every answer."""
 ONE_NETWORK = (
     "weights",
     "mean weights",
