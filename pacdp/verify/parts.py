@@ -106,8 +106,10 @@ def counts_of_parts(report: Fields) -> None:
     }
     for row in report.details.statements:
         if row.family == "auc":
+            classes = parts_of(report, "recall", row.of)
+            sizes = [one.n for one in classes if "k" in one]
             require(
-                2 * row.n <= report.n,
+                row.n <= min([report.n // 2, *sizes]),
                 f"{row.n} of {report.n} records are more than the smaller class can have",
             )
     pairs(report)

@@ -42,11 +42,7 @@ from pacdp.verify.files import (
     read_json,
     unasked,
 )
-from pacdp.verify.folder import (
-    check_folder,
-    proofs_redone,
-    require_of_a_chain,
-)
+from pacdp.verify.folder import check_folder, proofs_redone
 from pacdp.verify.measured import (
     SHARED,
     agrees,
@@ -60,6 +56,7 @@ from pacdp.verify.needs import (
     require_named,
     standings,
 )
+from pacdp.verify.norms import require_of_a_chain
 from pacdp.verify.predicted import OF_PREDICTIONS
 from pacdp.verify.recount import recount
 from pacdp.verify.release import check_release

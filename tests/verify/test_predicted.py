@@ -8,7 +8,9 @@ import numpy as np
 from made import verdicts
 from numpy.random import default_rng
 
+from bounds import kl_chernoff
 from pacdp import certify_predictions
+from pacdp.predictions.bounding import paired
 from pacdp.verify.claim import CANNOT, DOES_NOT
 from pacdp.verify.report import check_path, check_report, main
 from tests.edits import WHOLE, unnoticed, written
@@ -104,7 +106,21 @@ def below_the_mean(r):
                 row[end] = value
 
 
+def other_counts_below(r):
+    """Fewer examples on which one model alone errs, behind the lower ends of differences: the ends are nearer."""
+    for row in r["details"]["statements"]:
+        if row["family"] == "differences":
+            made = r["certificates"][row["lower_by"]]
+            told = made["inputs"]
+            both = min(told["more"], told["fewer"])
+            counts = told["more"] - both, told["fewer"] - both
+            other = paired(*counts, told["n"], told["failure_prob"]).to_dict()
+            made.update(value=other["value"], inputs=other["inputs"])
+            row["lower"] = 1.0 - 2.0 * other["value"]
+
+
 EDITS = {
+    "other counts below": other_counts_below,
     "classes exchanged": exchanged("class 0", "class 1"),
     "groups exchanged": exchanged("'a'", "'b'"),
     "rates taken for others": exchanged("precision of", "specificity of"),
@@ -148,6 +164,26 @@ def test_edits_that_change_what_a_row_says_are_noticed(name):
         edited = copy.deepcopy(report(name))
         (EDITS | WHOLE)[why](edited)
         assert DOES_NOT in verdicts(check_report(edited)), why
+
+
+def test_an_area_under_the_curve_counts_no_more_than_the_smaller_class():
+    """Which the rows of recall tell, beside which its ends would be nearer; without them it is half of all."""
+    labels = np.arange(400) < 100
+    score = np.where(labels, 0.7, 0.2) + RNG.uniform(-0.2, 0.2, 400)
+    given = {"probabilities": np.stack([1 - score, score], axis=1), "interval": True}
+    for ask, due in ((["auc", "recall"], {"counts"}), (["auc"], set())):
+        said = copy.deepcopy(certify_predictions(labels.astype(int), ask=ask, **given).to_dict())
+        (row,) = (one for one in said["details"]["statements"] if one["family"] == "auc")
+        assert row["n"] == 100
+        assert DOES_NOT not in verdicts(check_report(said))
+        row["n"] = 200
+        for end in ("upper", "lower"):
+            made = said["certificates"][row[f"{end}_by"]]
+            made["inputs"]["n"] = 200
+            at = {"risk": made["inputs"]["risk"], "n": 200, "failure_prob": made["failure_prob"]}
+            made["value"] = kl_chernoff(**at).value
+            row[end] = made["value"] if end == "upper" else np.nextafter(1.0 - made["value"], -1.0)
+        assert {one.claim for one in check_report(said) if one.verdict == DOES_NOT} == due
 
 
 def test_bins_of_other_answers_do_not_stand_beside_these():
