@@ -8,7 +8,7 @@ import numpy as np
 from made import verdicts
 from numpy.random import default_rng
 
-from bounds import kl_chernoff
+from bounds import ece_second_moment, kl_chernoff
 from pacdp import certify_predictions
 from pacdp.predictions.bounding import paired
 from pacdp.verify.claim import CANNOT, DOES_NOT
@@ -199,6 +199,19 @@ def test_bins_of_other_answers_do_not_stand_beside_these():
     rows = mine["details"]["statements"], others["details"]["statements"]
     mine["details"]["statements"] = [b if b["family"] == "bins" else a for a, b in zip(*rows, strict=True)]
     assert {one.claim for one in check_report(mine) if one.verdict == DOES_NOT} == {"counts"}
+
+
+def test_a_calibration_error_is_that_of_the_bins_beside_it():
+    probabilities = GIVEN["probabilities"]["probabilities"]
+    for ask, due in ((["calibration", "bins"], {"counts"}), (["calibration"], set())):
+        said = certify_predictions(LABELS, probabilities=probabilities, ask=ask).to_dict()
+        assert DOES_NOT not in verdicts(check_report(said))
+        (row,) = (one for one in said["details"]["statements"] if one["family"] == "calibration")
+        made = said["certificates"][row["upper_by"]]
+        other = ece_second_moment(**{**made["inputs"], "calibration_error": 0.0}).to_dict()
+        made |= {part: other[part] for part in ("inputs", "terms", "value")}
+        row |= {"measured": 0.0, "upper": made["value"]}
+        assert {one.claim for one in check_report(said) if one.verdict == DOES_NOT} == due
 
 
 @every_case("name", sorted(GIVEN.keys() - {"counts"}))
