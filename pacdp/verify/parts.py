@@ -158,6 +158,14 @@ def _add_up(
     gone = n - size
     right = gone - (whole.k - errors)
     holds = 0 <= right <= min(gone, alone)
+    if family == "false-alarms":
+        # an error that names no class is none of these
+        named = parts_of(report, "precision", of)
+        unnamed = whole.n - sum(one.n for one in named)
+        holds = (
+            0 <= gone
+            and errors <= whole.k <= errors + alone + unnamed
+        )
     if family != "precision":
         holds = holds and gone <= alone
     require(

@@ -201,6 +201,34 @@ def test_bins_of_other_answers_do_not_stand_beside_these():
     assert {one.claim for one in check_report(mine) if one.verdict == DOES_NOT} == {"counts"}
 
 
+@parametrize("ask", [["false-alarms"], ["false-alarms", "precision"]])
+def test_a_prediction_of_no_class_is_an_error_and_no_false_alarm(ask):
+    """Where probabilities tie; as many as the predictions of all classes leave may be such."""
+    labels, rng = np.arange(300) % 3, default_rng(5)
+    probabilities = np.full((300, 3), 1 / 3)
+    named = np.where(rng.random(300) < 0.2, (labels + 1) % 3, labels)[30:]
+    probabilities[30:] = 0.1 + 0.7 * np.eye(3)[named]
+    said = certify_predictions(labels, probabilities=probabilities, ask=ask).to_dict()
+    assert DOES_NOT not in verdicts(check_report(said))
+    (first, *_) = (one for one in said["details"]["statements"] if one["family"] == "false-alarms")
+    made = said["certificates"][first["upper_by"]]
+    for k, due in ((0, len(ask) == 2), (100, True)):
+        made["inputs"]["k"] = k
+        wrong = {one.claim for one in check_report(said) if one.verdict == DOES_NOT}
+        assert ("counts" in wrong) == due, k
+
+
+def test_a_model_may_have_no_bin_that_is_full_enough():
+    """Of 20 examples each, in one bin and in another, where the other model has 40 in one."""
+    labels = np.arange(40) % 2
+    sure = np.where(labels, 0.9, 0.1)
+    half = np.where(np.arange(40) < 20, sure, np.where(labels, 0.7, 0.3))
+    given = {name: np.stack([1 - one, one], axis=1) for name, one in {"a": sure, "b": half}.items()}
+    said = certify_predictions(labels, probabilities=given, ask=["bins"]).to_dict()
+    assert {one["of"] for one in said["details"]["statements"] if one["family"] == "bins"} == {"a"}
+    assert DOES_NOT not in verdicts(check_report(said))
+
+
 def test_a_calibration_error_is_that_of_the_bins_beside_it():
     probabilities = GIVEN["probabilities"]["probabilities"]
     for ask, due in ((["calibration", "bins"], {"counts"}), (["calibration"], set())):
