@@ -162,8 +162,8 @@ def require_one_or_a_mean(c: Claim) -> None:
     of = c.record.of
     needs = NEEDED[c.formula]
     what = "the mean over draws"
-    drawn = needs == "prior" and c.inputs.get("kl_nats", 0) > 0
-    wrong = of in ONE_NETWORK and drawn
+    wrong = of in ONE_NETWORK and needs == "prior"
+    wrong = wrong and "kl_nats" in c.inputs and c.kl_nats > 0
     if c.head in ("one_draw", "vote"):
         wrong = False
     if of in _OF_A_LAW:
