@@ -75,8 +75,9 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
     Formal guarantee: what the optimizers' steps release is the composition of the Poisson-sampled Gaussian mechanisms
     in ``event``, under add-remove adjacency, provided that the caller releases nothing else computed from the data
     (losses, gradient norms, batch sizes, the choice of a stopping time) and takes batches from the returned loader
-    only. With ``sampling="once-an-epoch"`` the mechanisms are whole epochs, each counted before the noise of its first
-    step.
+    only, and that the loss of an example is a function of the weights and of that example: trials refute that where
+    they can. With ``sampling="once-an-epoch"`` the mechanisms are whole epochs, each counted before the noise of its
+    first step.
 
     Args:
         sampling: "poisson", or "once-an-epoch": each pass of the loader throws every example into exactly one of its

@@ -117,7 +117,7 @@ _SAYINGS = (
 
 _PROVISOS = {
     "records independent": "{records} are independent",
-    "new data follow the same law": "new ones are of the same kind",
+    "new data follow the same law": "new ones are of the same kind and answered in the same way",
     "settings fixed beforehand": "what was asked was settled without looking at them",
     "steps fixed beforehand": "the number of steps was settled beforehand",
     "prior saw none of these rows": "the prior had seen none of them",

@@ -76,7 +76,7 @@ _OF_CLASSES = (
 )
 
 _FEW = 10
-_TRIED, _LEAST_WIDTH, _ALIKE, _LARGEST = 64, 16, 0.9999, 2**26
+_TRIED, _LEAST_WIDTH, _ALIKE, _LARGEST = 16, 16, 0.9999, 2**26
 """Inputs that are looked for changed, the fewest numbers of one, what correlation tells, the largest tensor."""
 
 
@@ -99,10 +99,10 @@ class Holdings:
     order and, with two dimensions, as columns; bytes and lists of numbers count as arrays. A row counts if its numbers
     are exactly an input's, in any shape and number format, or an input's times 255 as bytes; data frames of numbers are
     read row by row. Rows of one number over and over do not count, because zeros and ones are everywhere, and where an
-    input is a single number a tensor must hold half of all of them, and ten. Of 64 inputs with sixteen numbers or more
-    it is also looked whether the tensor holds a tenth of them rounded, scaled or shifted, or either half of them: rows
-    of which a correlation is at least 0.9999. Not found: rows that were changed otherwise, sparse or compressed ones,
-    and what a file or a global variable holds.
+    input is a single number a tensor must hold half of all of them, and ten. Of 16 inputs of each batch with sixteen
+    numbers or more it is also looked whether the tensor holds a tenth of them rounded, scaled or shifted, or either
+    half of them: rows of which a correlation is at least 0.9999. Not found: rows that were changed otherwise, sparse or
+    compressed ones, and what a file or a global variable holds.
 
     Args:
         network: a module, or any function.
