@@ -40,15 +40,14 @@ from pacdp.verify.formulas import (
     RANGES,
     RISKS,
     counts,
+    prices,
 )
-from pacdp.verify.formulas.prices import OWN_INPUT, check_price
 from pacdp.verify.formulas.transfer import SPLIT
 from pacdp.verify.needs import (
     KNOWN,
     RECORDS,
     STANDINGS,
     UNPROVED,
-    due_for_a_draw,
     needed,
     never_shown,
     require_named,
@@ -115,7 +114,9 @@ def _named(name: str, c: Claim) -> tuple[str, str, str]:
     if head == "one_draw" and said[2] == "ece":
         # the calibration error of one draw is by PAC-Bayes
         owns = [
-            p for p, own in OWN_INPUT.items() if own in c.inputs
+            p
+            for p, own in prices.OWN_INPUT.items()
+            if own in c.inputs
         ]
         prefix = ["", *owns][-1]
         # sums on secret batches and once an epoch differ by what ran
@@ -293,10 +294,12 @@ def _costs(c: Claim) -> None:
             f"inputs.{name} is {said}, and none is below 0 or above {most}",
         )
     price = "transfer" if c.prefix else "confidence"
+    needs = NEEDED[c.formula], *prices.NEEDED[c.prefix]
     expected = set()
     if c.formula in PRICED:
-        own = PRICED[c.formula]
-        expected = {price, *own, *due_for_a_draw(c)}
+        expected = {price, *PRICED[c.formula]}
+    if {*needs} >= {"drawn", "privacy"}:
+        expected.add("draw")
     same("the list of costs", sorted(c.costs), sorted(expected))
     same("the number of costs", len(c.record.costs), len(c.costs))
     for one in c.record.costs:
@@ -304,7 +307,7 @@ def _costs(c: Claim) -> None:
         share = exactly(one.nats) / c.size
         agree(f"{what} per example", one.per_example, share)
         if one.name == price:
-            check_price(Price(c, what, c.costs[price], c.n))
+            prices.check_price(Price(c, what, c.costs[price], c.n))
         else:
             agree(what, one.nats, COSTS[one.name](c))
 

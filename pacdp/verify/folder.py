@@ -46,6 +46,7 @@ from pacdp.verify.needs import (
     UNPROVED,
     check_unit,
     require_named,
+    require_of_a_chain,
     standings,
 )
 from pacdp.verify.norms import (
@@ -53,7 +54,6 @@ from pacdp.verify.norms import (
     check_moments,
     check_norms,
     every_record,
-    require_of_a_chain,
     steps_of_chain,
 )
 from pacdp.verify.plan import (
@@ -311,7 +311,8 @@ def _due(f: Folder, event: Any) -> list[Step]:
 def _hypotheses(f: Folder) -> None:
     """What rests on a chain's law is unproved, at the range of its loss; what rests on steps says who fixed them."""
     if f.header["sampler"]:
-        require_of_a_chain(f.certificates, f.header, f.header.n)
+        claims = map(read_claim, f.certificates)
+        require_of_a_chain(claims, f.header, f.header.n)
         if f.header["problem"]:
             # a bounded cross-entropy, of two classes with one output too
             f.hold("header.loss.high = header.problem.max_loss")

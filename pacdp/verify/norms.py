@@ -1,4 +1,4 @@
-"""The trajectory of a chain: its noise and its law, where it may end, what norms add up to, and who pays for it.
+"""The trajectory of a chain: its noise, where it may end, what norms of gradients add up to, and who pays for it.
 
 V = Σ_i Σ_t ‖h_t(z_i; Y)‖² ("Noisy sums" in docs/guarantees.md). The price that is paid at V is ``realised_sum`` in
 ``pacdp.verify.formulas.prices``; that the norms are those of all records is asked in ``pacdp.verify.replay``.
@@ -10,19 +10,11 @@ from math import sqrt
 from flint import arb  # pyright: ignore[reportMissingImports]
 
 from pacdp.verify.arithmetic import ball, total
-from pacdp.verify.certificate import read_claim
-from pacdp.verify.claim import Fields, agree, exactly, hold, require
+from pacdp.verify.claim import Fields, exactly, require
 from pacdp.verify.events import Step, require_few
 from pacdp.verify.files import Folder
 from pacdp.verify.measured import SUM
-from pacdp.verify.needs import (
-    KEPT,
-    KNOWN_BATCHES,
-    UNPROVED,
-    never_shown_of_a_chain,
-    require_named,
-    standings,
-)
+from pacdp.verify.needs import KEPT, KNOWN_BATCHES, standings
 
 PAYING = "sum_contributions"
 """The input by which a certificate pays for the norms that its run kept."""
@@ -33,12 +25,6 @@ examples = header.n
 made.inputs.n = count
 """
 """What is certified where norms are paid for."""
-_LAW = """
-inputs.tau? = sampler.tau
-inputs.loss_low? = loss.low
-inputs.loss_high? = loss.high
-"""
-"""What the law of a chain is, where certificates name it."""
 _MOMENTS = "other stopping times"
 """What a budget has for the moments at which a run might have ended."""
 _ORDERS = [1.0 + 0.02 * 2.0 ** (k / 2) for k in range(17)]
@@ -86,36 +72,6 @@ def noises(sampler: Fields, steps: int) -> list[float]:
         )
         for t in places
     ]
-
-
-def require_of_a_chain(
-    certificates: Iterable[Fields], chain: Fields, n: int
-) -> None:
-    """Raise Wrong unless epsilon is that of the chain's law, and what rests on its having converged is unproved.
-
-    The law is private at ε = 2βτΔ/n, Δ the loss's largest value minus its smallest ("Private weights").
-
-    Args:
-        certificates: those of a chain.
-        chain: its sampler and loss, under these names.
-        n: how many examples it ran on.
-    """
-    sampler = chain.sampler
-    loss = chain.loss
-    for record in certificates:
-        c = read_claim(record)
-        unproved = never_shown_of_a_chain(c, sampler)
-        require_named(unproved, standings(record), UNPROVED)
-        hold(_LAW, inputs=c.inputs, sampler=sampler, loss=loss)
-        if "epsilon" in c.inputs:
-            require(
-                not sampler.get("cooling", 0),
-                "a chain that cools has no stationary law",
-            )
-            spread = exactly(loss.high) - exactly(loss.low)
-            heat = sampler.get("beta", 1) * exactly(sampler.tau)
-            exact = 2 * heat * spread / n
-            agree("inputs.epsilon", c.inputs.epsilon, exact)
 
 
 def noise_of_one(run: Fields, size: float) -> float:

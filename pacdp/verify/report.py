@@ -14,7 +14,11 @@ from typing import Any
 
 from pacdp.verify import loss
 from pacdp.verify.certificate import FORMAT as CERTIFICATE
-from pacdp.verify.certificate import TOLD, check_certificate
+from pacdp.verify.certificate import (
+    TOLD,
+    check_certificate,
+    read_claim,
+)
 from pacdp.verify.claim import (
     CANNOT,
     DAMAGED,
@@ -54,9 +58,9 @@ from pacdp.verify.needs import (
     COVERED,
     PRIOR,
     require_named,
+    require_of_a_chain,
     standings,
 )
-from pacdp.verify.norms import require_of_a_chain
 from pacdp.verify.predicted import OF_PREDICTIONS
 from pacdp.verify.recount import recount
 from pacdp.verify.release import check_release
@@ -171,7 +175,7 @@ def _of_a_run(report: Fields) -> list[Statement]:
     if report.part("subject")["sampler"]:
         of_a_chain = {"hypotheses": require_of_a_chain}
         given = (
-            report.certificates,
+            map(read_claim, report.certificates),
             report.subject,
             report.examples,
         )

@@ -172,7 +172,7 @@ def test_the_calibration_of_one_draw_pays_for_it_within_the_divergence(paid):
     made = bounds.ece_pac_bayes(kl_nats=5.0, price=prices()["gaussian"], **at)
     record = {**(made.charged("draw", paid) if paid else made).to_dict(), "name": "one_draw_ece", "of": "one draw"}
     found = check_certificate(record)
-    assert [one.verdict for one in found if one.claim == "costs"] == [FOLLOWS if paid == 0.01 else DOES_NOT]
+    assert [one.verdict for one in found if one.claim == "value"] == [FOLLOWS if paid == 0.01 else DOES_NOT]
 
 
 def test_words_are_judged_too():
