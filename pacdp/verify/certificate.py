@@ -294,11 +294,11 @@ def _costs(c: Claim) -> None:
             f"inputs.{name} is {said}, and none is below 0 or above {most}",
         )
     price = "transfer" if c.prefix else "confidence"
-    needs = NEEDED[c.formula], *prices.NEEDED[c.prefix]
     expected = set()
     if c.formula in PRICED:
         expected = {price, *PRICED[c.formula]}
-    if {*needs} >= {"drawn", "privacy"}:
+    drawn = NEEDED[c.formula] == "drawn"
+    if drawn and c.prefix in prices.OF_PRIVACY:
         expected.add("draw")
     same("the list of costs", sorted(c.costs), sorted(expected))
     same("the number of costs", len(c.record.costs), len(c.costs))
