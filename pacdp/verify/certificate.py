@@ -146,8 +146,8 @@ def check_certificate(
     """
     subject = f"{record.get('name')} of {record.get('of')}"
     made = parsed(record)
-    if made["format"] != FORMAT:
-        why = other_format(made["format"], FORMAT)
+    if (form := made["format"]) != FORMAT:
+        why = other_format(form, FORMAT)
         return [Statement(subject, "format", CANNOT, why)]
     claims = []
     given = made, privacy, losses_known
@@ -221,8 +221,8 @@ def _hypotheses(c: Claim) -> None:
         _, prefix, formula = _named(name, c)
         needs = needed(prefix, formula, name, c.inputs)
         require_named(needs, standing)
-    open_ones = never_shown(c.formula, c.inputs)
-    require_named(open_ones, standing, UNPROVED)
+    never = never_shown(c.formula, c.inputs)
+    require_named(never, standing, UNPROVED)
     require(
         standing.keys() & {RECORDS, "draws independent"},
         "nothing is said of the independence of records or of draws",
@@ -240,8 +240,8 @@ def _predictor(c: Claim) -> None:
         )
     require_one_or_a_mean(c)
     if bound := c.inputs["bound"]:
-        said = _named(bound, c)[1:]
-        same("kind of inputs.bound", said, (c.prefix, c.formula))
+        kind = c.prefix, c.formula
+        same("kind of inputs.bound", _named(bound, c)[1:], kind)
 
 
 def _labels(c: Claim) -> None:
@@ -314,15 +314,14 @@ def _costs(c: Claim) -> None:
 
 def _terms(c: Claim) -> None:
     """Those that repeat an input; the others belong to a formula or a price."""
-    inputs = c.inputs
     terms = c.terms
     for name in terms:
-        said = dict.get(inputs, name)
+        said = dict.get(c.inputs, name)
         if name == "empirical_risk":
-            said = inputs["risk"]
+            said = c.inputs["risk"]
         if said is not None:
             same(f"terms.{name}", number(terms[name]), number(said))
-    if "empirical_risk" in terms and "k" in inputs:
+    if "empirical_risk" in terms and "k" in c.inputs:
         c.terms_are(empirical_risk=c.k / c.n)
     if "draw_prob" in terms:
         c.terms_are(draw_prob=c.paid("draw"))
@@ -376,9 +375,8 @@ def _surrogate(c: Claim) -> None:
         exactly(c.budget.surrogate),
     )
     require_no_better(c.record, other)
-    found = check_certificate(other)
     for error in (Wrong, Unchecked):
-        for one in found:
+        for one in check_certificate(other):
             if one.verdict == error.verdict:
                 raise error(
                     f"{one.claim} of the other network's certificate: {one.why}"
