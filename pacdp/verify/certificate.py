@@ -40,20 +40,19 @@ from pacdp.verify.formulas import (
     RANGES,
     RISKS,
     counts,
+    prices,
 )
-from pacdp.verify.formulas.prices import OWN_INPUT, check_price
 from pacdp.verify.formulas.transfer import SPLIT
 from pacdp.verify.needs import (
     KNOWN,
-    ONE_NETWORK,
     RECORDS,
     STANDINGS,
     UNPROVED,
     needed,
     never_shown,
-    require_a_law,
     require_named,
     require_no_better,
+    require_one_or_a_mean,
     require_proofs,
     standings,
     units,
@@ -115,7 +114,9 @@ def _named(name: str, c: Claim) -> tuple[str, str, str]:
     if head == "one_draw" and said[2] == "ece":
         # the calibration error of one draw is by PAC-Bayes
         owns = [
-            p for p, own in OWN_INPUT.items() if own in c.inputs
+            p
+            for p, own in prices.OWN_INPUT.items()
+            if own in c.inputs
         ]
         prefix = ["", *owns][-1]
         # sums on secret batches and once an epoch differ by what ran
@@ -145,8 +146,8 @@ def check_certificate(
     """
     subject = f"{record.get('name')} of {record.get('of')}"
     made = parsed(record)
-    if made["format"] != FORMAT:
-        why = other_format(made["format"], FORMAT)
+    if (form := made["format"]) != FORMAT:
+        why = other_format(form, FORMAT)
         return [Statement(subject, "format", CANNOT, why)]
     claims = []
     given = made, privacy, losses_known
@@ -220,8 +221,8 @@ def _hypotheses(c: Claim) -> None:
         _, prefix, formula = _named(name, c)
         needs = needed(prefix, formula, name, c.inputs)
         require_named(needs, standing)
-    open_ones = never_shown(c.formula, c.inputs)
-    require_named(open_ones, standing, UNPROVED)
+    never = never_shown(c.formula, c.inputs)
+    require_named(never, standing, UNPROVED)
     require(
         standing.keys() & {RECORDS, "draws independent"},
         "nothing is said of the independence of records or of draws",
@@ -237,11 +238,10 @@ def _predictor(c: Claim) -> None:
             f"{of} of ".startswith(f"{expected} of "),
             f"it is said to be about {of!r}, and its name says {expected!r}",
         )
-    if of in ONE_NETWORK and NEEDED[c.formula] == "prior":
-        require_a_law(c)
+    require_one_or_a_mean(c)
     if bound := c.inputs["bound"]:
-        said = _named(bound, c)[1:]
-        same("kind of inputs.bound", said, (c.prefix, c.formula))
+        kind = c.prefix, c.formula
+        same("kind of inputs.bound", _named(bound, c)[1:], kind)
 
 
 def _labels(c: Claim) -> None:
@@ -297,29 +297,31 @@ def _costs(c: Claim) -> None:
     expected = set()
     if c.formula in PRICED:
         expected = {price, *PRICED[c.formula]}
-    same("the list of costs", c.costs.keys() - {"draw"}, expected)
+    drawn = NEEDED[c.formula] == "drawn"
+    if drawn and c.prefix in prices.OF_PRIVACY:
+        expected.add("draw")
+    same("the list of costs", sorted(c.costs), sorted(expected))
     same("the number of costs", len(c.record.costs), len(c.costs))
     for one in c.record.costs:
         what = f"the cost {one.name}"
         share = exactly(one.nats) / c.size
         agree(f"{what} per example", one.per_example, share)
         if one.name == price:
-            check_price(Price(c, what, c.costs[price], c.n))
+            prices.check_price(Price(c, what, c.costs[price], c.n))
         else:
             agree(what, one.nats, COSTS[one.name](c))
 
 
 def _terms(c: Claim) -> None:
     """Those that repeat an input; the others belong to a formula or a price."""
-    inputs = c.inputs
     terms = c.terms
     for name in terms:
-        said = dict.get(inputs, name)
+        said = dict.get(c.inputs, name)
         if name == "empirical_risk":
-            said = inputs["risk"]
+            said = c.inputs["risk"]
         if said is not None:
             same(f"terms.{name}", number(terms[name]), number(said))
-    if "empirical_risk" in terms and "k" in inputs:
+    if "empirical_risk" in terms and "k" in c.inputs:
         c.terms_are(empirical_risk=c.k / c.n)
     if "draw_prob" in terms:
         c.terms_are(draw_prob=c.paid("draw"))
@@ -373,9 +375,8 @@ def _surrogate(c: Claim) -> None:
         exactly(c.budget.surrogate),
     )
     require_no_better(c.record, other)
-    found = check_certificate(other)
     for error in (Wrong, Unchecked):
-        for one in found:
+        for one in check_certificate(other):
             if one.verdict == error.verdict:
                 raise error(
                     f"{one.claim} of the other network's certificate: {one.why}"

@@ -10,6 +10,7 @@ from pacdp.verify.claim import (
     Unchecked,
     about,
     hold,
+    parsed,
     require,
     same,
 )
@@ -73,7 +74,10 @@ def check_kept(f: Folder) -> None:
     _check_end(f, rounds[best - 1] if best else _BEGINNING)
     if f.report:
         _check_reported(f, rounds)
+    # what else names the run there is not compared, and is named
+    known = parsed(dict.get(f.header.compression, "identity"))
     for one in made:
+        same("the number of records", one.inputs.n, known.n)
         picks = f.stored.numbers("state.picks")
         listed = [0, *picks, *f.stored.numbers("state.errors")]
         why = f"of {one.inputs.n} records, {max(listed)} is none"

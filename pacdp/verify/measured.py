@@ -38,6 +38,8 @@ _MEASURED = {
 """The measured loss by the risk that is its mean."""
 _RANGES = {"zero-one": (0, 1), "brier": (0, 2)}
 """Between which values a loss lies."""
+_OF_A_RAMP = ("dp_", "printed")
+"""How certificates begin whose risk may be that of a loss above the 0-1 loss."""
 _SHARES = ("zero-one", _APART)
 """Measured losses that are shares of the records."""
 _PAID = re.compile(
@@ -250,7 +252,8 @@ def _bounds(report: Fields, made: Fields) -> _Key:
     if made.name == "disagreement":
         loss = _APART
     on = "test" if made.name.startswith("test_set") else "bound"
-    return made["of"], on, loss
+    vote = made.name.startswith("vote_")  # of those who vote
+    return "ensemble" if vote else made["of"], on, loss
 
 
 def held_by_nothing(report: Fields) -> Iterator[str]:
@@ -307,6 +310,9 @@ def _measured(report: Fields) -> None:
             )
             about(what, mean, arb(errors) / one.n)
     for one in report.monte_carlo:
+        alone = report.unit == "example"
+        whole = one.n if alone else one.people
+        same("the records of draws", whole, report.n)
         _check_draws(one, means["randomised", "bound", one.loss])
     drawn = [(one.mean, one.terms) for one in report.monte_carlo]
     for made in report.certificates:
@@ -351,11 +357,15 @@ def _check_counted(made: Fields, said: Fields) -> None:
     elif "k" in inputs:
         counted = said.errors, said.n
         same(f"what {name} counts", (inputs.k, inputs.n), counted)
-    other = name.startswith(("dp_", "printed", "vote_"))
     for entry in ("monte_carlo_mean", "risk"):
-        if entry in inputs and not (other and entry == "risk"):
+        if entry in inputs:
             what = f"{entry} of {name}"
-            about(what, inputs[entry], exactly(said.mean))
+            mean = exactly(said.mean)
+            if name.startswith(
+                _OF_A_RAMP
+            ):  # which is above the errors
+                mean = mean.max(exactly(inputs[entry]))
+            about(what, inputs[entry], mean)
             return
 
 

@@ -187,17 +187,20 @@ def pairs(report: Fields) -> None:
         row.of: report.certificates[row.upper_by].inputs
         for row in of_family(report, "error")
     }
+    apart = {}
     for row, end, place in ends(report.details.statements):
         made = report.certificates[place].inputs
-        if "more" in made and end == "upper":
-            one, other = (
-                errors[of].k for of in row.of.rsplit(" against ", 1)
-            )
+        if "more" in made:
+            side = -1 if end == "lower" else 1
+            models = row.of.rsplit(" against ", 1)[::side]
+            one, other = (errors[of].k for of in models)
+            both = made.more + made.fewer
             require(
                 made.more - made.fewer == one - other
                 and made.more <= one
-                and made.fewer <= other,
-                f"the counts of {row.quantity} are not those of the two errors",
+                and made.fewer <= other
+                and apart.setdefault(row.of, both) == both,
+                f"the counts of {row.quantity} are not those of the two errors, or not those of its other end",
             )
 
 

@@ -4,13 +4,16 @@ A certificate that keeps silent about one of them does not follow. Nobody can pr
 theorem takes it, and what a proof needs beyond the files at hand cannot be checked.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from pacdp.verify.claim import (
     Claim,
     Fields,
     Unchecked,
+    agree,
+    exactly,
+    hold,
     require,
     same,
 )
@@ -129,29 +132,27 @@ def never_shown(
     return names
 
 
-def never_shown_of_a_chain(
-    c: Claim, sampler: Fields
-) -> Iterator[str]:
-    """The hypotheses that must be called unproved where what is certified came from a Langevin chain."""
-    clipped = sampler["clip_norm"] is not None
-    pure = c.prefix in PURE or NEEDED[c.formula] == "private"
-    if pure or (c.prefix == "private_" and not clipped):
-        yield _STATIONARY
-    if pure and clipped:
-        yield "clipping inactive"
-    if pure and "kl_nats" in c.inputs:
-        yield "averages exact"
-
-
-def require_a_law(c: Claim) -> None:
-    """Raise Wrong where one network is said to have a bound on the mean over draws from a law with a divergence."""
-    drawn = "kl_nats" in c.inputs and c.kl_nats > 0
+def require_one_or_a_mean(c: Claim) -> None:
+    """Raise Wrong where a bound on the mean over draws from a law is said of one network, or the other way round."""
+    of = c.record.of
+    needs = NEEDED[c.formula]
+    what = "the mean over draws"
+    wrong = of in ONE_NETWORK and needs == "prior"
+    wrong = wrong and "kl_nats" in c.inputs and c.kl_nats > 0
+    if c.head in ("one_draw", "vote"):
+        wrong = False
+    if of in _OF_A_LAW:
+        what = "the risk of one network"
+        released = needs == "new_rows" and c.prefix
+        wrong = released or needs in ("drawn", "private")
     require(
-        not drawn or c.head in ("one_draw", "vote"),
-        f"{c.formula} bounds the mean over draws, and says nothing of {c.record.of}",
+        not wrong,
+        f"{c.formula} bounds {what}, and says nothing of {of}",
     )
 
 
+_OF_A_LAW = ("randomised", "Gibbs classifier", "ensemble")
+"""Predictors in a report whose weights are drawn anew for every answer."""
 ONE_NETWORK = (
     "weights",
     "mean weights",
@@ -254,3 +255,49 @@ def require_proofs(record: Fields, redone: Collection[str]) -> None:
         raise Unchecked(
             f"these files do not show again what is called proved: {'; '.join(sorted(left))}"
         )
+
+
+_OF_A_CHAIN = """
+inputs.tau? = sampler.tau
+inputs.loss_low? = loss.low
+inputs.loss_high? = loss.high
+"""
+"""What the law of a chain is, where certificates name it."""
+
+
+def require_of_a_chain(
+    claims: Iterable[Claim], chain: Fields, n: int
+) -> None:
+    """Raise Wrong unless epsilon is that of the chain's law, and what rests on its having converged is unproved.
+
+    The law is private at ε = 2βτΔ/n, Δ the loss's largest value minus its smallest ("Private weights").
+
+    Args:
+        claims: the certificates of a chain.
+        chain: its sampler and loss, under these names.
+        n: how many examples it ran on.
+    """
+    sampler = chain.sampler
+    loss = chain.loss
+    clipped = sampler["clip_norm"] is not None
+    for c in claims:
+        pure = c.prefix in PURE or NEEDED[c.formula] == "private"
+        unproved = [
+            *[_STATIONARY]
+            * (pure or (c.prefix == "private_" and not clipped)),
+            *["clipping inactive"] * (pure and clipped),
+            *["averages exact"] * (pure and "kl_nats" in c.inputs),
+        ]
+        require_named(unproved, standings(c.record), UNPROVED)
+        hold(
+            _OF_A_CHAIN, inputs=c.inputs, sampler=sampler, loss=loss
+        )
+        if "epsilon" in c.inputs:
+            require(
+                not sampler.get("cooling", 0),
+                "a chain that cools has no stationary law",
+            )
+            spread = exactly(loss.high) - exactly(loss.low)
+            heat = sampler.get("beta", 1) * exactly(sampler.tau)
+            exact = 2 * heat * spread / n
+            agree("inputs.epsilon", c.inputs.epsilon, exact)

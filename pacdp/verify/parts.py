@@ -1,6 +1,13 @@
 """What rows of a report on predictions are parts of: their families, and counts that add up to those of the whole."""
 
-from pacdp.verify.claim import Fields, Unchecked, require, same
+from pacdp.verify.arithmetic import ball, total
+from pacdp.verify.claim import (
+    Fields,
+    Unchecked,
+    about,
+    require,
+    same,
+)
 from pacdp.verify.named import ends, of_family, pairs, refused
 
 _PARTITIONS = {
@@ -106,8 +113,10 @@ def counts_of_parts(report: Fields) -> None:
     }
     for row in report.details.statements:
         if row.family == "auc":
+            classes = parts_of(report, "recall", row.of)
+            sizes = [one.n for one in classes if "k" in one]
             require(
-                2 * row.n <= report.n,
+                row.n <= min([report.n // 2, *sizes]),
                 f"{row.n} of {report.n} records are more than the smaller class can have",
             )
     pairs(report)
@@ -125,8 +134,7 @@ def counts_of_parts(report: Fields) -> None:
                 _add_up(report, family, row.of, made.inputs)
             for bins in of_family(report, "bins"):
                 if bins.of == row.of:
-                    binned = report.certificates[bins.upper_by]
-                    _bins_add_up(binned.inputs, made.inputs)
+                    _bins_add_up(report, bins, made.inputs)
 
 
 def _add_up(
@@ -150,6 +158,14 @@ def _add_up(
     gone = n - size
     right = gone - (whole.k - errors)
     holds = 0 <= right <= min(gone, alone)
+    if family == "false-alarms":
+        # an error that names no class is none of these
+        named = parts_of(report, "precision", of)
+        unnamed = whole.n - sum(one.n for one in named)
+        holds = (
+            0 <= gone
+            and errors <= whole.k <= errors + alone + unnamed
+        )
     if family != "precision":
         holds = holds and gone <= alone
     require(
@@ -158,11 +174,25 @@ def _add_up(
     )
 
 
-def _bins_add_up(bins: Fields, whole: Fields) -> None:
-    """Every example is in one bin, and right there where it is no error."""
-    size, right = (
-        sum(float(one) for one in bins[name].split(","))
-        for name in ("counts", "corrects")
+def _bins_add_up(
+    report: Fields, row: Fields, whole: Fields
+) -> None:
+    """Every example is in one bin, and right there where it is no error; their gaps make the calibration error."""
+    bins = report.certificates[row.upper_by].inputs
+    counts, corrects, confidences = (
+        [*map(float, bins[name].split(","))]
+        for name in ("counts", "corrects", "mean_confidences")
     )
-    said = size, size - right
+    size = sum(counts)
+    said = size, size - sum(corrects)
     same("what bins count", said, (whole.n, whole.k))
+    gaps = total(
+        abs(ball(right) - ball(count) * ball(confidence))
+        for count, right, confidence in zip(
+            counts, corrects, confidences, strict=True
+        )
+    )
+    for one in of_family(report, "calibration"):
+        if one.of == row.of:
+            what = f"the {one.quantity} of {one.of}"
+            about(what, one.measured, gaps / size)

@@ -14,7 +14,11 @@ from typing import Any
 
 from pacdp.verify import loss
 from pacdp.verify.certificate import FORMAT as CERTIFICATE
-from pacdp.verify.certificate import TOLD, check_certificate
+from pacdp.verify.certificate import (
+    TOLD,
+    check_certificate,
+    read_claim,
+)
 from pacdp.verify.claim import (
     CANNOT,
     DAMAGED,
@@ -42,11 +46,7 @@ from pacdp.verify.files import (
     read_json,
     unasked,
 )
-from pacdp.verify.folder import (
-    check_folder,
-    proofs_redone,
-    require_of_a_chain,
-)
+from pacdp.verify.folder import check_folder, proofs_redone
 from pacdp.verify.measured import (
     SHARED,
     agrees,
@@ -58,6 +58,7 @@ from pacdp.verify.needs import (
     COVERED,
     PRIOR,
     require_named,
+    require_of_a_chain,
     standings,
 )
 from pacdp.verify.predicted import OF_PREDICTIONS
@@ -174,7 +175,7 @@ def _of_a_run(report: Fields) -> list[Statement]:
     if report.part("subject")["sampler"]:
         of_a_chain = {"hypotheses": require_of_a_chain}
         given = (
-            report.certificates,
+            map(read_claim, report.certificates),
             report.subject,
             report.examples,
         )

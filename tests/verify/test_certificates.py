@@ -126,6 +126,55 @@ def test_a_mean_over_draws_is_no_bound_on_one_network_nor_on_a_vote(of):
         assert {one.verdict for one in found if one.claim == "predictor"} == {due}
 
 
+@parametrize("of", ["randomised", "Gibbs classifier", "ensemble"])
+def test_a_bound_on_one_network_is_none_on_a_mean_over_draws(of):
+    """Neither that of one draw, nor one that the privacy of released weights pays for."""
+    at = {"risk": 0.07, "n": 5000, "failure_prob": 0.05}
+    private = {"price": prices()["gaussian"]}
+    for made in (
+        bounds.disintegrated(log_density_ratio=48.0, **at), bounds.kl_chernoff(**at, **private),
+        bounds.printed.dp_hoeffding_2018(epsilon=0.05, **at),
+    ):  # fmt: skip
+        assert judged(made.to_dict()) == {FOLLOWS}
+        found = check_certificate({**made.to_dict(), "of": of})
+        assert {one.verdict for one in found if one.claim == "predictor"} == {DOES_NOT}
+    assert judged({**bounds.kl_chernoff(**at).to_dict(), "of": of}) == {FOLLOWS}
+
+
+def _undrawn(record):
+    """The record without what its draw costs; the whole failure probability pays for the prior."""
+    draw = record["budget"].pop("draw")
+    paid = next(iter(record["budget"]))
+    record["budget"][paid] += draw
+    if "transfer_prob" in record["terms"]:
+        record["terms"]["transfer_prob"] += draw
+    record["costs"] = [one for one in record["costs"] if one["name"] != "draw"]
+    del record["terms"]["draw_prob"]
+    return record
+
+
+@every_case("name", ["independent", "sharp", "gaussian"])
+def test_what_one_draw_costs_cannot_be_left_out(name):
+    """The value is then that of smaller costs, which its theorem does not have."""
+    at = {"risk": 0.07, "n": 5000, "failure_prob": 0.05, "price": prices()[name]}
+    made = [bounds.disintegrated_renyi(renyi_nats=48.0, **at), bounds.disintegrated(log_density_ratio=48.0, **at)]
+    for one in made[: 1 if name == "independent" else 2]:
+        assert judged(one.to_dict()) == {FOLLOWS}
+        found = check_certificate(_undrawn(one.to_dict()))
+        assert ["list of costs" in one.why for one in found if one.claim == "costs"] == [True]
+    assert "draw" not in bounds.disintegrated(log_density_ratio=48.0, **{**at, "price": prices()["independent"]}).budget
+
+
+@every_case("paid", [0.01, 1e-6, None])
+def test_the_calibration_of_one_draw_pays_for_it_within_the_divergence(paid):
+    """At a price of privacy: less than what its part of the failure probability costs is too little."""
+    at = {"calibration_error": 0.03, "mean_squared_gap": 0.05, "n": 5000, "failure_prob": 0.04}
+    made = bounds.ece_pac_bayes(kl_nats=5.0, price=prices()["gaussian"], **at)
+    record = {**(made.charged("draw", paid) if paid else made).to_dict(), "name": "one_draw_ece", "of": "one draw"}
+    found = check_certificate(record)
+    assert [one.verdict for one in found if one.claim == "value"] == [FOLLOWS if paid == 0.01 else DOES_NOT]
+
+
 def test_words_are_judged_too():
     made = _standard(price=prices()["concentrated"]).to_dict()
     assert made["status"] == "optimistic"

@@ -88,6 +88,23 @@ def test_what_a_compression_repeats_is_compared(compressed, tmp_path):
         assert {one.verdict for one in check_path(folder) if one.claim == "kept records"} == {due}
 
 
+def test_a_compression_counts_as_many_records_as_its_file_names(compressed, tmp_path):
+    """Three times as many in report and result alike make k of n a third."""
+    folder = Path(shutil.copytree(compressed, tmp_path / "run"))
+    report, result = read(folder / "certificates.json"), read(folder / "result.json")
+    n = 3 * report["n"]
+    report |= {"n": n, "examples": n, "details": {**report["details"]}}
+    del report["details"]["at_price_zero"]
+    for one in [report["rows"]["bound"], *(one for one in report["measured"] if one["on"] == "bound")]:
+        one["n"] = n
+    (made,) = report["certificates"]
+    other = compression(**{**made["inputs"], "n": n}).to_dict()
+    made |= {part: other[part] for part in ("inputs", "terms", "value")}
+    written(folder / "certificates.json", report)
+    written(folder / "result.json", {**result, "n": n, "value": made["value"]})
+    assert [one.claim for one in check_path(folder) if one.verdict == DOES_NOT] == ["kept records"]
+
+
 RESULTS = Path(__file__).parents[2] / "experiments" / "results"
 
 

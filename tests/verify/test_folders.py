@@ -16,6 +16,7 @@ from numpy.random import default_rng
 from tiny_runs import RUNTIME, leave, tiny
 from torch import nn
 
+from bounds import printed
 from pacdp import load_checkpoint, save_checkpoint
 from pacdp.cli.run import train
 from pacdp.data.rows import Rows
@@ -226,6 +227,45 @@ def test_the_range_of_the_loss_is_that_of_the_recipe_and_what_settings_only_tell
             report["subject"] |= {"loss": {**loss, **value}, "content_hash": load_checkpoint(folder).content_hash}
             written(folder / "certificates.json", report)
             assert ("hypotheses" in wrong(folder)) == bool(value), value
+
+
+OF_THE_LAW = {
+    "tau": ("dp_gibbs_pac_bayes", 0.5), "loss_low": ("dp_gibbs_pac_bayes", 0.9),
+    "loss_high": ("dp_gibbs_pac_bayes", 0.5), "error_loss": ("dp_gibbs_pac_bayes", 1.5),
+    "risk": ("dp_pac_bayes", 0.5),
+}  # fmt: skip
+
+
+@every_case("entry", OF_THE_LAW)
+def test_certificates_of_a_chain_are_of_its_law_and_its_errors(runs, entry):
+    """Temperature and range of the loss are those of the header; the risk is not below the errors measured."""
+    report = read(runs["entropy-sgld"] / "certificates.json")
+    name, factor = OF_THE_LAW[entry]
+    (made,) = (one for one in report["certificates"] if one["name"] == name)
+    told = {**made["inputs"], entry: made["inputs"][entry] * factor}
+    other = getattr(printed, name)(**told).to_dict()
+    made |= {part: other[part] for part in ("inputs", "terms", "value", "costs")}
+    found = [*check_report(report), *check_folder(runs["entropy-sgld"], report)]
+    claims = {one.claim for one in found if one.verdict == DOES_NOT}
+    assert claims == {"measured errors" if entry == "risk" else "hypotheses"}
+
+
+def test_weights_are_certified_at_no_less_than_their_errors(runs):
+    """The loss of these certificates is a ramp above the 0-1 loss."""
+    report = read(runs["sgld"] / "certificates.json")
+    (made,) = (one for one in report["certificates"] if one["name"] == "dp_kl_chernoff")
+    for factor, due in ((0.5, DOES_NOT), (1.01, FOLLOWS)):
+        told = {**made["inputs"], "risk": made["inputs"]["risk"] * factor}
+        other = printed.dp_kl_chernoff(**told).to_dict()
+        changed = {**made, **{part: other[part] for part in ("inputs", "terms", "value", "costs")}}
+        kept = [changed if one is made else one for one in report["certificates"]]
+        assert verdicts(check_report({**report, "certificates": kept}), "measured errors") == {due}
+
+
+def test_a_folder_of_which_nothing_is_read_does_not_follow(runs, tmp_path):
+    """As that of a study, which has its certificates in another one: what made a table shows no number."""
+    shutil.copy(runs["sgld"] / "provenance.json", tmp_path)
+    assert main([str(tmp_path)]) == 2
 
 
 def trained_network(network, folder):

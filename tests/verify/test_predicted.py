@@ -8,7 +8,9 @@ import numpy as np
 from made import verdicts
 from numpy.random import default_rng
 
+from bounds import ece_second_moment, kl_chernoff
 from pacdp import certify_predictions
+from pacdp.predictions.bounding import paired
 from pacdp.verify.claim import CANNOT, DOES_NOT
 from pacdp.verify.report import check_path, check_report, main
 from tests.edits import WHOLE, unnoticed, written
@@ -104,7 +106,21 @@ def below_the_mean(r):
                 row[end] = value
 
 
+def other_counts_below(r):
+    """Fewer examples on which one model alone errs, behind the lower ends of differences: the ends are nearer."""
+    for row in r["details"]["statements"]:
+        if row["family"] == "differences":
+            made = r["certificates"][row["lower_by"]]
+            told = made["inputs"]
+            both = min(told["more"], told["fewer"])
+            counts = told["more"] - both, told["fewer"] - both
+            other = paired(*counts, told["n"], told["failure_prob"]).to_dict()
+            made.update(value=other["value"], inputs=other["inputs"])
+            row["lower"] = 1.0 - 2.0 * other["value"]
+
+
 EDITS = {
+    "other counts below": other_counts_below,
     "classes exchanged": exchanged("class 0", "class 1"),
     "groups exchanged": exchanged("'a'", "'b'"),
     "rates taken for others": exchanged("precision of", "specificity of"),
@@ -150,6 +166,26 @@ def test_edits_that_change_what_a_row_says_are_noticed(name):
         assert DOES_NOT in verdicts(check_report(edited)), why
 
 
+def test_an_area_under_the_curve_counts_no_more_than_the_smaller_class():
+    """Which the rows of recall tell, beside which its ends would be nearer; without them it is half of all."""
+    labels = np.arange(400) < 100
+    score = np.where(labels, 0.7, 0.2) + RNG.uniform(-0.2, 0.2, 400)
+    given = {"probabilities": np.stack([1 - score, score], axis=1), "interval": True}
+    for ask, due in ((["auc", "recall"], {"counts"}), (["auc"], set())):
+        said = copy.deepcopy(certify_predictions(labels.astype(int), ask=ask, **given).to_dict())
+        (row,) = (one for one in said["details"]["statements"] if one["family"] == "auc")
+        assert row["n"] == 100
+        assert DOES_NOT not in verdicts(check_report(said))
+        row["n"] = 200
+        for end in ("upper", "lower"):
+            made = said["certificates"][row[f"{end}_by"]]
+            made["inputs"]["n"] = 200
+            at = {"risk": made["inputs"]["risk"], "n": 200, "failure_prob": made["failure_prob"]}
+            made["value"] = kl_chernoff(**at).value
+            row[end] = made["value"] if end == "upper" else np.nextafter(1.0 - made["value"], -1.0)
+        assert {one.claim for one in check_report(said) if one.verdict == DOES_NOT} == due
+
+
 def test_bins_of_other_answers_do_not_stand_beside_these():
     """Every example is in one bin, and as many of them are right as are no errors."""
     mine, others = (
@@ -163,6 +199,47 @@ def test_bins_of_other_answers_do_not_stand_beside_these():
     rows = mine["details"]["statements"], others["details"]["statements"]
     mine["details"]["statements"] = [b if b["family"] == "bins" else a for a, b in zip(*rows, strict=True)]
     assert {one.claim for one in check_report(mine) if one.verdict == DOES_NOT} == {"counts"}
+
+
+@parametrize("ask", [["false-alarms"], ["false-alarms", "precision"]])
+def test_a_prediction_of_no_class_is_an_error_and_no_false_alarm(ask):
+    """Where probabilities tie; as many as the predictions of all classes leave may be such."""
+    labels, rng = np.arange(300) % 3, default_rng(5)
+    probabilities = np.full((300, 3), 1 / 3)
+    named = np.where(rng.random(300) < 0.2, (labels + 1) % 3, labels)[30:]
+    probabilities[30:] = 0.1 + 0.7 * np.eye(3)[named]
+    said = certify_predictions(labels, probabilities=probabilities, ask=ask).to_dict()
+    assert DOES_NOT not in verdicts(check_report(said))
+    (first, *_) = (one for one in said["details"]["statements"] if one["family"] == "false-alarms")
+    made = said["certificates"][first["upper_by"]]
+    for k, due in ((0, len(ask) == 2), (100, True)):
+        made["inputs"]["k"] = k
+        wrong = {one.claim for one in check_report(said) if one.verdict == DOES_NOT}
+        assert ("counts" in wrong) == due, k
+
+
+def test_a_model_may_have_no_bin_that_is_full_enough():
+    """Of 20 examples each, in one bin and in another, where the other model has 40 in one."""
+    labels = np.arange(40) % 2
+    sure = np.where(labels, 0.9, 0.1)
+    half = np.where(np.arange(40) < 20, sure, np.where(labels, 0.7, 0.3))
+    given = {name: np.stack([1 - one, one], axis=1) for name, one in {"a": sure, "b": half}.items()}
+    said = certify_predictions(labels, probabilities=given, ask=["bins"]).to_dict()
+    assert {one["of"] for one in said["details"]["statements"] if one["family"] == "bins"} == {"a"}
+    assert DOES_NOT not in verdicts(check_report(said))
+
+
+def test_a_calibration_error_is_that_of_the_bins_beside_it():
+    probabilities = GIVEN["probabilities"]["probabilities"]
+    for ask, due in ((["calibration", "bins"], {"counts"}), (["calibration"], set())):
+        said = certify_predictions(LABELS, probabilities=probabilities, ask=ask).to_dict()
+        assert DOES_NOT not in verdicts(check_report(said))
+        (row,) = (one for one in said["details"]["statements"] if one["family"] == "calibration")
+        made = said["certificates"][row["upper_by"]]
+        other = ece_second_moment(**{**made["inputs"], "calibration_error": 0.0}).to_dict()
+        made |= {part: other[part] for part in ("inputs", "terms", "value")}
+        row |= {"measured": 0.0, "upper": made["value"]}
+        assert {one.claim for one in check_report(said) if one.verdict == DOES_NOT} == due
 
 
 @every_case("name", sorted(GIVEN.keys() - {"counts"}))

@@ -9,7 +9,7 @@ from made import verdicts
 from numpy.random import default_rng
 from torch import nn
 
-from bounds import GaussianDP, PureDP, kl_chernoff
+from bounds import GaussianDP, PureDP, kl_chernoff, maurer
 from bounds.accounting import Gaussian, PoissonSampled, SelfComposed, privacy_record
 from pacdp import GaussianPosterior, HeldOut, Network, Prior, Private, certify
 from pacdp.certify import BoundSet, DataFree, Finite, MonteCarlo
@@ -172,6 +172,30 @@ def test_a_prior_that_saw_some_rows_freely_saw_none_of_these():
     ):
         edited = {**report, "prior": {**report["prior"], **edit}}
         assert DOES_NOT in verdicts(check_report(edited))
+
+
+@parametrize("people", [False, True])
+def test_draws_are_of_the_records(people):
+    """Of ten times as many there would be more terms, and a smaller bound."""
+    report = json.loads(json.dumps(ROUTES["independent prior"](*_sets(people=people)).to_dict()))
+    assert not odd(check_report(report))
+    for one in report["monte_carlo"]:
+        for name in ("people" if people else "n", "total"):
+            one[name] *= 10
+    (said,) = [one for one in check_report(report) if one.claim == "measured errors"]
+    assert "the records of draws" in said.why or people
+    assert said.verdict == DOES_NOT
+
+
+def test_a_vote_is_certified_by_the_errors_of_those_who_vote():
+    report = json.loads(json.dumps(ROUTES["finitely many"](*_sets()).to_dict()))
+    (place,) = [at for at, one in enumerate(report["certificates"]) if one["of"] == "vote"]
+    made = report["certificates"][place]
+    told = {**made["inputs"], "risk": made["inputs"]["risk"] / 2}
+    other = maurer(**told).to_dict()
+    made |= {"value": 2 * other["value"], "inputs": other["inputs"], "terms": other["terms"]}
+    wrong = [one.claim for one in check_report(report) if one.verdict == DOES_NOT]
+    assert wrong == ["measured errors"]
 
 
 @parametrize("people", [False, True])

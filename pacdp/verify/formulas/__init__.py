@@ -66,7 +66,7 @@ unexpected_bernstein       unexpected_bernstein       prior      bound   -      
 split_kl                   split_kl                   prior      bound   -          price kl log_xi levels
 recursive                  recursive                  prior      bound   -          price kl log_xi
 disintegrated              inverse_kl                 drawn      bound   -          price log_density_ratio log_xi
-disintegrated_renyi        inverse_kl                 drawn      bound   -          price renyi log_xi
+disintegrated_renyi        inverse_kl                 drawn      bound   -          price renyi log_xi draw
 gibbs_pac_bayes            gibbs_pac_bayes            prior      bound   -          price log_xi
 gibbs_catoni               gibbs_catoni               prior      bound   surrogate  price free_energy
 kl_chernoff                inverse_kl                 new_rows   bound   -          price

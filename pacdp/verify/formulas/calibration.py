@@ -15,11 +15,15 @@ from pacdp.verify.arithmetic import (
     total,
 )
 from pacdp.verify.claim import Claim, agree, require
+from pacdp.verify.formulas.prices import OF_PRIVACY
 from pacdp.verify.formulas.risk import bernstein
 
 
 def ece_pac_bayes(c: Claim) -> arb:
-    """plug-in ECE + (c_η/η) mean(g²) + costs/(ηn) ("Calibration error from training data")."""
+    """plug-in ECE + (c_η/η) mean(g²) + costs/(ηn) ("Calibration error from training data"); KL pays for one draw."""
+    if c.head == "one_draw" and c.prefix in OF_PRIVACY:
+        paid = c.kl_nats >= -c.paid("draw").log()
+        require(paid, "the divergence is less than its draw costs")
     return bernstein(c, c.calibration_error, c.mean_squared_gap)
 
 

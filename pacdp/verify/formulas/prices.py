@@ -224,6 +224,8 @@ for line in _PRICES.strip().splitlines()[1:]:
     prefix, function, OWN_INPUT[prefix], *needs = line.split()
     PRICES[prefix] = globals()[function]
     NEEDED[prefix] = [*needs]
+OF_PRIVACY = [one for one in NEEDED if "privacy" in NEEDED[one]]
+"""Beside these a draw costs something of its own ("Prices", One draw)."""
 
 
 def serves(prefix: str, formula: str, kind: str) -> bool:
