@@ -64,7 +64,11 @@ def is_log(path: Path) -> bool:
         return suffix == ".eval"
     with path.open("rb") as file:
         start = file.readline(1 << 20)
-    return b'"doc_id"' in start if suffix == ".jsonl" else start.lstrip().startswith(b"{")
+        more = file.read(1).strip()
+    if suffix == ".jsonl":
+        return b'"doc_id"' in start
+    lined = start.endswith((b"}\n", b"}\r\n")) and more  # a record a line, which is a table
+    return start.lstrip().startswith(b"{") and not lined
 
 
 def read_logs(path: Path, metric: str | None = None, within: Range | None = None) -> Table:
@@ -234,7 +238,8 @@ def _inspect(path: Path, *, manifests: bool) -> Iterator[Scored]:
             )
         scores = dict(_values(sample["scores"]))
         repeat = f"{sample['id']} {sample.get('epoch', 1)}"
-        text = texts.setdefault(str(sample["id"]), _question(sample, about["task"]))  # in all epochs
+        # the same in all epochs
+        text = texts.setdefault(str(sample["id"]), _question(sample, about["task"]))
         yield Scored(model=str(about["model"]), task=str(about["task"]), document=text, repeat=repeat,
                      scores=scores, failed=bool(sample.get("error")))  # fmt: skip
 

@@ -34,7 +34,10 @@ def _inspect(
 ):
     samples = [
         {
-            "id": k, "epoch": epoch, "input": f"{task} {k}?" if asked is None else asked(k), "target": "A",
+            "id": k,
+            "epoch": epoch,
+            "input": f"{task} {k}?" if asked is None else asked(k),
+            "target": "A",
             "scores": {scorer: {"value": value, "answer": "A"}},
         }
         for epoch in range(1, epochs + 1)
