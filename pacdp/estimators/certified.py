@@ -291,6 +291,8 @@ class CertifiedClassifier(ClassifierMixin, _Certified):
         return self.estimator_.classes_
 
     def _require(self, y: Any) -> None:
+        if y.dtype.kind == "O":  # where scikit-learn sees no gaps
+            _ = coded("y", y, known=y.tolist())
         check_classification_targets(y)
         names = set(y.tolist())
         if len(names) == 1 < len(y):
