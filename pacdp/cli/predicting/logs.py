@@ -251,7 +251,8 @@ def _question(sample: Values, task: Any) -> str:
         return f"{task} {sample['id']}"
     if not isinstance(asked, str):
         asked = [(one.get("role"), one.get("content")) for one in asked]
-    whole = json.dumps([asked, sample.get("choices"), sample.get("target")], sort_keys=True)
+    rest = [sample.get(part) for part in ("choices", "target", "files", "setup")]
+    whole = json.dumps([asked, *rest], sort_keys=True)
     return hashlib.sha256(whole.encode()).hexdigest()
 
 

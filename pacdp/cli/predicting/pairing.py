@@ -40,7 +40,7 @@ def examples_of(
             known = [int(one) for one in classes]
         elif table.classes:
             raise ValueError(
-                f"{path} has probabilities of a class {table.classes[-1]!r}, and numbers as labels: write labels by the "
+                f"{path} has probabilities of a class {table.classes[-1]!r}, and numbers as labels: write these by the "
                 "names of the columns, or call the columns p0, p1, ..., of classes 0, 1, ... (of two, p1 is enough)"
             )
     predicted, soft = table.named.get("prediction"), table.soft

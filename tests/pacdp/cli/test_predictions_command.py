@@ -123,7 +123,7 @@ CONTENT = {
     "a missing class": (b"label,p0,p2\n0,1,0\n", "lacks p1"),
     "the first class alone": (b"label,p0\n0,1\n", "lacks p1"),
     "all but the first class": (b"label,p1,p2\n0,1,0\n", "lacks p0"),
-    "a name of no class": (b"label,prob_ill\n0,.5\n1,.3\n", "of a class 'ill', and numbers as labels: write labels by the"),
+    "a name of no class": (b"label,prob_ill\n0,.5\n1,.3\n", "of a class 'ill', and numbers as labels: write"),
     "a comma at the end": (b"label,prediction,\n0,0,\n", "has a column '' that is none of label"),
     "a comma and another": (b"label,prediction,age,\n0,0,3,\n", "give it a name, or write the table without it"),
     "a missing number": (b"label,p0,p1\n0,0.5,0.5\n1,,0.5\n", "must have numbers in column 'p0', got None in row 1"),
