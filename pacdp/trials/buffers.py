@@ -290,6 +290,19 @@ def require_all_named(module: nn.Module) -> None:
             )
 
 
+def floats_beside(module: nn.Module) -> list[Tensor]:
+    """The dense tensors of floats that a module keeps and that are none of its parameters and buffers."""
+    own = {id(one) for one in (*module.parameters(), *module.buffers())}
+    return [
+        one
+        for _, one in _reachable(module, without=own, around=False)
+        if isinstance(one, Tensor)
+        and one.is_floating_point()
+        and one.layout == torch.strided
+        and not is_functorch_wrapped_tensor(one)
+    ]
+
+
 def require_own_memory(module: nn.Module, *, frozen: bool = False) -> None:
     """Refuse a network in which another tensor or array, as ``weight.data`` is, lies in the memory of a trained weight,
     or with ``frozen`` of any.

@@ -234,6 +234,18 @@ def test_inputs_of_one_number():
         Holdings(attribute(inputs[:15])).require_none(inputs)
 
 
+def test_layers_that_decide_nothing_beside_a_tensor_that_scales_are_no_weights_kept_elsewhere():
+    net, scale = Linear(2, 3), torch.tensor([1.0, 2.0, 3.0])
+    net.other = Linear(5, 5)
+    net.register_forward_hook(lambda _net, _given, outputs: outputs * scale)
+    require_given_weights(net, torch.ones(4, 2))
+    net.kept = net.weight.detach().clone()
+    require_given_weights(net, torch.ones(4, 2))
+    with refusal("must meet its parameter other.bias by that name alone, .* or a copy"):
+        net.other = Linear(9, 2)  # which may be a weight that is kept, as far as sizes tell
+        require_given_weights(net, torch.ones(4, 2))
+
+
 def test_weights_side_by_side_in_one_block_of_memory_are_no_copies_of_each_other():
     net, block = nn.Sequential(nn.Linear(2, 3), nn.LSTM(3, 3)), torch.zeros(9)
     net[0].weight, net[0].bias = nn.Parameter(block[:6].view(3, 2)), nn.Parameter(block[6:])
