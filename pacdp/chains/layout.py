@@ -8,15 +8,21 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from pacdp.models import require_real
+
 
 class Layout:
     """The order of a network's parameters in a vector of ``dim`` numbers.
 
     Parameters follow each other as ``named_parameters`` lists them; the weight matrix of an ``nn.Linear`` lies
     input-major, so that the row of one input, which is what a sparse input reads and writes, is contiguous.
+
+    Raises:
+        ValueError: complex parameters.
     """
 
     def __init__(self, model: nn.Module) -> None:
+        require_real(dict(model.named_parameters()))
         linear = {
             f"{name}.weight" if name else "weight"
             for name, layer in model.named_modules()
