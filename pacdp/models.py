@@ -6,7 +6,7 @@ no mean over examples and the privacy of its Gibbs distribution is unproved. Gro
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -161,17 +161,6 @@ def require_shapes(model: nn.Module, what: str) -> None:
             )
 
 
-def require_real(parameters: Mapping[str, nn.Parameter]) -> None:
-    """Refuse complex parameters, by raising ValueError, to which noise is added that is real."""
-    for name, p in parameters.items():
-        if p.is_complex():
-            raise ValueError(
-                f"parameter {name} of module is complex, and noise would hide its real part alone: let it be a real "
-                "parameter with both parts, nn.Parameter(torch.view_as_real(weight)), of which forward takes "
-                "torch.view_as_complex"
-            )
-
-
 def require_clippable(module: nn.Module) -> None:
     """Refuse a network of which no gradient of single examples can be taken, or that would be told of none.
 
@@ -179,8 +168,13 @@ def require_clippable(module: nn.Module) -> None:
         ValueError: as for :func:`require_shapes`, complex parameters, or hooks of parameters.
     """
     require_shapes(module, "module")
-    require_real({name: p for name, p in module.named_parameters() if p.requires_grad})
     for name, p in module.named_parameters():
+        if p.requires_grad and p.is_complex():
+            raise ValueError(
+                f"parameter {name} of module is complex, and noise would hide its real part alone: let it be a real "
+                "parameter with both parts, nn.Parameter(torch.view_as_real(weight)), of which forward takes "
+                "torch.view_as_complex"
+            )
         if p._backward_hooks or getattr(p, "_post_accumulate_grad_hooks", None):
             raise ValueError(
                 f"parameter {name} of module has a hook for its gradient, which would never be called, since "

@@ -8,8 +8,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from pacdp.models import require_real
-
 
 class Layout:
     """The order of a network's parameters in a vector of ``dim`` numbers.
@@ -22,7 +20,12 @@ class Layout:
     """
 
     def __init__(self, model: nn.Module) -> None:
-        require_real(dict(model.named_parameters()))
+        if any(p.is_complex() for p in model.parameters()):
+            raise ValueError(
+                "parameters of the model are complex, and noise would hide their real parts alone: let each be a real "
+                "one with both parts, nn.Parameter(torch.view_as_real(weight)), of which forward takes "
+                "torch.view_as_complex"
+            )
         linear = {
             f"{name}.weight" if name else "weight"
             for name, layer in model.named_modules()
