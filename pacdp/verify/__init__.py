@@ -21,6 +21,7 @@ events                      which mechanisms an event says that ran
 loss, loss_of_a_step        the privacy loss of composed mechanisms, from both sides
 folder                      what is checked of a run's folder, and in which order
 norms                       a chain's noise; its norms, and whether certificates pay for all, and for each listed end
+network                     whether the weights are those of the network that the settings name
 compressed                  what is checked of a compression alone
 plan                        which mechanisms a run's settings plan, and what was spent of a private run's budget
 release                     what is checked of an exported folder, and in which order

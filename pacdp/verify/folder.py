@@ -49,6 +49,7 @@ from pacdp.verify.needs import (
     require_of_a_chain,
     standings,
 )
+from pacdp.verify.network import check_network
 from pacdp.verify.norms import (
     PAYING,
     check_moments,
@@ -127,6 +128,10 @@ def _checks(f: Folder) -> Checks:
     checks = {
         "content of the checkpoint": (_content, header),
         "run": (_run, header or f.config is not None),
+        "network": (
+            check_network,
+            header and f.run and f.kind != "compression",
+        ),
         "steps": (_steps, header),
         "metrics.jsonl": (_metrics, f.lines),
         "result.json": (_result, result),

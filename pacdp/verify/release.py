@@ -37,6 +37,7 @@ from pacdp.verify.needs import (
     require_named,
     standings,
 )
+from pacdp.verify.network import check_network
 from pacdp.verify.norms import (
     check_moments,
     noise_of_one,
@@ -323,6 +324,7 @@ _OF_A_REPORT: Checks = {
     "weights": _weights,
     "event": _event,
     "settings": _settings,
+    "network": check_network,
     "remarks": _remarks,
     "spent": _spent,
     "counts": _counts,
