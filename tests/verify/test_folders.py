@@ -26,7 +26,7 @@ from pacdp.store.checkpoint import Checkpoint
 from pacdp.verify import loss
 from pacdp.verify.claim import CANNOT, DOES_NOT, FOLLOWS, Fields, Wrong, parsed
 from pacdp.verify.examples import Examples, row_hashes
-from pacdp.verify.files import Stored, Tensor
+from pacdp.verify.files import Folder, Stored, Tensor
 from pacdp.verify.folder import check_folder
 from pacdp.verify.network import check_network
 from pacdp.verify.recount import count_errors, recount
@@ -138,16 +138,18 @@ def test_weights_are_those_of_the_network_that_the_settings_name(folder):
     [("fc", "none"), ("fc", "group"), ("fc1200", "batch"), ("conv", "none"), ("conv", "batch"), ("cnn5", "none"),
      ("cnn3", "none")],
 )  # fmt: skip
-def test_the_layers_of_every_network_are_known(name, norm):
+def test_the_layers_of_every_network_are_known(name, norm, tmp_path):
     chosen = Architecture(name=name, hidden=(6, 4), norm=norm)
     network = build(chosen, input_shape=(1, 28, 28), classes=10, generator=seeded(0))
     shapes = {one: [*weight.shape] for one, weight in network.named_parameters()}
-    stored = Stored(Fields(), {f"model.{one}": Tensor("float32", shape, b"") for one, shape in shapes.items()})
+    folder = Folder(tmp_path, Fields())
+    folder.header = parsed({"parameters": [*shapes]})
+    folder.stored = Stored(Fields(), {f"model.{one}": Tensor("", shape, b"") for one, shape in shapes.items()})
 
     def check(norm):
         said = {"name": name, "hidden": [6, 4], "norm": norm}
-        run = parsed({"problem": {"architecture": said}})
-        check_network(types.SimpleNamespace(run=run, stored=stored, header=parsed({"parameters": [*shapes]})))
+        folder.run = parsed({"problem": {"architecture": said}})
+        check_network(folder)
 
     check(norm)
     with pytest.raises(Wrong):
