@@ -21,14 +21,13 @@ events                      which mechanisms an event says that ran
 loss, loss_of_a_step        the privacy loss of composed mechanisms, from both sides
 folder                      what is checked of a run's folder, and in which order
 norms                       a chain's noise; its norms, and whether certificates pay for all, and for each listed end
-network                     whether the weights are those of the network that the settings name
 compressed                  what is checked of a compression alone
 plan                        which mechanisms a run's settings plan, and what was spent of a private run's budget
 release                     what is checked of an exported folder, and in which order
 recount, replay, rerun      with data and network: rows, errors, kept steps of a chain, a compression's learner
 given                       what the callables of --data and --model return, and what is said where they fail
 examples                    examples record by record: their hashes, and what an error is
-files                       reading files and their hashes, and which version can check them
+files                       reading files, their hashes, a network's weights, and which version can check them
 claim                       what a record says, when a number agrees, and what a verdict is
 arithmetic                  kl and its inverse, Clopper and Pearson, ξ(n), as intervals
 ==========================  ============================================================================================

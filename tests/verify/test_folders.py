@@ -26,9 +26,8 @@ from pacdp.store.checkpoint import Checkpoint
 from pacdp.verify import loss
 from pacdp.verify.claim import CANNOT, DOES_NOT, FOLLOWS, Fields, Wrong, parsed
 from pacdp.verify.examples import Examples, row_hashes
-from pacdp.verify.files import Folder, Stored, Tensor
+from pacdp.verify.files import Folder, Stored, Tensor, check_content, content_hash
 from pacdp.verify.folder import check_folder
-from pacdp.verify.network import check_network
 from pacdp.verify.recount import count_errors, recount
 from pacdp.verify.report import check_path, check_report, main
 from tests.edits import UNSEEN, leaves, moved, written
@@ -125,7 +124,7 @@ def test_weights_are_those_of_the_network_that_the_settings_name(folder):
         (folder / "checkpoint.safetensors").write_bytes(sound)
         other = {**problem, "architecture": {**problem["architecture"], **changed}}
         forge(folder, problem=other, run={**header["run"], "problem": other})
-        assert "network" in wrong(folder, None), changed
+        assert "the widths of" in wrong(folder, None)["content of the checkpoint"], changed
     report = read(folder / "certificates.json")
     report["gibbs"] = {"kl_nats": 1.0}
     assert DOES_NOT not in verdicts(check_report(report), "certificates agree with it")
@@ -149,7 +148,8 @@ def test_the_layers_of_every_network_are_known(name, norm, tmp_path):
     def check(norm):
         said = {"name": name, "hidden": [6, 4], "norm": norm}
         folder.run = parsed({"problem": {"architecture": said}})
-        check_network(folder)
+        folder.header["content_hash"] = content_hash(folder.stored)
+        check_content(folder)
 
     check(norm)
     with pytest.raises(Wrong):
