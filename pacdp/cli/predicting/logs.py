@@ -33,6 +33,8 @@ else:
 _SAMPLES = re.compile(r"samples_(.+?)(_\d{4}-\d{2}-\d{2}T[\d.:-]+)?\.jsonl")
 _NO_SCORES = {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics", "doc_hash",
               "prompt_hash", "target_hash"}  # fmt: skip
+_IN_SAMPLES = {"resps", "metrics"}
+"""Of samples each has the first, and where that was dropped the second; a table may well call its ids doc_id."""
 _AGAIN = "write it anew, or as .json"
 SUFFIXES = (".jsonl", ".json", ".eval")
 
@@ -66,7 +68,7 @@ def is_log(path: Path) -> bool:
         start = file.readline(1 << 20)
         more = file.read(1).strip()
     if suffix == ".jsonl":
-        return b'"doc_id"' in start
+        return b'"doc_id"' in start and any(f'"{one}"'.encode() in start for one in _IN_SAMPLES)
     lined = start.endswith((b"}\n", b"}\r\n")) and more  # a record a line, which is a table
     return start.lstrip().startswith(b"{") and not lined
 
@@ -173,10 +175,10 @@ def _harness(path: Path, model: str) -> Iterator[Scored]:
             if not line.strip():
                 continue
             row = _object(path, line, f"line {number}")
-            if "doc_id" not in row:
+            if "doc_id" not in row or not row.keys() & _IN_SAMPLES:
                 raise ValueError(
-                    f"{path} must be samples of lm-evaluation-harness, and line {number} has no doc_id: write other "
-                    "tables as .csv or .parquet"
+                    f"{path} must be samples of lm-evaluation-harness, and line {number} has no doc_id, or neither "
+                    "resps nor metrics: write other tables as .csv or .parquet"
                 )
             metrics = row.get("metrics") or sorted(row.keys() - _NO_SCORES)
             if not metrics:

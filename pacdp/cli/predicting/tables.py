@@ -103,6 +103,8 @@ def read_table(path: Path, ignore: Sequence[str] = (), *, real: bool = False) ->
         models = {name: found[1] for name in kept if (found := _OF_MODEL.fullmatch(name))}
         if len(models) < 2 or {"prediction", "model"} & {*here.names}:
             models = {}
+        if len({*models.values()}) < len(models):  # pred_a and y_pred_a are two
+            models = {name: name for name in models}
         rest = [name for name in here.names[unnamed:] if name not in models]
         own = [*rest, *(("prediction", "model") if models else ())]
         named, numbers, soft = _sorted(path, own, ignore)

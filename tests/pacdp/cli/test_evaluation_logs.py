@@ -219,7 +219,11 @@ def _text(name, content):
 HEAD = '{"eval": {"model": "m", "task": "t"}, '
 WRONG = {
     "no JSON": (_text("samples_a.jsonl", "{"), "is no JSON, line 1"),
-    "a document twice": (_text("samples_a.jsonl", '{"doc_id": 1, "acc": 1}\n' * 2), "has document 1 again in line 2"),
+    "a document twice": (
+        _text("samples_a.jsonl", '{"doc_id": 1, "resps": [], "acc": 1}\n' * 2),
+        "has document 1 again in line 2",
+    ),
+    "a table among logs": (_text("a.jsonl", '{"doc_id": 1, "label": "yes"}\n'), "line 1 has no doc_id, or neither"),
     "not finished": (_text("a.json", '{"eval": {}, "status": "started"}'), "did not finish"),
     "no score": (_text("a.json", HEAD + '"samples": [{"id": 1}]}'), "has sample 1 without a score"),
     "other documents": (
@@ -243,3 +247,14 @@ def test_a_log_that_does_not_fit_is_one_sentence(why, tmp_path, refused):
     make(tmp_path)
     assert said in refused("certify", "--predictions", tmp_path)
     assert not (tmp_path / "certificates.json").exists()
+
+
+def test_a_table_whose_ids_are_called_doc_id_is_no_log_of_scores(tmp_path, refused):
+    path = tmp_path / "answers.jsonl"
+    answers = [("yes", "yes"), ("no", "yes"), ("yes", "no"), ("no", "no")]
+    lines = [{"doc_id": k, "label": label, "prediction": said} for k, (label, said) in enumerate(answers)]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert "has a column 'doc_id'" in refused("certify", "--predictions", path)
+    lines = [{"id": line.pop("doc_id"), **line} for line in lines]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert _rows(path)["error"]["measured"] == near(0.5)

@@ -214,6 +214,7 @@ READ = {
     "gzip": gzip.compress(b"label,prediction\n0,0\n1,0\n0,0\n1,1\n"),
     "lines in gzip": gzip.compress(b"\n".join(RECORDS)),
     "a column a model": b"label,pred_x,pred_y\na,a,b\nb,a,b\na,a,b\nb,b,b\n",
+    "two columns of a name": b"label,pred_x,y_pred_x\na,a,b\nb,a,b\na,a,b\nb,b,b\n",
 }
 OTHERS = {
     "tabs": ".tsv",
@@ -233,7 +234,8 @@ def test_tables_as_others_write_them_are_read(why, tmp_path):
     report = _report(path, "--ask", "error")
     row, *others = report["details"]["statements"]
     assert (row["measured"], row["n"]) == (0.25, 4)
-    assert [one["of"] for one in others] == (["y"] if why == "a column a model" else [])
+    models = {"a column a model": ["y"], "two columns of a name": ["y_pred_x"]}
+    assert [one["of"] for one in others] == models.get(why, [])
     said = " ".join(report["details"]["remarks"])
     assert ("the first column has no name and numbers the rows" in said) == (why in ("pandas", "R", "a shuffled index"))
     assert [word in said for word in ("gzip", "UTF-16")] == [word in why for word in ("gzip", "UTF-16")]

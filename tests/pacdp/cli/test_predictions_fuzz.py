@@ -67,7 +67,7 @@ def test_a_damaged_file_is_certified_or_refused(data, tmp_path):
     path = tmp_path / f"answers{suffix}"
     labels = np.arange(8) % 2
     if suffix == ".jsonl":
-        path.write_text("".join(f'{{"doc_id": {k}, "acc": {k % 2}}}\n' for k in range(8)))
+        path.write_text("".join(f'{{"doc_id": {k}, "metrics": ["acc"], "acc": {k % 2}}}\n' for k in range(8)))
     else:
         frame = pl.DataFrame({"label": labels, "p0": np.full(8, 0.25), "p1": np.full(8, 0.75)})
         frame.write_csv(path) if suffix == ".csv" else frame.write_parquet(path)
