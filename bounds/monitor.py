@@ -221,8 +221,8 @@ class Monitor:
             )
         either = fsum((self.false_alarm_prob, self.promise_failure_prob)) * (1.0 - 2.0**-50)  # decimals add up
         return (
-            f"{said} ALARM after {self.alarm} losses: if new data follow the law for which a risk of at most "
-            f"{self.promised:.4g} was promised, an alarm is ever raised with probability at most {up(either)}."
+            f"{said} ALARM after {self.alarm} losses: if they are independent draws of the law for which a risk of at "
+            f"most {self.promised:.4g} was promised, an alarm is ever raised with probability at most {up(either)}."
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """What can go wrong in a run, as types whose message is the sentence to show."""
 
 import math
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from numbers import Real
@@ -61,10 +62,22 @@ def require_share(**values: float) -> None:
             raise ValueError(f"expected 0 <= {name} < 1, got {value!r}")
 
 
+_TYPES = re.compile("same dtype|scalar type|weight type")
+"""In what torch says where numbers of two types meet."""
+
+
 def said(error: Exception) -> str:
-    """The first line of what an error says, after its kind."""
+    """The first line of what an error says, after its kind; and what to do where torch met numbers of two types."""
     lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    if not lines:
+        return type(error).__name__
+    line = f"{type(error).__name__}: {lines[0]}"
+    if isinstance(error, RuntimeError) and _TYPES.search(line):
+        line += (
+            "; let inputs and weights be of one type, as .float() and astype('float32') make them, and words whole "
+            "numbers in a tensor"
+        )
+    return line
 
 
 @contextmanager

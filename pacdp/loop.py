@@ -109,7 +109,8 @@ def train(
 
     Args:
         mechanism: the public numbers of the run: clip norm, noise, sample rate, divisor, steps.
-        loss: per-record losses of (outputs, targets), shape (batch,).
+        loss: per-record losses of (outputs, targets), shape (batch,). A penalty on ``module.parameters()`` in it is one
+            on the caller's network, which stays as it is: give the algorithm a ``prior``.
         people: the person's number for each record, (records,), integers, where people are the units.
         randomness: the operating system's generator by default.
         progress: called for every step, before its checkpoint is written; on a GPU for up to 16 steps at a time, whose

@@ -63,9 +63,18 @@ class DPMCDropout(Descent):
 
 
 def with_dropout(module: nn.Module, rate: float) -> nn.Module:
-    """Dropout on the inputs of every fully connected layer but the first layer of the network."""
+    """Dropout on the inputs of every fully connected layer but the first layer of the network.
+
+    Raises:
+        ValueError: a network that is no sequence of layers.
+    """
+    if not isinstance(module, nn.Sequential):
+        raise ValueError(
+            f"module must be an nn.Sequential, between whose layers dropout can be put, got {type(module).__name__}: "
+            "put nn.Dropout into it and give with_example_dropout(module, generator=...)"
+        )
     layers: list[nn.Module] = []
-    for layer in module:  # type: ignore[union-attr]
+    for layer in module:
         if isinstance(layer, nn.Linear) and any(
             any(True for _ in before.parameters()) for before in layers
         ):

@@ -68,11 +68,11 @@ class P3SGD(Algorithm):
     The paper draws each candidate's noise anew."""
 
     def __post_init__(self) -> None:
-        if not self.noise_scales or not all(
-            math.isfinite(z) and z > 0.0 for z in self.noise_scales
-        ):
+        scales = self.noise_scales if isinstance(self.noise_scales, Sequence) else ()
+        if not scales or not all(math.isfinite(z) and z > 0.0 for z in scales):
             raise ValueError(
-                f"noise_scales must be one or more finite numbers > 0, got {self.noise_scales}"
+                "noise_scales must be a tuple of one or more finite numbers > 0, as (3.0, 1.0), got "
+                f"{self.noise_scales}"
             )
         require_finite(
             learning_rate=self.learning_rate,

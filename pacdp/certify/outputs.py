@@ -119,6 +119,9 @@ def answers_of(outputs: Tensor, labels: Int64[Tensor, " m"], *, scores: bool = F
     silent = ~table.isfinite().all(dim=1, keepdim=True)
     table = torch.where(silent, 1.0 / table.shape[1], table)
     found = from_probabilities(table.numpy(), labels.numpy())
+    if found.score is not None:  # probabilities of logits that are far apart are all 1, in no order
+        gaps = outputs.double().diff(dim=1)
+        found = replace(found, score=torch.where(silent, 0.0, gaps)[:, 0].numpy())
     return replace(found, predicted=predicted.numpy())
 
 

@@ -14,9 +14,18 @@ class Layout:
 
     Parameters follow each other as ``named_parameters`` lists them; the weight matrix of an ``nn.Linear`` lies
     input-major, so that the row of one input, which is what a sparse input reads and writes, is contiguous.
+
+    Raises:
+        ValueError: complex parameters.
     """
 
     def __init__(self, model: nn.Module) -> None:
+        if any(p.is_complex() for p in model.parameters()):
+            raise ValueError(
+                "parameters of the model are complex, and noise would hide their real parts alone: let each be a real "
+                "one with both parts, nn.Parameter(torch.view_as_real(weight)), of which forward takes "
+                "torch.view_as_complex"
+            )
         linear = {
             f"{name}.weight" if name else "weight"
             for name, layer in model.named_modules()

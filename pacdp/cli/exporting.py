@@ -158,8 +158,10 @@ def export_run(asked: Export) -> Values:
         )
     with folder.lock():
         if not folder.finished:
-            raise ValueError(f"{run} is not finished, and stopping it may depend on the data: pacdp train --resume "
-                             f"--out {word(run)}, then export it")  # fmt: skip
+            raise ValueError(
+                f"{run} is not finished, and stopping it may depend on the data: pacdp train --resume --out "
+                f"{word(run)}, after pacdp ledger limit --raise where the ledger's limit has halted it, then export it"
+            )
         one = leaving(run, asked.runtime)
         if one.seeded:
             raise ValueError(

@@ -9,7 +9,7 @@ import random
 import re
 from bisect import bisect
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -18,7 +18,7 @@ from jaxtyping import Float, Int64, Shaped
 from torch import Tensor, nn
 
 from pacdp.certify.outputs import logits_of
-from pacdp.errors import naming
+from pacdp.errors import naming, said
 from pacdp.models import require_shapes
 from pacdp.store.record import record
 from pacdp.trials import kept_draws
@@ -156,13 +156,23 @@ def unfitted(estimator: Any) -> Any:
     """A copy of an estimator without what it learnt before, as ``clone`` of scikit-learn makes it.
 
     One that cannot be cloned keeps that.
+
+    Raises:
+        ValueError: there is no copy of it.
     """
     try:
-        from sklearn.base import clone
+        with suppress(
+            ImportError, TypeError
+        ):  # no scikit-learn, or an estimator without get_params
+            from sklearn.base import clone
 
-        return clone(estimator)
-    except (ImportError, TypeError):  # no scikit-learn, or an estimator without get_params
+            return clone(estimator)
         return copy.deepcopy(estimator)
+    except Exception as error:  # a stranger's class
+        raise ValueError(
+            f"{type(estimator).__name__} must be something that can be copied: make locks, files and generators in fit "
+            f"or forward, and keep what __init__ is given under the same names ({said(error)})"
+        ) from error
 
 
 @record

@@ -108,9 +108,9 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
         split = parts(n_splits=1, test_size=self.certified_share, random_state=self.random_state)
         fitted, kept = next(split.split(X, y, whose))
         made: Any = clone(self._chosen)
-        _require_no_rows(made)
+        require_no_rows(made)
         cut = _check_method_params(X, fit_params, indices=fitted)
-        if whose is not None and _takes_groups(made):
+        if whose is not None and takes_groups(made):
             cut["groups"] = whose[fitted]  # of a search that validates by group
         made.fit(_safe_indexing(X, fitted), _safe_indexing(y, fitted), **cut)
         if isinstance(self, ClassifierMixin) and not hasattr(made, "classes_"):
@@ -224,14 +224,14 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
         return tags
 
 
-def _takes_groups(estimator: Any) -> bool:
+def takes_groups(estimator: Any) -> bool:
     """Whether fit is told whose the examples are: of a search by group, or wherever metadata are routed to one."""
     if get_config()["enable_metadata_routing"]:
         return "groups" in get_routing_for_object(estimator).consumes("fit", ["groups"])
     return isinstance(getattr(estimator, "cv", None), GroupsConsumerMixin)
 
 
-def _require_no_rows(estimator: Any) -> None:
+def require_no_rows(estimator: Any) -> None:
     """Refuse folds that are lists of rows of all examples, which the estimator is fitted on a part of."""
     for name, folds in estimator.get_params().items():
         listed = isinstance(folds, Iterable) and not hasattr(folds, "split")
@@ -291,6 +291,8 @@ class CertifiedClassifier(ClassifierMixin, _Certified):
         return self.estimator_.classes_
 
     def _require(self, y: Any) -> None:
+        if y.dtype.kind == "O":  # where scikit-learn sees no gaps
+            _ = coded("y", y, known=y.tolist())
         check_classification_targets(y)
         names = set(y.tolist())
         if len(names) == 1 < len(y):

@@ -136,7 +136,8 @@ class PoissonSampler(UniformWithReplacementSampler):
             return
         if not all(any(_same_rows(x, field) for field in self.fields) for x in inputs):
             raise ValueError(
-                "the network is given other rows than the batch drawn for this step: take each batch from the loader "
+                "the network is given other rows than the batch drawn for this step: look at its outputs elsewhere "
+                "(accuracy, validation) under eval() or torch.no_grad(), take each batch from the loader "
                 "that make_private returned, whole, one after the other, one step each, none left out or kept for "
                 f"later (at most {_REMEMBERED}); gradients add up by BatchMemoryManager alone; put what transforms it "
                 "(augmentation, scaling) into the dataset or the network, and inputs that all examples share (a mask, "

@@ -31,7 +31,7 @@ class Answers:
         half_brier: [n], half the Brier loss.
         rank: int64 [n], how many classes have at least the probability of the label; 1 is best, and ties count against.
         mark: [n], a number that rows with the same label and probabilities share; NaN where one of these is 1.
-        score: [n], the probability of the second of two classes; None of more.
+        score: [n], the probability of the second of two classes, or what grows with it; None of more.
         losses: further losses in [0, 1], [n] each, by name; truth values are errors, and counted exactly.
     """
 

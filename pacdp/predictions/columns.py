@@ -103,10 +103,11 @@ def _coded(name: str, values: Any) -> Coded:
     if array.dtype.kind == "f":
         if (gaps := np.flatnonzero(np.isnan(array))).size:
             raise ValueError(_gap(name, int(gaps[0])))
+        real = "; if they are real, pass within=(least, largest) with the predictions to certify, and a regressor to "
+        real += "train to pacdp.CertifiedRegressor"
         raise ValueError(
-            f"{name} must be whole numbers or text, got {array.dtype}: nothing is truncated here; if they are numbers "
-            f"of classes, pass {name}.astype(int) yourself; if they are real, pass within=(least, largest) with the "
-            "predictions to certify, and a regressor to train to pacdp.CertifiedRegressor"
+            f"{name} must be whole numbers or text, got {array.dtype}: nothing is truncated here; if they are whole, "
+            f"pass {name}.astype(int) yourself{real * name.startswith(('labels', 'predictions'))}"
         )
     if array.dtype.kind not in "UTiub":
         raise ValueError(

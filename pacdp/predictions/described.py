@@ -138,7 +138,7 @@ def _alike(what: str, names: Sequence[Name]) -> Iterator[str]:
             return
         if (other := seen.setdefault(spelling(one), one)) != one:
             yield (
-                f"the {what} {other!r} and {one!r} differ by a space, case or zeros alone, and count "
+                f"the {what} {str(other)!r} and {str(one)!r} differ by a space, case or zeros alone, and count "
                 "as two: if they are one, write them alike"
             )
             return

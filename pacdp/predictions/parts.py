@@ -196,4 +196,4 @@ def _by_class(
 
 def shown(name: Name) -> str:
     """A class or a group as rows write it."""
-    return repr(name) if isinstance(name, str) else str(name)
+    return repr(str(name)) if isinstance(name, str) else str(name)

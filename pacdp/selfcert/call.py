@@ -17,7 +17,7 @@ from pacdp.backprop.fit import FitSettings
 from pacdp.certify.evidence import FIXED, equal_inputs
 from pacdp.certify.examples import Device, require_kind
 from pacdp.certify.routes import require_draws
-from pacdp.compress.learner import is_estimator
+from pacdp.compress.learner import is_estimator, unfitted
 from pacdp.errors import Diverged, naming
 from pacdp.models import require_shapes
 from pacdp.predictions.examples import require_plain_names
@@ -117,7 +117,8 @@ def self_certify(
         data: (inputs, labels), arrays, tensors or a data frame; a ``pacdp.data.Dataset``; or a torch Dataset of pairs.
             A network is given arrays as floats of 32 bits, and whole numbers in a tensor, such as words, as they are.
         failure_prob: of everything together.
-        people: whose each example is, where somebody has several: the split is by person, and people are counted.
+        people: whose each example is, where somebody has several: the split is by person, people are counted, and a
+            search with folds by group is told.
         routes: "fast", "all", or some of ``pacdp.selfcert.plan.ROUTES``. Fast are the held-out count,
             PAC-Bayes of networks and, on up to 5,000 records, compression of estimators.
         train_share: of the records, for training; by default the best for a held-out count at ``expected_error``, and
@@ -288,6 +289,8 @@ def _models(model: Any, train: Train | None, settings: FitSettings | None) -> Va
             )
     for one in modules:
         require_shapes(one, "model")
+    for one in named.values():
+        unfitted(one)  # of which there must be a copy, before anything is trained
     if train is None and not all(any(p.requires_grad for p in one.parameters()) for one in modules):
         raise ValueError("model must have parameters to train, got a module without any")
     if settings is not None and (train is not None or not modules):

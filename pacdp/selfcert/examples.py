@@ -1,5 +1,6 @@
 """The examples that a predictor is trained and certified on: split by places, without a look at any label."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ class Given(Counted):
     Attributes:
         inputs: whatever can be indexed by an array of places: an array, a tensor, a data frame, a sparse matrix.
         labels: as they were given, [n], whole numbers, texts or truth values.
+        classes: of all examples that the caller has, in order.
         people: the number of each example's person, or None: then examples are the independent records.
         hashes: of each input.
         places: where each example stands in the caller's data.
@@ -29,6 +31,7 @@ class Given(Counted):
 
     inputs: Any
     labels: np.ndarray
+    classes: np.ndarray
     people: Int64[np.ndarray, " n"] | None
     hashes: UInt64[np.ndarray, " n"]
     places: Int64[np.ndarray, " n"]
@@ -41,8 +44,8 @@ class Given(Counted):
     def at(self, places: Int64[np.ndarray, " k"]) -> "Given":
         """Some of the examples."""
         people = None if self.people is None else self.people[places]
-        return Given(inputs=taken(self.inputs, places), labels=self.labels[places], people=people,
-                     hashes=self.hashes[places], places=self.places[places])  # fmt: skip
+        return replace(self, inputs=taken(self.inputs, places), labels=self.labels[places], people=people,
+                       hashes=self.hashes[places], places=self.places[places])  # fmt: skip
 
 
 def given(data: Any, *, people: Any = None) -> Given:
@@ -82,9 +85,11 @@ def given(data: Any, *, people: Any = None) -> Given:
         raise ValueError(
             f"labels must have at least two classes, got {next(iter(named.names))!r} alone: nothing can be learnt"
         )
+    labels = np.asarray(named.names)[named.codes]
     return Given(
-        inputs=inputs,
-        labels=np.asarray(named.names)[named.codes],
+        inputs=inputs.detach() if isinstance(inputs, torch.Tensor) else inputs,
+        labels=labels,
+        classes=np.unique(labels),
         people=None if owners is None else owners.codes,
         hashes=table_hashes(inputs, name="inputs"),
         places=np.arange(n),

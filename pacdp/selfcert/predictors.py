@@ -15,7 +15,7 @@ from pacdp.certify.reading import Function, Network, Reading
 from pacdp.compress.learner import seeded, unfitted
 from pacdp.errors import Diverged, naming
 from pacdp.selfcert.examples import Given
-from pacdp.store.record import record
+from pacdp.store.record import Values, record
 from pacdp.trials import settle
 
 Train = Callable[[nn.Module, Tensor, Tensor], object]
@@ -69,11 +69,38 @@ def tensor(inputs: Any) -> Tensor:
 def fitted(estimator: Any, learning: Given, *, seed: int) -> Any:
     """A copy of the estimator, fitted on the training part."""
     made, own = unfitted(estimator), learning.at(np.arange(learning.n))  # into which fit may write
+    told = _told(made, learning)
     with seeded(seed, 1), naming("fit"):
-        made.fit(own.inputs, own.labels)
+        made.fit(own.inputs, own.labels, **told)
     with naming("predict"):
         settle(made, learning.at(np.arange(learning.n)).inputs)
     return made
+
+
+def _told(estimator: Any, learning: Given) -> Values:
+    """What fit is told beside the examples: whose they are, where a search validates by group.
+
+    Raises:
+        ValueError: nobody said whose they are, or folds are lists of rows of all examples.
+    """
+    if not hasattr(estimator, "__sklearn_tags__"):
+        return {}
+    from sklearn.frozen import FrozenEstimator
+
+    from pacdp.estimators.certified import require_no_rows, takes_groups
+
+    if isinstance(
+        estimator, FrozenEstimator
+    ):  # which fits nothing, and has the folds of what is in it
+        return {}
+    require_no_rows(estimator)
+    if not takes_groups(estimator):
+        return {}
+    if learning.people is None:
+        raise ValueError(
+            "the estimator validates by group: say whose each example is, with people="
+        )
+    return {"groups": learning.people}
 
 
 def class_names(
@@ -81,7 +108,7 @@ def class_names(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The class that each output of a network stands for, and the place of every label among them.
 
-    Numbers are places; other names are those of the training part, in order.
+    Numbers are places; other names are those of all labels, in order, whether or not training sees each.
 
     Raises:
         ValueError: fewer than two outputs, more classes than outputs, or a number that is no place.
@@ -91,10 +118,9 @@ def class_names(
     if outputs.ndim != 2 or outputs.shape[1] < 2:
         raise ValueError(f"the network must give one logit for each class, [n, classes], got {tuple(outputs.shape)}: "
                          "for two classes give it two outputs")  # fmt: skip
-    labels, count = learning.labels, classes_of(outputs)
-    names = np.unique(labels)
-    if labels.dtype.kind in "iu":
-        low, high = int(labels.min()), int(labels.max())
+    names, count = learning.classes, classes_of(outputs)
+    if names.dtype.kind in "iu":
+        low, high = int(names[0]), int(names[-1])
         if low < 0 or high >= count:
             raise ValueError(f"labels must be from 0 to {count - 1}, as the network's {count} outputs say, got "
                              f"{low} to {high}")  # fmt: skip
@@ -102,7 +128,7 @@ def class_names(
     if len(names) != count:
         raise ValueError(f"the network must have one output for each class, got {count} outputs and the classes "
                          f"{', '.join(map(str, names[:10]))}: build it with {len(names)}")  # fmt: skip
-    return names, places(labels, names)
+    return names, places(learning.labels, names)
 
 
 def places(labels: np.ndarray, names: np.ndarray) -> np.ndarray:

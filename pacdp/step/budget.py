@@ -172,7 +172,15 @@ def number_of_runs(law: NegativeBinomialRuns | PoissonRuns) -> int:
 
     Formal guarantee: the law of the draw is ``law`` but for 2⁻¹⁸⁰ in total variation, which adds (1 + e^ε) 2⁻¹⁸⁰ to
     delta.
+
+    Raises:
+        ValueError: ``law`` is a number or anything else that is no law of K.
     """
+    if not isinstance(law, NegativeBinomialRuns | PoissonRuns):
+        raise ValueError(
+            f"law must be a NegativeBinomialRuns or PoissonRuns of bounds.accounting, got {law!r}: a number of runs "
+            "that is fixed costs that many runs"
+        )
     with localcontext(prec=_DIGITS):
         left = Decimal(secrets.randbits(_BITS)) / 2**_BITS
         for k, probability in enumerate(law.probabilities()):

@@ -307,10 +307,10 @@ class Ledger:
         }
         now, after = self.total(**about), spent(counted, **about)
         of, why = made.stretch, f" ({after.because})" if after.because else ""
-        fix = "; take fewer steps or more noise" if not why else ""
+        fix = "; take fewer steps, more noise, or a higher limit (pacdp ledger limit --raise)"
         raise Overdrawn(
             f"steps {of.first} to {of.last} of run {of.run} would take {self.folder} from epsilon {now} to "
-            f"{after}{why}, beyond its limit of {limit}: nothing was drawn{fix}",
+            f"{after}{why}, beyond its limit of {limit}: nothing was drawn{fix if not why else ''}",
             now=now,
             after=after,
             limit=limit,

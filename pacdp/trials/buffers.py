@@ -99,11 +99,12 @@ class Holdings:
     lists, dictionaries, methods, partial functions, closures, caches and generators it refers to, as rows in their own
     order and, with two dimensions, as columns; bytes and lists of numbers count as arrays. A row counts if its numbers
     are exactly an input's, in any shape and number format, or an input's times 255 as bytes; data frames of numbers are
-    read row by row. Rows of one number over and over do not count, because zeros and ones are everywhere, and where an
-    input is a single number a tensor must hold half of all of them, and ten. Of 16 inputs of each batch with sixteen
-    numbers or more it is also looked whether the tensor holds a tenth of them rounded, scaled or shifted, or either
-    half of them: rows of which a correlation is at least 0.9999, where no two inputs of the batch have that. Not found:
-    rows that were changed otherwise, sparse or compressed ones, and what a file or a global variable holds.
+    read row by row. Of whole numbers there must be more than of inputs made up of the same numbers, or half. Rows of
+    one number over and over do not count, because zeros and ones are everywhere, and where an input is a single number
+    a tensor must hold half of all of them, and ten. Of 16 inputs of each batch with sixteen numbers or more it is also
+    looked whether the tensor holds a tenth of them rounded, scaled or shifted, or either half of them: rows of which a
+    correlation is at least 0.9999, where no two inputs of the batch have that. Not found: rows that were changed
+    otherwise, sparse or compressed ones, and what a file or a global variable holds.
 
     Args:
         network: a module, or any function.
@@ -142,11 +143,16 @@ class Holdings:
         """
         width = int(np.prod(np.shape(inputs)[1:]))
         hashes = _hashes(inputs, "inputs") if hashes is None else np.unique(hashes)
-        least = 1 if width > 1 else max(_FEW, len(hashes) / 2)
+        many = max(_FEW, len(hashes) / 2)
         counted = (
-            Held(where, len(np.intersect1d(hashes, rows))) for where, rows in self._hashed(width)
+            (Held(where, len(np.intersect1d(hashes, rows))), rows)
+            for where, rows in self._hashed(width)
         )
-        exact = tuple(one for one in counted if one.rows >= least)
+        exact = tuple(
+            one
+            for one, rows in counted
+            if one.rows >= many or (width > 1 and one.rows > _by_chance(inputs, rows, one.rows))
+        )
         return exact or tuple(self._alike(array_of(inputs, "inputs").reshape(-1, width)))
 
     def _alike(self, rows: Shaped[np.ndarray, "rows width"]) -> Iterator[Held]:
@@ -188,6 +194,19 @@ class Holdings:
             f"{first.where} of the network holds {first.rows} of {whose} {len(inputs)} inputs{more}, and a bound "
             "pays for random weights alone: remove them, or certify other examples."
         )
+
+
+def _by_chance(inputs: Any, held: UInt64[np.ndarray, " k"], found: int) -> float:
+    """How many of inputs that are whole numbers a tensor may hold by chance, where it holds so many of them.
+
+    Inputs of which each number is another's tell: of truth values and small counts many are rows of any mask.
+    """
+    rows = array_of(inputs, "inputs").reshape(len(inputs), -1)
+    if not found or rows.dtype.kind not in "biuf" or not (rows == np.round(rows)).all():
+        return 0.0
+    mixed = (np.random.default_rng(k).permuted(rows, axis=0) for k in range(_TRIED))
+    most = max(len(np.intersect1d(held, _hashes(one, "inputs"))) for one in mixed)
+    return most + 3.0 * math.sqrt(most)
 
 
 def _standardised(rows: Shaped[np.ndarray, "rows width"]) -> Float32[np.ndarray, "kept width"]:
@@ -288,6 +307,19 @@ def require_all_named(module: nn.Module) -> None:
                 f"the network must name all of its weights, and {where} is none of its parameters: keep layers in an "
                 "nn.ModuleList and weights in nn.Parameter attributes"
             )
+
+
+def floats_beside(module: nn.Module) -> list[Tensor]:
+    """The dense tensors of floats that a module keeps and that are none of its parameters and buffers."""
+    own = {id(one) for one in (*module.parameters(), *module.buffers())}
+    return [
+        one
+        for _, one in _reachable(module, without=own, around=False)
+        if isinstance(one, Tensor)
+        and one.is_floating_point()
+        and one.layout == torch.strided
+        and not is_functorch_wrapped_tensor(one)
+    ]
 
 
 def require_own_memory(module: nn.Module, *, frozen: bool = False) -> None:

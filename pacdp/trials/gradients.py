@@ -1,6 +1,7 @@
 """Whether an example's gradient is its own, tried beside other examples, in other orders and beside extreme ones."""
 
 import copy
+import math
 from collections.abc import Sequence
 from contextlib import nullcontext
 from itertools import product
@@ -97,7 +98,7 @@ def require_independent_examples(
         outputs = trial.outputs(full)
         require_rows(named_outputs(outputs), _examples(full))
         if isinstance(targets, Tensor) and loss is not None:
-            targets = values_of(targets, outputs, loss)
+            targets = values_of(_floats_as(targets, kind), outputs, loss)
         first, *_ = [
             trial.whole(full, targets, each, kind, reach=10.0**k)
             for k, (each, kind) in enumerate(_WHOLE)
@@ -114,7 +115,10 @@ def require_independent_examples(
         for each in (ALONE, largest):
             as_it_is.forward(_floats_as(full, own), each, reach=100.0)
         if loss is not None:
-            alone = _Trial(nn.Identity(), before._replace(layers={}), loss)
+            floats = [x for x in tree_leaves(outputs) if _is_float(x)]
+            between = all(bool(((x >= 0) & (x <= 1)).all()) for x in floats)
+            given = _Shares() if between else nn.Identity()
+            alone = _Trial(given, before._replace(layers={}), loss)
             for k, (each, kind) in enumerate(product(sizes, _KINDS)):
                 alone.beside_others([outputs], targets, each, kind, reach=10.0 ** (k % 4))
         again = trial.whole(full, targets, *_WHOLE[0], reach=1.0)
@@ -142,6 +146,14 @@ def _finest(module: nn.Module, few: Sequence[Any], own: torch.dtype) -> torch.dt
 
 def _as_it_is(module: nn.Module) -> nn.Module:
     return module
+
+
+class _Shares(nn.Module):
+    """Keeps probabilities such: some losses take no other numbers."""
+
+    def forward(self, outputs: Any) -> Any:
+        """The outputs, between 0 and 1."""
+        return tree_map(lambda x: x.clamp(0.0, 1.0) if _is_float(x) else x, outputs)
 
 
 class _Trial:
@@ -299,10 +311,11 @@ class _Trial:
         with naming("the loss"):
             try:
                 found: Any = self.loss(outputs, targets)
-            except RuntimeError as error:
+            except (RuntimeError, ValueError) as error:
+                fix = "let its own tensors take the outputs' type, as weight.to(outputs.dtype) does"
                 raise ValueError(
-                    f"the loss fails on made-up outputs in double precision ({said(error)}): let its own tensors take "
-                    "the outputs' type, as weight.to(outputs.dtype) does"
+                    f"the loss fails on made-up outputs in double precision ({said(error)}): "
+                    + (_OF_LOSS if isinstance(error, ValueError) else fix)
                 ) from error
         if not isinstance(found, Tensor):
             raise ValueError(
@@ -339,6 +352,8 @@ def _compare(one: Seen, other: Seen, when: str) -> None:
     for name, value in one.items():
         own, found = value.double(), other[name].double()
         scale = 1.0 + float(own.abs().max()) if value.numel() and value.is_floating_point() else 1.0
+        if math.isnan(scale):
+            _require_numbers({name: value})
         slack = _TOLERANCE.get(value.dtype, 1e-6) * scale
         same = own.shape == found.shape
         if not (same and torch.allclose(own, found, rtol=0.0, atol=slack, equal_nan=True)):

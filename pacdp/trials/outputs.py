@@ -171,8 +171,17 @@ def settle(predictor: Any, learnt: Any) -> None:
 
 
 def column(values: Any) -> np.ndarray:
-    """An array as it is, or one column of a table as a column."""
-    array = np.asarray(values)
+    """An array as it is, or one column of a table as a column.
+
+    Raises:
+        ValueError: NumPy takes no array of these, such as of a tensor with a gradient.
+    """
+    try:
+        array = np.asarray(values)
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(
+            f"predict must answer with what NumPy takes for an array, got {type(values).__name__}: {error}"
+        ) from error
     return array.ravel() if array.shape[1:] == (1,) else array
 
 
@@ -220,7 +229,8 @@ def _require_same(
         raise ValueError(
             f"output {which} of the network depends on the other examples of its batch, or on random numbers or "
             "calls besides the weights: no example has a loss of its own (nn.TransformerEncoder under a padding mask "
-            "cuts rows at the longest: pass enable_nested_tensor=False)"
+            "cuts rows at the longest: pass enable_nested_tensor=False; a loss= of outputs [n, 1] less labels [n] "
+            "pairs all with all: drop the axis of one)"
         )
 
 

@@ -9,10 +9,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import parametrize
 from torch.utils._pytree import tree_leaves
 
 from pacdp.layers.plain import call_with
-from pacdp.trials.buffers import contents, require_own_memory
+from pacdp.trials.buffers import contents, floats_beside, require_own_memory
 
 _memcmp = ctypes.CDLL(None).memcmp
 _memcmp.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
@@ -88,12 +89,17 @@ def require_unwritten(network: Any, inputs: Tensor, call: Callable[[Tensor], obj
 def require_given_weights(module: nn.Module, inputs: Tensor) -> None:
     """Refuse a network that computes with a weight of its own where another tensor stands in its place.
 
-    One that it keeps in a list, a function or as a view as well is not exchanged there: the pass at other weights, by
-    which laws are sampled and chains moved, is then of a network that nobody has.
+    One that it keeps in a list, a function, as a view or as a copy as well is not exchanged there: the pass at other
+    weights, by which laws are sampled and chains moved, is then of a network that nobody has.
 
     Raises:
         ValueError: it does; the sentence names the weight, or as :func:`require_own_memory`.
     """
+    if parametrize._cache_enabled:
+        raise ValueError(
+            "the network must make its weights anew at each pass, and torch.nn.utils.parametrize.cached() keeps those "
+            "of the first: leave its block before"
+        )
     require_own_memory(module, frozen=True)
     own = {name: one for name, one in module.named_parameters() if one.is_floating_point()}
     given = {name: one.detach().clone() for name, one in own.items()}
@@ -106,22 +112,29 @@ def require_given_weights(module: nn.Module, inputs: Tensor) -> None:
 
     before = gaps()
 
-    def decides(*names: str) -> bool:
-        """Whether outputs are NaN once the module's own weights of these names are."""
-        held = {name: own[name].data for name in names}
+    def decides(*tensors: Tensor) -> bool:
+        """Whether outputs are NaN once these tensors are."""
+        held = [one.data for one in tensors]
         try:
-            for name, one in held.items():
-                own[name].data = one.new_full((), math.nan).expand(one.shape)
+            for one in tensors:
+                one.data = one.new_full((), math.nan).expand(one.shape)
             return any(bool((now & ~then).any()) for now, then in zip(gaps(), before, strict=True))
         finally:
-            for name, one in held.items():
-                own[name].data = one
+            for one, values in zip(tensors, held, strict=True):
+                one.data = values
 
-    if decides(*own):
-        name = next(filter(decides, own))
+    if decides(*own.values()):
+        elsewhere = (name for name, one in own.items() if decides(one))
+    else:  # a weight as it was may decide, where its name decides nothing; what inference made cannot be exchanged
+        kept = [one for one in floats_beside(module) if one.is_inference() or decides(one)]
+        largest = max((one.numel() for one in kept), default=0)
+        small = (name for name, one in own.items() if 0 < one.numel() <= largest)
+        elsewhere = (name for name in small if not decides(given[name]))
+    if name := next(elsewhere, ""):
         raise ValueError(
             f"the network must meet its parameter {name} by that name alone, and it computes with one that it "
-            "keeps elsewhere as well, as in a list or a function: read it in forward from the layer that has it"
+            "keeps elsewhere as well, as in a list, a function or a copy: read it in forward from the layer that has "
+            "it, and register tensors that are no weights as buffers"
         )
 
 

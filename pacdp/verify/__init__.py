@@ -27,7 +27,7 @@ release                     what is checked of an exported folder, and in which 
 recount, replay, rerun      with data and network: rows, errors, kept steps of a chain, a compression's learner
 given                       what the callables of --data and --model return, and what is said where they fail
 examples                    examples record by record: their hashes, and what an error is
-files                       reading files and their hashes, and which version can check them
+files                       reading files, their hashes, a network's weights, and which version can check them
 claim                       what a record says, when a number agrees, and what a verdict is
 arithmetic                  kl and its inverse, Clopper and Pearson, ξ(n), as intervals
 ==========================  ============================================================================================

@@ -13,9 +13,11 @@ from numpy import ndarray
 from pacdp.verify.claim import (
     DAMAGED,
     Fields,
+    Unchecked,
     hold,
     parsed,
     require,
+    same,
 )
 from pacdp.verify.events import require_few
 
@@ -283,3 +285,56 @@ class Folder:
         for why in filter(odd.get, odd):
             return f"{why}: check it with {_maker_of(provenance)}"
         return ""
+
+
+_LAYERS = {
+    "fc": ([], None),
+    "linear": ([], []),
+    "fc600": ([], [600, 600]),
+    "fc1200": ([], [1200, 1200]),
+    "fc1024": ([], [1024, 1024]),
+    "conv": ([20, 50], [500]),
+    "cnn5": ([16, 32], [64, 32]),
+    "cnn3": ([8, 16], []),
+}
+"""Filters of the convolutions, and widths of the hidden layers, by name; those of ``fc`` stand beside it."""
+
+
+def check_content(f: Folder) -> None:
+    """The weights' bytes have the hash that their header says, and are those of the network that the settings name.
+
+    Convolutions, hidden layers and normalisations are as many, and as wide; of which kind the last are, no shape shows.
+    """
+    header = f.header
+    if "content_hash" not in header:
+        raise Unchecked("it has no hash of its content")
+    f.hold(
+        "header.content_hash = content",
+        content=content_hash(f.stored),
+    )
+    weights = {f"model.{name}" for name in header.parameters}
+    others = weights ^ f.stored.tensors.keys()
+    odd = [name for name in others if name[:6] == "model."]
+    same("weights of other names than the header's", odd, [])
+    run = f.run or (f.settings and f.settings.run)
+    if f.kind == "compression" or not run:
+        return
+    said = run.part("problem")["architecture"] or run
+    name = said["name"] or said["architecture"]
+    if name not in _LAYERS:
+        raise Unchecked(f"this checker knows no network {name!r}")
+    filters, hidden = _LAYERS[name]
+    hidden = said.hidden if hidden is None else hidden
+    normalised = []
+    if said["norm"] not in (None, "none"):
+        normalised = filters or hidden
+    widths = {1: [], 2: [], 4: []}
+    for one in header.parameters:
+        if one.endswith("weight"):
+            shape = f.stored.tensors[f"model.{one}"].shape
+            widths[len(shape)].append(shape[0])
+    same(
+        "the widths of convolutions, hidden layers and normalisations",
+        (widths[4], widths[2][:-1], widths[1]),
+        (filters, hidden, normalised),
+    )

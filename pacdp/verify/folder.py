@@ -31,7 +31,7 @@ from pacdp.verify.events import Step, made_in, steps_of
 from pacdp.verify.files import (
     ABOUT,
     Folder,
-    content_hash,
+    check_content,
     digest,
     ends_of,
     unasked,
@@ -68,7 +68,6 @@ _READ = """
     checkpoint.safetensors config.json metrics.jsonl result.json certificates.json provenance.json
 """
 """What is read of a folder; its provenance for the version alone."""
-_CONTENT = "header.content_hash = content"
 _RUN = "header.config_hash? = hash"
 _NOT_PRIVATE = """
 header.problem = run.problem
@@ -125,7 +124,7 @@ def _checks(f: Folder) -> Checks:
     result = f.result is not None
     paying = any(PAYING in one.inputs for one in f.certificates)
     checks = {
-        "content of the checkpoint": (_content, header),
+        "content of the checkpoint": (check_content, header),
         "run": (_run, header or f.config is not None),
         "steps": (_steps, header),
         "metrics.jsonl": (_metrics, f.lines),
@@ -147,17 +146,6 @@ def _checks(f: Folder) -> Checks:
         for claim, (check, due) in checks.items()
         if due
     }
-
-
-def _content(f: Folder) -> None:
-    """The checkpoint's bytes have the hash that its header says."""
-    if "content_hash" not in f.header:
-        raise Unchecked("it has no hash of its content")
-    f.hold(_CONTENT, content=content_hash(f.stored))
-    weights = {f"model.{name}" for name in f.header.parameters}
-    others = weights ^ f.stored.tensors.keys()
-    odd = [name for name in others if name[:6] == "model."]
-    same("weights of other names than the header's", odd, [])
 
 
 def _run(f: Folder) -> None:

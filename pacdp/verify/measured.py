@@ -46,6 +46,8 @@ _PAID = re.compile(
     r"(?:a list of|among) (\d+)(?: settings)?, all paid for"
 )
 """How a hypothesis says among how many settings was chosen."""
+_KL = {"randomised": "details", "Gibbs classifier": "gibbs"}
+"""Where a report says the divergence of the law that a predictor is drawn from."""
 _KNOWN_BY = {
     "certificates": "",
     "not_applicable": "",
@@ -210,7 +212,6 @@ def agrees(report: Fields) -> None:
     of_rows = sizes(report)
     whole = exactly(report.failure_prob)
     privacy = report.part("privacy")
-    kl = report.part("details")["kl_nats"]
     ran = dict.get(privacy, "event")
     require(ran is None or isinstance(ran, Fields), f"{ran!r} ran")
     for made in report.certificates:
@@ -228,7 +229,8 @@ def agrees(report: Fields) -> None:
                 said = dict.get(inputs, f"privacy_{entry}")
                 what = f"{entry} of the privacy of {name}"
                 same(what, said, privacy.record[entry])
-        if made.of == "randomised" and kl is not None:
+        kl = report.part(_KL.get(made.of, ""))["kl_nats"]
+        if kl is not None:
             hold("inputs.kl_nats? = kl", inputs=inputs, kl=kl)
         event = parsed(inputs.get("privacy_event", "null"))
         if event and privacy["event"]:

@@ -132,6 +132,7 @@ def counts_of_parts(report: Fields) -> None:
             )
             for family in _PARTITIONS:
                 _add_up(report, family, row.of, made.inputs)
+            _top_falls(report, row.of, made.inputs.k)
             for bins in of_family(report, "bins"):
                 if bins.of == row.of:
                     _bins_add_up(report, bins, made.inputs)
@@ -172,6 +173,22 @@ def _add_up(
         holds,
         f"{family} count {errors} errors of {size}, and on all examples there are {whole.k} of {n}",
     )
+
+
+def _top_falls(report: Fields, of: str, errors: int) -> None:
+    """Errors of the one most probable class are the errors, and among more classes there are no more of them."""
+    missed = {
+        int(row.quantity.split("-")[1].split(" ")[0]): row
+        for row in of_family(report, "top-k")
+        if row.of == of
+    }
+    for k, row in sorted(missed.items()):
+        said = report.certificates[row.upper_by].inputs.k
+        require(
+            said == errors if k == 1 else said <= errors,
+            f"{row.quantity} counts {said}, and there are {errors} with fewer classes",
+        )
+        errors = said
 
 
 def _bins_add_up(

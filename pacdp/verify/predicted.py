@@ -1,5 +1,7 @@
 """A report on predictions: its ledger, the rows that its certificates carry, and counts that must add up."""
 
+import re
+from math import sqrt
 from typing import Any
 
 from flint import arb  # pyright: ignore[reportMissingImports]
@@ -58,6 +60,12 @@ _CALLED = {
 """What the certificates of a row bound, above and below, where they call it by another name."""
 _NAMED = {"groups": "error in group ", "classes": "error on class "}
 """How the rows begin that name a group, or a class."""
+
+_CUT_OFF = re.compile(
+    r"every prediction is cut off at (\S+) and (\S+) before its error is taken"
+)
+_OVER = re.compile(r"(absolute|squared) error over (\S+)")
+"""Between which ends real numbers lie, and the largest error that is possible there."""
 
 
 def _paid(report: Fields) -> None:
@@ -292,6 +300,30 @@ def _remarks(report: Fields) -> None:
     require_due(report.details.remarks, due)
 
 
+def _widths(report: Fields) -> None:
+    """Errors of real numbers are over the width of the range that a remark names, or over its square."""
+    said = [
+        found
+        for one in report.details["remarks"] or ()
+        if (found := _CUT_OFF.fullmatch(one))
+    ]
+    if not said:
+        return
+    low, high = map(float, said[0].groups())
+    width = high - low
+    # each end has six digits, and so has the width
+    off = 1e-5 * (abs(low) + abs(high) + width)
+    for row in report.details.statements:
+        over = _OVER.match(row.quantity)
+        largest = float(over[2]) if over else width
+        if over and over[1] == "squared":
+            largest = sqrt(largest)
+        require(
+            abs(largest - width) <= off,
+            f"{row.quantity} is over another width than that of {low:g} to {high:g}, where predictions are cut off",
+        )
+
+
 def _data(_: Any) -> None:
     raise Unchecked(
         "the counts and means were not compared with the data, so that counts which were changed alike everywhere "
@@ -303,6 +335,7 @@ OF_PREDICTIONS: Checks = {
     "failure probability of everything together": _paid,
     "families": families,
     "rows": _rows,
+    "ranges of errors": _widths,
     "counts": counts_of_parts,
     "completeness": _complete,
     "gaps": _gaps,

@@ -26,7 +26,7 @@ from pacdp.verify.events import Step, replaces, steps_of
 from pacdp.verify.files import (
     SETTINGS,
     Folder,
-    content_hash,
+    check_content,
     digest,
     ends_of,
     unasked,
@@ -81,8 +81,7 @@ _WITHOUT_NOISE = (
 )
 """What a report may not have here, since it was counted without noise."""
 _OF_WEIGHTS = """
-header.content_hash = content
-report.subject.content_hash? = content
+report.subject.content_hash? = header.content_hash
 header.kind = kind
 """
 _EVENT = """
@@ -135,9 +134,9 @@ def check_release(path: Path, report: Any) -> list[Statement]:
 
 
 def _weights(f: Folder) -> None:
-    """The weights have the hash that their header and the report say."""
-    kind = "private-release/1"
-    f.hold(_OF_WEIGHTS, content=content_hash(f.stored), kind=kind)
+    """The weights have the hash that their header and the report say, and are those of the settings' network."""
+    check_content(f)
+    f.hold(_OF_WEIGHTS, kind="private-release/1")
 
 
 def _event(f: Folder) -> None:

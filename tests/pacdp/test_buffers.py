@@ -21,6 +21,7 @@ from pacdp.trials import require_given_weights, require_own_memory
 from pacdp.trials.buffers import Holdings, contents
 from tests.marks import every_case, refusal
 from tests.pacdp.draws import randn
+from tests.pacdp.toys import seeded
 
 PIXELS = default_rng(0).integers(0, 256, (40, 1, 5, 5), dtype=np.uint8)
 INPUTS = torch.tensor(np.divide(PIXELS, 255, dtype=np.float32))
@@ -232,6 +233,32 @@ def test_inputs_of_one_number():
     Holdings(attribute(inputs[:9])).require_none(inputs)
     with refusal("extra of the network holds 15 of the bound's 30 inputs", DataError):
         Holdings(attribute(inputs[:15])).require_none(inputs)
+
+
+def test_rows_of_small_numbers_count_where_they_are_no_chance():
+    grid = torch.cartesian_prod(torch.arange(28.0), torch.arange(28.0))
+    bits = torch.cartesian_prod(*[torch.tensor([0.0, 1.0])] * 10)
+    for inputs in (grid, bits):
+        few, others = inputs[torch.randperm(len(inputs), generator=seeded(2))].split([300, len(inputs) - 300])
+        mask = torch.cat([few[:6], others[:20]])
+        Holdings(attribute(mask)).require_none(few)
+        with refusal(r"extra of the network holds (96|100) of the bound's 300 inputs", DataError):
+            Holdings(attribute(few[:100])).require_none(few)
+    Holdings(attribute(2.0 ** torch.arange(4))).require_none(grid)
+    with refusal("extra of the network holds 1 of", DataError):
+        Holdings(attribute(PIXELS[0])).require_none(PIXELS)
+
+
+def test_layers_that_decide_nothing_beside_a_tensor_that_scales_are_no_weights_kept_elsewhere():
+    net, scale = Linear(2, 3), torch.tensor([1.0, 2.0, 3.0])
+    net.other = Linear(5, 5)
+    net.register_forward_hook(lambda _net, _given, outputs: outputs * scale)
+    require_given_weights(net, torch.ones(4, 2))
+    net.kept = net.weight.detach().clone()
+    require_given_weights(net, torch.ones(4, 2))
+    with refusal("must meet its parameter other.bias by that name alone, .* or a copy"):
+        net.other = Linear(9, 2)  # which may be a weight that is kept, as far as sizes tell
+        require_given_weights(net, torch.ones(4, 2))
 
 
 def test_weights_side_by_side_in_one_block_of_memory_are_no_copies_of_each_other():

@@ -20,12 +20,13 @@ from bounds import printed
 from pacdp import load_checkpoint, save_checkpoint
 from pacdp.cli.run import train
 from pacdp.data.rows import Rows
+from pacdp.models import Architecture, build
 from pacdp.problem import Problem
 from pacdp.store.checkpoint import Checkpoint
 from pacdp.verify import loss
-from pacdp.verify.claim import CANNOT, DOES_NOT, FOLLOWS, Fields
+from pacdp.verify.claim import CANNOT, DOES_NOT, FOLLOWS, Fields, Wrong, parsed
 from pacdp.verify.examples import Examples, row_hashes
-from pacdp.verify.files import Stored
+from pacdp.verify.files import Folder, Stored, Tensor, check_content, content_hash
 from pacdp.verify.folder import check_folder
 from pacdp.verify.recount import count_errors, recount
 from pacdp.verify.report import check_path, check_report, main
@@ -114,6 +115,45 @@ def test_a_forged_header_is_found_even_with_a_new_hash(folder):
         (folder / "checkpoint.safetensors").write_bytes(sound)
         forge(folder, **{name: value})
         assert wrong(folder), name
+
+
+def test_weights_are_those_of_the_network_that_the_settings_name(folder):
+    header = load_checkpoint(folder).header
+    problem, sound = header["problem"], (folder / "checkpoint.safetensors").read_bytes()
+    for changed in ({"hidden": [9]}, {"hidden": []}, {"hidden": [8, 8]}, {"name": "fc600"}, {"norm": "group"}):
+        (folder / "checkpoint.safetensors").write_bytes(sound)
+        other = {**problem, "architecture": {**problem["architecture"], **changed}}
+        forge(folder, problem=other, run={**header["run"], "problem": other})
+        assert "the widths of" in wrong(folder, None)["content of the checkpoint"], changed
+    report = read(folder / "certificates.json")
+    report["gibbs"] = {"kl_nats": 1.0}
+    assert DOES_NOT not in verdicts(check_report(report), "certificates agree with it")
+    next(made for made in report["certificates"] if "kl_nats" in made["inputs"])["of"] = "Gibbs classifier"
+    assert "inputs.kl_nats?" in {one.claim: one.why for one in check_report(report)}["certificates agree with it"]
+
+
+@parametrize(
+    ("name", "norm"),
+    [("fc", "none"), ("fc", "group"), ("fc1200", "batch"), ("conv", "none"), ("conv", "batch"), ("cnn5", "none"),
+     ("cnn3", "none")],
+)  # fmt: skip
+def test_the_layers_of_every_network_are_known(name, norm, tmp_path):
+    chosen = Architecture(name=name, hidden=(6, 4), norm=norm)
+    network = build(chosen, input_shape=(1, 28, 28), classes=10, generator=seeded(0))
+    shapes = {one: [*weight.shape] for one, weight in network.named_parameters()}
+    folder = Folder(tmp_path, Fields())
+    folder.header = parsed({"parameters": [*shapes]})
+    folder.stored = Stored(Fields(), {f"model.{one}": Tensor("", shape, b"") for one, shape in shapes.items()})
+
+    def check(norm):
+        said = {"name": name, "hidden": [6, 4], "norm": norm}
+        folder.run = parsed({"problem": {"architecture": said}})
+        folder.header["content_hash"] = content_hash(folder.stored)
+        check_content(folder)
+
+    check(norm)
+    with pytest.raises(Wrong):
+        check("none" if norm != "none" else "group")
 
 
 def test_a_file_that_is_there_has_its_format(folder):

@@ -229,6 +229,45 @@ def test_a_model_may_have_no_bin_that_is_full_enough():
     assert DOES_NOT not in verdicts(check_report(said))
 
 
+def test_a_label_is_missed_by_one_class_where_it_is_an_error_and_by_more_less_often():
+    """Ties count against the model in both."""
+    labels, rng = np.arange(60) % 4, default_rng(7)
+    probabilities = rng.dirichlet(np.ones(4), 60) + np.eye(4)[labels]
+    probabilities[:9] = 0.25
+    probabilities /= probabilities.sum(axis=1, keepdims=True)
+    asked = {"probabilities": probabilities, "ask": ["error", "top-1", "top-2", "top-3"], "interval": True}
+    said = certify_predictions(labels, **asked).to_dict()
+    assert DOES_NOT not in verdicts(check_report(said))
+    for k, added in ((1, -1), (1, 1), (2, 60), (3, 60)):
+        edited = copy.deepcopy(said)
+        (row,) = (one for one in said["details"]["statements"] if one["quantity"] == f"top-{k} error")
+        edited["certificates"][row["upper_by"]]["inputs"]["k"] += added
+        assert DOES_NOT in verdicts(check_report(edited), "counts"), (k, added)
+
+
+@parametrize("within", [(0, 7.3), (-1e6, 1e6 + 1), (-0.1234567, 0.1234568), (0, 1e-150)])
+def test_an_error_of_real_numbers_is_over_the_range_at_which_predictions_are_cut_off(within):
+    """A model may be called like one; where the ends agree to all digits that are written, no width is shown."""
+    truth = RNG.uniform(*within, 30)
+    models = {"a": truth, "squared error over x": truth / 2}
+    said = json.dumps(certify_predictions(truth, models, within=within, interval=True).to_dict())
+    assert DOES_NOT not in verdicts(check_report(json.loads(said)))
+    for power in ("absolute", "squared"):
+        edited = said.replace(f"{power} error over ", f"{power} error over 9")
+        edited = edited.replace("over 9x", "over x")
+        assert DOES_NOT in verdicts(check_report(json.loads(edited)), "ranges of errors"), power
+    close = certify_predictions(truth * 0 + 1e6, truth, within=(1e6, 1e6 + 1)).to_dict()
+    assert DOES_NOT not in verdicts(check_report(close))
+
+
+@parametrize("name", [str, np.str_])
+def test_models_whose_names_numpy_wrote_are_called_as_others_are(name):
+    models = {name("a"): LABELS, name("A"): LABELS ^ WRONG[0]}
+    said = certify_predictions(LABELS, models).to_dict()
+    assert said["details"]["remarks"][0].startswith("the models 'a' and 'A' differ")
+    assert DOES_NOT not in verdicts(check_report(said))
+
+
 def test_a_calibration_error_is_that_of_the_bins_beside_it():
     probabilities = GIVEN["probabilities"]["probabilities"]
     for ask, due in ((["calibration", "bins"], {"counts"}), (["calibration"], set())):

@@ -381,12 +381,13 @@ def test_a_last_iterate_whose_contraction_is_not_proved_does_not_follow(private_
 
 
 def test_of_exported_settings_what_no_check_asks_for_is_named(exported, tmp_path):
-    """Learning rates and networks, which no number rests on; settings of another format do not follow."""
+    """Learning rates and data sets, which no number rests on; settings of another format do not follow."""
     out = Path(shutil.copytree(exported / "out", tmp_path / "out"))
     (told,) = [one for one in check_path(out) if (one.subject, one.claim) == ("out", "what is told beside")]
     assert told.verdict == CANNOT
     names = {*re.split("[ ,]+", told.why)}
-    assert {"settings.run.hidden", "settings.run.method.learning_rate"} <= names
+    assert {"settings.run.dataset", "settings.run.method.learning_rate"} <= names
+    assert "settings.run.hidden" not in names, "widths are those of the weights"
     assert {f"settings.run.{one}" for one in ("reproducible", "sampling.public_size", "budget")} <= names
     written(out / "settings.json", {**read(out / "settings.json"), "format": "pacdp-release/0"})
     assert {one.claim for one in check_path(out) if one.verdict == DOES_NOT} == {"settings"}

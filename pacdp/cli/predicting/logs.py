@@ -5,6 +5,8 @@ once, in several epochs or as several questions, is one unit. Several logs in a 
 models on the same documents: lm-evaluation-harness has a folder for each.
 """
 
+import hashlib
+import json
 import re
 import sys
 from collections.abc import Iterator
@@ -62,7 +64,11 @@ def is_log(path: Path) -> bool:
         return suffix == ".eval"
     with path.open("rb") as file:
         start = file.readline(1 << 20)
-    return b'"doc_id"' in start if suffix == ".jsonl" else start.lstrip().startswith(b"{")
+        more = file.read(1).strip()
+    if suffix == ".jsonl":
+        return b'"doc_id"' in start
+    lined = start.endswith((b"}\n", b"}\r\n")) and more  # a record a line, which is a table
+    return start.lstrip().startswith(b"{") and not lined
 
 
 def read_logs(path: Path, metric: str | None = None, within: Range | None = None) -> Table:
@@ -90,7 +96,7 @@ def read_logs(path: Path, metric: str | None = None, within: Range | None = None
     with refusing(f"{path} cannot be certified", ValueError):
         chosen = losses_of([one.scores for one in found], tasks, metric=metric, within=within)
     passed = [file.name for file, own in answers.items() if not own]
-    failed = [one.document for one in found if one.failed]
+    failed = [f"{one.task} {one.repeat}" for one in found if one.failed]
     named = {
         "model": [one.model or MODEL for one in found],
         "id": [f"{one.task} {one.document} {one.repeat}" for one in found],
@@ -223,7 +229,7 @@ def _inspect(path: Path, *, manifests: bool) -> Iterator[Scored]:
         raise ValueError(
             f"{path} is a log of an evaluation that did not finish, or holds no samples: finish it"
         )
-    about = header["eval"]
+    about, texts = header["eval"], dict[str, str]()
     for sample in samples:
         if not sample.get("scores"):
             raise ValueError(
@@ -232,8 +238,22 @@ def _inspect(path: Path, *, manifests: bool) -> Iterator[Scored]:
             )
         scores = dict(_values(sample["scores"]))
         repeat = f"{sample['id']} {sample.get('epoch', 1)}"
-        yield Scored(model=str(about["model"]), task=str(about["task"]), document=f"{about['task']} {sample['id']}",
-                     repeat=repeat, scores=scores, failed=bool(sample.get("error")))  # fmt: skip
+        # the same in all epochs
+        text = texts.setdefault(str(sample["id"]), _question(sample, about["task"]))
+        yield Scored(model=str(about["model"]), task=str(about["task"]), document=text, repeat=repeat,
+                     scores=scores, failed=bool(sample.get("error")))  # fmt: skip
+
+
+def _question(sample: Values, task: Any) -> str:
+    """A name for what a sample of inspect_ai asks, the same in whatever task; messages have ids of their own."""
+    asked = sample.get("input")
+    if not asked:
+        return f"{task} {sample['id']}"
+    if not isinstance(asked, str):
+        asked = [(one.get("role"), one.get("content")) for one in asked]
+    rest = [sample.get(part) for part in ("choices", "target", "files", "setup")]
+    whole = json.dumps([asked, *rest], sort_keys=True)
+    return hashlib.sha256(whole.encode()).hexdigest()
 
 
 def _values(scores: Values) -> Iterator[tuple[str, tuple[Any, bool]]]:

@@ -38,6 +38,11 @@ def examples_of(
     if isinstance(labels, np.ndarray) and labels.dtype.kind in "iu":  # of the labels' type
         if known and all(one.lstrip("-").isdigit() for one in classes):
             known = [int(one) for one in classes]
+        elif table.classes:
+            raise ValueError(
+                f"{path} has probabilities of a class {table.classes[-1]!r}, and numbers as labels: write these by the "
+                "names of the columns, or call the columns p0, p1, ..., of classes 0, 1, ... (of two, p1 is enough)"
+            )
     predicted, soft = table.named.get("prediction"), table.soft
     losses = {name: one for name, one in table.numbers.items() if name != "weight"}
     with refusing(f"{path} cannot be certified", ValueError):

@@ -256,7 +256,8 @@ def _text(path: Path) -> tuple[bytes, list[str]]:
 def _json(path: Path, _ignore: Sequence[str]) -> _Read:
     """Records in lines, or in a list."""
     content, remarks = _text(path)
-    lined, text = _suffix(path) == ".jsonl", content.decode()
+    # a record a line stands under .json too, as datasets.to_json writes it
+    lined, text = _suffix(path) == ".jsonl" or content.lstrip().startswith(b"{"), content.decode()
     read = pl.read_ndjson if lined else pl.read_json
     frame = pl.DataFrame()
     with suppress(*DAMAGED):
@@ -264,7 +265,7 @@ def _json(path: Path, _ignore: Sequence[str]) -> _Read:
     if not _keys_once(content, frame):
         for number, one in enumerate(text.split("\n") if lined else [text], start=1):
             where = f", line {number}" if lined else ""
-            with refusing(f"{path} is no JSON{where}", or_else="write every key once"):
+            with refusing(f"{path} is no JSON{where}", or_else="write it whole, every key once"):
                 json_value(one.strip() or "null")  # of a key that stands twice polars keeps one
         frame = read(content, infer_schema_length=None)
     return frame.columns, lambda kept, _: frame.select(kept), remarks
@@ -361,9 +362,12 @@ def _sorted(
         (name for name in names if PROBABILITY.fullmatch(name)), key=lambda name: int(name[1:])
     )
     if unknown := [name for name in names if name not in {*named, *numbers, *soft}]:
+        mend = f"rename it, or pass --ignore {' '.join(map(word, [*ignore, *unknown]))}"
+        if "" in unknown:  # which no command line can name
+            unknown, mend = [""], "give it a name, or write the table without it"
         raise ValueError(
             f"{path} has a column {unknown[0]!r} that is none of {', '.join(NAMED)}, weight, loss, loss_..., p0, p1, "
-            f"...: rename it, or pass --ignore {' '.join(map(word, [*ignore, *unknown]))}"
+            f"...: {mend}"
         )
     missing = [k for k in range(max(2, len(soft))) if f"p{k}" not in soft]
     if soft and missing and soft != ["p1"]:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from door_toys import MU, PURE, examples, gaussian, law, network, plain, split
 from torch.nn import BatchNorm1d, Flatten, Linear, Module, Sequential, Sigmoid, functional
+from torch.nn.utils import parametrizations, parametrize
 from toys import toy_data, toy_objective
 
 import bounds
@@ -110,6 +111,28 @@ def by_memory(weight):
     return lambda x: x @ turned
 
 
+class Cached(Module):
+    """A network that answers by a copy of its weight."""
+
+    def __init__(self, form):
+        super().__init__()
+        self.last = Linear(4, 1)
+        self.copy = form(self.last.weight.detach().clone())
+
+    def forward(self, x):
+        return functional.linear(x, self.copy, self.last.bias)
+
+
+def inferred(weight):
+    with torch.inference_mode():
+        return weight.clone()
+
+
+def kept_weights():
+    with parametrize.cached():
+        listed(module=parametrizations.weight_norm(Linear(4, 1)))
+
+
 def named():
     net = network()
     net.register_forward_hook(lambda _net, _given, outputs: {"logits": outputs})
@@ -188,12 +211,16 @@ CALLS = {
     "a weight kept twice": (
         lambda: listed(
             module=Again(lambda weight: partial(functional.linear, weight=weight)).requires_grad_(False)),
-        r"must meet its parameter last\.weight by that name alone, .* in a list or a function"),
+        r"must meet its parameter last\.weight by that name alone, .* in a list, a function or a copy"),
     "a weight kept that leaves no trace": (
         lambda: listed(module=Again(lambda weight: torch.no_grad()(lambda x: functional.linear(x, weight)))),
         r"must meet its parameter last\.weight by that name alone"),
     "a weight kept and detached": (
         lambda: listed(module=Again(lambda weight: lambda x: x @ weight.detach().t())), "must meet its parameter last"),
+    "a copy of a weight": (lambda: listed(module=Cached(torch.clone)), r"must meet its parameter last\.weight by"),
+    "a rounded copy": (lambda: listed(module=Cached(lambda w: (8 * w).round() / 8)), r"must meet its parameter last"),
+    "a copy made in inference": (lambda: listed(module=Cached(inferred)), r"must meet its parameter last\.weight by"),
+    "a parametrized weight that is kept": (kept_weights, r"parametrize\.cached\(\) keeps those of the first"),
     "outputs by name": (lambda: listed(module=named()), "got dict .* return the tensor of logits alone"),
     "a weight turned over": (
         lambda: listed(module=Again(by_memory).requires_grad_(False)), "memory of its parameter last.weight"),

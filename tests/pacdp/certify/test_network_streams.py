@@ -211,6 +211,14 @@ def test_a_network_of_probabilities_has_the_certificates_of_its_logits(logits, s
     assert shown(found) == shown(twin)
 
 
+def test_the_area_under_the_curve_is_of_the_logits_whose_probabilities_are_all_one():
+    labels = torch.arange(300) % 2
+    logits = 50.0 + INPUTS[:, 0].abs() - 9.0 * labels
+    for net in (lambda x: x[:, 0], lambda x: torch.stack([0.0 * x[:, 0], x[:, 0]], dim=1)):
+        found = certify(net, (logits[:, None], labels), ask="auc").statements
+        assert [one.measured for one in found if one.family == "auc"] == [0.0]
+
+
 def test_batches_in_keywords():
     def network(*, values, scale):
         return NET(values * scale[:, None])
@@ -535,6 +543,10 @@ LOSSES = {
     "targets turned over": (
         lambda z, y: ClippedError(at=1.0)(z.new_zeros(len(z), 2, 3), z.new_zeros(len(z), 3, 2)),
         "of one shape, got",
+    ),
+    "one that pairs all with all": (
+        lambda z, y: (z[:, :1] - y).abs().clamp(max=1.0).mean(dim=1),
+        r"depends on the other .* a loss= of outputs \[n, 1\] less labels \[n\] pairs all",
     ),
     "one that looks at the others": (lambda z, y: (z[:, 0] > z[:, 0].mean()).double(), "depends on the other"),
 }

@@ -48,6 +48,7 @@ REFUSED = [
     (lambda: SecretKeys([b"short"], [0]), "32 bytes"),
     (lambda: SecretKeys([SECRET, SECRET], [0]), "32 bytes"),
     (flattened, r"expected parameter weight of shape \(2, 3\), got nothing"),
+    (lambda: Layout(Linear(3, 2, dtype=torch.complex64)), "parameters of the model are complex, .*torch.view_as_real"),
     (lambda: stepped(4), "expected one key a chain, got 4 keys for 3 chains"),
     (lambda: stepped(3, keep=np.full(2, 0.1)), "got 2 for 3 chains"),
     (lambda: stepped(3, centre=torch.zeros(3, 8).double()), "expected vectors like x"),

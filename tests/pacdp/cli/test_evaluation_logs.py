@@ -29,9 +29,17 @@ def _harness(folder, task, scores, *, filters=("none",), metric="exact_match"):
     return path
 
 
-def _inspect(path, values, *, model="openai/gpt", task="quiz", epochs=1, scorer="match", packed=zipfile.ZIP_STORED):
+def _inspect(
+    path, values, *, model="openai/gpt", task="quiz", epochs=1, scorer="match", packed=zipfile.ZIP_STORED, asked=None
+):
     samples = [
-        {"id": k, "epoch": epoch, "input": "?", "target": "A", "scores": {scorer: {"value": value, "answer": "A"}}}
+        {
+            "id": k,
+            "epoch": epoch,
+            "input": f"{task} {k}?" if asked is None else asked(k),
+            "target": "A",
+            "scores": {scorer: {"value": value, "answer": "A"}},
+        }
         for epoch in range(1, epochs + 1)
         for k, value in enumerate(values)
     ]
@@ -104,6 +112,22 @@ def test_a_document_of_two_tasks_is_one_record_where_the_log_tells(tmp_path):
     assert _certified(tmp_path)["n"] == 60
 
 
+def _messages(k):
+    """A question as inspect_ai keeps it in chats, with an identity of its own in every log."""
+    return [{"role": "user", "content": f"{k % 30}?", "id": object.__repr__(object())}]
+
+
+@parametrize("asked", [lambda k: f"{k % 30}?", _messages])
+def test_questions_of_one_text_are_one_record_in_whatever_task_of_inspect(asked, tmp_path):
+    for task in ("quiz", "chat"):
+        _inspect(tmp_path / f"{task}.json", "C" * 36 + "I" * 4, task=task, asked=asked)
+    report = _certified(tmp_path)
+    assert (report["n"], report["unit"], report["examples"]) == (30, "document", 80)
+    for task in ("quiz", "chat"):
+        _inspect(tmp_path / f"{task}.json", "C" * 36 + "I" * 4, task=task, asked=lambda k: "")
+    assert _certified(tmp_path)["n"] == 80  # nothing tells
+
+
 def test_epochs_of_a_document_count_as_one_record(tmp_path, capsys):
     report = _certified(_inspect(tmp_path / "log.json", "C" * 60 + "I" * 40, epochs=4))
     assert (report["n"], report["unit"], report["examples"]) == (100, "document", 400)
@@ -140,7 +164,7 @@ def test_a_score_beside_an_error_counts_and_is_remarked_upon(tmp_path):
     report = _certified(path)
     assert report["details"]["statements"][0]["measured"] == 0.1
     assert report["details"]["remarks"][0].startswith(
-        "1 samples have an error beside their scores, such as ['quiz 10']"
+        "1 samples have an error beside their scores, such as ['quiz 10 1']"
     )
 
 

@@ -172,6 +172,8 @@ def test_kills_copies_and_force_are_all_paid(tmp_path):
     ledger, run = tmp_path / "ledger", tmp_path / "run"
     interrupted(TINY, run, after=3, ledger=ledger)
     assert stretches(ledger) == [(1, 2), (3, 4)], "a stretch that was begun is counted"
+    with refusal("pacdp ledger limit --raise where the ledger's limit has halted it"):
+        leave(run, tmp_path / "early")
     copytree(run, tmp_path / "copy")
     for folder in (run, tmp_path / "copy"):
         train_private(TINY, folder, replace(RUNTIME, resume=True, ledger=ledger))

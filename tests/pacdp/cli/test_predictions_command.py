@@ -123,6 +123,9 @@ CONTENT = {
     "a missing class": (b"label,p0,p2\n0,1,0\n", "lacks p1"),
     "the first class alone": (b"label,p0\n0,1\n", "lacks p1"),
     "all but the first class": (b"label,p1,p2\n0,1,0\n", "lacks p0"),
+    "a name of no class": (b"label,prob_ill\n0,.5\n1,.3\n", "of a class 'ill', and numbers as labels: write"),
+    "a comma at the end": (b"label,prediction,\n0,0,\n", "has a column '' that is none of label"),
+    "a comma and another": (b"label,prediction,age,\n0,0,3,\n", "give it a name, or write the table without it"),
     "a missing number": (b"label,p0,p1\n0,0.5,0.5\n1,,0.5\n", "must have numbers in column 'p0', got None in row 1"),
     "another class": (b"label,prediction\ncat,Cat\ndog,dog\n", "predictions must name classes that the labels have"),
     "an id twice": (b"id,label,prediction\na,0,0\na,1,1\n", "ids must be different in every row, got 'a'"),
@@ -136,7 +139,7 @@ CONTENT = {
 
 TWICE = '{"label": 0, "prediction": 0}\n{"label": 1, "prediction": 0, "prediction": 1}'
 KEYS = {
-    "in lines": ("answers.jsonl", TWICE, "no JSON, line 2 (key 'prediction' stands twice): write every key once"),
+    "in lines": ("answers.jsonl", TWICE, "no JSON, line 2 (key 'prediction' stands twice): write it whole"),
     "in records": ("answers.json", f"[{TWICE}]".replace("\n", ","), "no JSON (key 'prediction' stands twice): write"),
     "in two spellings": (
         "answers.jsonl", r'{"label": 0, "prediction": 0, "\u0070rediction": 1}', "1 (key 'prediction' stands twice)"),
@@ -205,6 +208,7 @@ READ = {
     "one probability of a class": b"label,p_b\na,.1\nb,.3\na,.2\nb,.8\n",
     "whole numbers with points": b"label,prediction\n0.0,0\n10.0,0\n0.0,0\n10.0,10\n",
     "JSON lines": b"\n".join(RECORDS),
+    "lines in JSON": b"\n".join(RECORDS),
     "JSON records": b"[" + b",".join(RECORDS) + b"]",
     "UTF-16": "label;prediction\nä;ä\nb;ä\nä;ä\nb;b\n".encode("utf-16"),
     "gzip": gzip.compress(b"label,prediction\n0,0\n1,0\n0,0\n1,1\n"),
@@ -215,6 +219,7 @@ OTHERS = {
     "tabs": ".tsv",
     "tabs, and a comma": ".tsv",
     "JSON lines": ".jsonl",
+    "lines in JSON": ".json",
     "JSON records": ".json",
     "lines in gzip": ".jsonl.gz",
 }

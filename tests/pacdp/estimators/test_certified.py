@@ -326,15 +326,29 @@ def test_classes_may_be_whole_floats_and_answers_and_new_classes_a_column():
     for targets, said in ((others.astype(str), "y, beside .* got int and str"), (others + 0.5, "y must be whole")):
         with refusal(said):
             whole.certify(new, targets)
-    with refusal(r"predict must answer once for each of 60 examples, got an array of shape \(\)"):
-        CertifiedClassifier(Silent(), random_state=0).fit(x, y).certify()
+    gaps = [None, *names[1:]]
+    for form in (gaps, np.array(gaps, dtype=object)):
+        with refusal("y must have no gaps, got none in row 0: fill it in"):
+            CertifiedClassifier(NEAREST).fit(x, form)
+    attached = torch.tensor(0.0, requires_grad=True)
+    for answer, kind in (
+        (None, r"an array of shape \(\)"),
+        (attached, "Tensor"),
+        (torch.zeros(2).bfloat16(), "Tensor"),
+    ):
+        with refusal(f"predict must answer .*, got {kind}"):
+            CertifiedClassifier(Odd(answer), random_state=0).fit(x, y).certify()
 
 
-class Silent(DummyClassifier):
-    """Forgot to return."""
+class Odd(DummyClassifier):
+    """Forgot to return, or to detach."""
+
+    def __init__(self, answer=None):
+        super().__init__()
+        self.answer = answer
 
     def predict(self, X):
-        pass
+        return self.answer
 
 
 def test_nobody_is_on_both_sides_of_a_split_or_a_search_s_folds_and_people_are_counted():

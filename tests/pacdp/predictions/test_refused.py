@@ -43,8 +43,9 @@ WRONG = {
     "types": (said(predictions=["0", "1", "1", "1"]),
         "predictions must be whole numbers like the labels, got text"),
     "float labels": ({"labels": [0.0, 1.0, 2.0, 1.0], "predictions": P},
-        "labels must be whole numbers or text, got float64: nothing is truncated here; if they are numbers of "
-        "classes, pass labels.astype(int) yourself; if they are real, pass within="),
+        "labels must be whole numbers or text, got float64: nothing is truncated here; if they are "
+        "whole, pass labels.astype(int) yourself; if they are real, pass within="),
+    "float people": (said(people=[0.0, 0.0, 1.0, 1.0]), "if they are whole, pass people.astype(int) yourself"),
     "one-hot labels": ({"labels": np.eye(3)[[0, 1, 2, 1]], "predictions": P}, "shape (4, 3): pass one column, as"),
     "positive without recall": (said(labels=[0, 1, 0, 1], predictions=[0, 1, 1, 1], ask=["error"], positive=1),
         "ask for one of them, of labels with two classes, or leave positive out"),

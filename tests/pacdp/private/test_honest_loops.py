@@ -66,6 +66,13 @@ def one_logit():
     return fresh(Sequential(Linear(8, 1), Flatten(0)))
 
 
+def sure():
+    """Whose logits are its inputs turned over, so that of small slopes by them most digits are rounding."""
+    net = Sequential(Linear(1, 1, bias=False), Flatten(0))
+    torch.nn.init.constant_(net[0].weight, -1.0)
+    return net
+
+
 def recurrent():
     """The layer of Opacus's language examples."""
     return Made(lambda own, x: own.out(own.past(own.words(x))[0][:, -1]), words=Embedding(7, 4),
@@ -126,6 +133,9 @@ HONEST = {
     "in parts": (both, linear, CE, {"parts": 3}),
     "bytes made floats": (TensorDataset((40 * X.abs()).byte(), Y), of_bytes, CE, {}),
     "one by one": (both, linear, lambda out, y: F.mse_loss(out, F.one_hot(y, 3).float()), {"parts": 1}),
+    **{f"sure labels, {parts} at a time": (
+        TensorDataset(torch.linspace(4, 14, 200)[:, None], torch.zeros(200)), sure, BCEWithLogitsLoss(),
+        {"parts": parts}) for parts in (1, 2)},
     "two workers": (both, linear, CE, {"workers": 2}),
     "new draws": (Subset(Shifted(), range(40)), linear, CE, {}),
     "one's own stack": (both, linear, CE, {"collate": stacked}),
@@ -257,6 +267,15 @@ def test_a_criterion_that_is_handed_over_is_taken_of_single_examples(mode, kind)
     for batch in loader:
         plain(module, optimizer, *batch, loss=criterion)
     assert_close(gradient(net), slowly(twin, weighted, X, RARE), atol=4.2e-5, rtol=1e-5)
+
+
+def test_a_constant_may_be_the_number_of_examples_by_chance():
+    """As 2 in a Dice score, or the square of a temperature."""
+
+    def scaled(out, y):
+        return torch.tensor(41.0) * CE(out, y)
+
+    assert_close(total(net=linear, step=by(scaled)), slowly(linear(), scaled, X, Y), atol=4.2e-5, rtol=1e-5)
 
 
 def test_a_network_may_be_held_to_one_that_it_still_is():

@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from clipped_networks import Bank, clamped_maximum, class_balanced, contrastive, hardest_half, mixing
 from private_toys import cross_entropy
 from torch import equal
-from torch.nn import BatchNorm1d, Dropout, GroupNorm, Linear, Module, Sequential
+from torch.nn import BatchNorm1d, Dropout, GroupNorm, HuberLoss, Linear, Module, Sequential
 
 from pacdp.private import bayesian, require_independent_examples
 from pacdp.trials import made_up_batch
@@ -102,6 +102,8 @@ SOUND = {
     "overflows": (torch.exp, cross_entropy, LABELS),
     "regression": (torch.clone, lambda f, y: (f[:, 0] - y).square(), torch.zeros(4)),
     "given targets": (torch.clone, lambda f, y: (f - y).square().sum(1), randn(4, 3)),
+    "Huber's, of targets alike": (torch.clone, lambda f, y: F.huber_loss(f[:, 0], y, reduction="none"), torch.zeros(4)),
+    "Huber's, of several numbers": (torch.clone, HuberLoss(reduction="none"), randn(4, 3)),
     "two labels": (torch.clone, lambda f, y: F.softplus(-f[:, 0] * (2 * y - 1)), LABELS.int()),
     "more outputs than classes": (torch.clone, lambda f, y: cross_entropy(f[:, :2], y) + f[:, 2].square(), LABELS),
     "weights by class, fixed": (

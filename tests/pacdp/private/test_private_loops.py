@@ -345,6 +345,17 @@ class RunningSum:
         self.so_far = self.so_far + y.sum()
 
 
+def dice(out, y):
+    """It was said to be a sum over the examples, since it is one where each of them meets all labels."""
+    labels, chances = F.one_hot(y, 3).float(), out.softmax(1)
+    return 1.0 - (2.0 * (chances * labels).sum() + 1.0) / ((chances + labels).sum() + 1.0)
+
+
+def looked_at(module, optimizer, x, y):
+    plain(module, optimizer, x, y)
+    module(X[:5])
+
+
 ONES = torch.ones(3)
 LARGE = X.repeat(9, 1), Y.repeat(9)
 NOT_OWN, OTHER_ROWS = "depends on the other examples", "other rows than the batch"
@@ -381,7 +392,9 @@ LOOPS = {
     "all labels of all places": (
         {"data": (X, X[:, :3]), "step": by(lambda out, y: (out.reshape(-1, 1) - y.flatten()).square().mean())},
         r"tensor of shape \[123\] whole .* of shape \[41, 3\]"),
-    "times the batch": ({"step": by(lambda out, y: CE(out, y) * len(y))}, "multiplied by 41"),
+    "times the batch": ({"step": by(lambda out, y: CE(out, y) * len(y))}, r"by 41, .* as torch.tensor\(41.0\)"),
+    "the Dice score of a batch": (by(dice), NOT_OWN),
+    "a look in training": (looked_at, r"under eval\(\) or torch.no_grad\(\)"),
     "in place": (by(written), "in place"),
     "padded": ({"collate": over_columns}, COLLATE),
     "standardised": ({"collate": standardised}, COLLATE),

@@ -23,6 +23,7 @@ from torch import equal
 from torch.nn import Dropout, Linear, Sequential, Tanh
 from torch.optim import Adam
 from torch.testing import assert_close
+from torch.utils.data import TensorDataset
 
 from pacdp.private import (
     DPBBP,
@@ -99,6 +100,28 @@ def test_dp_adam_is_torch_s_on_noisy_gradients():
             p.grad += random.noised(torch.zeros_like(p), std=2.0) / 40.0
         adam.step()
     assert_close(flat(run.weights), flat(module), atol=1e-4, rtol=1e-4)
+
+
+LOSSES = {"BCELoss": torch.nn.Sigmoid(), "HuberLoss": torch.nn.Identity()}
+
+
+@parametrize("mode", ["ghost", "reference"])
+@parametrize("name", LOSSES)
+def test_losses_that_take_numbers_of_one_precision_or_between_0_and_1_alone_serve(name, mode):
+    """As the sum of gradients that autograd takes of them."""
+    module, x = Sequential(Linear(4, 1), LOSSES[name]), data().tensors[0]
+    targets, of_each = x[:, 0].sigmoid(), getattr(torch.nn, name)(reduction="none")
+    m = mechanism(clip_norm=1e6, noise_multiplier=1e-12, sample_rate=1.0, expected_batch_size=1.0, steps=1)
+    run = trained(
+        DPSGD(learning_rate=1.0),
+        module,
+        TensorDataset(x, targets),
+        mechanism=replace(m, grad_sample_mode=mode),
+        loss=lambda outputs, targets: of_each(outputs[:, 0], targets),
+    )
+    of_each(module(x)[:, 0], targets).sum().backward()
+    moved = torch.cat([(p - p.grad).detach().flatten() for p in module.parameters()])
+    assert_close(flat(run.weights), moved, atol=1e-4, rtol=1e-4)
 
 
 def test_dropout_masks_are_each_example_s_own():

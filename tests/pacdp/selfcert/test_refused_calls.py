@@ -1,5 +1,6 @@
 """Bad input: a sentence that names the argument, before any work is lost."""
 
+from threading import Lock
 from warnings import catch_warnings
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 import torch
 from numpy.random import default_rng
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch.nn import EmbeddingBag, Flatten, Linear, Sequential
@@ -31,6 +33,14 @@ class Median(LogisticRegression):
 
     def predict(self, x):
         return (x[:, 0] > np.median(x[:, 0])).astype(int)
+
+
+class Renames(LogisticRegression):
+    """Keeps what it is given under another name."""
+
+    def __init__(self, depth=1):
+        super().__init__()
+        self.levels = depth
 
 
 class Moves(Dataset):
@@ -121,7 +131,27 @@ REFUSED = {
     "complex numbers": (lambda: certified(Linear(3, 2), (X + 1j, Y)), "inputs must be numbers for a network"),
     "words in an array": (
         lambda: certified(Sequential(EmbeddingBag(120, 4), Linear(4, 2)), (np.arange(120).reshape(40, 3), Y)),
-        r"does not accept inputs of shape \(1, 3\) and torch.float32: .*Long",
+        r"does not accept inputs of shape \(1, 3\) and torch.float32: .*Long.*; .* words whole numbers in a tensor",
+    ),
+    "bytes in a tensor": (
+        lambda: certified(Sequential(Flatten(), Linear(3, 2)), (torch.arange(120, dtype=torch.uint8).view(40, 3), Y)),
+        r"torch.uint8: .*; let inputs and weights be of one type, as .float\(\) and astype\('float32'\) make them",
+    ),
+    "a model that holds a lock": (
+        lambda: of_module(Made(lambda own, x: own.out(x), out=Linear(4, 2), lock=Lock())),
+        r"Made must be something that can be copied: make locks.* in fit or forward.* \(TypeError: cannot pickle",
+    ),
+    "a parameter under another name": (
+        lambda: certified(Renames(3)),
+        r"Renames must be something that can be copied.* same names \(AttributeError: .*depth",
+    ),
+    "folds by group, and no groups": (
+        lambda: certified(GridSearchCV(MODEL, {"C": [1.0]}, cv=GroupKFold(2)), routes="held-out count"),
+        "the estimator validates by group: say whose each example is, with people=",
+    ),
+    "folds of all rows": (
+        lambda: certified(GridSearchCV(MODEL, {"C": [1.0]}, cv=[*KFold(2).split(X)]), routes="held-out count"),
+        "cv of the estimator must say how rows are divided.* fitted on a part of them",
     ),
     "weights of a hook": (
         lambda: of_module(Sequential(computed())),

@@ -12,7 +12,9 @@ from numpy.random import default_rng
 from scipy import sparse, stats
 from sklearn.base import clone
 from sklearn.ensemble import StackingClassifier
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Perceptron
+from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -184,6 +186,17 @@ def test_a_bound_s_part_with_one_class_only_is_counted_too(names):
     found = held_out(LogisticRegression(), (x, names[y]), train_share=0.965)
     assert found.report.n - found.train == 2
     assert 0.0 < found.certificate.value <= 1.0
+
+
+@parametrize("frozen", [False, True])
+def test_a_search_that_validates_by_group_is_told_whose_the_examples_are(frozen):
+    x, y = world(120, seed=5)
+    whose = np.arange(120) // 3
+    search = GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, cv=GroupKFold(3))
+    model = FrozenEstimator(search.fit(*world(90, seed=6), groups=whose[:90])) if frozen else search
+    assert held_out(model, (x, y), people=whose).report.n == 40
+    if frozen:  # which needs nobody, since it fits nothing
+        assert held_out(model, (x, y)).report.n == 120
 
 
 def test_people_are_split_whole_and_counted():

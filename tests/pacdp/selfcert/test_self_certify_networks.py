@@ -59,7 +59,13 @@ def test_the_draw_that_is_certified_is_the_one_that_predicts():
     assert np.mean(found.predict(bound.inputs) != bound.labels) == near(found.tried[0].error)
 
 
-@parametrize("form", [lambda pairs: tuple(pairs.tensors), lambda pairs: pairs])
+def of_a_graph(pairs):
+    """Inputs that a network made, with its gradients."""
+    inputs, labels = pairs.tensors
+    return inputs.requires_grad_() * 1.0, labels
+
+
+@parametrize("form", [lambda pairs: tuple(pairs.tensors), lambda pairs: pairs, of_a_graph])
 def test_datasets_of_pairs_and_tensors_say_what_arrays_say(form):
     x, y = problem()
     arrays, found = (
@@ -67,6 +73,20 @@ def test_datasets_of_pairs_and_tensors_say_what_arrays_say(form):
         for data in ((x, y), form(TensorDataset(torch.tensor(x), torch.tensor(y))))
     )
     assert found.value == arrays.value
+
+
+def test_a_class_that_training_does_not_see_keeps_its_output():
+    x, y = problem(100)
+    names = np.array(["cat", "dog", "emu"])[y]
+    _, bound = split(given((x, names)), train=50, seed=0)
+    names[bound.places[0]] = "emu"
+    module = Sequential(Linear(4, 3))
+    found = self_certify(module, (x, names), settings=QUICK, train_share=0.5)
+    assert [one.route for one in found.tried if one.certificate] == [HELD_OUT, PAC_BAYES]
+    assert found.predict_proba(x).shape == (100, 3)
+    for one in found.tried:
+        said = one.predictor.predict(bound.inputs)
+        assert one.error == near(np.mean(said != names[bound.places]))
 
 
 def test_a_training_function_of_one_s_own_sees_the_training_part_alone():

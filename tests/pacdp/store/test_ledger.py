@@ -176,7 +176,7 @@ def test_a_limit_refuses_before_anything_is_drawn(book, tmp_path):
         assert found.epsilon == near(epsilon(steps(count)), rel=1e-9)
     assert said.now.epsilon < said.limit.epsilon < said.after.epsilon
     about = "at delta 1e-05 (add-remove, per example)"
-    for part in (f"from epsilon {said.now} to {said.after}", about, "nothing was drawn"):
+    for part in (f"from epsilon {said.now} to {said.after}", about, "nothing was drawn", "pacdp ledger limit --raise"):
         assert part in str(said)
     assert (tmp_path / "ledger.jsonl").read_bytes() == before
     book.reserve(stretch(151, 200))
