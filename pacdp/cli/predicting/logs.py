@@ -251,10 +251,12 @@ def _question(sample: Values, task: Any) -> str:
     asked = sample.get("input")
     if not asked:
         return f"{task} {sample['id']}"
-    if not isinstance(asked, str):
-        asked = [(one.get("role"), one.get("content")) for one in asked]
-    rest = [sample.get(part) for part in ("choices", "target", "files", "setup")]
-    whole = json.dumps([asked, *rest], sort_keys=True)
+    if isinstance(asked, str):
+        asked = [{"role": "user", "content": asked}]
+    asked = [(one.get("role"), one.get("content")) for one in asked]
+    # choices may be shuffled anew in every run, and the target, a letter, moves with them
+    among = sorted(sample.get("choices") or []) or sample.get("target")
+    whole = json.dumps([asked, among, sample.get("files"), sample.get("setup")], sort_keys=True)
     return hashlib.sha256(whole.encode()).hexdigest()
 
 

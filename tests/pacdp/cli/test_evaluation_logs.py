@@ -128,6 +128,23 @@ def test_questions_of_one_text_are_one_record_in_whatever_task_of_inspect(asked,
     assert _certified(tmp_path)["n"] == 80  # nothing tells
 
 
+@parametrize("task, model", [("chat", "openai/gpt"), ("quiz", "other")])
+def test_choices_that_were_shuffled_anew_are_those_of_the_same_question(task, model, tmp_path):
+    for name, of, choices, asked in (("quiz", "openai/gpt", "xy", str), (task, model, "yx", _said)):
+        path = _inspect(tmp_path / f"{choices}.json", "C" * 36 + "I" * 4, task=name, model=of, asked=asked)
+        log = read(path)
+        for one in log["samples"]:
+            one |= {"choices": [*choices], "target": "AB"[choices.index("x")]}
+        write(path, log)
+    report = _certified(tmp_path)
+    assert report["n"] == 40
+    assert {row["of"] for row in report["details"]["statements"]} >= {"openai/gpt", model}
+
+
+def _said(k):
+    return [{"role": "user", "content": str(k)}]
+
+
 def test_epochs_of_a_document_count_as_one_record(tmp_path, capsys):
     report = _certified(_inspect(tmp_path / "log.json", "C" * 60 + "I" * 40, epochs=4))
     assert (report["n"], report["unit"], report["examples"]) == (100, "document", 400)
