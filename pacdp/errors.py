@@ -81,15 +81,16 @@ def said(error: Exception) -> str:
 
 
 @contextmanager
-def naming(function: str) -> Iterator[None]:
-    """What a stranger's function raises comes with its name; what is a sentence already passes as it is.
+def naming(function: str, *, hint: str = "") -> Iterator[None]:
+    """What a stranger's function raises comes with its name; what is a sentence already passes as it is, but for the
+    ``hint`` that there may be at the end of all.
 
     Raises:
         ValueError: the function raised something else.
     """
     try:
         yield
-    except (ValueError, Diverged):
-        raise
     except Exception as error:
-        raise ValueError(f"{function} failed with {said(error)}") from error
+        if isinstance(error, ValueError | Diverged) and not hint:
+            raise
+        raise ValueError(f"{function} failed with {said(error)}{hint}") from error

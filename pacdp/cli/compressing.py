@@ -132,11 +132,11 @@ def run(config: Compression, out: Path, how: Training) -> Values:
         ValueError: the folder holds another run, or a finished one.
     """
     require_unset(how, "batching", "bfloat16", by="by pacdp compress")
+    how.apply()
     folder = Folder(out)
     with folder.at_work(config, how) as going_on:
         if not going_on:
             folder.begin(config, how)
-        how.apply()
         started = time.monotonic()
         found = _found(config, how, folder)
         rows = folder.rows()

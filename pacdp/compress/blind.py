@@ -137,10 +137,8 @@ def _require_same(learner: Learner, records: Records, one: Trace, other: Trace, 
 
 
 def _equal(one: Tensor, other: Tensor) -> bool:
-    return (
-        one.shape == other.shape
-        and one.contiguous().numpy().tobytes() == other.contiguous().numpy().tobytes()
-    )
+    bits = (of.contiguous().flatten().view(torch.uint8) for of in (one, other))
+    return one.shape == other.shape and one.dtype == other.dtype and torch.equal(*bits)
 
 
 def _require_own_scores(

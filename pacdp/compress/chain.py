@@ -151,6 +151,9 @@ class KernelRidge(_Viewing):
     width: float = 0.5
     ridge: float = 1e-3
 
+    def __post_init__(self) -> None:
+        _check.positive(width=self.width, ridge=self.ridge)
+
     def train(
         self, state: State | None, inputs: Tensor, labels: Tensor, *, round: int, seed: int
     ) -> State:
@@ -167,8 +170,8 @@ class KernelRidge(_Viewing):
     def outputs(self, state: State, viewed: Tensor) -> Tensor:
         """A number a class.
 
-        The kernel is computed for blocks of records of one size, the last filled up with zeros, so that a block is the
-        same, bit for bit, once it is full: full ones are remembered as long as the batch is there.
+        The kernel is computed for blocks of records of one size, the last filled up with copies of coefficient 0, so
+        that a block is the same, bit for bit, once it is full: full ones are remembered as long as the batch is there.
         """
         support, rows = state["support"], viewed.flatten(1)
         learner, seen, known = _KNOWN.get(viewed, (self, support[:0], []))
@@ -178,7 +181,10 @@ class KernelRidge(_Viewing):
         full = len(support) // _BLOCK
         _KNOWN[viewed] = self, support[: full * _BLOCK], columns[:full]
         found = viewed.new_zeros(len(rows), self.classes)
-        for column, part in zip(columns, padded(state["coefficients"], _BLOCK), strict=True):
+        beyond = -len(support) % _BLOCK
+        for column, part in zip(
+            columns, F.pad(state["coefficients"], (0, 0, 0, beyond)).split(_BLOCK), strict=True
+        ):
             found.addmm_(column, part)
         return found
 

@@ -84,6 +84,10 @@ class Stop:
 
 ANSWERS = ("decision_function", "predict_proba", "predict")
 """What an estimator may answer by, the most telling first."""
+_FEW = (
+    "; it has seen none but the records picked so far: if these are too few, or lack a class or category, take larger "
+    "groups, or settings that allow it"
+)
 State = Any
 """What training leaves: tensors by name, or anything else, which a resumed run then makes again from the picks."""
 
@@ -177,8 +181,9 @@ class Torch:
 
     Attributes:
         network: the network with its first weights. Each round goes on from the weights of the round before it.
-        train: trains a network in place on the records picked so far, (network, inputs, labels). Global random numbers
-            are seeded before each call.
+        train_network: trains a network in place on the records picked so far, (network, inputs, labels), or returns
+            another one with the same parameters and buffers, as a copy of the best. Global random numbers are seeded
+            before each call.
         name: what the run's file calls the function.
     """
 
@@ -188,6 +193,12 @@ class Torch:
 
     def __post_init__(self) -> None:
         require_shapes(self.network, "network")
+        for name, kept in self.network.state_dict().items():
+            if not isinstance(kept, Tensor):
+                raise ValueError(
+                    f"network keeps {type(kept).__name__} as {name!r} of its state_dict: register tensors as buffers, "
+                    "in place of get_extra_state"
+                )
 
     @property
     def record(self) -> Mapping[str, Any]:
@@ -214,8 +225,20 @@ class Torch:
         """The weights and buffers after one more call of the function."""
         network = self._at(state).train()
         with seeded(seed, round), naming("train_network"):
-            self.train_network(network, inputs, labels)
-        return {name: tensor.detach().clone() for name, tensor in network.state_dict().items()}
+            made = self.train_network(network, inputs, labels)
+        if isinstance(made, nn.Module) and {*made.parameters()} != {*network.parameters()}:
+            network = made  # not a wrapper of the one that was trained in place
+        trained = network.state_dict()
+        own, left = (
+            {n: one.shape for n, one in of.items()} for of in (self.network.state_dict(), trained)
+        )
+        if odd := [name for name in own | left if own.get(name) != left.get(name)]:
+            raise ValueError(
+                f"train_network left a network whose {odd[0]!r} has another shape than that of network, or is in one "
+                "of them alone: exchange layers before network is handed over, and return none with "
+                "other layers or names"
+            )
+        return {name: tensor.detach().clone() for name, tensor in trained.items()}
 
     @torch.no_grad()
     def outputs(self, state: State, viewed: Tensor) -> Tensor:
@@ -269,7 +292,7 @@ class Estimator:
         if len(labels.unique()) == 1:
             return int(labels[0])
         made = unfitted(self.estimator)
-        with seeded(seed, round), naming("fit"):
+        with seeded(seed, round), naming("fit", hint=_FEW):
             made.fit(self.view(inputs).numpy(), labels.numpy())
         if not hasattr(made, "classes_"):
             raise ValueError(
@@ -288,7 +311,8 @@ class Estimator:
             return found
         rows, places = viewed.numpy(), torch.from_numpy(np.asarray(state.classes_, dtype=np.int64))
         said = next(getattr(state, name) for name in ANSWERS if hasattr(state, name))
-        values = np.asarray(said(rows), dtype=np.float64)
+        with naming(said.__name__, hint=_FEW):
+            values = np.asarray(said(rows), dtype=np.float64)
         if said.__name__ == "predict":
             values = (values[:, None] == state.classes_).astype(np.float64)
         if said.__name__ != "decision_function":  # logits whose softmax is what was said

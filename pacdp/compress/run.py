@@ -12,6 +12,8 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
+from pacdp.certify.examples import require_labels
+from pacdp.certify.outputs import classes_of
 from pacdp.compress.learner import Groups, Learner, State, Stop
 from pacdp.errors import CheckpointError
 from pacdp.features.pooling import padded
@@ -122,6 +124,7 @@ class Scores(NamedTuple):
 def scored(learner: Learner, state: State, records: Records) -> Scores:
     """Scores of all records, in batches of one size."""
     outputs = torch.cat([learner.outputs(state, batch) for batch in records.viewed(learner)])
+    require_labels(records.labels, classes_of(outputs))
     margin = margins(outputs[: len(records.labels)], records.labels).double().numpy()
     wrong, badness = ~(margin > 0.0), -np.where(np.isnan(margin), -np.inf, margin)
     if records.n < len(records.labels):

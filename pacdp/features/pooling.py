@@ -29,12 +29,13 @@ def unit(rows: Float[Tensor, "n dim"]) -> Float[Tensor, "n dim"]:
 
 
 def padded(rows: Tensor, size: int) -> list[Tensor]:
-    """Batches of exactly ``size`` rows, the last one filled up with zeros.
+    """Batches of exactly ``size`` rows, the last one filled up with copies of the last row, which all that is made for
+    the rows takes.
 
     A row's outputs may depend on the size of its batch by rounding, and in a batch of one size they do not.
     """
     missing = -len(rows) % size
-    filled = torch.cat([rows, rows.new_zeros(missing, *rows.shape[1:])]) if missing else rows
+    filled = torch.cat([rows, rows[-1:].expand(missing, *rows.shape[1:])]) if missing else rows
     return list(filled.split(size))
 
 

@@ -27,6 +27,7 @@ REFUSED = (
     ("train dp-sgd-mnist --out @/new --batching vmap", "--batching is not used"),
     ("train dp-sgd-mnist --out @/new --method.learning-rate nan", "learning_rate must be a finite number"),
     ("train dp-sgd-mnist --out @/new --checkpoint-seconds 1", "--checkpoint-seconds is not used"),
+    ("compress kernel-digits --out @/new --device cuda:99", "--device cuda:99 is not to be had here"),
     ("compress kernel-digits --out @/new --bfloat16", "--bfloat16 is not used by pacdp compress"),
     ("certify @/sgd --batching loop", "--batching is not used by pacdp certify"),
     ("export @/run @/new --bfloat16", "--bfloat16 is not used by pacdp export"),

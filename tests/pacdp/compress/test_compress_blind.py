@@ -130,7 +130,7 @@ class Late(Nearest):
 
     def decision_function(self, inputs):
         found = 1.0 * (self.predict(inputs)[:, None] == self.classes_)
-        return found * (inputs != 0).any(axis=1).sum() if len(self.labels) > 12 else found
+        return found * len(np.unique(inputs, axis=0)) if len(self.labels) > 12 else found
 
 
 def test_the_scores_of_the_last_network_are_its_records_own():

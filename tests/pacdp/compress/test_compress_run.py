@@ -1,5 +1,6 @@
 """The run of a compression: its rules by a slow twin, its certificate, resuming after kill -9, people, head starts."""
 
+import copy
 from dataclasses import replace
 from functools import partial
 
@@ -10,16 +11,17 @@ from compress_toys import LEARNERS, clouds, descend, estimator, network, written
 from numpy.random import default_rng
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV
-from sklearn.neighbors import NearestCentroid
+from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import SVC
 from torch import equal
+from torch.nn import Linear, Module
 
 import bounds
 import pacdp
 from pacdp import Settings
-from pacdp.compress import Groups, Looks, Stop, View
+from pacdp.compress import Groups, KernelRidge, Looks, Stop, View
 from pacdp.compress.run import Records, Rule, carry_out
 from pacdp.errors import CheckpointError
 from pacdp.losses import margins
@@ -136,6 +138,45 @@ def test_groups_begin_where_they_say():
     assert [Groups(sizes=(4, 1), starts=(0, 6)).at(picked) for picked in (0, 5, 6, 100)] == [4, 4, 1, 1]
 
 
+class Extra(Module):
+    """Saves a dictionary beside its tensors."""
+
+    def get_extra_state(self):
+        return {"shift": 0.0}
+
+
+def logarithms(inputs):
+    assert (inputs > 0).all()
+    return np.log(inputs)
+
+
+def best_copy(model, inputs, labels):
+    """Training as with early stopping: a copy is trained and returned, and the network itself left alone."""
+    best = copy.deepcopy(model)
+    descend(best, inputs, labels)
+    return best
+
+
+def wrapper(model, inputs, labels):
+    """Training of a wrapper, which is returned, in place."""
+    whole = torch.nn.DataParallel(model)
+    descend(whole, inputs, labels)
+    return whole
+
+
+def test_training_may_return_its_network_and_estimators_see_rows_of_the_sample_alone():
+    in_place = pacdp.compress(written(), DATA)
+    for train in (best_copy, wrapper):
+        assert equal(pacdp.compress(written(train), DATA)(DATA.inputs), in_place(DATA.inputs)), train
+    positive = np.exp(DATA.inputs), DATA.labels
+    found = pacdp.compress(make_pipeline(FunctionTransformer(logarithms), SVC(C=100.0)), positive)
+    assert found.kept == pacdp.compress(SVC(C=100.0), DATA).kept
+    halves = pacdp.compress(
+        written(model=written().network.bfloat16()), (torch.tensor(DATA.inputs).bfloat16(), DATA.labels)
+    )
+    assert halves.kept < DATA.n
+
+
 REFUSED = {
     "no group": (lambda: Groups(sizes=()), "expected"),
     "rounds backwards": (lambda: Stop(rounds=(3, 2)), "expected"),
@@ -162,6 +203,16 @@ REFUSED = {
     "regression": (lambda: pacdp.compress(LinearRegression(), DATA), "learner must be a classifier"),
     "training that fails": (
         lambda: pacdp.compress(written(lambda m, x, y: {}["k"]), DATA), "train_network failed with KeyError"),
+    "training that exchanges a layer": (
+        lambda: pacdp.compress(written(lambda m, x, y: m.append(Linear(3, 4))), DATA), "'3.weight' has another shape"),
+    "training that returns another network": (
+        lambda: pacdp.compress(written(lambda m, x, y: Linear(2, 3)), DATA), "return none with other layers or names"),
+    "fewer outputs than classes": (
+        lambda: pacdp.compress(written(lambda m, x, y: None, Linear(2, 2)), DATA), "from 0 to 1, .* got 0 to 2"),
+    "a state that is no tensor": (lambda: written(model=Extra()), "keeps dict as '_extra_state' of its state_dict"),
+    "settings for more records than a group": (
+        lambda: pacdp.compress(KNeighborsClassifier(50), DATA), "Expected n_neighbors .* take larger groups"),
+    "a kernel without width": (lambda: KernelRidge(classes=3, width=0.0), "width must be positive"),
     "outputs that are no tensor": (
         lambda: pacdp.compress(written(lambda m, x, y: None, Made(lambda own, x: None, out=written().network)), DATA),
         "the network returned NoneType: let it return a dense tensor"),
