@@ -72,6 +72,10 @@ class ClippedError:
             raise ValueError(
                 "targets must be finite numbers, got NaN or infinity: leave these examples out"
             )
+        if not targets.is_floating_point() and bool((wanted.abs() >= 2**53).any()):
+            raise ValueError(
+                "whole numbers as targets must be below 2**53, as larger ones are rounded: subtract what they share"
+            )
         share = torch.nan_to_num((flat - wanted).abs() / self.at, nan=1.0).clamp(max=1.0)
         return (share if self.kind == "absolute" else share.square()).mean(dim=1)
 
@@ -97,9 +101,10 @@ class ClippedError:
 def answers_of(outputs: Tensor, labels: Int64[Tensor, " m"], *, scores: bool = False) -> Answers:
     """What outputs [m] or [m, classes] say of each example; one logit counts as two classes.
 
-    Where two classes have the largest output, or one is NaN, none is predicted, which is an error. Where
-    there are no probabilities, since an output is not finite, each class has an equal one: what is asked, and what it
-    pays, depends on no output.
+    Where two classes have the largest output, or one is NaN, none is predicted, which is an error. Ranks and scores are
+    those of the outputs, since probabilities of outputs far apart, or close together, are equal. Where there are no
+    probabilities, since an output is not finite, each class has an equal one: what is asked, and what it pays, depends
+    on no output.
 
     Raises:
         ValueError: a label that names no class; ``scores`` that are no probabilities.
@@ -118,11 +123,16 @@ def answers_of(outputs: Tensor, labels: Int64[Tensor, " m"], *, scores: bool = F
     predicted = torch.where(alone, outputs.argmax(dim=1), -1)
     silent = ~table.isfinite().all(dim=1, keepdim=True)
     table = torch.where(silent, 1.0 / table.shape[1], table)
-    found = from_probabilities(table.numpy(), labels.numpy())
-    if found.score is not None:  # probabilities of logits that are far apart are all 1, in no order
+    ahead = ~(outputs < outputs.gather(1, labels[:, None])) | outputs.isnan().any(1, keepdim=True)
+    found = replace(
+        from_probabilities(table.numpy(), labels.numpy()),
+        predicted=predicted.numpy(),
+        rank=ahead.sum(dim=1).numpy(),
+    )
+    if found.score is not None:
         gaps = outputs.double().diff(dim=1)
-        found = replace(found, score=torch.where(silent, 0.0, gaps)[:, 0].numpy())
-    return replace(found, predicted=predicted.numpy())
+        found = replace(found, score=torch.where(gaps.isnan(), 0.0, gaps)[:, 0].numpy())
+    return found
 
 
 _FEW = 10

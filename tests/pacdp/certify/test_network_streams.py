@@ -211,7 +211,15 @@ def test_a_network_of_probabilities_has_the_certificates_of_its_logits(logits, s
     assert shown(found) == shown(twin)
 
 
-def test_the_area_under_the_curve_is_of_the_logits_whose_probabilities_are_all_one():
+@parametrize("scale", [1e-20, 1.0, 1e4])
+def test_areas_and_ranks_are_of_the_logits_whose_probabilities_are_equal(scale):
+    net, labels = (lambda x: scale * x[:, :4]), LABELS % 4
+    ours = INPUTS[:, :4].gather(1, labels[:, None])
+    ranks = (INPUTS[:, :4] >= ours).sum(dim=1)
+    found = certify(net, (INPUTS, labels), ask=["top-1", "top-2", "top-3"]).statements
+    assert [one.measured for one in found] == near([float((ranks > k).double().mean()) for k in (1, 1, 2, 3)])
+    gone = certify(lambda x: net(x).index_fill(1, torch.tensor(3), torch.nan), (INPUTS, labels), ask="top-3")
+    assert [one.measured for one in gone.statements] == [1.0, 1.0]
     labels = torch.arange(300) % 2
     logits = 50.0 + INPUTS[:, 0].abs() - 9.0 * labels
     for net in (lambda x: x[:, 0], lambda x: torch.stack([0.0 * x[:, 0], x[:, 0]], dim=1)):
@@ -540,6 +548,10 @@ LOSSES = {
     "one that keeps the errors": (Worst(), "the loss changes worst"),
     "sizes that are no real numbers": (lambda z, y: (z.argmax(1) != y) * 1j, "got complex ones"),
     "targets that are no real numbers": (lambda z, y: ClippedError(at=1.0)(z[:, 0], y + 5j), "got complex ones"),
+    "targets that double precision rounds": (
+        lambda z, y: ClippedError(at=500.0)(z[:, 0], 17 * 10**17 + y),
+        r"must be below 2\*\*53",
+    ),
     "targets turned over": (
         lambda z, y: ClippedError(at=1.0)(z.new_zeros(len(z), 2, 3), z.new_zeros(len(z), 3, 2)),
         "of one shape, got",
