@@ -46,6 +46,8 @@ Clipped = Callable[[Sequence[Tensor | None]], Sum]
 Look = Callable[[], object]
 Draws = Callable[..., torch.Generator]
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+_OWN_HOOKS = ("pacdp.", "opacus.")
+"""By which modules' hooks gradients are taken, and which hold nothing of a user's."""
 _OF_PARAMETERS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 _OF_ALL_MODULES = tuple(f"_global{kind}" for kind in _HOOKS)
 _OF_A_PASS = {"training", "activations", "max_batch_len", "_flat_weights", *vars(nn.Module())}
@@ -290,7 +292,8 @@ def set_up(module: nn.Module) -> list[Any]:
     # whose attributes and closures the layers compute with
     further: list[Any] = [kind for kind in kinds if not kind.__module__.startswith("torch.")]
     for layer in module.modules():
-        further += (hook for kind in _HOOKS for hook in (getattr(layer, kind) or {}).values())
+        hooks = (hook for kind in _HOOKS for hook in (getattr(layer, kind) or {}).values())
+        further += (hook for hook in hooks if not str(hook.__module__).startswith(_OWN_HOOKS))
         of_torch, plain = type(layer).__module__.startswith("torch."), dict[str, object]()
         for name, x in vars(layer).items():
             if name in _OF_A_PASS or (of_torch and name[0] == "_" and not isinstance(x, _VALUES)):
