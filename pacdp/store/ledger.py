@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from bounds.accounting import Event, renyi_divergences
 from bounds.privacy import Adjacency
@@ -39,6 +39,9 @@ class Overdrawn(ValueError):
 
 class SharedNoise(ValueError):
     """What was to be reserved draws the random numbers of another release, so that noise may cancel between them."""
+
+
+_Line = TypeVar("_Line", Entry, Limit)
 
 
 class Ledger:
@@ -135,7 +138,7 @@ class Ledger:
         _require_theorem(stretch.event)
         with self._locked():
             made = self._entry(stretch)
-            known = made.repeats(self.entries)
+            known = made.repeats(self._kept(Entry))
             if known is None:
                 self._require_own_numbers(made)
                 self._require_within(made)
@@ -245,13 +248,13 @@ class Ledger:
     def limit(self) -> Limit | None:
         """The limit, if one was set."""
         self._read_on()
-        return next((one for one in reversed(self._read) if isinstance(one, Limit)), None)
+        return next(reversed(self._kept(Limit)), None)
 
     @property
     def entries(self) -> tuple[Entry, ...]:
         """All that is counted, in order."""
         self._read_on()
-        return tuple(one for one in self._read if isinstance(one, Entry))
+        return self._kept(Entry)
 
     @property
     def limits(self) -> tuple[dict[str, Any], ...]:
@@ -284,7 +287,7 @@ class Ledger:
         return Entry.of(stretch, entry=len(self._lines), time=_now())
 
     def _require_own_numbers(self, made: Entry) -> None:
-        other = made.shares_numbers(self.entries)
+        other = made.shares_numbers(self._kept(Entry))
         if other is not None:
             raise SharedNoise(
                 f"run {made.stretch.run} would draw the random numbers of run {other.stretch.run} (entry {other.entry} "
@@ -294,7 +297,7 @@ class Ledger:
             )
 
     def _require_within(self, made: Entry) -> None:
-        limit = self.limit
+        limit = next(reversed(self._kept(Limit)), None)
         if limit is None:
             return
         counted = self._tally.with_one(made)
@@ -321,6 +324,10 @@ class Ledger:
         with locked(_file(self.folder), _KIND, known=self._lines) as lines:
             self._take(lines)
             yield
+
+    def _kept(self, kind: type[_Line]) -> tuple[_Line, ...]:
+        """What was read last of one kind, in order; under the lock, where nobody adds to it, that is all."""
+        return tuple(one for one in self._read if isinstance(one, kind))
 
     def _read_on(self) -> None:
         """Read what others have added since; whoever keeps a ledger open is told the whole of it."""
