@@ -298,7 +298,7 @@ def _step(
             "the same number at every call"
         )
     chosen = state.randomness.batch(units, mechanism.sample_rate)
-    if watch is None:
+    if watch is None:  # an auditor is to see what is drawn
         require_each_once(chosen, units)
     unmoved.keep()
     norm = mechanism.clip_norm if state.clip_norm is None else state.clip_norm

@@ -46,9 +46,8 @@ class ClippedError:
             raise ValueError(
                 f"expected ClippedError.kind as 'absolute' or 'squared', got {self.kind!r}"
             )
-        object.__setattr__(
-            self, "at", float(self.at)
-        )  # of a fraction, which no tensor is divided by
+        # no tensor is divided by a fraction
+        object.__setattr__(self, "at", float(self.at))
 
     @property
     def name(self) -> str:

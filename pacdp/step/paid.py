@@ -124,9 +124,8 @@ def stream_of(books: Books, randomness: object, *, release: Any, device: torch.d
         release = secrets.token_hex()  # kernels that add up in any order round anew each time
     settings = [release, process_count(), device.type, arithmetic(device)]
     base = of_all(randomness)
-    kind = (
-        SeededRandomness if isinstance(base, SeededRandomness) else type(base)
-    )  # whose noise it is
+    # a class of somebody's own draws the same noise from the same seed
+    kind = SeededRandomness if isinstance(base, SeededRandomness) else type(base)
     return books.stream(keyed_by=[kind.__name__, seed], settings=settings)
 
 
