@@ -176,6 +176,12 @@ def real_numbers(labels: Any, predictions: Any, within: Sequence[float | int]) -
         raise ValueError(
             f"within must be two numbers, the smaller first, from 1e-150 to 1e150 apart, got {within!r}"
         )
+    largest = max(-low, high)
+    if largest >= 2.0**53 and largest > 1000.0 * width:  # so that rounding tells in the errors
+        raise ValueError(
+            f"within must be wider beyond 2**53, where numbers are rounded, got {within!r}: subtract what labels, "
+            "predictions and both ends share"
+        )
     truth = columns.reals("labels", labels)
     if (out := np.flatnonzero((truth < low) | (truth > high))).size:
         raise ValueError(

@@ -48,7 +48,7 @@ WRONG = {
     "float people": (said(people=[0.0, 0.0, 1.0, 1.0]), "if they are whole, pass people.astype(int) yourself"),
     "one-hot labels": ({"labels": np.eye(3)[[0, 1, 2, 1]], "predictions": P}, "shape (4, 3): pass one column, as"),
     "positive without recall": (said(labels=[0, 1, 0, 1], predictions=[0, 1, 1, 1], ask=["error"], positive=1),
-        "ask for one of them, of labels with two classes, or leave positive out"),
+        "ask for one of them, of labels with two classes, each of some examples, or leave positive out"),
     "nothing said": ({"labels": Y}, "give predictions, probabilities or losses"),
     "both": (said(probabilities=SOFT), "give predictions or probabilities, not both"),
     "logits": (soft(probabilities=SOFT * 9), "probabilities must lie in [0, 1], got 7.2"),
@@ -81,6 +81,9 @@ WRONG = {
     "interval by a word": (said(interval="no"), "interval must be True or False, got 'no'"),
     "one end": ({"labels": [0.5], "predictions": [0.5], "within": 1}, "within must be two numbers"),
     "ends too close": ({"labels": [0.0], "predictions": [0.0], "within": (0, 1e-170)}, "from 1e-150 to 1e150 apart"),
+    # nanoseconds since 1970, of which doubles tell those apart that lie 256 from each other
+    "ends of rounded numbers": ({"labels": [17 * 10**17 + 100], "predictions": [17 * 10**17],
+        "within": (17 * 10**17, 17 * 10**17 + 1000)}, "subtract what labels, predictions and both ends share"),
     "a text cut off": (said(labels=["a", "a\0", "b", "c"], predictions=["a"] * 4), "labels must not end in a NUL"),
     "a name of two lines": ({"losses": {"a\nAt most 0%": [0.5]}}, "no name for a sentence"),
     "another order of rows": (said(labels=Frame(Y), people=Frame(P, [3, 0, 1, 2])),
