@@ -19,7 +19,7 @@ from pacdp.predictions.bounding import (
 from pacdp.predictions.columns import Name
 from pacdp.predictions.described import described
 from pacdp.predictions.examples import Examples, judged, of_losses, real_numbers
-from pacdp.predictions.named import ranks
+from pacdp.predictions.named import named, ranks
 from pacdp.predictions.parts import asked, parts, shown
 from pacdp.predictions.report import Measured, Refusal, Report
 from pacdp.predictions.soft import MIN_COUNT, auc, bins, calibration_error
@@ -136,7 +136,7 @@ _SILENT = (
     ("bins", "calibration gaps", f"no bin has {MIN_COUNT} examples: gather more"),
     ("auc", "AUC", "a class has one record or none: gather more"),
 )
-"""What is said of families that came to nothing for every model."""
+"""What is said of families that came to nothing, for every model or for some."""
 
 
 def certified(
@@ -168,10 +168,12 @@ def certified(
     refusals = [
         Refusal(name=f"{part.measures} of {part.of}", reason=why) for part, why in refused.items()
     ]
-    silent = {*paying} - {row.family for row in statements}
-    refusals += [
-        Refusal(name=name, reason=why) for family, name, why in _SILENT if family in silent
-    ]
+    there = {(row.family, row.of) for row in statements}
+    for family, name, why in _SILENT:
+        silent = [of for of in given.models if (family, of) not in there and family in paying]
+        one_by_one = len(silent) < len(given.models)
+        names = [f"{name} of {of}" for of in silent] if one_by_one else [name]
+        refusals += [Refusal(name=one, reason=why) for one in names]
     counted = given.labels is not None and given.weights is None
     inputs: Any = [made.inputs for made in certificates]
     errors = [row for row in statements if counted and row.family == "error"]
@@ -190,8 +192,10 @@ def certified(
     )  # fmt: skip
     details: Values = {}
     if positive is not None:
-        rows = [row for of in given.models for row in found.named(positive, of=of)]
-        details = {"positive": shown(positive), "named": rows}
+        called = shown(positive)
+        both = [*map(shown, given.classes)] if {*families} & {"recall", "precision"} else ()
+        rows = [row for of in given.models for row in named(statements, called, of, both)]
+        details = {"positive": called, "named": rows}
     if "leaderboard" in families:
         details["leaderboard"] = ranks(statements, tuple(given.models))
     return replace(found, details=details)

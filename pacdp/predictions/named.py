@@ -7,7 +7,7 @@ and costs nothing.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from pacdp.predictions.bounding import Statement
@@ -17,10 +17,15 @@ _MARGIN = 1.0 - 2.0**-50
 """What rounding may take from a mean of numbers in [0, 1]."""
 
 
-def named(rows: Sequence[Statement], positive: str, of: str) -> tuple[Statement, ...]:
+def named(
+    rows: Sequence[Statement], positive: str, of: str, classes: Iterable[str] = ()
+) -> tuple[Statement, ...]:
     """These numbers of one model; ``positive`` is the class as rows write it.
 
-    What rests on a row that was not asked, or on the precision of a class that is never predicted, is left out.
+    What rests on a row that was not asked, or on a class of which too few examples have a row, is left out.
+
+    Args:
+        classes: both of them, where it is known that they were asked about; by default those of the rows.
 
     Raises:
         ValueError: neither recall nor precision of two classes was certified, or ``positive`` is neither.
@@ -33,11 +38,11 @@ def named(rows: Sequence[Statement], positive: str, of: str) -> tuple[Statement,
         }
         for start in ("recall of class ", "precision of class ")
     )
-    classes = {**recalls, **precisions}
+    classes = dict.fromkeys(classes) or {**recalls, **precisions}
     if len(classes) != 2:
         raise ValueError(
             f"positive goes with recall or precision of two classes, got rows of {len(classes)}: ask for one of them, "
-            "of labels with two classes, or leave positive out"
+            "of labels with two classes, each of some examples, or leave positive out"
         )
     if positive not in classes:
         raise ValueError(f"positive must be one of {', '.join(classes)}, got {positive}")

@@ -103,6 +103,8 @@ row.term = due.term
 row.upper_by = due.upper_by
 row.lower_by = due.lower_by
 """
+_OF_CLASSES = ("error on", "share of errors among predictions of")
+"""How refusals begin that are about recall, or precision."""
 _OF_SEVERAL = {"family": "named", "range": [0.0, 1.0], "term": ""}
 """What stands beside a named row: what beside its part does, or what beside one of several parts has to."""
 
@@ -123,8 +125,17 @@ def named(report: Fields) -> None:
                 classes.add(label)
                 sign = "+" if label == positive else "-"
                 own[f"{rate} {sign}"] = row
+        least = 2
+        if any(
+            refused(report, f"{one} class ", of)
+            for one in _OF_CLASSES
+        ):
+            classes.add(
+                positive
+            )  # of which too few examples may be
+            least = 1
         require(
-            len(classes) == 2 and positive in classes,
+            least <= len(classes) <= 2 and positive in classes,
             f"the positive class is {positive}, of {sorted(classes)}",
         )
         for name, (parts, form) in _NAMED_FORMS.items():

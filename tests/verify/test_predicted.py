@@ -229,6 +229,23 @@ def test_a_model_may_have_no_bin_that_is_full_enough():
     assert DOES_NOT not in verdicts(check_report(said))
 
 
+def test_what_one_class_or_one_model_lacks_is_not_missed():
+    """Recall of a class with one example, the area of a model whose people serve for one class, losses of one model."""
+    labels, rng = np.arange(8) % 2, default_rng(3)
+    few = certify_predictions([1, *[0] * 9], [1, *[0] * 8, 1], ask="recall", positive=1).to_dict()
+    one = certify_predictions(labels, {"a": labels, "b": labels}, losses={"a": {"l": rng.random(8)}}).to_dict()
+    lacks = 0
+    while not lacks:  # coins are made of scores
+        given = {name: np.stack([1 - p, p], axis=1) for name, p in zip("ab", rng.random((2, 8)), strict=True)}
+        areas = certify_predictions(labels, probabilities=given, people=np.arange(8) // 2, ask="auc").to_dict()
+        lacks = len({row["of"] for row in areas["details"]["statements"] if row["family"] == "auc"}) == 1
+    assert "AUC of" in areas["not_applicable"][0]["name"]
+    for said in (few, one, areas):
+        assert DOES_NOT not in verdicts(check_report(said))
+    few["details"]["named"][0]["quantity"] = "sensitivity"
+    assert DOES_NOT in verdicts(check_report(few))
+
+
 def test_a_label_is_missed_by_one_class_where_it_is_an_error_and_by_more_less_often():
     """Ties count against the model in both."""
     labels, rng = np.arange(60) % 4, default_rng(7)

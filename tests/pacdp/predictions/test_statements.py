@@ -322,6 +322,8 @@ def test_numbers_with_names_are_scikit_learn_s_and_grow_with_the_rows():
     never = certified(np.ones(2000, int), labels=labels, ask=None).named(0)
     assert {*rows} - {row.quantity for row in never} == {"positive predictive value", "F1"}
     assert never[0].lower == 0.0
+    few = certify_predictions([1, *[0] * 9], [1, *[0] * 8, 1], ask="recall", positive=1)
+    assert [row.quantity for row in few.details["named"]] == ["specificity"]  # one example is positive
     words = np.array(["no", "yes"])  # as scikit-learn's classes_, whose members are texts of NumPy
     in_words = certified(words[told], labels=words[labels], ask=["recall", "precision"], interval=True).named(words[1])
     assert [row.measured for row in in_words] == [row.measured for row in rows.values()]
