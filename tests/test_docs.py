@@ -116,6 +116,7 @@ def test_the_readme_s_lines_certify_a_torch_model(printed):
 @pytest.mark.filterwarnings("ignore")
 def test_the_readme_s_lines_train_privately(printed):
     model = nn.Linear(4, 2)
+    nn.init.constant_(model.bias, -9.0)  # so that no logits lie in 0 to 1 by chance
     inputs, labels = torch.arange(1024.0).reshape(256, 4) / 1024, torch.arange(256) % 2
 
     def train(model, optimizer, loader):
