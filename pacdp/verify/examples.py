@@ -24,6 +24,11 @@ class Examples:
     ) -> None:
         self.inputs = np.asarray(inputs)
         self.labels = np.asarray(labels)
+        if self.labels.size != len(self.labels):
+            raise ValueError(
+                f"labels must be one number an example, got an array of shape {self.labels.shape}"
+            )
+        self.labels = self.labels.reshape(-1)
         self.people = people
         owner = np.arange(len(self.labels))
         if people is not None:
@@ -111,8 +116,22 @@ def _digests(rows: ndarray, person: str) -> ndarray:
 
 
 def margins(outputs: ndarray, labels: ndarray) -> ndarray:
-    """The output of the own class less the largest other; of one output, it or minus it. Not above 0: an error."""
-    if outputs.ndim == 1 or outputs.shape[1] == 1:
+    """The output of the own class less the largest other; of one output, it or minus it. Not above 0: an error.
+
+    Raises:
+        ValueError: labels are no numbers of the network's classes, which count from 0.
+    """
+    given = labels
+    labels = given.astype(np.int64)
+    single = outputs.ndim == 1 or outputs.shape[1] == 1
+    classes = 2 if single else outputs.shape[1]
+    if not (
+        (labels == given) & (labels >= 0) & (labels < classes)
+    ).all():
+        raise ValueError(
+            f"labels must be numbers of the network's {classes} classes, from 0 on, got {np.unique(given)[:9]}"
+        )
+    if single:
         return outputs.reshape(-1) * (2 * labels - 1)
     rows = np.arange(len(outputs))
     others = outputs.copy()

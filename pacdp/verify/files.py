@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
+from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,6 +36,13 @@ _NAMES = """
     F64 float64 F32 float32 F16 float16 BF16 bfloat16 I64 int64 I32 int32 I16 int16 I8 int8 U8 uint8 BOOL bool
 """.split()
 _TYPES = dict(zip(_NAMES[::2], _NAMES[1::2], strict=True))
+_SIZES = {
+    kind: np.dtype(kind).itemsize
+    for kind in _TYPES.values()
+    if kind != "bfloat16"  # of two bytes, which NumPy lacks
+}
+_OF_A_TENSOR = {"dtype", "shape", "data_offsets"}
+_STRAY = "bytes of no tensor"
 
 
 class Tensor(NamedTuple):
@@ -76,19 +84,28 @@ def read_checkpoint(path: Path) -> Stored:
         told = table.pop("__metadata__", {})
         header = parsed(told.pop("pacdp", "{}"))
         content = content[start:]
-        rest = len(content)
         tensors = {}
-        for name, one in table.items():
-            own = content[slice(*one.data_offsets)]
+        beside = {*told}
+        end = 0
+        for offsets, name in sorted(
+            (one.data_offsets, name) for name, one in table.items()
+        ):
+            one = table[name]
             kind = _TYPES[one.dtype]
+            beside |= one.keys() - _OF_A_TENSOR
+            start = end
+            end += prod(one["shape"]) * _SIZES.get(kind, 2)
+            if offsets != [start, end]:
+                beside.add(_STRAY)
+            own = content[slice(*offsets)]
             tensors[name] = Tensor(kind, one["shape"], own)
-            rest -= len(own)
     except DAMAGED as error:
         raise ValueError(
             f"{path.name}: it is no checkpoint of pacdp ({error})"
         ) from error
-    beside = ["bytes of no tensor"] if rest else []
-    return Stored(header, tensors, [*told, *beside])
+    if len(content) != end:
+        beside.add(_STRAY)
+    return Stored(header, tensors, sorted(beside))
 
 
 def text_of(values: Any) -> str:

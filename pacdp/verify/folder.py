@@ -231,7 +231,8 @@ def _rest(f: Folder) -> None:
         "result": (f.result, ("result.final",)),
         "metrics": (f.rows[-1:], ("metrics.hash",)),
     }
-    told = [
+    told = [f"checkpoint: {name}" for name in f.stored.beside]
+    told += [
         name
         for at, (part, known) in parts.items()
         for name in unasked(part, known, at)

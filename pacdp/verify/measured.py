@@ -23,7 +23,7 @@ from pacdp.verify.claim import (
     same,
 )
 from pacdp.verify.files import text_of
-from pacdp.verify.needs import units
+from pacdp.verify.needs import check_units
 
 _BY_COUNTS = ("predictions", "self-certified")
 """Routes whose certificates are of counts, that need not stand among what was measured."""
@@ -127,17 +127,6 @@ def _paid_for(report: Fields) -> None:
                 said = _PAID.findall(one.by) or ["1"]
                 what = f"the settings that {made.name} pays for"
                 same(what, int(said[-1]), count)
-
-
-def _units(report: Fields) -> None:
-    """What every certificate takes to be independent are the report's records, which are of a kind that there is."""
-    require(
-        report.unit in ("example", *GROUPED),
-        f"the unit is {report.unit!r}, of which nothing is counted",
-    )
-    for made in report.certificates:
-        for unit in units(made):
-            same(f"the unit of {made.name}", unit, report.unit)
 
 
 def _named_rows(report: Fields) -> None:
@@ -393,7 +382,7 @@ def mean_of(made: Fields) -> Any:
 SHARED: Checks = {
     "measured errors": _measured,
     "settings paid for": _paid_for,
-    "units": _units,
+    "units": check_units,
     "rows named": _named_rows,
     "nothing twice": _once,
 }

@@ -8,12 +8,14 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from pacdp.verify.claim import (
+    GROUPED,
     Claim,
     Fields,
     Unchecked,
     agree,
     exactly,
     hold,
+    parsed,
     require,
     same,
 )
@@ -149,6 +151,11 @@ def require_one_or_a_mean(c: Claim) -> None:
         not wrong,
         f"{c.formula} bounds {what}, and says nothing of {of}",
     )
+    other = parsed(c.inputs.get("surrogate", "{}"))["of"]
+    require(
+        other not in _OF_A_LAW,
+        f"the other certificate is that of {other!r}, a mean over networks of which none has to be as good",
+    )
 
 
 _OF_A_LAW = ("randomised", "Gibbs classifier", "ensemble")
@@ -188,6 +195,37 @@ def units(record: Fields) -> set[str]:
     return {
         one.unit for one in record.hypotheses if one.name == RECORDS
     }
+
+
+def check_units(report: Fields) -> None:
+    """What every certificate takes to be independent are the report's records, which are of a kind that there is.
+
+    Of people with several examples each no mean of their own means is a count of errors.
+    """
+    unit = report.unit
+    require(
+        unit in ("example", *GROUPED),
+        f"the unit is {unit!r}, of which nothing is counted",
+    )
+    bound = dict.get(report, "examples"), dict.get(report, "n")
+    rows = report.part("rows")["test"] or {}
+    test = dict.get(rows, "n"), dict.get(rows, "people")
+    for made in report.certificates:
+        for one in units(made):
+            same(f"the unit of {made.name}", one, report.unit)
+        on = test if made.name.startswith("test_set") else bound
+        counted = {"k", "more"} & made.inputs.keys()
+        several = None not in on and on[0] != on[1]
+        require(
+            not (counted or made.name.endswith(_ONE_EACH))
+            or not several
+            or not made.measures.endswith(f" of a new {unit}"),
+            f"{made.name} counts errors of {on[1]} records, which have {on[0]} examples",
+        )
+
+
+_ONE_EACH = "new_person_clopper_pearson"
+"""What counts people as they err, and is proved for one example of each."""
 
 
 def check_unit(report: Fields, run: Fields) -> None:

@@ -132,10 +132,14 @@ def _sizes(
         )
         return train, n
     about(f"the error of {one.name}", one.error, mean_of(made))
-    train = report.details.train
     if one.route == "noisy gradients":
-        train = n
-    return train, n - train or n
+        return n, n
+    train = report.details.train
+    require(
+        type(train) is int and 0 < train < n,
+        f"{train!r} of {n} records trained, and others have to be counted",
+    )
+    return train, n - train
 
 
 def _remarks(report: Fields) -> None:

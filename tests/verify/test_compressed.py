@@ -2,13 +2,14 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from cli_tools import forge, read
 from made import SURROGATE, by_another_network
 
-from bounds import compression, compression_weights, unproved
+from bounds import compression, compression_weights, maurer, unproved
 from pacdp import load_checkpoint
 from pacdp.verify.claim import CANNOT, DOES_NOT, FOLLOWS
 from pacdp.verify.report import check_path
@@ -49,6 +50,10 @@ def test_nothing_of_another_network_can_be_changed_or_hidden():
     brier = {"measures": "half the Brier risk"}
     assert DOES_NOT in judged({**record, **brier}, surrogate=json.dumps({**whole, **brier})), "no sum of two errors"
     assert DOES_NOT in judged({**record, "budget": {"surrogate": 0.02, "test set": 0.02}})
+    law = maurer(risk=0.02, kl_nats=3.0, n=2000, failure_prob=0.03)
+    for of, due in (("prior", {FOLLOWS}), ("randomised", {FOLLOWS, DOES_NOT}), ("ensemble", {FOLLOWS, DOES_NOT})):
+        other = replace(law, of=of, measures="0-1 risk")
+        assert judged(by_another_network(other).to_dict()) == due, "a mean over networks, none of which is as good"
     resting = SURROGATE.resting_on(unproved("chain stationary", "nothing shows it"))
     record = by_another_network(resting).to_dict()
     assert judged(record) == {FOLLOWS}

@@ -349,6 +349,9 @@ def test_rows_are_recounted(folder, monkeypatch):
     assert (bare.verdict, "weights of its own" in bare.why) == (CANNOT, True)
     assert recounted(train.inputs[::-1].copy(), labels[::-1])["rows"] == FOLLOWS  # the order does not enter
     assert recounted(other)["rows"] == DOES_NOT
+    for column in (labels[:, None], labels.astype(float), labels.astype(bool)):
+        assert recounted(labels=column, model="mine:model") == {"rows": FOLLOWS, "errors": FOLLOWS}
+    assert recounted(labels=labels - 1, model="mine:model")["errors"] == CANNOT
     assert recount({"rows": {"bound": {"digest": "0" * 64}}}, NOTHING, "mine:data", None)[0].verdict == CANNOT, (
         "old hashes"
     )

@@ -270,6 +270,24 @@ SPENT = {
 }  # fmt: skip
 
 
+def shares_its_bytes(table, names, content):
+    """Two tensors lie at one place, and others bytes at that of the second."""
+    first, second = (table[name] for name in names[:2])
+    start, stop = second["data_offsets"]
+    second.update(data_offsets=first["data_offsets"], shape=first["shape"])
+    return content[:start] + b"7" * (stop - start) + content[stop:]
+
+
+TABLES = [
+    lambda table, names, _: table[names[0]].update(label="the third record is a 7"),
+    lambda table, names, _: table["__metadata__"].update(label="the third record is a 7"),
+    lambda table, names, _: table[names[0]]["data_offsets"].append(1),
+    lambda table, names, content: content + b"7",
+    shares_its_bytes,
+]
+"""What the file of the weights may be made to hold beside them."""
+
+
 def test_nothing_can_be_told_beside_what_an_export_spent(exported, tmp_path):
     """An export holds nothing about the data but counts with noise, in no entry of what was spent, nor in remarks."""
     folder = Path(shutil.copytree(exported / "out", tmp_path / "out"))
@@ -289,6 +307,19 @@ def test_nothing_can_be_told_beside_what_an_export_spent(exported, tmp_path):
     for remarks in ([], [*settings["remarks"], "4.49"], ["epsilon is for add-remove neighbours"]):
         written(folder / "settings.json", {**settings, "remarks": remarks})
         assert DOES_NOT in verdicts(check_path(folder), "remarks")
+    written(folder / "settings.json", settings)
+    for place, name in ((folder, "weights.safetensors"), (exported / "run", "checkpoint.safetensors")):
+        content = (place / name).read_bytes()
+        start = 8 + int.from_bytes(content[:8], "little")
+        for edit in TABLES:
+            table, bytes_of_all = json.loads(content[8:start]), content[start:]
+            bytes_of_all = edit(table, [one for one in table if one[:6] == "model."], bytes_of_all) or bytes_of_all
+            text = json.dumps(table).encode()
+            out = Path(shutil.copytree(place, tmp_path / "edited", dirs_exist_ok=True))
+            (out / name).write_bytes(len(text).to_bytes(8, "little") + text + bytes_of_all)
+            told = " ".join(one.why for one in check_path(out) if one.verdict != FOLLOWS)
+            assert "label" in told or "bytes of no tensor" in told
+        shutil.rmtree(tmp_path / "edited")
 
 
 def test_weights_without_a_report_are_told_what_their_event_costs(exported, tmp_path):

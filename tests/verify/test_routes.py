@@ -9,7 +9,7 @@ from made import verdicts
 from numpy.random import default_rng
 from torch import nn
 
-from bounds import GaussianDP, PureDP, kl_chernoff, maurer
+from bounds import GaussianDP, PureDP, clopper_pearson_upper, kl_chernoff, maurer
 from bounds.accounting import Gaussian, PoissonSampled, SelfComposed, privacy_record
 from pacdp import GaussianPosterior, HeldOut, Network, Prior, Private, certify
 from pacdp.certify import BoundSet, DataFree, Finite, MonteCarlo
@@ -259,3 +259,38 @@ def test_examples_are_not_counted_where_people_are_the_records():
     made |= {"value": other["value"], "costs": other["costs"], "inputs": {**made["inputs"], "n": report["examples"]}}
     wrong = [one for one in check_report(report) if one.verdict == DOES_NOT]
     assert [one.claim for one in wrong] == ["certificates agree with it"]
+
+
+@parametrize("name", ["clopper_pearson", "new_person_clopper_pearson"])
+def test_people_who_gave_several_examples_are_no_count_of_errors(name):
+    """The mean of people's own errors is bounded by betting, whose losses are in no file; a count would follow."""
+    for route in ("one network", "independent prior"):
+        report = json.loads(json.dumps(ROUTES[route](*_sets(people=True)).to_dict()))
+        (made, *_) = (one for one in report["certificates"] if one["name"].endswith("new_person_betting"))
+        at = {"n": report["n"], "failure_prob": made["failure_prob"]}
+        errors = round(made["inputs"]["risk"] * at["n"])
+        own = {"k": errors} if name == "clopper_pearson" else {"risk": errors / at["n"], "examples": at["n"]}
+        whole = {"on": "test" if made["name"].startswith("test") else "bound", "of": made["of"], "loss": "zero-one"}
+        for one in report["measured"]:
+            if whole.items() <= one.items():
+                one |= {"errors": errors, "mean": errors / at["n"]}
+        made |= {
+            "name": made["name"].replace("new_person_betting", name), "inputs": {**own, **at}, "costs": [], "terms": {},
+            "value": clopper_pearson_upper(errors, at["n"], at["failure_prob"]),
+            "budget": {"test set" if name == "clopper_pearson" else "bound": made["failure_prob"]},
+        }  # fmt: skip
+        report["details"].pop("statements", None)
+        units = [one for one in check_report(report) if one.claim == "units"]
+        assert [one.verdict for one in units] == [DOES_NOT]
+        assert f"{report['examples']} examples" in units[0].why
+
+
+@parametrize("networks", [0.1, 0.5, 0])
+def test_networks_are_counted_in_whole_numbers(networks):
+    """A tenth of a network would leave ten times the failure probability for the best one."""
+    report = json.loads(json.dumps(ROUTES["finitely many"](*_sets()).to_dict()))
+    (made,) = (one for one in report["certificates"] if one["name"] == "one_of_finitely_many")
+    told = made["inputs"]
+    told |= {"networks": networks, "tail": told["failure_prob"] / (networks or 0.1)}
+    made["value"] = clopper_pearson_upper(told["k"], told["n"], told["tail"])
+    assert [one.claim for one in check_report(report) if one.verdict == DOES_NOT] == ["value"]

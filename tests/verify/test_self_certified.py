@@ -7,7 +7,7 @@ from made import verdicts
 from numpy.random import default_rng
 
 from bounds import Monitor, maurer
-from pacdp.verify.claim import CANNOT, DOES_NOT
+from pacdp.verify.claim import CANNOT, DOES_NOT, FOLLOWS
 from pacdp.verify.report import check_path, check_report, main
 from tests.edits import unnoticed, written
 from tests.marks import every_case, made_once
@@ -104,3 +104,17 @@ def test_exit_statuses_tell_sound_from_open(record, tmp_path, capsys):
     (said,) = check_path(path)
     assert said.verdict == CANNOT
     assert "check it with pacdp 0.0.9 at commit abc" in said.why
+
+
+@every_case(("train", "bound"), [(244, 156), (400, 400), (0, 400)])
+def test_records_that_trained_are_not_held_out(record, train, bound):
+    """A count on as many records as there are, of which as many trained, is on these."""
+    edited = copy.deepcopy(record)
+    edited["details"]["train"] = train
+    for one in edited["details"]["tried"]:
+        if one["route"] == "held-out count":
+            one.update(train=train, bound=bound, error=1 / bound)
+            edited["certificates"][one["certificate"]]["inputs"].update(k=1, n=bound)
+    (said,) = [one for one in check_report(edited) if one.claim == "counts"]
+    assert (said.verdict == FOLLOWS) == (bound == 156)
+    assert (f"{train} of 400 records trained" in said.why) == (bound == 400)

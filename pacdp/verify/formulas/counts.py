@@ -81,7 +81,13 @@ def new_person_second_moment(c: Claim) -> arb:
 
 def new_person_clopper_pearson(c: Claim) -> arb:
     """Clopper and Pearson, for one example a person ("Averages of independent draws", docs/people.md)."""
-    errors = round(float(c.risk * c.n))
+    count = c.risk * c.n
+    errors = round(float(count))
+    require(
+        c.examples == c.n
+        and abs(count - errors) < ball(1e-9) * c.n,
+        f"{float(count)} errors on {c.inputs.examples} examples of {c.n} people are no count of people who err",
+    )
     return binomial_upper(errors, c.n, c.failure_prob)
 
 

@@ -293,7 +293,9 @@ def _counted(c: Claim, failure_prob: arb) -> arb:
 
 def one_of_finitely_many(c: Claim) -> arb:
     """R(j) ≤ the Clopper-Pearson limit of k_j at δ/K, for all K networks at once ("Finitely many networks")."""
-    about("inputs.tail", c.inputs.tail, c.failure_prob / c.networks)
+    networks = c.whole("networks")
+    require(networks, "networks is 0")
+    about("inputs.tail", c.inputs.tail, c.failure_prob / networks)
     return _counted(c, c.tail)
 
 
