@@ -10,6 +10,7 @@ import numpy as np
 from pacdp.predictions import columns
 from pacdp.predictions.answers import Answers, from_probabilities, table_of
 from pacdp.predictions.columns import Coded, Codes, Floats, Losses, Name, require_rows
+from pacdp.predictions.order import again
 from pacdp.store.record import record
 
 MODEL = "your model"
@@ -197,6 +198,7 @@ def real_numbers(labels: Any, predictions: Any, within: Sequence[float | int]) -
                 f"R-squared of {model} is {1.0 - float(np.mean(gap * gap)) / spread:.4f} here: one minus the "
                 "mean squared error, which is certified, over the variance of the labels, which is not"
             )
+    remarks += again("labels", truth)
     remarks.append(f"every prediction is cut off at {low:g} and {high:g} before its error is taken")
     return replace(of_losses(losses, None), remarks=tuple(remarks))
 
