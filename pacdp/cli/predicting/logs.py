@@ -35,6 +35,7 @@ _NO_SCORES = {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps",
               "prompt_hash", "target_hash"}  # fmt: skip
 _IN_SAMPLES = {"resps", "metrics"}
 """Of samples each has the first, and where that was dropped the second; a table may well call its ids doc_id."""
+_LETTER = re.compile(r"\W?[A-Z]\W?")
 _AGAIN = "write it anew, or as .json"
 SUFFIXES = (".jsonl", ".json", ".eval")
 
@@ -186,7 +187,10 @@ def _harness(path: Path, model: str) -> Iterator[Scored]:
                     f"{path} has no scores in line {number}: log samples with their metrics"
                 )
             name = row.get("filter", "none")
-            document = str(row.get("doc_hash") or f"{task} {row['doc_id']}")
+            whole = sorted(_said(row.get("doc")))
+            document = (
+                _hash(whole) if whole else str(row.get("doc_hash") or f"{task} {row['doc_id']}")
+            )
             key = str(row["doc_id"]), document
             one = Scored(model=model, task=task, document=document, repeat=key[0], scores={})
             one = seen.setdefault(key, one)
@@ -256,8 +260,23 @@ def _question(sample: Values, task: Any) -> str:
     asked = [(one.get("role"), one.get("content")) for one in asked]
     # choices may be shuffled anew in every run, and the target, a letter, moves with them
     among = sorted(sample.get("choices") or []) or sample.get("target")
-    whole = json.dumps([asked, among, sample.get("files"), sample.get("setup")], sort_keys=True)
-    return hashlib.sha256(whole.encode()).hexdigest()
+    return _hash([asked, among, sample.get("files"), sample.get("setup")])
+
+
+def _said(document: Any) -> set[str]:
+    """What a document of the harness holds, wherever it stands there, but the letter of the right choice.
+
+    Choices may be shuffled anew in every task and run, as those of GPQA are, of which one task holds another.
+    """
+    if isinstance(document, dict | list):
+        parts = document.values() if isinstance(document, dict) else document
+        return set[str]().union(*map(_said, parts))
+    text = document if isinstance(document, str) else json.dumps(document)
+    return set() if document is None or _LETTER.fullmatch(text) else {text}
+
+
+def _hash(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _values(scores: Values) -> Iterator[tuple[str, tuple[Any, bool]]]:
