@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,7 @@ class Scored:
     Attributes:
         scores: by name, each with whether the log says that less of it is better.
         document: the same in whatever task, if the log says what it holds.
+        texts: of 20 letters and more that stand alone in the document, such as a question.
         failed: whether the sample has an error beside its scores.
     """
 
@@ -55,6 +56,7 @@ class Scored:
     document: str
     repeat: str
     scores: dict[str, tuple[Any, bool]]
+    texts: tuple[str, ...] = ()
     failed: bool = False
 
 
@@ -108,7 +110,10 @@ def read_logs(path: Path, metric: str | None = None, within: Range | None = None
     }
     repeated = len({*zip(named["model"], named["person"], strict=True)}) < len(found)
     left_out = ["person"] * (not repeated) + ["group"] * (len(set(tasks)) == 1)
+    shared = _shared(found)
     remarks = {
+        f"{len(shared)} texts stand in documents of several tasks, such as {shared[:1]}, and these count as different "
+        "ones: if they ask the same, certify each task by itself": shared,
         f"passed over, for they hold no samples: {', '.join(passed)}": passed,
         f"{len(failed)} samples have an error beside their scores, such as {failed[:1]}: these count as they stand in "
         "the log": failed,
@@ -120,6 +125,20 @@ def read_logs(path: Path, metric: str | None = None, within: Range | None = None
         numbers=dict(chosen.losses), record="document", range_by=chosen.by,
         remarks=(*(said for said, so in remarks.items() if so), *chosen.remarks),
     )  # fmt: skip
+
+
+def _shared(found: Sequence[Scored]) -> list[str]:
+    """The texts that stand in one document of each of several tasks, and in no other."""
+    where = dict[str, set[tuple[str, str]]]()
+    for one in found:
+        for text in one.texts:
+            where.setdefault(text, set()).add((one.task, one.document))
+    return [
+        text
+        for text, places in where.items()
+        if len(places) == len({task for task, _ in places})
+        and len({name for _, name in places}) > 1
+    ]
 
 
 def _log(path: Path) -> bool:
@@ -192,7 +211,11 @@ def _harness(path: Path, model: str) -> Iterator[Scored]:
                 _hash(whole) if whole else str(row.get("doc_hash") or f"{task} {row['doc_id']}")
             )
             key = str(row["doc_id"]), document
-            one = Scored(model=model, task=task, document=document, repeat=key[0], scores={})
+            own = row["doc"].values() if isinstance(row.get("doc"), dict) else ()
+            texts = tuple(text for text in own if isinstance(text, str) and len(text) >= 20)
+            one = Scored(
+                model=model, task=task, document=document, repeat=key[0], scores={}, texts=texts
+            )
             one = seen.setdefault(key, one)
             for score in metrics:
                 called = score if name == "none" else f"{score},{name}"

@@ -115,6 +115,21 @@ def test_a_document_of_two_tasks_is_one_record_where_the_log_tells(tmp_path):
     assert _certified(tmp_path)["n"] == 60
 
 
+@parametrize(
+    "shared, said", [("{k} and some words more?", ["30 texts stand in documents of several"]), ("{task} {k}?", [])]
+)
+def test_questions_that_two_tasks_of_the_harness_ask_in_other_documents_are_named(shared, said, tmp_path):
+    for task in ("gsm8k", "gsm8k_platinum"):
+        path = _harness(tmp_path, task, [1.0] * 30)
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        for k, one in enumerate(lines):
+            one["doc"] = {"question": shared.format(k=k, task=task), "kind": "a kind of many letters", "status": task}
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    report = _certified(tmp_path)
+    assert report["n"] == 60
+    assert [one[:38] for one in report["details"]["remarks"] if "texts" in one] == said
+
+
 @parametrize("shuffled, n", [(True, 30), (False, 60)])
 def test_a_document_of_the_harness_is_the_same_in_whatever_order_its_choices_stand(shuffled, n, tmp_path):
     """As those of GPQA are shuffled in every task, of which the extended one holds the others."""
