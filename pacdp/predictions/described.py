@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pacdp.predictions import columns, order
+from pacdp.predictions import columns
 from pacdp.predictions.answers import Answers
 from pacdp.predictions.columns import Coded, Codes, Name, require_rows
 from pacdp.predictions.examples import Examples
@@ -62,11 +62,9 @@ def _by_content(found: Examples) -> Examples:
     }
     own = {name: column for name, column in given.items() if column is not None}
     plain = (one.codes if isinstance(one, Coded) else one for one in own.values())
-    by_content = np.lexsort([*known, *plain])
-    models = {name: said.taken(by_content) for name, said in found.models.items()}
-    return replace(
-        found, models=models, **{name: column[by_content] for name, column in own.items()}
-    )
+    order = np.lexsort([*known, *plain])
+    models = {name: said.taken(order) for name, said in found.models.items()}
+    return replace(found, models=models, **{name: column[order] for name, column in own.items()})
 
 
 def _require_different(ids: Coded) -> None:
@@ -113,36 +111,27 @@ def _remarks(found: Examples, coded: Mapping[str, Coded]) -> Iterator[str]:
                 f"another row to the last digit: if examples stand twice, {counted} counts them "
                 "twice; give ids to have that checked"
             )
-    if people is None:  # ids say that no row stands twice, not that no example does
-        yield from _of_order(found, groups, may_repeat="ids" not in coded and not repeated)
-
-
-def _of_order(found: Examples, groups: Coded | None, *, may_repeat: bool) -> Iterator[str]:
-    """What the order of rows tells of examples that are no independent draws."""
+    if people is not None:
+        return
+    answers = found.models.items()
+    said = [column for _, one in answers for column in one.columns()]
+    labels = {} if found.labels is None else {"labels": found.labels}
     named = {
-        f"predictions of {model}": one.predicted
-        for model, one in found.models.items()
-        if one.predicted is not None
+        f"predictions of {of}": one.predicted for of, one in answers if one.predicted is not None
     }
-    if found.labels is not None:
-        named = {"labels": found.labels} | named
-    said = [column for one in found.models.values() for column in one.columns()]
-    copies = [*order.copied([*said, *named.values()])] if may_repeat else []
-    yield from copies or (
-        one for what, column in named.items() for one in order.again(what, column)
-    )
-    if found.labels is not None:
-        scores = [one.score for one in found.models.values() if one.score is not None]
-        by = [*said, *scores, *([] if groups is None else [groups.codes])]
-        yield from order.neighbours(found.labels, by)
+    scores = [one.score for _, one in answers if one.score is not None]
+    # ids say that no row stands twice, not that no example does
+    rows = [] if repeated or "ids" in coded else [*said, *labels.values()]
+    by = [*said, *scores, *([] if groups is None else [groups.codes])]
+    yield from columns.told_by_order(rows, labels | named, by)
 
 
 def _perhaps_people(found: Examples, groups: Coded) -> Iterator[str]:
     """Groups as scikit-learn means them: those whose examples are alike, such as a patient's."""
-    many = 20 < len(groups.names) < found.n < 10 * len(groups.names)
-    if many:
+    many = len(groups.names)
+    if 20 < many < found.n < 10 * many:
         yield (
-            f"there are {len(groups.names)} groups of {found.n / len(groups.names):.1f} rows on average: if a group is "
+            f"there are {many} groups of {found.n / many:.1f} rows on average: if a group is "
             "a person or a record, whose rows are not independent, give it as people"
         )
 
@@ -187,4 +176,4 @@ def _made_from_errors(answers: Answers, labels: Codes | None, groups: Coded) -> 
     n, k = wrong.size, int(wrong.sum())
     log_ways = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
     pure = bool(((errors == 0) | (errors == sizes)).all())
-    return pure and sizes.size * math.log(2.0) - log_ways < order.RARE
+    return pure and sizes.size * math.log(2.0) - log_ways < columns.RARE

@@ -220,3 +220,6 @@ def test_honest_examples_bring_no_remark(seed):
     p = np.sort(rng.random(400))  # as tables are looked through
     labels = (rng.random(400) < p).astype(int)
     assert certify_predictions(labels, probabilities=np.c_[1.0 - p, p]).remarks == ()
+    ages, people = np.repeat(rng.random(100), 4), np.repeat(np.arange(100), 4)
+    remarks = [certify_predictions(ages, rng.random(400), within=(0, 1), people=of).remarks for of in (None, people)]
+    assert [len(one) for one in remarks] == [3, 2], "R-squared, ends, and neighbours of nobody"
