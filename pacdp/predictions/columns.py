@@ -18,6 +18,7 @@ from bounds.kl import binary_kl
 RARE = math.log(1e-6)
 """The logarithm of the chance at which something is remarked upon."""
 _SHORT = 20
+"""How many rows a turn of classes may have on purpose."""
 Name = str | int | bool
 Codes = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -292,7 +293,6 @@ def told_by_order(
             ),
             n,
         )
-        # classes may take short turns on purpose
         if first == n or (what and first <= _SHORT):
             continue
         shares = [np.unique(one, return_counts=True)[1] / n for one in own]

@@ -134,7 +134,7 @@ def _shared(found: Sequence[Scored]) -> list[str]:
         for text in one.texts:
             where.setdefault(text, set()).add((one.task, one.document))
     return [
-        text
+        text[:60]
         for text, places in where.items()
         if len(places) == len({task for task, _ in places})
         and len({name for _, name in places}) > 1
