@@ -113,7 +113,8 @@ def examples(
     if within is not None:
         if probabilities is not None or losses is not None or classes is not None:
             raise ValueError("within goes with labels and predictions alone: leave the rest out")
-        return described(real_numbers(labels, predictions, within), **about)
+        alone = about.get("people") is None
+        return described(real_numbers(labels, predictions, within, alone=alone), **about)
     answers = predictions if probabilities is None else probabilities
     if answers is None and losses is None:
         raise ValueError(

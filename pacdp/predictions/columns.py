@@ -3,7 +3,8 @@
 Nothing is cut, filled in or rounded to fit: what does not fit is refused with the place where it stands.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from os.path import commonprefix
@@ -12,6 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bounds.kl import binary_kl
+
+RARE = math.log(1e-6)
+"""The logarithm of the chance at which something is remarked upon."""
+_SHORT = 20
+"""How many rows a turn of classes may have on purpose."""
 Name = str | int | bool
 Codes = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -257,6 +264,73 @@ def require_rows(n: int, **columns: int | None) -> None:
             raise ValueError(
                 f"{name} must have one row for each of the {n} examples, got {rows}: pass both in full"
             )
+
+
+def told_by_order(
+    rows: Sequence[NDArray[Any]], named: Mapping[str, NDArray[Any]], by: Sequence[NDArray[Any]]
+) -> Iterator[str]:
+    """What the order of rows tells of examples that are no independent draws: copies, the same again, neighbours alike.
+
+    A random order shows none of it but once in a million. An order that somebody made may, so nothing is refused.
+
+    Args:
+        rows: all columns, or none where rows are known to differ.
+        named: the labels and predictions among them.
+        by: by what else rows may have been sorted.
+    """
+    for what, columns in {"": rows, **{name: [column] for name, column in named.items()}}.items():
+        own = [np.nan_to_num(one) for one in columns]
+        n = own[0].size if own else 0
+        sizes = (size for size in range(1, n // 2 + 1) if n % size == 0)
+        first = next(
+            (
+                k
+                for k in sizes
+                if all(
+                    (one[k : k + 99] == one[:-k][:99]).all() and (one[k:] == one[:-k]).all()
+                    for one in own
+                )
+            ),
+            n,
+        )
+        if first == n or (what and first <= _SHORT):
+            continue
+        shares = [np.unique(one, return_counts=True)[1] / n for one in own]
+        agree = min(float(share @ share) for share in shares)  # how often two rows have the same
+        if (n - first) * math.log(agree) >= RARE:
+            continue
+        if what:
+            yield (
+                f"the {what} of the {first} first rows stand {n // first} times over: if seeds, epochs, models or "
+                "annotators had the same examples, n counts each of them as often; give people, a name for each example"
+            )
+            continue
+        yield (
+            f"the {first} first rows stand {n // first} times over: if these are copies, records "
+            "are not independent and n counts each of them as often; drop the copies, or give ids"
+        )
+        return
+    if "labels" not in named:
+        return
+    labels = named["labels"]
+    share = np.unique(labels, return_counts=True)[1] / labels.size
+    by_chance, pairs = float(share @ share), max(1, labels.size - 1)
+    alike = np.count_nonzero(labels[1:] == labels[:-1]) / pairs
+    # every other pair is independent of the rest
+    rare = alike > by_chance and labels.size // 2 * float(binary_kl(alike, by_chance)) > -RARE
+    if rare and not any(map(_in_order, (*named.values(), *by))):
+        yield (
+            f"{alike:.0%} of all rows have the label of the row before, where a random order would bring "
+            f"{by_chance:.0%}: if neighbours are of one person, record or image, they are not independent and n counts "
+            "each of them; give people"
+        )
+
+
+def _in_order(column: NDArray[Any]) -> bool:
+    """Whether rows stand by the size of their values, or with equal ones of a few values together."""
+    steps, values = np.diff(column.astype(np.float64)), np.unique(column).size
+    together = 1 + np.count_nonzero(steps) == values < column.size / 10
+    return together or bool((steps >= 0.0).all() or (steps <= 0.0).all())
 
 
 def placed(name: str, values: Coded, classes: tuple[Name, ...], where: str) -> Codes:

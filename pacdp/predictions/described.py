@@ -17,8 +17,6 @@ from pacdp.predictions.columns import Coded, Codes, Name, require_rows
 from pacdp.predictions.examples import Examples
 from pacdp.store.record import Values
 
-_RARE = math.log(1e-6)
-
 
 def described(
     found: Examples, *, groups: Any = None, people: Any = None, weights: Any = None, ids: Any = None
@@ -99,11 +97,11 @@ def _remarks(found: Examples, coded: Mapping[str, Coded]) -> Iterator[str]:
                 f"in every group {model} errs always or never: if groups were made from the errors, "
                 "their rows say nothing, since groups must be settled beforehand"
             )
-    if "ids" in coded:  # which say that none stands twice
-        return
+    if groups is not None and people is None:
+        yield from _perhaps_people(found, groups)
     repeated = 0
     counted = "n" if people is None else "the mean of a person"
-    for model, answers in found.models.items():
+    for model, answers in found.models.items() if "ids" not in coded else ():
         # rounded probabilities may well repeat: so this is no refusal
         soft = np.zeros(0) if answers.mark is None else answers.mark[~np.isnan(answers.mark)]
         if copies := soft.size - np.unique(soft).size:
@@ -113,9 +111,29 @@ def _remarks(found: Examples, coded: Mapping[str, Coded]) -> Iterator[str]:
                 f"another row to the last digit: if examples stand twice, {counted} counts them "
                 "twice; give ids to have that checked"
             )
-    if not repeated and people is None:
-        said = [column for one in found.models.values() for column in one.columns()]
-        yield from _copied(said, found.labels)
+    if people is not None:
+        return
+    answers = found.models.items()
+    said = [column for _, one in answers for column in one.columns()]
+    labels = {} if found.labels is None else {"labels": found.labels}
+    named = {
+        f"predictions of {of}": one.predicted for of, one in answers if one.predicted is not None
+    }
+    scores = [one.score for _, one in answers if one.score is not None]
+    # ids say that no row stands twice, not that no example does
+    rows = [] if repeated or "ids" in coded else [*said, *labels.values()]
+    by = [*said, *scores, *([] if groups is None else [groups.codes])]
+    yield from columns.told_by_order(rows, labels | named, by)
+
+
+def _perhaps_people(found: Examples, groups: Coded) -> Iterator[str]:
+    """Groups as scikit-learn means them: those whose examples are alike, such as a patient's."""
+    many = len(groups.names)
+    if 20 < many < found.n < 10 * many:
+        yield (
+            f"there are {many} groups of {found.n / many:.1f} rows on average: if a group is "
+            "a person or a record, whose rows are not independent, give it as people"
+        )
 
 
 def _rows(n: int, model: str) -> str:
@@ -158,21 +176,4 @@ def _made_from_errors(answers: Answers, labels: Codes | None, groups: Coded) -> 
     n, k = wrong.size, int(wrong.sum())
     log_ways = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
     pure = bool(((errors == 0) | (errors == sizes)).all())
-    return pure and sizes.size * math.log(2.0) - log_ways < _RARE
-
-
-def _copied(columns: list[NDArray[np.generic]], labels: Codes | None) -> Iterator[str]:
-    """The same rows several times over in the same order, as copies of a file bring them."""
-    columns = [np.nan_to_num(one) for one in (*columns, *([] if labels is None else [labels]))]
-    n = columns[0].size
-    sizes = (size for size in range(1, n // 2 + 1) if n % size == 0)
-    first = next((k for k in sizes if all((one[k:] == one[:-k]).all() for one in columns)), n)
-    if first == n:
-        return
-    shares = [np.unique(one, return_counts=True)[1] / n for one in columns]
-    agree = min(float(share @ share) for share in shares)  # how often two rows have the same
-    if (n - first) * math.log(agree) < _RARE:
-        yield (
-            f"the {first} first rows stand {n // first} times over: if these are copies, records "
-            "are not independent and n counts each of them as often; drop the copies, or give ids"
-        )
+    return pure and sizes.size * math.log(2.0) - log_ways < columns.RARE

@@ -161,8 +161,13 @@ def of_losses(losses: Any, found: Examples | None) -> Examples:
     return replace(found, models=models)
 
 
-def real_numbers(labels: Any, predictions: Any, within: Sequence[float | int]) -> Examples:
+def real_numbers(
+    labels: Any, predictions: Any, within: Sequence[float | int], *, alone: bool = True
+) -> Examples:
     """Models that predict a number in an interval, by their absolute and squared errors as shares of the largest.
+
+    Args:
+        alone: whether nobody says whose the examples are.
 
     Raises:
         ValueError: a label outside, or something that is no number; the sentence says which argument.
@@ -188,10 +193,11 @@ def real_numbers(labels: Any, predictions: Any, within: Sequence[float | int]) -
             f"labels must lie in {low:g} to {high:g}, got {truth[out[0]]:g} in row {int(out[0])}: within is what is "
             "possible, known without these examples"
         )
-    losses, remarks = dict[str, dict[str, Losses]](), list[str]()
+    losses, remarks, predicted = dict[str, dict[str, Losses]](), list[str](), list[Floats]()
     for model, argument, said in _models("predictions", predictions):
         told = columns.reals(argument, said)
         require_rows(truth.size, **{argument: told.size})
+        predicted.append(told)
         gap = np.minimum(1.0, np.abs(truth - told.clip(low, high)) / width)
         losses[model] = {
             f"absolute error over {width:g}": gap,
@@ -203,6 +209,8 @@ def real_numbers(labels: Any, predictions: Any, within: Sequence[float | int]) -
                 f"R-squared of {model} is {1.0 - float(np.mean(gap * gap)) / spread:.4f} here: one minus the "
                 "mean squared error, which is certified, over the variance of the labels, which is not"
             )
+    if alone:
+        remarks += columns.told_by_order([], {"labels": truth}, predicted)
     remarks.append(f"every prediction is cut off at {low:g} and {high:g} before its error is taken")
     return replace(of_losses(losses, None), remarks=tuple(remarks))
 

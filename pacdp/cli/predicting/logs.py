@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ _NO_SCORES = {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps",
               "prompt_hash", "target_hash"}  # fmt: skip
 _IN_SAMPLES = {"resps", "metrics"}
 """Of samples each has the first, and where that was dropped the second; a table may well call its ids doc_id."""
+_LETTER = re.compile(r"\W?[A-Z]\W?")
 _AGAIN = "write it anew, or as .json"
 SUFFIXES = (".jsonl", ".json", ".eval")
 
@@ -46,6 +47,7 @@ class Scored:
     Attributes:
         scores: by name, each with whether the log says that less of it is better.
         document: the same in whatever task, if the log says what it holds.
+        texts: of 20 letters and more that stand alone in the document, such as a question.
         failed: whether the sample has an error beside its scores.
     """
 
@@ -54,6 +56,7 @@ class Scored:
     document: str
     repeat: str
     scores: dict[str, tuple[Any, bool]]
+    texts: tuple[str, ...] = ()
     failed: bool = False
 
 
@@ -107,7 +110,10 @@ def read_logs(path: Path, metric: str | None = None, within: Range | None = None
     }
     repeated = len({*zip(named["model"], named["person"], strict=True)}) < len(found)
     left_out = ["person"] * (not repeated) + ["group"] * (len(set(tasks)) == 1)
+    shared = _shared(found)
     remarks = {
+        f"{len(shared)} texts stand in documents of several tasks, such as {shared[:1]}, and these count as different "
+        "ones: if they ask the same, certify each task by itself": shared,
         f"passed over, for they hold no samples: {', '.join(passed)}": passed,
         f"{len(failed)} samples have an error beside their scores, such as {failed[:1]}: these count as they stand in "
         "the log": failed,
@@ -119,6 +125,20 @@ def read_logs(path: Path, metric: str | None = None, within: Range | None = None
         numbers=dict(chosen.losses), record="document", range_by=chosen.by,
         remarks=(*(said for said, so in remarks.items() if so), *chosen.remarks),
     )  # fmt: skip
+
+
+def _shared(found: Sequence[Scored]) -> list[str]:
+    """The texts that stand in one document of each of several tasks, and in no other."""
+    where = dict[str, set[tuple[str, str]]]()
+    for one in found:
+        for text in one.texts:
+            where.setdefault(text, set()).add((one.task, one.document))
+    return [
+        text[:60]
+        for text, places in where.items()
+        if len(places) == len({task for task, _ in places})
+        and len({name for _, name in places}) > 1
+    ]
 
 
 def _log(path: Path) -> bool:
@@ -186,9 +206,16 @@ def _harness(path: Path, model: str) -> Iterator[Scored]:
                     f"{path} has no scores in line {number}: log samples with their metrics"
                 )
             name = row.get("filter", "none")
-            document = str(row.get("doc_hash") or f"{task} {row['doc_id']}")
+            whole = sorted(_said(row.get("doc")))
+            document = (
+                _hash(whole) if whole else str(row.get("doc_hash") or f"{task} {row['doc_id']}")
+            )
             key = str(row["doc_id"]), document
-            one = Scored(model=model, task=task, document=document, repeat=key[0], scores={})
+            own = row["doc"].values() if isinstance(row.get("doc"), dict) else ()
+            texts = tuple(text for text in own if isinstance(text, str) and len(text) >= 20)
+            one = Scored(
+                model=model, task=task, document=document, repeat=key[0], scores={}, texts=texts
+            )
             one = seen.setdefault(key, one)
             for score in metrics:
                 called = score if name == "none" else f"{score},{name}"
@@ -256,8 +283,23 @@ def _question(sample: Values, task: Any) -> str:
     asked = [(one.get("role"), one.get("content")) for one in asked]
     # choices may be shuffled anew in every run, and the target, a letter, moves with them
     among = sorted(sample.get("choices") or []) or sample.get("target")
-    whole = json.dumps([asked, among, sample.get("files"), sample.get("setup")], sort_keys=True)
-    return hashlib.sha256(whole.encode()).hexdigest()
+    return _hash([asked, among, sample.get("files"), sample.get("setup")])
+
+
+def _said(document: Any) -> set[str]:
+    """What a document of the harness holds, wherever it stands there, but the letter of the right choice.
+
+    Choices may be shuffled anew in every task and run, as those of GPQA are, of which one task holds another.
+    """
+    if isinstance(document, dict | list):
+        parts = document.values() if isinstance(document, dict) else document
+        return set[str]().union(*map(_said, parts))
+    text = document if isinstance(document, str) else json.dumps(document)
+    return set() if document is None or _LETTER.fullmatch(text) else {text}
+
+
+def _hash(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _values(scores: Values) -> Iterator[tuple[str, tuple[Any, bool]]]:

@@ -105,6 +105,12 @@ def read_table(path: Path, ignore: Sequence[str] = (), *, real: bool = False) ->
             models = {}
         if len({*models.values()}) < len(models):  # pred_a and y_pred_a are two
             models = {name: name for name in models}
+        read_as = ", ".join(f"{name} as {of}" for name, of in models.items())
+        told = {
+            f"columns were left out: {', '.join(ignore)}; if one says whose an example is, or which of its answers a "
+            "row holds, rows are not independent: give people, as a column person": ignore,
+            f"columns were read as predictions of models: {read_as}": models,
+        }
         rest = [name for name in here.names[unnamed:] if name not in models]
         own = [*rest, *(("prediction", "model") if models else ())]
         named, numbers, soft = _sorted(path, own, ignore)
@@ -152,7 +158,7 @@ def read_table(path: Path, ignore: Sequence[str] = (), *, real: bool = False) ->
             numbers={name: columns[name].to_numpy() for name in numbers},
             soft=table,
             classes=classes,
-            remarks=(*remarks, *here.remarks),
+            remarks=(*remarks, *(said for said, so in told.items() if so), *here.remarks),
         )
 
 
@@ -364,7 +370,8 @@ def _sorted(
         (name for name in names if PROBABILITY.fullmatch(name)), key=lambda name: int(name[1:])
     )
     if unknown := [name for name in names if name not in {*named, *numbers, *soft}]:
-        mend = f"rename it, or pass --ignore {' '.join(map(word, [*ignore, *unknown]))}"
+        others = " ".join(map(word, [*ignore, *unknown]))
+        mend = f"rename it (person, if it says whose a row is), or pass --ignore {others}"
         if "" in unknown:  # which no command line can name
             unknown, mend = [""], "give it a name, or write the table without it"
         raise ValueError(

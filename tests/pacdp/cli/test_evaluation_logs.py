@@ -109,7 +109,39 @@ def test_a_document_of_two_tasks_is_one_record_where_the_log_tells(tmp_path):
     assert report["details"]["statements"][-2]["n"] == 30
     for one in (path, tmp_path / "samples_chat.jsonl"):
         one.write_text(one.read_text().replace('"doc_hash"', '"other"'))
+    assert _certified(tmp_path)["n"] == 30, "whose question is the same"
+    for one in (path, tmp_path / "samples_chat.jsonl"):
+        one.write_text(one.read_text().replace('"doc"', '"else"'))
     assert _certified(tmp_path)["n"] == 60
+
+
+@parametrize(
+    "shared, said", [("{k} and some words more?", ["30 texts stand in documents of several"]), ("{task} {k}?", [])]
+)
+def test_questions_that_two_tasks_of_the_harness_ask_in_other_documents_are_named(shared, said, tmp_path):
+    for task in ("gsm8k", "gsm8k_platinum"):
+        path = _harness(tmp_path, task, [1.0] * 30)
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        for k, one in enumerate(lines):
+            one["doc"] = {"question": shared.format(k=k, task=task), "kind": "a kind of many letters", "status": task}
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    report = _certified(tmp_path)
+    assert report["n"] == 60
+    assert [one[:38] for one in report["details"]["remarks"] if "texts" in one] == said
+
+
+@parametrize("shuffled, n", [(True, 30), (False, 60)])
+def test_a_document_of_the_harness_is_the_same_in_whatever_order_its_choices_stand(shuffled, n, tmp_path):
+    """As those of GPQA are shuffled in every task, of which the extended one holds the others."""
+    for task, texts in (("diamond", "xyz"), ("extended", "zyx" if shuffled else "xyw")):
+        path = _harness(tmp_path, task, [1.0] * 30)
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        for k, one in enumerate(lines):
+            choices = dict(zip(("choice1", "choice2", "choice3"), texts, strict=True))
+            right = f"({'ABC'[texts.index('x')]})"
+            one["doc"] = {"Question": f"{k}?", **choices, "choices": [*texts], "answer": right, "note": None}
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert _certified(tmp_path)["n"] == n
 
 
 def _messages(k):

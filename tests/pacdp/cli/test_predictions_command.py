@@ -237,6 +237,9 @@ def test_tables_as_others_write_them_are_read(why, tmp_path):
     models = {"a column a model": ["y"], "two columns of a name": ["y_pred_x"]}
     assert [one["of"] for one in others] == models.get(why, [])
     said = " ".join(report["details"]["remarks"])
+    assert [f"{one} as " in said for one in ("pred_x", "y_pred_x")] == {
+        "a column a model": [True, False], "two columns of a name": [True, True]
+    }.get(why, [False, False])  # fmt: skip
     assert ("the first column has no name and numbers the rows" in said) == (why in ("pandas", "R", "a shuffled index"))
     assert [word in said for word in ("gzip", "UTF-16")] == [word in why for word in ("gzip", "UTF-16")]
 
@@ -260,6 +263,7 @@ def test_a_column_to_ignore_hides_no_rows_unsaid(why, tmp_path, refused):
     remarks = " ".join(_report(path, "--ignore", "text")["details"]["remarks"])
     assert said in remarks
     assert ("line breaks" in remarks) == bool(said)
+    assert "columns were left out: text; if one says whose an example is" in remarks
 
 
 @parametrize("name", ["a[1]", "a*", "label=1/a"])

@@ -177,9 +177,23 @@ def test_rows_that_repeat_another_are_remarked_upon_unless_ids_tell_them_apart()
 
 
 MIXED = default_rng(8).integers(0, 2, 40)
+NUMBERS = default_rng(8).random(40)
+TILES = np.arange(40) % 7 + 1
 REMARKS = {
     "copies": ({"labels": np.tile(MIXED, 10), "predictions": np.tile(MIXED[::-1], 10)},
         "the 40 first rows stand 10 times over"),
+    "answers again": ({"labels": np.tile(MIXED, 10), "predictions": default_rng(9).integers(0, 2, 400),
+                       "ids": np.arange(400)}, "the labels of the 40 first rows stand 10 times over: if seeds"),
+    "labels again": ({"labels": default_rng(9).integers(0, 2, 400), "predictions": np.tile(MIXED, 10)},
+        "the predictions of your model of the 40 first rows stand 10 times over"),
+    "numbers again": ({"labels": np.tile(NUMBERS, 3), "predictions": default_rng(9).random(120), "within": (0, 1)},
+        "the labels of the 40 first rows stand 3 times over"),
+    "answers again by example": (
+        {"labels": np.repeat(MIXED, 5), "predictions": default_rng(9).integers(0, 2, 200)}, "90% of all rows have the"),
+    "tiles in unequal numbers": ({"labels": np.repeat(MIXED, TILES), "predictions": np.arange(155) % 2},
+        "87% of all rows have the label of the row before"),
+    "patients as groups": ({"labels": MIXED, "predictions": 1 - MIXED, "groups": [*range(30), *range(10)]},
+        "there are 30 groups of 1.3 rows on average: if a group is a person"),
     "a space": ({"labels": MIXED, "predictions": 1 - MIXED, "people": ["P1", "p1 "] * 20},
         "the people 'P1' and 'p1 ' differ by a space, case or zeros alone"),
     "zeros": ({"labels": MIXED, "predictions": 1 - MIXED, "people": ["1", "01", "2", "snan"] * 10},
@@ -205,4 +219,10 @@ def test_honest_examples_bring_no_remark(seed):
     (of_people,) = certify_predictions(labels, labels, groups=groups, people=people).remarks
     assert of_people.startswith("every person counts alike"), "which says what rates are, and no more"
     ordered = np.sort(labels)
-    assert certify_predictions(ordered, ordered, groups=np.arange(400) // 2).remarks == ()
+    assert certify_predictions(ordered, ordered, groups=np.arange(400) // 20).remarks == ()
+    p = np.sort(rng.random(400))  # as tables are looked through
+    labels = (rng.random(400) < p).astype(int)
+    assert certify_predictions(labels, probabilities=np.c_[1.0 - p, p]).remarks == ()
+    ages, people = np.repeat(rng.random(100), 4), np.repeat(np.arange(100), 4)
+    remarks = [certify_predictions(ages, rng.random(400), within=(0, 1), people=of).remarks for of in (None, people)]
+    assert [len(one) for one in remarks] == [3, 2], "R-squared, ends, and neighbours of nobody"
