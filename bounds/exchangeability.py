@@ -27,6 +27,8 @@ _AT_ONCE = 2**16
 _LARGEST = 2.0**900
 """No bet's wealth is counted beyond; less than the exact one is safe."""
 _POWERS = (0.2, 0.5, 0.8)
+_TIES = 0x74696573
+"""What sets the numbers U apart from those of ``default_rng(seed)``, by which scores may have been drawn."""
 
 
 @jit
@@ -139,7 +141,7 @@ def exchangeable(*, old: ArrayLike, new: ArrayLike, seed: int = 0) -> Exchangeab
     counts = np.bincount(places[: before.size], minlength=kinds.size).astype(np.int64)
     _ranks(counts, places[before.size :].astype(np.int64), less, equal)
     many = before.size + np.arange(1, after.size + 1)
-    below = np.random.default_rng(seed).random(after.size)  # whole multiples of 2⁻⁵³ below 1
+    below = np.random.default_rng([seed, _TIES]).random(after.size)  # whole multiples of 2⁻⁵³ below 1
     above = 1.0 - below  # U, and 1 - U one step further: both p-values are on the upper end of their steps
     greater = many - less - equal
     p, q = (greater + above * equal) / many, (less + (below + 2.0**-53) * equal) / many

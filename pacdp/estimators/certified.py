@@ -3,7 +3,7 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownParameterType=false, reportMissingTypeArgument=false, reportUntypedBaseClass=false
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -34,12 +34,14 @@ from pacdp.data.hashing import require_no_mask, table_hashes
 from pacdp.data.rows import FEW
 from pacdp.predictions import Report, certify_predictions
 from pacdp.predictions.columns import coded, require_one_order
-from pacdp.predictions.described import spelling
+from pacdp.predictions.described import alike, spelling
 from pacdp.store.record import Values
 from pacdp.trials import column, later_answers, own_answers, settle, twin
 
 _KEPT = 0.5
 """The share of the examples kept back that may have inputs which the estimator was fitted on; of others, ``FEW``."""
+_SPLIT = 0x73706C
+"""What sets the draws of the split apart from those of ``RandomState(random_state)``."""
 
 _OTHERS = (
     "estimator_ answers other than when fit ended: what it was fitted on since may be the examples that are counted, "
@@ -105,7 +107,10 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
                     f"groups must be at least two, got {whose[0].item()!r} in every row: one is fitted on"
                 )
         parts = ShuffleSplit if whose is None else GroupShuffleSplit
-        split = parts(n_splits=1, test_size=self.certified_share, random_state=self.random_state)
+        drawn = self.random_state
+        if isinstance(drawn, Integral):  # by whose own stream the caller may have drawn the data
+            drawn = np.random.RandomState([int(drawn), _SPLIT])
+        split = parts(n_splits=1, test_size=self.certified_share, random_state=drawn)
         fitted, kept = next(split.split(X, y, whose))
         made: Any = clone(self._chosen)
         require_no_rows(made)
@@ -208,6 +213,9 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
             brought += "; that fit, which was told no groups, saw no other example of these people"
         unseen = declared("predictor saw none of these rows", brought)
         remarks = (*found.remarks, *(f"{one.name}: {one.by}" for one in shared))
+        if people is not None and self._people is not None:  # those of one side alone were compared
+            both = coded("groups", [*self._people, *coded("groups", people).names])
+            remarks = tuple(dict.fromkeys((*alike("people", both.names), *remarks)))
         return replace(found.each(lambda one: one.resting_on(unseen, *shared)), remarks=remarks)
 
     def predict(self, X: Any) -> Any:

@@ -85,7 +85,7 @@ def _remarks(found: Examples, coded: Mapping[str, Coded]) -> Iterator[str]:
     told = {"classes": found.classes, "models": tuple(found.models)}
     told |= {what: coded[what].names for what in ("people", "groups") if what in coded}
     for what, names in told.items():
-        yield from _alike(what, names)
+        yield from alike(what, names)
     for model, answers in found.models.items():
         if answers.confidence is not None and (ties := int((answers.predicted == -1).sum())):
             yield (
@@ -148,7 +148,7 @@ def spelling(name: Name) -> str | Decimal:
     return plain
 
 
-def _alike(what: str, names: Sequence[Name]) -> Iterator[str]:
+def alike(what: str, names: Sequence[Name]) -> Iterator[str]:
     """Two names with one spelling."""
     seen = dict[str | Decimal, Name]()
     for one in names:

@@ -192,9 +192,10 @@ def self_certify(
     estimate = _other_splits(tried, n, failure_prob=budget.share(chosen.name, 1))
     made = {one.name: place for place, one in enumerate(found, start=1)}
     told = [{**one.to_dict(), "certificate": made.get(one.name)} for one in tried]
+    of_rows = (*examples.remarks, *(f"{one.name}: {one.by}" for one in shared))
     report = Report.of(
         [smallest, *found.values(), *refused], examples, route="self-certified", failure_prob=failure_prob,
-        budget=budget, remarks=(*(f"{one.name}: {one.by}" for one in shared), *_remarks(budget, n, size, estimate)),
+        budget=budget, remarks=(*of_rows, *_remarks(budget, n, size, estimate)),
         details={"chosen": chosen.name, "train": size, "tried": told, "estimate": estimate and estimate.to_dict()},
     )  # fmt: skip
     return SelfCertified(

@@ -6,11 +6,14 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Int64, UInt64
+from torch.utils.data import DataLoader
 
+from pacdp.certify.loaders import require_steady
 from pacdp.data import DataError, Dataset
 from pacdp.data.hashing import array_of, table_hashes
 from pacdp.data.places import require_each_once
 from pacdp.predictions import columns
+from pacdp.predictions.described import alike
 from pacdp.predictions.examples import Counted
 from pacdp.store.record import record
 from pacdp.trials import require_arithmetic
@@ -27,6 +30,7 @@ class Given(Counted):
         people: the number of each example's person, or None: then examples are the independent records.
         hashes: of each input.
         places: where each example stands in the caller's data.
+        remarks: names of classes or people that may be one.
     """
 
     inputs: Any
@@ -35,6 +39,7 @@ class Given(Counted):
     people: Int64[np.ndarray, " n"] | None
     hashes: UInt64[np.ndarray, " n"]
     places: Int64[np.ndarray, " n"]
+    remarks: tuple[str, ...] = ()
 
     @property
     def n(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -86,6 +91,7 @@ def given(data: Any, *, people: Any = None) -> Given:
             f"labels must have at least two classes, got {next(iter(named.names))!r} alone: nothing can be learnt"
         )
     labels = np.asarray(named.names)[named.codes]
+    told = {"classes": named.names, "people": () if owners is None else owners.names}
     return Given(
         inputs=inputs.detach() if isinstance(inputs, torch.Tensor) else inputs,
         labels=labels,
@@ -93,6 +99,7 @@ def given(data: Any, *, people: Any = None) -> Given:
         people=None if owners is None else owners.codes,
         hashes=table_hashes(inputs, name="inputs"),
         places=np.arange(n),
+        remarks=tuple(one for what, names in told.items() for one in alike(what, names)),
     )
 
 
@@ -153,13 +160,22 @@ def _pair(data: Any) -> tuple[Any, Any]:
         if hasattr(data, "dtype") or hasattr(data, "columns"):
             raise TypeError("inputs alone")
         pairs = [data[place] for place in range(len(data))]
-        inputs = torch.stack([torch.as_tensor(np.asarray(one)) for one, _ in pairs])
-        return inputs, [np.asarray(label).item() for _, label in pairs]
+        inputs, _ = _stacked(pairs)
+        labels = [np.asarray(label).item() for _, label in pairs]
     except (TypeError, ValueError, LookupError, RuntimeError) as error:
         raise ValueError(
             f"data must be a pair (inputs, labels) or a Dataset of such pairs, got {type(data).__name__}: pass (X, y), "
             f"and collect the batches of a loader first ({error})"
         ) from error
+    read: Any = data
+    require_steady(DataLoader(read, collate_fn=_stacked), "data")  # else no hash says which recur
+    return inputs, labels
+
+
+def _stacked(pairs: list[Any]) -> tuple[torch.Tensor, torch.Tensor]:
+    """The inputs of pairs in one tensor, and a label for each, whatever it is."""
+    inputs = [torch.as_tensor(np.asarray(one)) for one, _ in pairs]
+    return torch.stack(inputs), torch.zeros(len(pairs), dtype=torch.int64)
 
 
 def _array(values: Any) -> Any:

@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch.nn import EmbeddingBag, Flatten, Linear, Sequential
 from torch.nn.utils import weight_norm
-from torch.utils.data import Dataset, Subset
+from torch.utils.data import ConcatDataset, Dataset, Subset
 
 from pacdp import self_certify
 from pacdp.backprop import FitSettings
@@ -50,7 +50,7 @@ class Moves(Dataset):
         return 40
 
     def __getitem__(self, k):
-        return X[k] + 0.01 * default_rng().normal(size=3), Y[k]
+        return X[k] + 0.01 * default_rng().normal(size=3), str(Y[k])
 
 
 class Table:
@@ -177,6 +177,11 @@ REFUSED = {
     "answers to nothing": (
         lambda: of_module(Linear(4, 2), routes="held-out count", settings=FitSettings(epochs=1)).predict(X[:0]),
         "inputs must be of at least one example, got none",
+    ),
+    "inputs that move": (lambda: certified(data=Moves()), "data must be the same rows at every reading"),
+    "copies beside their source": (
+        lambda: certified(data=ConcatDataset([[(x, "0") for x in X], Moves()])),
+        "leave its random transforms out",
     ),
     "copies that move": (lambda: certified(data=Subset(Moves(), [*range(40)] * 2)), "40 of its 80 examples again"),
     "an empty list": (lambda: certified([]), "model must be at least one"),
