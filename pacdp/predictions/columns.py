@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pacdp.errors import UNKNOWN
+
 Name = str | int | bool
 Codes = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -72,6 +74,10 @@ def coded(name: str, values: Any, *, known: Collection[Name] = ()) -> Coded:
             raise ValueError(
                 f"{name} must not end in a NUL character, which arrays cut off, got {one!r}: leave it out"
             )
+    for one in UNKNOWN if name == "people" else ():
+        if one in found.names:
+            row = int(np.argmax(found.codes == found.names.index(one)))
+            raise ValueError(_gap(name, row, str(one)))
     return found
 
 
