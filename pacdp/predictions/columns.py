@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bounds.kl import binary_kl
+from pacdp.errors import UNKNOWN
 
 RARE = math.log(1e-6)
 """The logarithm of the chance at which something is remarked upon."""
@@ -79,6 +80,10 @@ def coded(name: str, values: Any, *, known: Collection[Name] = ()) -> Coded:
             raise ValueError(
                 f"{name} must not end in a NUL character, which arrays cut off, got {one!r}: leave it out"
             )
+    for one in UNKNOWN if name == "people" else ():
+        if one in found.names:
+            row = int(np.argmax(found.codes == found.names.index(one)))
+            raise ValueError(_gap(name, row, str(one)))
     return found
 
 

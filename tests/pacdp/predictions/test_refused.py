@@ -61,6 +61,8 @@ WRONG = {
         "classes must be at least two different names"),
     "one person": (said(people=[7, 7, 7, 7]),
         "people must be at least two, got 7 in every row"),
+    "unknown people": (said(people=[3, -1, 4, -1]), "people must have no gaps, got '-1' in row 1"),
+    "people of NaN": (said(people=[3, 4, -2**63, 4]), "people must have no gaps, got '-9223372036854775808' in row 2"),
     "people and weights": (said(people=Y, weights=[1] * 4),
         "give people or weights, not both"),
     "large weights": (said(weights=[1, 2, 1, 1]),
