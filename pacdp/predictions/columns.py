@@ -315,7 +315,7 @@ def told_by_order(
             "are not independent and n counts each of them as often; drop the copies, or give ids"
         )
         return
-    if "labels" not in named or any(map(_in_order, (*named.values(), *by))):
+    if "labels" not in named:
         return
     labels = named["labels"]
     compared = {"the label of the row before": labels}
@@ -327,7 +327,8 @@ def told_by_order(
         by_chance, pairs = float(share @ share), max(1, own.size - 1)
         alike = np.count_nonzero(own[1:] == own[:-1]) / pairs
         # every other pair is independent of the rest
-        if alike > by_chance and own.size // 2 * float(binary_kl(alike, by_chance)) > -RARE:
+        rare = alike > by_chance and own.size // 2 * float(binary_kl(alike, by_chance)) > -RARE
+        if rare and not any(map(_in_order, (*named.values(), *by))):
             yield (
                 f"{alike:.0%} of all rows have {what}, where a random order would bring {by_chance:.0%}: if neighbours "
                 "are of one person, record, image or time, they are not independent and n counts each of them; give "

@@ -99,8 +99,6 @@ def _remarks(found: Examples, coded: Mapping[str, Coded]) -> Iterator[str]:
             )
     if groups is not None and people is None:
         yield from _perhaps_people(found, groups)
-    if people is not None:
-        yield from _perhaps_nobody(people)
     repeated = 0
     counted = "n" if people is None else "the mean of a person"
     for model, answers in found.models.items() if "ids" not in coded else ():
@@ -114,6 +112,13 @@ def _remarks(found: Examples, coded: Mapping[str, Coded]) -> Iterator[str]:
                 "twice; give ids to have that checked"
             )
     if people is not None:
+        sizes = np.bincount(people.codes)
+        most = int(sizes.argmax())
+        if sizes[most] >= max(0.1 * people.n, 10.0 * float(np.median(sizes))):
+            yield (
+                f"{sizes[most] / people.n:.0%} of all rows are of one person, {people.names[most]!r}, and count as "
+                "one: if it stands for all whose names are not known, their errors hardly count; name each of them"
+            )
         return
     answers = found.models.items()
     said = [column for _, one in answers for column in one.columns()]
@@ -135,17 +140,6 @@ def _perhaps_people(found: Examples, groups: Coded) -> Iterator[str]:
         yield (
             f"there are {many} groups of {found.n / many:.1f} rows on average: if a group is "
             "a person or a record, whose rows are not independent, give it as people"
-        )
-
-
-def _perhaps_nobody(people: Coded) -> Iterator[str]:
-    """A person with many of all rows, who may be all those whose names are not known."""
-    sizes = np.bincount(people.codes)
-    most = int(sizes.argmax())
-    if sizes[most] >= max(0.1 * people.n, 10.0 * float(np.median(sizes))):
-        yield (
-            f"{sizes[most] / people.n:.0%} of all rows are of one person, {people.names[most]!r}, and count as one: if "
-            "it stands for all whose names are not known, their errors hardly count; name each of them"
         )
 
 
