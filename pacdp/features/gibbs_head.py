@@ -93,7 +93,7 @@ class GibbsHead:
         """
         dim, scale = len(self.metric), self.tau / self.normaliser
         require_features(features, dim, labels=labels, classes=len(self.anchor))
-        whose = torch.arange(len(labels)) if people is None else people
+        whose = torch.arange(len(labels)) if people is None else torch.as_tensor(people)
         _, owners, counts = whose.unique(return_inverse=True, return_counts=True)
         shares = 1.0 / counts.double()[owners]
         precision, pull = self.metric.clone(), torch.zeros_like(self.anchor)
