@@ -19,6 +19,7 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor
@@ -81,7 +82,7 @@ class GibbsHead:
 
     def draw(
         self, features: Rows, labels: Labels,
-        people: Labels | None = None,
+        people: Labels | np.ndarray | None = None,
     ) -> HeadDraw:  # fmt: skip
         """The head that the seed draws with these records, and the tilts of each.
 

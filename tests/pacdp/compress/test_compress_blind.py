@@ -107,7 +107,7 @@ class Logging(Nearest):
 
     def fit(self, inputs, labels):
         super().fit(inputs, labels)
-        self.log += [len(labels)] if len(labels) > 12 else []
+        self.log.extend([len(labels)] if len(labels) > 12 else [])
 
 
 LEFT = {
