@@ -113,7 +113,7 @@ class Guard:
             "the loss, or, where it depends on no data, into data_free_gradient=",
         )
         self.weights = Unmoved(module, frozen=True)
-        self.tried = {form_of(tuple(probe), {}): MOST}  # by pacdp.trials
+        self.tried = {form_of(probe, {}): MOST}  # by pacdp.trials
         self.goes_back = self.stepped = self.fixed = False
         self.losses = LossByExample(loss_reduction, sampler)
         leave_uncompiled()
@@ -278,9 +278,10 @@ class Guard:
         self.tried[form] = n
 
 
-def form_of(inputs: tuple[Any, ...], named: Mapping[str, Any]) -> str:
+def form_of(inputs: Sequence[Any], named: Mapping[str, Any]) -> str:
     """Which arguments a network is called with: their names and nesting, and the value of what is no tensor."""
-    return repr(tree_map(lambda x: Tensor if isinstance(x, Tensor) else x, (inputs, dict(named))))
+    given = [*inputs], dict(named)
+    return repr(tree_map(lambda x: Tensor if isinstance(x, Tensor) else x, given))
 
 
 def gradients(module: nn.Module) -> list[Any]:

@@ -107,14 +107,15 @@ class ByReference:
 
     def __init__(self, module: nn.Module, clip: Clip, *, inputs: Sequence[Any]) -> None:
         self.module, self.clip, self._by_form = module, clip, dict[str, bool]()
-        self._runs_at_once(tuple(inputs), {})
+        self._runs_at_once(inputs, {})
 
-    def _runs_at_once(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> bool:
+    def _runs_at_once(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> bool:
         """Whether several examples go through the network in one pass, tried once for each form of arguments."""
         form = form_of(inputs, named)
         if form not in self._by_form:
-            two = rows_at(torch.arange(2) % len(_places(inputs, named)), (inputs, named))
-            tried = self._reference(*two, torch.arange(2), smooth_loss)
+            two = torch.arange(2) % len(_places(inputs, named))
+            rows, by_name = rows_at(two, (inputs, named))
+            tried = self._reference(rows, by_name, torch.arange(2), smooth_loss)
             own = trained(tried.network.module)
             # what fails in a loop is told by the pass itself, of one example
             with suppress(ValueError) if self._by_form else nullcontext():
