@@ -7,6 +7,7 @@ shape that a batch has (:mod:`pacdp.trials`).
 
 import ctypes
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -35,7 +36,7 @@ from pacdp.certify.outputs import (
     require_rows,
 )
 from pacdp.data import Dataset, Split
-from pacdp.data.places import require_each_once
+from pacdp.data.places import behind, require_each_once
 from pacdp.data.rows import Rows
 from pacdp.errors import said
 from pacdp.layers.plain import call_with, repeats_itself
@@ -275,21 +276,31 @@ class Reading:
         def rows_of(batch: Batch) -> Callable[[Tensor], Tensor]:
             return lambda places: _real(self._judged(batch.at(places), shape))
 
+        def taken(*made: Batch) -> Batch:
+            """The first that the network takes: what is made up may lie beyond a table of its own."""
+            for one in made[:-1]:
+                with suppress(ValueError):
+                    self._judged(one)
+                    return one
+            return made[-1]
+
         both = collated(data)
         for batch in batches_of(data, batch_size=self.law.batch_size):
             given = (
                 [one.shape[1:] for one in batch.inputs.values()] if len(batch.inputs) == 1 else []
             )
             if not settled:  # made-up numbers first
-                shape = self._judged(_tried(batch.at(slice(1)), 1).at([-1])).shape[1:]
+                first = [one.at([-1]) for one in _tried(batch.at(slice(1)), 1)]
+                shape = self._judged(taken(*first)).shape[1:]
                 settled = [Unwritten(network), Unwritten(self.loss, name="loss")]
                 if both is not None:
-                    self._require_own_batch(*both, least=least)
+                    self._require_own_batch(*both, least=least, around=behind(data) is not data)
             if given != forms:
                 forms, tried = given, set[int]()
             sizes = {MOST} if repeats else {MOST, batch.n}
             for size in sorted(sizes - tried):
-                require_own_outputs(rows_of(_tried(batch, size)), size=size, least=least)
+                made = taken(*_tried(batch, size))
+                require_own_outputs(rows_of(made), size=size, least=least)
             found = self._judged(batch, shape)
             # layers that repeat themselves may still take a batch of one size for one example
             if not repeats or batch.n not in tried:
@@ -299,9 +310,16 @@ class Reading:
         for one in settled:
             one.require()
 
-    def _require_own_batch(self, whole: Batch, each: list[Batch], *, least: float) -> None:
+    def _require_own_batch(
+        self, whole: Batch, each: list[Batch], *, least: float, around: bool
+    ) -> None:
         """Refuse examples that have other outputs in a batch which ``collate_fn`` made than in one of their own."""
-        outputs, *alone = (_real(self._judged(one)) for one in (whole, *each))
+        try:
+            outputs, *alone = (_real(self._judged(one)) for one in (whole, *each))
+        except ValueError:
+            if around:  # what stands around the loader may change what it makes
+                return
+            raise
         try:
             require_alone(outputs, torch.cat(alone).__getitem__, least=least)
         except ValueError as error:
@@ -333,17 +351,19 @@ class Reading:
                 ) from error
 
 
-def _tried(batch: Batch, size: int) -> Batch:
-    """What trials are made on: so many examples, those of the batch in turn, and as many that are made up.
+def _tried(batch: Batch, size: int) -> list[Batch]:
+    """What trials are made on: so many examples, those of the batch in turn, and as many others.
 
-    Where there are several inputs, numbers that do not go with each other may be no input at all: none is made up.
+    The others are made up; or have each number from another example, where columns have tables of their own; or are
+    examples. Of several inputs they are examples alone: numbers that do not go with each other may be no input at all.
     """
     places = torch.arange(2 * size) % min(batch.n, size)
     if len(batch.inputs) > 1:
-        return batch.at(places)
+        return [batch.at(places)]
     ((name, rows),) = batch.inputs.items()
-    made_up = pool(rows[:size], size=size)
-    return Batch(inputs={name: made_up}, labels=batch.labels[places[: len(made_up)]])
+    made = (pool(rows[:size], size=size, beyond=beyond) for beyond in (True, False))
+    own = [Batch(inputs={name: one}, labels=batch.labels[places[: len(one)]]) for one in made]
+    return [*own, batch.at(places)]
 
 
 @cache

@@ -19,17 +19,23 @@ ALONE = 3
 """Examples that are tried as batches of one."""
 
 
-def pool(inputs: Shaped[Tensor, "n ..."], *, size: int = MOST) -> Shaped[Tensor, "_ ..."]:
+def pool(
+    inputs: Shaped[Tensor, "n ..."], *, size: int = MOST, beyond: bool = True
+) -> Shaped[Tensor, "_ ..."]:
     """``size`` examples, those of ``inputs`` in turn, then up to 33 that are made up.
 
     Made-up numbers differ from an example's by noise of deviation 1 to 1,000, and are none below 0 where the examples
     have none, of which a network may take roots and logarithms. Made-up integers are those of the
-    examples in another order, so that they stay within any table.
+    examples in another order, so that they stay within any table. Where none may lie ``beyond`` its column's, each is
+    that of another example in the same place.
     """
     if inputs.itemsize == 1:
         require_arithmetic(inputs)
     real, generator = inputs[torch.arange(size) % len(inputs)], torch.Generator().manual_seed(0)
     few = real.flip(0)[:MOST]
+    if not beyond:
+        order = torch.rand(few.shape, generator=generator).argsort(dim=0).to(inputs.device)
+        return torch.cat([real, few.gather(0, order)])
     if not inputs.is_floating_point():
         places = torch.randperm(few.numel(), generator=generator).to(inputs.device)
         return torch.cat([real, few.reshape(-1)[places].view_as(few)])
