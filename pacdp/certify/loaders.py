@@ -59,7 +59,7 @@ def require_steady(data: Any, name: str) -> None:
     Raises:
         ValueError: it is not.
     """
-    source = behind(data)
+    source = behind(data) if hasattr(data, "__iter__") else data
     if isinstance(source, DataLoader | Dataset) and not is_steady(data, name):
         held = source.dataset if isinstance(source, DataLoader) else source
         raise ValueError(
@@ -182,6 +182,8 @@ def collated(data: Any) -> tuple[Batch, list[Batch]] | None:
     Raises:
         ValueError: it makes more rows than there are examples, and says of none whose it is.
     """
+    if isinstance(data, BoundSet | tuple | list):
+        return None
     around, data = data, behind(data)
     if isinstance(data, Dataset) and not isinstance(data, IterableDataset):
         data = DataLoader(data)

@@ -7,7 +7,6 @@ shape that a batch has (:mod:`pacdp.trials`).
 
 import ctypes
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -47,7 +46,7 @@ from pacdp.predictions.report import Measured
 from pacdp.predictions.soft import sample_of
 from pacdp.stochastic.risk import at_or_above
 from pacdp.store.record import record
-from pacdp.trials import MOST, Unwritten, kept_inputs, pool, require_alone, require_own_outputs
+from pacdp.trials import MOST, Unwritten, kept_inputs, pool_for, require_alone, require_own_outputs
 from pacdp.trials.buffers import Holdings
 
 Function = Callable[..., Any]
@@ -268,7 +267,7 @@ class Reading:
             ValueError: as for :meth:`seen`.
         """
         network, shape = self.law.network, torch.Size()
-        forms, tried, settled = None, set[int](), list[Unwritten]()
+        forms, done, settled = None, set[int](), list[Unwritten]()
         module = network.module if isinstance(network, AtWeights) else network
         repeats = self.loss is None and repeats_itself(module)
         least = 0.0 if self.loss is None else 1.0  # the size below which rounding is relative to it
@@ -276,13 +275,20 @@ class Reading:
         def rows_of(batch: Batch) -> Callable[[Tensor], Tensor]:
             return lambda places: _real(self._judged(batch.at(places), shape))
 
-        def taken(*made: Batch) -> Batch:
-            """The first that the network takes: what is made up may lie beyond a table of its own."""
-            for one in made[:-1]:
-                with suppress(ValueError):
-                    self._judged(one)
-                    return one
-            return made[-1]
+        def tried(batch: Batch, size: int) -> Batch:
+            """So many examples, those of the batch in turn, and as many others; of several inputs examples again.
+
+            Numbers of several inputs that do not go with each other may be no input at all.
+            """
+            places = torch.arange(2 * size) % min(batch.n, size)
+            if len(batch.inputs) > 1:
+                return batch.at(places)
+            ((name, rows),) = batch.inputs.items()
+
+            def of(made: Tensor) -> Batch:
+                return Batch(inputs={name: made}, labels=batch.labels[places[: len(made)]])
+
+            return of(pool_for(lambda made: self._judged(of(made)), rows[:size], size=size))
 
         both = collated(data)
         for batch in batches_of(data, batch_size=self.law.batch_size):
@@ -290,22 +296,20 @@ class Reading:
                 [one.shape[1:] for one in batch.inputs.values()] if len(batch.inputs) == 1 else []
             )
             if not settled:  # made-up numbers first
-                first = [one.at([-1]) for one in _tried(batch.at(slice(1)), 1)]
-                shape = self._judged(taken(*first)).shape[1:]
+                shape = self._judged(tried(batch.at(slice(1)), 1).at([-1])).shape[1:]
                 settled = [Unwritten(network), Unwritten(self.loss, name="loss")]
                 if both is not None:
                     self._require_own_batch(*both, least=least, around=behind(data) is not data)
             if given != forms:
-                forms, tried = given, set[int]()
+                forms, done = given, set[int]()
             sizes = {MOST} if repeats else {MOST, batch.n}
-            for size in sorted(sizes - tried):
-                made = taken(*_tried(batch, size))
-                require_own_outputs(rows_of(made), size=size, least=least)
+            for size in sorted(sizes - done):
+                require_own_outputs(rows_of(tried(batch, size)), size=size, least=least)
             found = self._judged(batch, shape)
             # layers that repeat themselves may still take a batch of one size for one example
-            if not repeats or batch.n not in tried:
+            if not repeats or batch.n not in done:
                 require_alone(_real(found), rows_of(batch), least=least)
-            tried |= {MOST, batch.n}
+            done |= {MOST, batch.n}
             yield batch, found.cpu()
         for one in settled:
             one.require()
@@ -349,21 +353,6 @@ class Reading:
                 raise ValueError(
                     f"the network does not accept inputs of shape {shapes.get('', shapes)}: {said(error)}"
                 ) from error
-
-
-def _tried(batch: Batch, size: int) -> list[Batch]:
-    """What trials are made on: so many examples, those of the batch in turn, and as many others.
-
-    The others are made up; or have each number from another example, where columns have tables of their own; or are
-    examples. Of several inputs they are examples alone: numbers that do not go with each other may be no input at all.
-    """
-    places = torch.arange(2 * size) % min(batch.n, size)
-    if len(batch.inputs) > 1:
-        return [batch.at(places)]
-    ((name, rows),) = batch.inputs.items()
-    made = (pool(rows[:size], size=size, beyond=beyond) for beyond in (True, False))
-    own = [Batch(inputs={name: one}, labels=batch.labels[places[: len(one)]]) for one in made]
-    return [*own, batch.at(places)]
 
 
 @cache

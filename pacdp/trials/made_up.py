@@ -1,7 +1,7 @@
 """What trials are made on: examples, labels and weights that nobody's data decide, in batches of several sizes."""
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -42,6 +42,21 @@ def pool(
     reach = 10.0 ** (torch.arange(len(few)) % 4).view(-1, *[1] * (inputs.ndim - 1))
     made_up = few + (torch.randn(few.shape, generator=generator) * reach).to(few)
     return torch.cat([real, torch.where(inputs.amin(dim=0) >= 0, made_up.abs(), made_up)])
+
+
+def pool_for(
+    call: Callable[[Tensor], object], inputs: Shaped[Tensor, "n ..."], *, size: int = MOST
+) -> Shaped[Tensor, "_ ..."]:
+    """A :func:`pool` that ``call`` takes: made-up numbers may lie beyond a table, or a range, of a network's own.
+
+    Then each is another example's in the same place; and where these are not taken either, the pool is of examples.
+    """
+    for beyond in (True, False):
+        made = pool(inputs, size=size, beyond=beyond)
+        with suppress(Exception):  # a stranger's network may raise anything
+            call(made[size:])
+            return made
+    return inputs[torch.arange(2 * size) % len(inputs)]
 
 
 def batches(size: int = MOST) -> Iterator[tuple[Int64[Tensor, " batch"], Int64[Tensor, " kept"]]]:
