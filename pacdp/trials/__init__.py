@@ -22,6 +22,7 @@ from pacdp.trials.made_up import made_up_batch as made_up_batch
 from pacdp.trials.made_up import made_up_labels as made_up_labels
 from pacdp.trials.made_up import made_up_targets as made_up_targets
 from pacdp.trials.made_up import pool as pool
+from pacdp.trials.made_up import pool_for as pool_for
 from pacdp.trials.made_up import require_arithmetic as require_arithmetic
 from pacdp.trials.made_up import with_other_weights as with_other_weights
 from pacdp.trials.outputs import column as column
