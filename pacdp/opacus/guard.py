@@ -39,7 +39,7 @@ from pacdp.opacus.recorded import Record, Recorded, Tape, leave_uncompiled, one_
 from pacdp.step.sums import Sum
 from pacdp.step.units import rows_at
 from pacdp.trials import MOST, Unmoved
-from pacdp.trials.buffers import contents, digest
+from pacdp.trials.reachable import contents, digest
 
 Clipped = Callable[[Sequence[Tensor | None]], Sum]
 """From each example's gradients by the network's last outputs to the clipped sum of those by the weights."""

@@ -11,9 +11,7 @@ Trials can refute independence; they cannot prove it. What can be compared while
 (:class:`Unmoved`).
 """
 
-from pacdp.trials.buffers import require_own_memory as require_own_memory
 from pacdp.trials.draws import kept_draws as kept_draws
-from pacdp.trials.gradients import mixes as mixes
 from pacdp.trials.gradients import named_outputs as named_outputs
 from pacdp.trials.gradients import require_independent_examples as require_independent_examples
 from pacdp.trials.gradients import require_rows as require_rows
@@ -34,6 +32,7 @@ from pacdp.trials.outputs import require_own_outputs as require_own_outputs
 from pacdp.trials.outputs import require_true_slope as require_true_slope
 from pacdp.trials.outputs import settle as settle
 from pacdp.trials.outputs import twin as twin
+from pacdp.trials.reachable import require_own_memory as require_own_memory
 from pacdp.trials.writes import Unmoved as Unmoved
 from pacdp.trials.writes import Unwritten as Unwritten
 from pacdp.trials.writes import kept_inputs as kept_inputs
