@@ -14,7 +14,7 @@ import bounds
 from bounds.hypotheses import NOBODY, Hypothesis, declared, proved, unproved
 from pacdp.certify.batches import Hashed
 from pacdp.certify.examples import BoundSet, require_kinds
-from pacdp.certify.loaders import batches_of, require_steady
+from pacdp.certify.loaders import batches_of, comes_again, require_steady
 from pacdp.certify.priors import DataFree, HeldOut, NoisySum, Prior, Private, Source
 from pacdp.certify.reading import Seen
 from pacdp.data import DataError, require_disjoint
@@ -61,6 +61,7 @@ def rows_of(data: Any, name: str) -> Rows:
         raise ValueError(
             f"{name} must be data, or the rows of data, and it holds no examples: leave it out"
         )
+    hashed.again = comes_again(data, hashed.inputs[0])
     return hashed.rows
 
 
