@@ -195,17 +195,22 @@ def evidence_of(
     return Evidence(bound=found, test=own, fixed=settings.standing(data, test))
 
 
-def require_comparable(source: Source | None, settings: "Settings", data: Any, test: Any) -> None:
+def require_comparable(source: Source | None, settings: "Settings", data: Any, test: Any) -> bool:
     """Refuse data of which hashes say nothing, where those that a prior, settings or a test set saw are compared.
+
+    Returns:
+        Whether they are compared.
 
     Raises:
         ValueError: as for :func:`pacdp.certify.loaders.require_steady`.
     """
     seen = None if source is None else source.seen
     rows = [getattr(one, "rows", None) for one in (source, seen)]
-    if any(one is not None for one in (*rows, settings.elsewhere, test)):
+    compared = any(one is not None for one in (*rows, settings.elsewhere, test))
+    if compared:
         require_steady(data, "data")
         require_steady(test, "test")
+    return compared
 
 
 def summaries(bound: Known, test: Known | None = None, prior: Rows | None = None) -> Values:

@@ -168,11 +168,13 @@ class Reading:
     Attributes:
         law: the network.
         loss: a bounded loss that takes the place of the 0-1 error.
+        compared: whether the rows are compared with others; streams then begin once more.
     """
 
     law: Network
     loss: LossOf | ClippedError | None = None
     device: Device = "cpu"
+    compared: bool = False
 
     def judged(self, data: Any, test: Any, *, held: bool = False) -> dict[str, Seen]:
         """What the network did on the bound's examples, "bound", and, where there is one, on the test set, "test"."""
@@ -233,10 +235,10 @@ class Reading:
             raise ValueError(f"data holds no examples in {whose} rows: give at least one")
         if not self.law.scores:
             soft.require_none()
-        if held:
+        if held and self.compared:
             hashed.again = comes_again(data, hashed.inputs[0])
         known: Any = hashed if held else data
-        whose = [one for one in keys if one.casefold() in PEOPLE and known.people is None]
+        owners = [one for one in keys if one.casefold() in PEOPLE and known.people is None]
         places = (
             {"indices": data.indices, "data_hash": data.data_hash}
             if isinstance(data, BoundSet)
@@ -250,7 +252,7 @@ class Reading:
             people=known.people,
             remarks=tuple(
                 f"the network is given {one!r}, and n counts examples: if it says whose they are, add it as 'people'"
-                for one in whose
+                for one in owners
             ),
             range_by=CLIPPED if isinstance(self.loss, ClippedError) else "",
             rows=known.rows,

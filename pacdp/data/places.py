@@ -82,7 +82,7 @@ def require_each_once(data: Any) -> None:
     if len(set(places)) < len(places):
         raise ValueError(
             f"the data set gives {len(places) - len(set(places))} of its {len(places)} examples again, and n counts "
-            "each of them once: give every example once"
+            "each of them once (data sets that list the same files or rows are one): give every example once"
         )
 
 
