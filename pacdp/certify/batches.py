@@ -12,7 +12,7 @@ from jaxtyping import Bool, Int64, UInt64
 from torch import Tensor
 
 from pacdp.data.hashing import pair_hashes, precision_of, require_no_mask, row_hashes
-from pacdp.data.rows import SEVERAL, Rows
+from pacdp.data.rows import READ_ONCE, SEVERAL, Rows
 from pacdp.store.record import record
 from pacdp.trials import require_arithmetic
 from pacdp.trials.buffers import Holdings
@@ -85,9 +85,14 @@ def _straight(values: Tensor) -> Bool[Tensor, " m"]:
 
 
 class Hashed:
-    """Hashes of rows, and whose they are, as they grow batch by batch."""
+    """Hashes of rows, and whose they are, as they grow batch by batch.
+
+    Attributes:
+        again: whether another reading gives the same rows.
+    """
 
     def __init__(self) -> None:
+        self.again = True
         self.inputs, self.pairs, self.owners = (list[np.ndarray]() for _ in range(3))
         self.mark, self._forms, self._first = 0, set[Any](), dict[str, np.uint64]()
         self._precision = 0
@@ -146,6 +151,7 @@ class Hashed:
         """All of them."""
         owners = None if self.people is None else row_hashes(self.people, name="people")
         width = next(iter(self._forms))[0] if len(self._forms) == 1 else SEVERAL
+        width = width if self.again else READ_ONCE
         return Rows.sorted(
             np.concatenate(self.pairs), np.concatenate(self.inputs), owners, self.mark, width=width,
             precision=self._precision

@@ -14,7 +14,7 @@ import bounds
 from bounds.hypotheses import NOBODY, Hypothesis, declared, proved, unproved
 from pacdp.certify.batches import Hashed
 from pacdp.certify.examples import BoundSet, require_kinds
-from pacdp.certify.loaders import batches_of, require_steady
+from pacdp.certify.loaders import batches_of, comes_again, require_steady
 from pacdp.certify.priors import DataFree, HeldOut, NoisySum, Prior, Private, Source
 from pacdp.certify.reading import Seen
 from pacdp.data import DataError, require_disjoint
@@ -61,6 +61,7 @@ def rows_of(data: Any, name: str) -> Rows:
         raise ValueError(
             f"{name} must be data, or the rows of data, and it holds no examples: leave it out"
         )
+    hashed.again = comes_again(data, hashed.inputs[0])
     return hashed.rows
 
 
@@ -194,17 +195,22 @@ def evidence_of(
     return Evidence(bound=found, test=own, fixed=settings.standing(data, test))
 
 
-def require_comparable(source: Source | None, settings: "Settings", data: Any, test: Any) -> None:
+def require_comparable(source: Source | None, settings: "Settings", data: Any, test: Any) -> bool:
     """Refuse data of which hashes say nothing, where those that a prior, settings or a test set saw are compared.
+
+    Returns:
+        Whether they are compared.
 
     Raises:
         ValueError: as for :func:`pacdp.certify.loaders.require_steady`.
     """
     seen = None if source is None else source.seen
     rows = [getattr(one, "rows", None) for one in (source, seen)]
-    if any(one is not None for one in (*rows, settings.elsewhere, test)):
+    compared = any(one is not None for one in (*rows, settings.elsewhere, test))
+    if compared:
         require_steady(data, "data")
         require_steady(test, "test")
+    return compared
 
 
 def summaries(bound: Known, test: Known | None = None, prior: Rows | None = None) -> Values:

@@ -14,7 +14,7 @@ from torch import Tensor
 from pacdp.chains.pixels import Pixels
 from pacdp.data import Dataset, Split
 from pacdp.data.hashing import pair_hashes, precision_of, row_hashes
-from pacdp.data.rows import Rows
+from pacdp.data.rows import READ_ONCE, Rows
 from pacdp.objective import Objective
 from pacdp.predictions.examples import Counted
 from pacdp.store.record import Values, record
@@ -146,6 +146,11 @@ class BoundSet(Counted):
         if self._kept.get("at") != at:
             self._kept.update(at=at, rows=Rows.of(self.inputs, self.labels, self.people))
         return self._kept["rows"]
+
+    def read_once(self) -> "BoundSet":
+        """Itself, with rows that prove nothing, since another reading may give others."""
+        self._kept.update(at=self.version, rows=replace(self.rows, width=READ_ONCE))
+        return self
 
     @property
     def version(self) -> int:

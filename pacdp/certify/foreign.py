@@ -15,7 +15,6 @@ from pacdp.posterior import GaussianPosterior
 from pacdp.trials.reachable import require_all_named
 
 _NESTED = ("state_dict", "model_state_dict", "model")
-_PREFIXES = ("module.", "_orig_mod.", "model.")
 
 
 def read_weights(path: Path | str) -> dict[str, Tensor]:
@@ -77,20 +76,24 @@ def file_hash(path: Path | str) -> str:
 
 
 def load_into(module: nn.Module, weights: Mapping[str, Tensor], *, source: str) -> nn.Module:
-    """``module`` in eval mode with these weights; the prefixes ``module.``, ``_orig_mod.`` and ``model.`` fall off.
+    """``module`` in eval mode with these weights; a prefix of all names, as ``module.`` or ``model.``, falls off.
 
     Of the names of a weight that the network ties one will do, as ``save_model`` of safetensors writes it.
 
     Raises:
-        CheckpointError: other names or shapes, a value that is not finite, or two values of one weight.
+        CheckpointError: other names or shapes, a value that is not finite where the network is built with another, or
+            two values of one weight.
         ValueError: weights that no name stands for, as those of layers in a plain list, which no file holds.
     """
     require_all_named(module)
     expected = module.state_dict(keep_vars=True)
     given = dict(weights)
-    for prefix in _PREFIXES:
-        if not given.keys() & expected.keys() and all(name.startswith(prefix) for name in given):
-            given = {name.removeprefix(prefix): value for name, value in given.items()}
+    inner = given
+    while not inner.keys() & expected.keys() and all("." in name for name in inner):
+        if len({name.partition(".")[0] for name in inner}) > 1:
+            break
+        inner = {name.partition(".")[2]: value for name, value in inner.items()}
+    given = inner if inner.keys() & expected.keys() else given
     tied = {id(expected[name]): value for name, value in given.items() if name in expected}
     given = {name: tied[id(one)] for name, one in expected.items() if id(one) in tied} | given
     odd = sorted(given.keys() ^ expected.keys())
@@ -102,7 +105,8 @@ def load_into(module: nn.Module, weights: Mapping[str, Tensor], *, source: str) 
         if value.shape != expected[name].shape:
             raise CheckpointError(f"{source} holds {name} of shape {tuple(value.shape)}, the network has "
                                   f"{tuple(expected[name].shape)}: build the network that was trained")  # fmt: skip
-        if not bool(torch.isfinite(value).all()):
+        same = expected[name].to(value)  # a mask of -inf, which the network is built with
+        if not bool((torch.isfinite(value) | (value == same)).all()):
             raise CheckpointError(
                 f"{source} holds values of {name} that are not finite: the training has diverged"
             )

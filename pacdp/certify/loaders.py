@@ -7,13 +7,14 @@ more than a batch is held: its pages are handed back to the system as soon as th
 import copy
 import functools
 import mmap
-from collections.abc import Iterator, Mapping, Sized
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from contextlib import suppress
 from itertools import count
 from typing import Any, cast
 
 import numpy as np
 import torch
+from jaxtyping import UInt64
 from torch import Tensor
 from torch.utils.data import (
     BatchSampler,
@@ -91,6 +92,27 @@ def is_steady(data: Any, name: str) -> bool:
     return all(map(np.array_equal, first, again))
 
 
+def comes_again(data: Any, first: UInt64[np.ndarray, " m"]) -> bool:
+    """Whether another reading begins with the same rows, as far as no places of the data were read twice.
+
+    Args:
+        data: what was read to its end.
+        first: hashes of the inputs that it began with.
+    """
+    source = behind(data)
+    loader = isinstance(source, DataLoader)
+    held = source.dataset if loader else source
+    places = BoundSet | Images | Dataset | Sequence | Tensor | np.ndarray
+    if not isinstance(held, IterableDataset) and (loader or isinstance(held, places)):
+        return True
+    again = np.zeros(0, dtype=np.uint64)
+    if not isinstance(data, Iterator):
+        with suppress(Exception), kept_draws():  # a stranger's stream may raise anything
+            again = next(batches_of(data)).hashes()
+    both = min(len(first), len(again))
+    return both > 0 and np.array_equal(first[:both], again[:both])
+
+
 def batches_of(data: Any, *, batch_size: int | None = None) -> Iterator[Batch]:
     """The batches of whatever holds examples, of at most so many; without a number those of a loader as it makes them.
 
@@ -166,11 +188,12 @@ def bound_set(data: Any) -> BoundSet:
     people = [one.people for one in found if one.people is not None]
     labels = torch.cat([one.labels for one in found])
     whole = not (labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool)
-    return BoundSet(
+    made = BoundSet(
         inputs=torch.cat([one for batch in found for one in batch.inputs.values()]),
         labels=labels.long() if whole else labels,
         people=np.concatenate(people) if people else None,
     )
+    return made if comes_again(data, found[0].hashes()) else made.read_once()
 
 
 def collated(data: Any) -> tuple[Batch, list[Batch]] | None:

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 import bounds
 from pacdp.certify.batches import Batch, Hashed
 from pacdp.certify.examples import BoundSet, Device, require_counts, require_kinds
-from pacdp.certify.loaders import MIXED, batches_of, collated
+from pacdp.certify.loaders import MIXED, batches_of, collated, comes_again
 from pacdp.certify.outputs import (
     ClippedError,
     LossOf,
@@ -40,7 +40,7 @@ from pacdp.data.rows import Rows
 from pacdp.errors import said
 from pacdp.layers.plain import call_with, repeats_itself
 from pacdp.predictions.answers import Answers, joined
-from pacdp.predictions.columns import require_own_name
+from pacdp.predictions.columns import PEOPLE, require_own_name
 from pacdp.predictions.examples import Examples, require_plain_names
 from pacdp.predictions.report import Measured
 from pacdp.predictions.soft import sample_of
@@ -168,11 +168,13 @@ class Reading:
     Attributes:
         law: the network.
         loss: a bounded loss that takes the place of the 0-1 error.
+        compared: whether the rows are compared with others; streams then begin once more.
     """
 
     law: Network
     loss: LossOf | ClippedError | None = None
     device: Device = "cpu"
+    compared: bool = False
 
     def judged(self, data: Any, test: Any, *, held: bool = False) -> dict[str, Seen]:
         """What the network did on the bound's examples, "bound", and, where there is one, on the test set, "test"."""
@@ -199,7 +201,7 @@ class Reading:
         require_each_once(data)
         hashed, holdings = Hashed(), Holdings(self.law.network) if held else None
         told, answers, passed = list[tuple[Tensor, Tensor]](), list[Answers](), 0
-        named, classes, soft = list[np.ndarray](), 0, Soft()
+        named, classes, soft, keys = list[np.ndarray](), 0, Soft(), list[str]()
 
         def answered() -> None:
             """Reduce the outputs that are waiting: many rows take little longer than a batch."""
@@ -223,7 +225,7 @@ class Reading:
                 name, losses = loss_name(self.loss), found.numpy()
                 require_own_name(name, counted=losses.dtype == np.bool_)
                 answers.append(Answers(losses={name: losses}))
-            passed += batch.nbytes
+            passed, keys = passed + batch.nbytes, [*batch.inputs]
             if passed >= _LARGE:
                 _trim()(0)
                 passed = 0
@@ -233,7 +235,10 @@ class Reading:
             raise ValueError(f"data holds no examples in {whose} rows: give at least one")
         if not self.law.scores:
             soft.require_none()
+        if held and self.compared:
+            hashed.again = comes_again(data, hashed.inputs[0])
         known: Any = hashed if held else data
+        owners = [one for one in keys if one.casefold() in PEOPLE and known.people is None]
         places = (
             {"indices": data.indices, "data_hash": data.data_hash}
             if isinstance(data, BoundSet)
@@ -245,6 +250,10 @@ class Reading:
             labels=np.concatenate(named) if named else None,
             classes=tuple(range(classes)),
             people=known.people,
+            remarks=tuple(
+                f"the network is given {one!r}, and n counts examples: if it says whose they are, add it as 'people'"
+                for one in owners
+            ),
             range_by=CLIPPED if isinstance(self.loss, ClippedError) else "",
             rows=known.rows,
             **places,

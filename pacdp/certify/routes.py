@@ -217,8 +217,9 @@ def _of_a_network(
             law, data, surrogate, settings, seen=known, failure_prob=failure_prob, device=device
         )
     source = source_of(seen)
-    require_comparable(source, settings, data, test)
-    sets = Reading(law=law, loss=loss, device=device).judged(data, test, held=True)
+    compared = require_comparable(source, settings, data, test)
+    reading = Reading(law=law, loss=loss, device=device, compared=compared)
+    sets = reading.judged(data, test, held=True)
     bound, fresh = sets["bound"], sets.get("test")
     evidence = evidence_of(source, bound, fresh, settings)
     table = described(bound, people=bound.people)

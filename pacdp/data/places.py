@@ -21,6 +21,9 @@ from torch.utils.data import (
     WeightedRandomSampler,
 )
 
+_ENDS = 32
+"""Rows at either end of an array that are compared."""
+
 
 def behind(data: Any) -> Any:
     """The loader whose batches an object passes on, as a progress bar does, or what moves them to a device.
@@ -70,13 +73,16 @@ def require_each_once(data: Any) -> None:
             "the loader leaves out its last batch by drop_last, which is no random part where examples stand in order, "
             "as by their classes: set drop_last=False"
         )
-    places: list[Any] = list(_places(held)) if isinstance(held, Subset | ConcatDataset) else []
+    places: list[Any] = []
+    if isinstance(held, Subset | ConcatDataset):
+        first = _first_of_same(held)
+        places = [(first[whose], place) for whose, place in _places(held)]
     if (listed := _listed(data)) is not None:
         places = [places[k] for k in listed] if places else listed
     if len(set(places)) < len(places):
         raise ValueError(
             f"the data set gives {len(places) - len(set(places))} of its {len(places)} examples again, and n counts "
-            "each of them once: give every example once"
+            "each of them once (data sets that list the same files or rows are one): give every example once"
         )
 
 
@@ -179,6 +185,71 @@ def _places(held: Any) -> Iterator[tuple[int, Any]]:
             yield from _places(one)
     else:
         yield from ((id(held), place) for place in range(len(held)))
+
+
+def _leaves(held: Any) -> Iterator[Any]:
+    """The data sets that one is made of, which are not made of others."""
+    if isinstance(held, Subset):
+        yield from _leaves(held.dataset)
+    elif isinstance(held, ConcatDataset):
+        for one in held.datasets:
+            yield from _leaves(one)
+    else:
+        yield held
+
+
+def _first_of_same(held: Any) -> dict[int, int]:
+    """The first data set among those behind ``held`` that has the examples of each, both by their ids."""
+    known, found = list[Any](), dict[int, int]()
+    for one in _leaves(held):
+        if id(one) not in found:
+            same = next((other for other in known if _same_examples(one, other)), one)
+            found[id(one)] = id(same)
+            known.append(one)
+    return found
+
+
+def _same_examples(one: Any, other: Any) -> bool:
+    """Whether two data sets list the same examples, as of one folder under two transforms.
+
+    They have one type, a list or array of all examples, and attributes that differ by what can be called alone.
+    """
+    if type(one) is not type(other) or not hasattr(one, "__dict__") or len(one) != len(other):
+        return False
+    own, others = (
+        {name: value for name, value in vars(each).items() if not callable(value)}
+        for each in (one, other)
+    )
+    listed = [
+        value
+        for value in own.values()
+        if isinstance(value, Sized)
+        and not (isinstance(value, Tensor | np.ndarray) and not value.ndim)
+    ]
+    return (
+        any(len(value) == len(one) for value in listed)
+        and own.keys() == others.keys()
+        and all(_equal(own[name], others[name]) for name in own)
+    )
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Whether two attributes are equal; of arrays and tensors the first rows and the last speak for all."""
+    if one is other:
+        return True
+    if type(one) is not type(other):
+        return False
+    try:
+        if isinstance(one, Tensor | np.ndarray):
+            if one.shape != other.shape:
+                return False
+            ends = np.asarray(one[:_ENDS]), np.asarray(one[-_ENDS:])
+            return all(
+                map(np.array_equal, ends, (np.asarray(other[:_ENDS]), np.asarray(other[-_ENDS:])))
+            )
+        return bool(one.equals(other) if hasattr(one, "equals") else one == other)
+    except Exception:  # a stranger's attribute may raise anything
+        return False
 
 
 def _from_the_start(places: Any, held: Any) -> list[int]:

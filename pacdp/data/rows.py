@@ -34,6 +34,8 @@ from pacdp.store.record import record
 
 SEVERAL = -1
 """The width of inputs of several widths or types: padded beside longer ones, or rounded, an example is another row."""
+READ_ONCE = -2
+"""The width of inputs from a stream or generator whose next reading gives other rows, or none."""
 FORMAT = "pacdp-rows/2"
 """Names the hash; those of version 1 were others."""
 FEW = 0.01
@@ -49,8 +51,8 @@ class Rows:
         inputs: of the input alone.
         owners: of each example's person, or None where nobody is known.
         key_mark: says of which inputs they are where examples have several by keyword; 0 of one input.
-        width: how many numbers an input has; ``SEVERAL`` if they differ, and 0 where that is not known, as of rows that
-            an earlier version kept in a file.
+        width: how many numbers an input has; ``SEVERAL`` if they differ, ``READ_ONCE`` of some streams, and 0 where
+            that is not known, as of rows that an earlier version kept in a file.
         precision: of the inputs, as `pacdp.data.hashing.precision_of` says; 0 where that is not known.
     """
 
@@ -166,6 +168,11 @@ class Rows:
         """Why it shows nothing that these share no row with ``other``: a clause, or nothing where it shows that."""
         if 0 in (self.width, other.width):
             return "the rows were kept in a file that does not say in which form inputs were: make them again"
+        if READ_ONCE in (self.width, other.width):
+            return (
+                "rows of a stream are others at another reading, or none, as of a generator: give a list of batches, "
+                "or a data set with places, without random transforms"
+            )
         if SEVERAL in (self.width, other.width):
             return (
                 "inputs have several widths or types, and one that was padded or rounded otherwise is another row to a "

@@ -20,6 +20,11 @@ RARE = math.log(1e-6)
 """The logarithm of the chance at which something is remarked upon."""
 _SHORT = 20
 """How many rows a turn of classes may have on purpose."""
+PEOPLE = (
+    *("person_id", "people", "patient", "patient_id", "patientid", "mrn", "participant"),
+    *("subject", "subject_id", "user", "user_id"),
+)
+"""What whose an example is is called, beside "person"."""
 Name = str | int | bool
 Codes = NDArray[np.int64]
 Floats = NDArray[np.float64]

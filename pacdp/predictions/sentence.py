@@ -181,11 +181,14 @@ def headline(made: Certificate, *, failure_prob: float | None = None) -> str:
     said += f", on average over {UNITS[record]}" if new and record != "example" else ""
     sure = confidence(made.failure_prob if failure_prob is None else failure_prob)
     known = records(made)
-    if any(
-        one.name == "predictor saw none of these rows" and one.standing == "proved"
-        for one in made.hypotheses
-    ):
-        known += f" that {of} had not seen"
+    for one in made.hypotheses:
+        if one.name == "predictor saw none of these rows" and one.standing == "proved":
+            told = "that {of} had not seen"
+            if (
+                "the caller says" in one.by
+            ):  # who may have left some out, as those of early stopping
+                told = "that are none of those named as seen by {of}"
+            known += f" {told.format(of=of)}"
     said += f" ({sure} confidence; {known})." if known else f" ({sure} confidence)."
     what = UNITS.get(unit(made), "draws")
     both = of.replace(" against ", " and ") if _DIFFERENCE.fullmatch(measures) else of

@@ -49,6 +49,9 @@ def test_every_hypothesis_without_a_proof_is_in_the_sentence():
     assert "optimistic" not in headline(MADE)
     seen = replace(MADE, hypotheses=(*MADE.hypotheses, bounds.proved("predictor saw none of these rows", "hashes")))
     assert "confidence; 1000 examples that the weights had not seen). This" in headline(seen)
+    by = bounds.proved("predictor saw none of these rows", "row hashes, of all that the caller says it saw")
+    named = headline(replace(MADE, hypotheses=(*MADE.hypotheses, by)))
+    assert "confidence; 1000 examples that are none of those named as seen by the weights). This" in named
     for name in NAMES:
         assert " provided that " in headline(replace(MADE, hypotheses=(unproved(name, "nobody says so"),)))
 

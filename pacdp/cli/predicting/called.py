@@ -4,12 +4,14 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from pacdp.predictions.columns import PEOPLE
+
 PROBABILITY = re.compile(r"p(0|[1-9]\d*)")
 _OF_CLASS = re.compile(r"(?:p|prob|proba|probability)_(.+)", re.IGNORECASE)
 _OTHERS = {
     "label": "labels y_true true truth gold target ground_truth actual",
     "prediction": "predictions predicted pred y_pred y_hat predicted_label predicted_class",
-    "person": "person_id people patient patient_id patientid mrn participant subject subject_id user user_id",
+    "person": " ".join(PEOPLE),
     "group": "groups subgroup",
     "p1": "prob proba probability y_prob y_score score risk",
 }

@@ -112,6 +112,21 @@ class Stream(IterableDataset):
         return iter(zip(INPUTS, LABELS, strict=True))
 
 
+class Jittered(IterableDataset):
+    def __iter__(self):
+        return iter([(x + 0.01 * torch.randn(6), y) for x, y in zip(INPUTS, LABELS, strict=True)])
+
+
+class Listed(Pairs):
+    """A list of files and how they are read."""
+
+    def __init__(self, transform, files=range(300)):
+        self.files, self.transform, self.places = [f"{k}.png" for k in files], transform, torch.arange(300)
+
+    def __getitem__(self, k):
+        return self.transform(INPUTS[k]), LABELS[k]
+
+
 class Ends(Pairs):
     """One that says with StopIteration that it is at its end, in the middle."""
 
@@ -441,6 +456,50 @@ def test_rows_that_are_padded_batch_by_batch_prove_nothing_of_what_was_seen():
         kept = certify(network, data, seen=seen).certificates[0].hypothesis("predictor saw none of these rows")
         assert kept.standing == "declared"
         assert "inputs have several widths" in kept.by
+
+
+STREAMS = {
+    "random transforms": lambda: DataLoader(Jittered(), batch_size=50),
+    "a stream without a loader": lambda: itertools.chain(DataLoader(Jittered(), batch_size=50)),
+    "a generator": lambda: ((x, y) for x, y in zip(INPUTS.split(50), LABELS.split(50), strict=True)),
+    "a map": lambda: map(tuple, DataLoader(TensorDataset(*ALL), batch_size=50)),
+}
+
+
+@every_case("stream", STREAMS)
+def test_streams_whose_next_reading_is_another_prove_nothing(stream):
+    far = INPUTS + 9.0, LABELS
+    for data, seen in ((far, STREAMS[stream]()), (STREAMS[stream](), far)):
+        kept = certify(NET, data, seen=seen, ask="error").certificates[0].hypothesis("predictor saw none of these rows")
+        assert kept.standing == "declared"
+        assert "rows of a stream are others at another reading" in kept.by
+    assert bound_set(STREAMS[stream]()).rows.silent(Rows.of(*far))
+    assert not bound_set(DataLoader(Stream(), batch_size=50)).rows.silent(Rows.of(*far))
+
+
+def test_one_folder_under_two_transforms_is_refused_and_two_folders_are_not():
+    same, other = Listed(torch.sin), Listed(torch.cos)
+    for held in ([same, other], [Subset(same, range(200)), Subset(other, range(199, 300))]):
+        with refusal("the data set gives (300|1) of its (600|301) examples again"):
+            certify(NET, DataLoader(ConcatDataset(held), batch_size=50, shuffle=True), ask="error")
+    for parts in (
+        [same, Listed(torch.cos, range(300, 600))],
+        [Subset(same, range(200)), Subset(other, range(200, 300))],
+    ):
+        certify(NET, DataLoader(ConcatDataset(parts), batch_size=50, shuffle=True), ask="error")
+
+
+class Named(Module):
+    def forward(self, inputs, **_):
+        return NET(inputs)
+
+
+def test_keys_that_say_whose_an_example_is_are_remarked_upon():
+    batch = {"inputs": INPUTS, "labels": LABELS, "patient_id": torch.from_numpy(PEOPLE)}
+    said = "the network is given 'patient_id', and n counts examples"
+    assert any(said in one for one in certify(Named().eval(), [batch]).remarks)
+    for other in ({**batch, "people": PEOPLE}, {**batch, "patient_id": INPUTS[:, 0], "people": PEOPLE}):
+        assert not any(said in one for one in certify(Named().eval(), [other]).remarks)
 
 
 def test_rows_read_back_prove_no_more_than_the_data_did():

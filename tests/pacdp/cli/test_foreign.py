@@ -106,6 +106,7 @@ def test_state_dicts_by_any_name_are_found(tmp_path, module):
     forms = {
         "plain.pt": state, "nested.pt": {"epoch": 3, "state_dict": state},
         "parallel.pt": {f"module.{k}": v for k, v in state.items()},
+        "lightning.ckpt": {"state_dict": {f"net.backbone.{k}": v for k, v in state.items()}},
         "compiled.pt": {"model": {f"_orig_mod.{k}": v for k, v in state.items()}},
     }  # fmt: skip
     for name, form in forms.items():
@@ -128,6 +129,20 @@ def test_wrong_names_shapes_and_values_are_refused(module):
     }.items():
         with refusal(said, CheckpointError):
             load_into(foreign_net.factory(), wrong, source="here")
+
+
+class Causal(nn.Module):
+    def __init__(self, fill=-torch.inf):
+        super().__init__()
+        self.last = nn.Linear(3, 3)
+        self.register_buffer("mask", torch.triu(torch.full((3, 3), fill), diagonal=1))
+
+
+def test_a_mask_that_is_not_finite_is_the_network_s_own_or_refused():
+    state = Causal().state_dict()
+    assert torch.equal(load_into(Causal(), state, source="here").state_dict()["mask"], state["mask"])
+    with refusal("values of mask that are not finite", CheckpointError):
+        load_into(Causal(1.0), state, source="here")
 
 
 class Tied(nn.Module):
