@@ -70,7 +70,7 @@ FORMAT = "pacdp-certificates/2"
 UNREADABLE = 2
 UNSOUND = 1
 OPEN = 3
-"""Exit statuses: nothing could be read, something does not follow, something cannot be checked."""
+"""Exit statuses: nothing could be read or checked, something does not follow, something cannot be checked."""
 _WORDS = "format route n unit examples failure_prob".split()
 _PARTS = """
     subject certificates not_applicable measured monte_carlo prior privacy rows choices gibbs diagnosis details
@@ -244,6 +244,8 @@ def _price_of_the_prior(report: Fields) -> None:
             same("the prior's source", source, "Private")
         if source == "Private" and COVERED in standing:
             require_named([PRIOR] if "n" in prior else [], standing)
+        if source == "HeldOut" and read_claim(made).prefix:
+            require_named([PRIOR], standing)
         paid = {COVERED, BY_SUMS[0]} & standing.keys()
         own = PRIOR in standing and "n" not in prior
         require(
@@ -361,8 +363,8 @@ def _told(error: BaseException) -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """Print a verdict on each statement, on one line, with what is not printable escaped.
 
-    Returns the exit status: 0 where everything follows, 1 if anything does not follow, 2 if there is nothing to read,
-    3 if something cannot be checked and all else follows.
+    Returns the exit status: 0 where everything follows, 1 if anything does not follow, 2 if there is nothing to read
+    or to check, 3 if something cannot be checked and all else follows.
     """
     parser = ArgumentParser(
         prog="pacdp verify", description=__doc__
@@ -395,6 +397,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         print("".join(shown))
     verdicts = {one.verdict for one in found}
+    if verdicts == {CANNOT}:
+        return UNREADABLE
     if DOES_NOT in verdicts:
         return UNSOUND
     return OPEN if CANNOT in verdicts else 0
