@@ -70,7 +70,7 @@ FORMAT = "pacdp-certificates/2"
 UNREADABLE = 2
 UNSOUND = 1
 OPEN = 3
-"""Exit statuses: nothing could be read or checked, something does not follow, something cannot be checked."""
+"""Exit statuses: nothing could be read, something does not follow, something cannot be checked."""
 _WORDS = "format route n unit examples failure_prob".split()
 _PARTS = """
     subject certificates not_applicable measured monte_carlo prior privacy rows choices gibbs diagnosis details
@@ -395,5 +395,4 @@ def main(argv: Sequence[str] | None = None) -> int:
     verdicts = {one.verdict for one in found}
     if DOES_NOT in verdicts:
         return UNSOUND
-    left = OPEN if FOLLOWS in verdicts else UNREADABLE
-    return left if CANNOT in verdicts else 0
+    return OPEN if CANNOT in verdicts else 0

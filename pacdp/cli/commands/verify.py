@@ -12,8 +12,8 @@ from pacdp.cli.serial import record
 class Verify:
     """Recompute every number of a report or of a run: it follows, does not follow, or cannot be checked and why.
 
-    Exit status: 0 if everything follows, 1 if anything does not follow or nothing could be read or checked, 3 if all
-    that can be checked follows and something cannot be checked, which is named.
+    Exit status: 0 if everything follows, 1 if anything does not follow or nothing could be read, 3 if all that can be
+    checked follows and something cannot be checked, which is named.
     """
 
     path: tyro.conf.Positional[Path]
