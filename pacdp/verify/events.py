@@ -13,6 +13,17 @@ from pacdp.verify.claim import Unchecked, Wrong, require
 _MOST_ON_A_SAMPLE = 6
 _MOST_STEPS = 10**7
 _NEIGHBOURS = ("add-remove", "replace-one")
+_ENTRIES = {
+    "Gaussian": {"noise_multiplier"},
+    "ExponentialMechanism": {"epsilon", "adjacency"},
+    "PoissonSampled": {"sample_rate", "inner"},
+    "OnceAnEpoch": {"batches", "inner"},
+    "LastAlone": {"steps", "contraction", "inner"},
+    "SelfComposed": {"count", "inner"},
+    "Composed": {"inner"},
+    "NonPrivate": set[str](),
+}
+"""What an event of each kind holds, and nothing else."""
 
 
 class TooMany(Unchecked):
@@ -50,7 +61,7 @@ def steps_of(
     """
     if event is None:
         return []
-    kind = event["event"]
+    kind = _kind_of(event)
     inner = event.get("inner")
     if kind == "PoissonSampled":
         share = event["sample_rate"]
@@ -69,6 +80,15 @@ def steps_of(
     if kind == "Composed":
         return _joined(steps_of(part, replaced) for part in inner)
     return [_on_one_sample(event, replaced)]
+
+
+def _kind_of(event: Any) -> Any:
+    """The event's name; it holds what one of its kind does, and nothing beside it."""
+    kind = event["event"]
+    known = _ENTRIES.get(kind, event.keys())
+    beside = ", ".join(sorted(event.keys() - known - {"event"}))
+    require(not beside, f"an event {kind} has {beside} too")
+    return kind
 
 
 def require_few(steps: Any) -> None:
@@ -120,6 +140,7 @@ def _on_one_sample(
 
 def _noise_in(event: Any) -> float:
     """The noise multiplier of a Gaussian mechanism."""
+    _kind_of(event)
     noise = float(event["noise_multiplier"])
     require(noise >= 0, f"a noise multiplier is {noise!r}")
     return noise
@@ -128,9 +149,10 @@ def _noise_in(event: Any) -> float:
 def _parts(event: Any) -> list[Any]:
     """The mechanisms of a composition, one after another."""
     inner = event.get("inner")
-    if event["event"] == "SelfComposed":
+    kind = _kind_of(event)
+    if kind == "SelfComposed":
         return _joined([_parts(inner)], times_of(event["count"]))
-    if event["event"] == "Composed":
+    if kind == "Composed":
         return _joined(map(_parts, inner))
     return [event]
 

@@ -315,6 +315,8 @@ _LAYERS = {
     "cnn3": ([8, 16], []),
 }
 """Filters of the convolutions, and widths of the hidden layers, by name; those of ``fc`` stand beside it."""
+_WEIGHTS = "weight", "weight_mean"
+"""How the names of weights end, and of the means of their laws, which DP-BBP learns."""
 
 
 def check_content(f: Folder) -> None:
@@ -347,7 +349,7 @@ def check_content(f: Folder) -> None:
         normalised = filters or hidden
     widths = {1: [], 2: [], 4: []}
     for one in header.parameters:
-        if one.endswith("weight"):
+        if one.endswith(_WEIGHTS):
             shape = f.stored.tensors[f"model.{one}"].shape
             widths[len(shape)].append(shape[0])
     same(

@@ -59,8 +59,16 @@ def _check_rows(report: Fields, data: Examples) -> None:
             f"the report's rows are not hashed as {ROWS}: check it with what wrote it"
         )
     n = len(data.inputs)
+    owners = data.people
+    if said["people"] is None:
+        owners = None
+    elif owners is None:
+        raise Unchecked(
+            "the rows are of people, and the data do not say whose the examples are"
+        )
+    named = Examples(data.inputs, data.labels, owners)
     require(
-        said.n == n and said.digest == data.digest(),
+        said.n == n and said.digest == named.digest(),
         f"the report is about {said.n} other rows than these {n}",
     )
 
@@ -117,11 +125,16 @@ def count_errors(
             raise Unchecked(
                 f"network and checkpoint have different weights ({', '.join(odd[:4])})"
             )
+    if isinstance(network, torch.nn.Module):
         network.eval()
     with torch.no_grad():
         parts = torch.from_numpy(np.array(data.inputs)).split(
             _CHUNK
         )
         outputs = torch.cat([network(part).cpu() for part in parts])
+    if not outputs.is_floating_point():
+        raise Unchecked(
+            f"what --model gave returns numbers of {outputs.dtype}, and errors are counted from logits, in floats"
+        )
     right = margins(outputs.double().numpy(), data.labels) > 0
     return int((~right).sum())

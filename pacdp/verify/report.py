@@ -186,10 +186,8 @@ def _of_a_run(report: Fields) -> list[Statement]:
     for given in epsilons:
         found += judged("report", {"epsilon": _epsilon}, *given)
     why = "nothing in the file says whether a certificate was taken out of it"
-    return [
-        *found,
-        Statement("report", "completeness", CANNOT, why),
-    ]
+    last = Statement("report", "completeness", CANNOT, why)
+    return [*found, last]
 
 
 def _beside(report: Fields) -> None:
@@ -242,8 +240,9 @@ def _price_of_the_prior(report: Fields) -> None:
         standing = standings(made)
         if "privacy_notion" in made.inputs:
             same("the prior's source", source, "Private")
-        if source == "Private" and COVERED in standing:
-            require_named([PRIOR] if "n" in prior else [], standing)
+        drawn = source == "HeldOut" and read_claim(made).prefix
+        if "n" in prior and (drawn or COVERED in standing):
+            require_named([PRIOR], standing)
         paid = {COVERED, BY_SUMS[0]} & standing.keys()
         own = PRIOR in standing and "n" not in prior
         require(
@@ -361,8 +360,7 @@ def _told(error: BaseException) -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """Print a verdict on each statement, on one line, with what is not printable escaped.
 
-    Returns the exit status: 0 where everything follows, 1 if anything does not follow, 2 if there is nothing to read,
-    3 if something cannot be checked and all else follows.
+    Returns the exit status: 0 where everything follows, or ``UNREADABLE``, ``UNSOUND`` or ``OPEN``, which say when.
     """
     parser = ArgumentParser(
         prog="pacdp verify", description=__doc__

@@ -152,6 +152,11 @@ def test_the_layers_of_every_network_are_known(name, norm, tmp_path):
         check_content(folder)
 
     check(norm)
+    if norm == "none":  # a law over each weight has two names
+        laws = {f"{one}{end}": shape for one, shape in shapes.items() for end in ("_mean", "_rho")}
+        folder.header = parsed({"parameters": [*laws]})
+        folder.stored = Stored(Fields(), {f"model.{one}": Tensor("", shape, b"") for one, shape in laws.items()})
+        check(norm)
     with pytest.raises(Wrong):
         check("none" if norm != "none" else "group")
 
@@ -319,6 +324,7 @@ def test_rows_are_recounted(folder, monkeypatch):
     train, _ = problem.data()
     labels, other = train.labels.astype(np.int64), train.inputs.copy()
     other[3, 0] += 1.0
+    report = read(folder / "certificates.json")
     module.model = lambda: problem.model(train, generator=seeded(0))
     monkeypatch.setitem(sys.modules, "mine", module)
 
@@ -345,8 +351,19 @@ def test_rows_are_recounted(folder, monkeypatch):
     plain = module.answering
     module.answering = lambda: (made := plain()).register_buffer("answers", torch.zeros(len(labels), 1)) or made
     assert recounted(model="mine:answering")["errors"] == CANNOT
-    bare = recount(read(folder / "certificates.json"), NOTHING, "mine:data", "mine:own")[-1]
-    assert (bare.verdict, "weights of its own" in bare.why) == (CANNOT, True)
+    module.training = lambda: nn.Sequential(module.own(), nn.Dropout(0.9)).train()
+    for name in ("own", "training"):
+        bare = recount(report, NOTHING, "mine:data", f"mine:{name}")[-1]
+        assert (bare.verdict, "weights of its own" in bare.why) == (CANNOT, True)
+    own = module.own()
+    for numbers in (lambda rows: own(rows).argmax(1), lambda rows: own(rows)[:, 0] > 0):
+        module.numbers = lambda numbers=numbers: numbers
+        assert "logits, in floats" in recount(report, NOTHING, "mine:data", "mine:numbers")[-1].why
+    module.data = lambda: (train.inputs, labels, np.arange(train.n) // 2)  # whose they are does not matter here
+    assert recount(report, NOTHING, "mine:data", None)[0].verdict == FOLLOWS
+    module.data = lambda: (train.inputs, labels)
+    of_people = {"rows": {"bound": {**report["rows"]["bound"], "people": train.n // 2}}}
+    assert "whose the examples are" in recount(of_people, NOTHING, "mine:data", None)[0].why
     assert recounted(train.inputs[::-1].copy(), labels[::-1])["rows"] == FOLLOWS  # the order does not enter
     assert recounted(other)["rows"] == DOES_NOT
     for column in (labels[:, None], labels.astype(float), labels.astype(bool)):

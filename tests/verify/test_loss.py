@@ -1,5 +1,6 @@
 """The checker's brackets of composed privacy losses: around the truth where it is known, and around each other."""
 
+import json
 from collections import Counter
 from itertools import product
 from math import comb, erfc, exp, expm1, inf, pi, sqrt
@@ -13,6 +14,7 @@ from bounds.accounting import (
     Composed,
     ExponentialMechanism,
     Gaussian,
+    LastAlone,
     NonPrivate,
     PoissonSampled,
     SelfComposed,
@@ -124,6 +126,14 @@ def test_events_that_are_not_covered_say_so():
     bare = Composed(events=(sample, NonPrivate()))
     with refusal("without any protection", Wrong):
         loss.private(steps(bare), 5.0, 1e-5, False)
+    last = LastAlone(steps=3, contraction=0.5, event=step)
+    for event in (step, sample, choice, bare, last, _sampled(0.1, 2, step), Composed(events=(sample, last))):
+        whole = event_to_dict(event)
+        for kind in ("Gaussian", whole["event"]):  # in an export a word beside would tell of the data
+            noted = json.loads(json.dumps(whole).replace(f'"{kind}"', f'"{kind}", "note": "the third record is a 7"'))
+            if noted != whole:
+                with refusal("has note too", Wrong):
+                    events.steps_of(noted)
 
 
 @parametrize("rate", [0.3, 1.0])

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from cli_tools import forge, read
 from made import verdicts, wrong
-from tiny_runs import leave
+from tiny_runs import RUNTIME, leave, tiny_private
 
 from bounds import (
     Accounted,
@@ -36,6 +36,7 @@ from bounds.accounting import (
     renyi_divergences,
 )
 from pacdp import load_checkpoint
+from pacdp.cli.private.run import train_private
 from pacdp.resume import export
 from pacdp.verify.certificate import check_certificate
 from pacdp.verify.claim import CANNOT, DOES_NOT, FOLLOWS
@@ -82,6 +83,11 @@ def test_a_fresh_private_run_follows(private_runs, name):
         assert costs == {DOES_NOT}, promised
     report["details"]["spent"]["epsilon"] *= 0.5
     assert DOES_NOT in verdicts(check_report(report), "epsilon")
+
+
+def test_a_run_that_learns_laws_over_weights_follows(tmp_path):
+    train_private(tiny_private("dp-bbp-mnist", epsilon=8.0), tmp_path / "run", RUNTIME)
+    assert not wrong(tmp_path / "run", None)
 
 
 @pytest.mark.every_case

@@ -174,6 +174,11 @@ def test_a_prior_that_saw_some_rows_freely_saw_none_of_these():
     ):
         edited = {**report, "prior": {**report["prior"], **edit}}
         assert DOES_NOT in verdicts(check_report(edited))
+    for drawn in ("a drawn head", "undrawn heads"):
+        report = ROUTES[drawn](*_sets()).to_dict()
+        for made in report["certificates"]:
+            made["hypotheses"] = [one for one in made["hypotheses"] if one["name"] != name]
+        assert DOES_NOT in verdicts(check_report(report), "hypotheses of the prior")
 
 
 @parametrize("people", [False, True])
