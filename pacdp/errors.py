@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from numbers import Real
 
+UNKNOWN = (-1, -(2**31), -(2**63))
+"""Numbers of no person: what pandas gives to a missing name, and what whole numbers made of NaN are."""
+
 
 class Diverged(RuntimeError):
     """A chain met a loss or a weight that is not a finite number."""

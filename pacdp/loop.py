@@ -25,7 +25,7 @@ from pacdp.errors import CheckpointError, Diverged, naming
 from pacdp.layers.random import forget_draws, own_draws, seed_layers
 from pacdp.losses import PerExampleLoss
 from pacdp.models import require_clippable
-from pacdp.resume import RunState, found, load_run, require_place, save_run
+from pacdp.resume import RunState, found, load_run, require_header, require_place, save_run
 from pacdp.step import event as events
 from pacdp.step.clip import Weights
 from pacdp.step.ghost import GhostSums
@@ -150,6 +150,7 @@ def train(
         ("module", module, "parameters"), ("loss", loss, "__call__"),
         ("randomness", randomness or SystemRandomness(), "batch"), ("ledger", books, "reserve"),
         ("progress", progress or print, "__call__"), ("keeps", keeps or print, "__call__"),
+        ("about", {} if about is None else about, "keys"),
     ):  # fmt: skip
         if isinstance(given, type) or not hasattr(given, needed):
             raise ValueError(
@@ -178,6 +179,8 @@ def train(
         algorithm.require(network, mechanism, units=len(units), targets=template[1])
     require_apart(network, template, mechanism)
     state = _beginning(algorithm, mechanism, network.module, randomness, device)
+    if path is not None:
+        require_header(about=about, **state.settings)
     files = (path is None, checkpoint_every, ledger is None)
     public = {"settings": state.settings, "files": files}
     join(together, network.module, dataset, randomness, public, people)
@@ -301,7 +304,7 @@ def _step(
     if watch is None:  # an auditor is to see what is drawn
         require_each_once(chosen, units)
     unmoved.keep()
-    norm = mechanism.clip_norm if state.clip_norm is None else state.clip_norm
+    norm = float(mechanism.clip_norm if state.clip_norm is None else state.clip_norm)
     with naming("the data set, the network or the loss (are all labels in range?)"):
         added = summer.at(norm)(chosen, live)
     same = unmoved.same()
@@ -364,8 +367,8 @@ def _beginning(
         optimizer=algorithm.optimizer([p for p in module.parameters() if p.requires_grad]),
         randomness=randomness,
         public={
-            "clip_norm": mechanism.clip_norm,
-            "expected_batch_size": mechanism.expected_batch_size,
+            "clip_norm": float(mechanism.clip_norm),
+            "expected_batch_size": float(mechanism.expected_batch_size),
         },
         settings={
             "algorithm": described(algorithm, steps=mechanism.steps),

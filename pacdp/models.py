@@ -111,6 +111,23 @@ def random_layers(model: nn.Module) -> list[str]:
     return [name for name, layer in model.named_modules() if layer.training and _draws(layer)]
 
 
+def mixes(model: nn.Module, *, allowed: bool) -> bool:
+    """Whether the model normalises over the batch; refused unless that is allowed, and layers that draw always."""
+    mixing = batch_dependent_layers(model)
+    if mixing and not allowed:
+        raise ValueError(
+            f"layers {', '.join(mixing)} normalise over the batch, so that no example has a loss of its own: "
+            "use norm='group' or norm='none'"
+        )
+    drawing = random_layers(model)
+    if drawing:
+        raise ValueError(
+            f"layers {', '.join(drawing)} draw random numbers in every pass, so that the weights alone have no "
+            "loss: leave dropout out, or call eval() on the model first"
+        )
+    return bool(mixing)
+
+
 def require_evaluation(model: nn.Module) -> None:
     """Refuse a network in which an example's output is not a function of that example and the weights.
 

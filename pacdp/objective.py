@@ -24,6 +24,7 @@ from pacdp.chains.risks import Risks as Risks
 from pacdp.chains.risks import exact_risks
 from pacdp.data import Dataset
 from pacdp.losses import Loss, ramp, zero_one
+from pacdp.models import mixes
 from pacdp.random import Words
 from pacdp.step.by_person import People, mean_over_people
 from pacdp.step.chain_sums import (
@@ -43,7 +44,7 @@ from pacdp.step.precision import full_precision
 from pacdp.step.sampling import poisson, with_replacement
 from pacdp.step.set_up import require_own_examples
 from pacdp.step.units import Network
-from pacdp.trials import mixes, require_no_writes
+from pacdp.trials import require_no_writes
 
 _ROUNDING = 256.0
 """Kept sums of squared norms are rounded up by so many units of the last place of the gradients' type."""

@@ -36,6 +36,7 @@ from pacdp.step.processes import (
     process_rank,
     require_agreement,
 )
+from pacdp.store.canonical import canonical
 from pacdp.store.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from pacdp.store.reservation import new_run
 
@@ -238,6 +239,22 @@ def require_place(path: Path) -> None:
             f"cannot write checkpoint {path}: it is a folder, or its own folder is missing or cannot be written; make "
             "that folder or choose another"
         )
+
+
+def require_header(**values: Any) -> None:
+    """Refuse what no checkpoint's header can hold, before anything is drawn that would be lost with it.
+
+    Raises:
+        ValueError: they are no JSON values.
+    """
+    for name, value in values.items():
+        try:
+            canonical(value)
+        except ValueError as error:
+            raise ValueError(
+                f"a checkpoint keeps {name} as JSON, which it is not ({error}): give numbers as int or float, paths as "
+                "text, a prior of your own as a frozen dataclass, or leave checkpoint out"
+            ) from error
 
 
 def found(path: Path, together: Together, device: torch.device) -> bool:

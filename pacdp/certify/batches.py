@@ -191,8 +191,10 @@ def batch_of(given: Any, what: str) -> Batch:
     require_no_mask(people, f"people in {what}")
     who, n = np.asarray(people.cpu() if isinstance(people, Tensor) else people), len(found)
     if who.dtype.kind not in "iu" or who.shape != (n,) or (n and int(who.min()) < 0):
-        raise ValueError(f"expected people in {what} as one whole number from 0 on for each of {n} examples, got "
-                         f"{who.dtype} {list(who.shape)}")  # fmt: skip
+        raise ValueError(
+            f"expected people, the third of a tuple, in {what} as one whole number from 0 on for each of {n} examples, "
+            f"got {who.dtype} {list(who.shape)}"
+        )
     return Batch(inputs=held, labels=found, people=who.astype(np.int64))
 
 
@@ -211,7 +213,8 @@ def dense(value: Any, what: str) -> Tensor:
         found = torch.as_tensor(value).detach()
     except (TypeError, ValueError, RuntimeError) as error:
         raise ValueError(
-            f"{what} are no tensor ({error}): give one of numbers, and several inputs by keyword in a dictionary"
+            f"{what} are no tensor ({error}): number classes from 0 on, leave texts out, and give several inputs by "
+            "keyword in a dictionary"
         ) from error
     if found.layout != torch.strided or found.is_nested or found.device.type == "meta":
         raise ValueError(

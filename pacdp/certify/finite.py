@@ -31,6 +31,12 @@ Weights = Float64[np.ndarray, " networks"]
 Counts = Int64[np.ndarray, " networks"]
 
 
+_NO_MEAN = (
+    "of the ensemble one network answers, drawn by details['weights'], or all vote with these; best is "
+    "networks[details['best']]; a mean of their outputs is another predictor, which may err on more"
+)
+
+
 @record
 class Finite:
     """Finitely many networks, in eval mode, that saw none of the bound's examples."""
@@ -61,7 +67,10 @@ def assess(asked: Question) -> Report:
     if asked.test is not None:
         answers = said(asked.law.networks, asked.test, asked.device)
         measured += _measured(answers, found, asked.test, "test")
-    return asked.report("finite", [found.ensemble, found.vote, found.one, *measured])
+    return asked.report(
+        "finite", [found.ensemble, found.vote, found.one, *measured], remarks=(_NO_MEAN,),
+        details={"weights": found.weights.tolist(), "best": found.best},
+    )  # fmt: skip
 
 
 def said(

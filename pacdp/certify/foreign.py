@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from pacdp.errors import CheckpointError
 from pacdp.posterior import GaussianPosterior
-from pacdp.trials.buffers import require_all_named
+from pacdp.trials.reachable import require_all_named
 
 _NESTED = ("state_dict", "model_state_dict", "model")
 _PREFIXES = ("module.", "_orig_mod.", "model.")

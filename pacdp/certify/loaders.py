@@ -4,9 +4,11 @@ Everything is read once, batch by batch, so that what is held at a time is one b
 more than a batch is held: its pages are handed back to the system as soon as they were read.
 """
 
+import copy
 import functools
 import mmap
 from collections.abc import Iterator, Mapping, Sized
+from contextlib import suppress
 from itertools import count
 from typing import Any, cast
 
@@ -25,7 +27,7 @@ from torch.utils.data import (
 from pacdp.certify.batches import Batch, batch_of, dense, is_pair
 from pacdp.certify.examples import BoundSet
 from pacdp.data import Dataset as Images
-from pacdp.data.places import require_each_once
+from pacdp.data.places import behind, require_each_once
 from pacdp.errors import said
 from pacdp.trials import kept_draws, twin
 
@@ -57,33 +59,32 @@ def require_steady(data: Any, name: str) -> None:
     Raises:
         ValueError: it is not.
     """
-    if isinstance(data, DataLoader | Dataset) and not is_steady(data, name):
-        held = data.dataset if isinstance(data, DataLoader) else data
+    source = behind(data) if hasattr(data, "__iter__") else data
+    if isinstance(source, DataLoader | Dataset) and not is_steady(data, name):
+        held = source.dataset if isinstance(source, DataLoader) else source
         raise ValueError(
             f"{name} must be the same rows at every reading, where they are compared with others, and its "
             f"{type(held).__name__} draws them anew: leave its random transforms out"
         )
 
 
-def is_steady(data: DataLoader[Any] | Dataset[Any], name: str) -> bool:
+def is_steady(data: Any, name: str) -> bool:
     """Whether a data set gives the same rows at every reading, as one with random transforms does not.
 
     A hash is then of one reading and not of an example, and shows nothing of what others saw. Some examples are read
     twice; what can be read once alone is taken as it comes.
 
     Args:
-        data: a data set, or a loader of one.
+        data: a data set, or a loader of one, or what stands around that.
         name: of the argument, for sentences of errors.
     """
-    loader = data if isinstance(data, DataLoader) else DataLoader(data, batch_size=1)
+    source = behind(data)
+    loader = source if isinstance(source, DataLoader) else DataLoader(source, batch_size=1)
     try:
         places = _some(loader)
-        how: Any = (
-            {"batch_size": None, "sampler": places * 2}
-            if loader.batch_sampler is None
-            else {"batch_sampler": [places, places]}
-        )
-        hashes = [batch_of(one, name).hashes() for one in _read(loader, loader.collate_fn, **how)]
+        order = [places, places] if _in_batches(loader) else places * 2
+        made = _passed_on(data, loader, _fetched(loader, order))
+        hashes = [batch_of(one, name).hashes() for one in made]
         first, again = hashes[: len(hashes) // 2], hashes[len(hashes) // 2 :]
     except Exception:  # it is said where all of the data are read, and a stream has no places
         return True
@@ -116,7 +117,9 @@ def batches_of(data: Any, *, batch_size: int | None = None) -> Iterator[Batch]:
         data = DataLoader(data, batch_size=batch_size or BATCH)
     plain = isinstance(data, str | bytes | Mapping | Tensor | np.ndarray)
     if plain or not hasattr(data, "__iter__"):
-        raise ValueError(f"expected data as {FORMS}, got {type(data).__name__}")
+        raise ValueError(
+            f"expected data as {FORMS}, or a list of such batches, got {type(data).__name__}"
+        )
     parts = iter(data)
     for number in count():
         try:
@@ -179,25 +182,29 @@ def collated(data: Any) -> tuple[Batch, list[Batch]] | None:
     Raises:
         ValueError: it makes more rows than there are examples, and says of none whose it is.
     """
+    if isinstance(data, BoundSet | tuple | list):
+        return None
+    around, data = data, behind(data)
     if isinstance(data, Dataset) and not isinstance(data, IterableDataset):
         data = DataLoader(data)
-    if not isinstance(data, DataLoader) or data.batch_sampler is None:
+    if not isinstance(data, DataLoader) or not _in_batches(data):
         return None
     held: Any = data.dataset
     while isinstance(held, Subset):
         held = held.dataset
-    fetched = hasattr(held, "__getitems__")
+    fetched = hasattr(held, "__getitems__") or data.batch_sampler is None
     if data.collate_fn is default_collate and not fetched:
         return None
     try:
         places = _some(data)
         if fetched:
             order = [places, *([one] for one in places), places]
-            made = _read(data, data.collate_fn, batch_sampler=order)
+            made = _fetched(data, order)
         else:
             apart = functools.partial(_apart, data.collate_fn)
             ((first, *others),) = _read(data, apart, batch_sampler=[places])
             made = [first, *others, first]
+        made = _passed_on(around, data, made)
         whole, *each, again = (batch_of(one, "data") for one in made)
     except Exception:  # it is said where all of the data are read, and a stream has no places
         return None
@@ -215,6 +222,18 @@ def _some(loader: DataLoader[Any]) -> list[int]:
     """Some places of a loader's data set, from its first to its last."""
     n = len(cast(Any, loader.dataset))
     return np.linspace(0, n - 1, min(n, _TWICE)).astype(np.int64).tolist()
+
+
+def _in_batches(loader: DataLoader[Any]) -> bool:
+    """Whether batches are made of lists of places, by the loader or by its data set."""
+    return loader.batch_sampler is not None or isinstance(loader.sampler, BatchSampler)
+
+
+def _fetched(loader: DataLoader[Any], order: list[Any]) -> list[Any]:
+    """What a loader makes of places, or of lists of places, of its data set, in this order."""
+    if loader.batch_sampler is None:
+        return _read(loader, loader.collate_fn, batch_size=None, sampler=order)
+    return _read(loader, loader.collate_fn, batch_sampler=order)
 
 
 def _read(loader: DataLoader[Any], collate: Any, **how: Any) -> list[Any]:
@@ -235,6 +254,16 @@ def _read(loader: DataLoader[Any], collate: Any, **how: Any) -> list[Any]:
 def _apart(collate: Any, given: list[Any]) -> list[Any]:
     """Examples in one batch, and each in its own; of copies, since padding may be written into the examples."""
     return [collate(twin(some)) for some in (given, *([one] for one in given))]
+
+
+def _passed_on(around: Any, loader: DataLoader[Any], made: list[Any]) -> list[Any]:
+    """Batches as an object around a loader passes them on; as they are where it has no copy, as a progress bar."""
+    if isinstance(around, DataLoader | Dataset):
+        return made
+    with suppress(Exception), kept_draws():  # a stranger's object may raise anything
+        known = {id(loader): made, id(loader.dataset): loader.dataset}
+        return list(copy.deepcopy(around, known))
+    return made
 
 
 def _batches_due(data: Any) -> int:

@@ -35,7 +35,7 @@ from pacdp.certify.outputs import (
     require_rows,
 )
 from pacdp.data import Dataset, Split
-from pacdp.data.places import require_each_once
+from pacdp.data.places import behind, require_each_once
 from pacdp.data.rows import Rows
 from pacdp.errors import said
 from pacdp.layers.plain import call_with, repeats_itself
@@ -46,7 +46,7 @@ from pacdp.predictions.report import Measured
 from pacdp.predictions.soft import sample_of
 from pacdp.stochastic.risk import at_or_above
 from pacdp.store.record import record
-from pacdp.trials import MOST, Unwritten, kept_inputs, pool, require_alone, require_own_outputs
+from pacdp.trials import MOST, Unwritten, kept_inputs, pool_for, require_alone, require_own_outputs
 from pacdp.trials.buffers import Holdings
 
 Function = Callable[..., Any]
@@ -267,7 +267,7 @@ class Reading:
             ValueError: as for :meth:`seen`.
         """
         network, shape = self.law.network, torch.Size()
-        forms, tried, settled = None, set[int](), list[Unwritten]()
+        forms, done, settled = None, set[int](), list[Unwritten]()
         module = network.module if isinstance(network, AtWeights) else network
         repeats = self.loss is None and repeats_itself(module)
         least = 0.0 if self.loss is None else 1.0  # the size below which rounding is relative to it
@@ -275,33 +275,55 @@ class Reading:
         def rows_of(batch: Batch) -> Callable[[Tensor], Tensor]:
             return lambda places: _real(self._judged(batch.at(places), shape))
 
+        def tried(batch: Batch, size: int) -> Batch:
+            """So many examples, those of the batch in turn, and as many others; of several inputs examples again.
+
+            Numbers of several inputs that do not go with each other may be no input at all.
+            """
+            places = torch.arange(2 * size) % min(batch.n, size)
+            if len(batch.inputs) > 1:
+                return batch.at(places)
+            ((name, rows),) = batch.inputs.items()
+
+            def of(made: Tensor) -> Batch:
+                return Batch(inputs={name: made}, labels=batch.labels[places[: len(made)]])
+
+            return of(pool_for(lambda made: self._judged(of(made)), rows[:size], size=size))
+
         both = collated(data)
         for batch in batches_of(data, batch_size=self.law.batch_size):
             given = (
                 [one.shape[1:] for one in batch.inputs.values()] if len(batch.inputs) == 1 else []
             )
             if not settled:  # made-up numbers first
-                shape = self._judged(_tried(batch.at(slice(1)), 1).at([-1])).shape[1:]
+                shape = self._judged(tried(batch.at(slice(1)), 1).at([-1])).shape[1:]
                 settled = [Unwritten(network), Unwritten(self.loss, name="loss")]
                 if both is not None:
-                    self._require_own_batch(*both, least=least)
+                    self._require_own_batch(*both, least=least, around=behind(data) is not data)
             if given != forms:
-                forms, tried = given, set[int]()
+                forms, done = given, set[int]()
             sizes = {MOST} if repeats else {MOST, batch.n}
-            for size in sorted(sizes - tried):
-                require_own_outputs(rows_of(_tried(batch, size)), size=size, least=least)
+            for size in sorted(sizes - done):
+                require_own_outputs(rows_of(tried(batch, size)), size=size, least=least)
             found = self._judged(batch, shape)
             # layers that repeat themselves may still take a batch of one size for one example
-            if not repeats or batch.n not in tried:
+            if not repeats or batch.n not in done:
                 require_alone(_real(found), rows_of(batch), least=least)
-            tried |= {MOST, batch.n}
+            done |= {MOST, batch.n}
             yield batch, found.cpu()
         for one in settled:
             one.require()
 
-    def _require_own_batch(self, whole: Batch, each: list[Batch], *, least: float) -> None:
+    def _require_own_batch(
+        self, whole: Batch, each: list[Batch], *, least: float, around: bool
+    ) -> None:
         """Refuse examples that have other outputs in a batch which ``collate_fn`` made than in one of their own."""
-        outputs, *alone = (_real(self._judged(one)) for one in (whole, *each))
+        try:
+            outputs, *alone = (_real(self._judged(one)) for one in (whole, *each))
+        except ValueError:
+            if around:  # what stands around the loader may change what it makes
+                return
+            raise
         try:
             require_alone(outputs, torch.cat(alone).__getitem__, least=least)
         except ValueError as error:
@@ -331,19 +353,6 @@ class Reading:
                 raise ValueError(
                     f"the network does not accept inputs of shape {shapes.get('', shapes)}: {said(error)}"
                 ) from error
-
-
-def _tried(batch: Batch, size: int) -> Batch:
-    """What trials are made on: so many examples, those of the batch in turn, and as many that are made up.
-
-    Where there are several inputs, numbers that do not go with each other may be no input at all: none is made up.
-    """
-    places = torch.arange(2 * size) % min(batch.n, size)
-    if len(batch.inputs) > 1:
-        return batch.at(places)
-    ((name, rows),) = batch.inputs.items()
-    made_up = pool(rows[:size], size=size)
-    return Batch(inputs={name: made_up}, labels=batch.labels[places[: len(made_up)]])
 
 
 @cache

@@ -88,7 +88,8 @@ def certify(
       with the examples, exactly, and certified at the price of that draw.
     - :class:`UndrawnHeads`: Gaussians around a Gibbs law that nobody draws, whose coordinates ``prior`` says where they
       came from; nothing is sampled.
-    - :class:`Finite`: finitely many networks that saw none of the examples: an ensemble, its vote, and the best one.
+    - :class:`Finite`: finitely many networks that saw none of the examples: one of them drawn for each answer, their
+      vote, and the best one; a mean of their outputs has no certificate.
     - ``LocalGibbs`` or ``Point`` weights of a chain with an :class:`Objective`: ``prior`` is what their chain promises.
       A promise that rests on stationarity makes optimistic certificates; one that is accounted for, rigorous ones.
 

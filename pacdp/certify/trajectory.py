@@ -43,7 +43,8 @@ from pacdp.losses import Loss, bounded_cross_entropy
 from pacdp.objective import Objective
 from pacdp.posterior import GaussianPosterior
 from pacdp.store.record import Values
-from pacdp.trials.buffers import Holdings, require_all_named
+from pacdp.trials.buffers import Holdings
+from pacdp.trials.reachable import require_all_named
 
 START_OF_THE_RUN = "the run, whose first weights are drawn from its seed"
 """Who vouches for the first weights of a chain."""

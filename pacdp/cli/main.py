@@ -83,8 +83,13 @@ def _run(words: list[str]) -> None:
         usage(asked if name else f"give a command: one of {', '.join(COMMANDS)}")
     else:
         where, prog = COMMANDS[name], f"pacdp {name}"
-        if name == "certify" and any(word.split("=")[0] == "--predictions" for word in given):
+        files = [word.split("=")[0] for word in given].count("--predictions")
+        if name == "certify" and files:
             where, prog = PREDICTIONS, f"{prog} --predictions"
+            if files > 1:
+                usage(
+                    "--predictions goes with one file: certify each by itself, or join the tables"
+                )
         kind = _loaded(where)
         fields = getattr(kind, "FIELDS", False)
         how: dict[str, Any] = {"prog": prog, "config": _CONFIG}

@@ -56,7 +56,7 @@ class Compressed(Reported):
 
     Attributes:
         report: certificates, measured errors, and what they rest on.
-        learner: what was run.
+        learner: what was run, a copy where there is one.
         trace: what it did.
         data: the sample.
         test: other examples, or None.
@@ -89,7 +89,12 @@ class Compressed(Reported):
 
     @property
     def network(self) -> Function:
-        """The network that the run ended with, as a function of inputs, which holds nothing else of the run."""
+        """The network that the run ended with, as a function of inputs, which holds nothing else of the run.
+
+        Raises:
+            ValueError: the sample ran out before the end, so that there is none.
+        """
+        _ = self.trace.end
         return partial(outputs_of, self.learner, self.trace.best_state)
 
     @property
@@ -311,12 +316,14 @@ def compress(
         untouched = replace(rule, learner=copy.deepcopy(learner))
     copied = Unwritten(untouched.learner, around=True)
     require_blind(rule, records)
+    require_nothing_left(copied)
     header = {**(about or {}), "rows": bound.rows.digest, "tolerance": tolerance}
     trace = carry_out(rule, records, about=header, every=every, file=None if file is None else path_of(file=file),
                       progress=progress)  # fmt: skip
     require_nothing_left(copied)
     require_replayed(untouched, records, trace, used=learner)
-    return Compressed(learner=learner, trace=trace, data=bound, test=fresh, stop=stop, expected=expected,
+    # the copy, since the caller's own network or learner may go on
+    return Compressed(learner=untouched.learner, trace=trace, data=bound, test=fresh, stop=stop, expected=expected,
                       tolerance=tolerance, settings=settings, start_rows=start_rows,
                       failure_prob=failure_prob)  # fmt: skip
 

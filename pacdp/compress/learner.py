@@ -244,7 +244,8 @@ class Torch:
     def outputs(self, state: State, viewed: Tensor) -> Tensor:
         """The outputs of the network in eval mode."""
         with naming("network"):
-            return logits_of(self._at(state).eval()(viewed))
+            # a copy, on which the network may write
+            return logits_of(self._at(state).eval()(viewed.clone()))
 
     def _at(self, state: State | None) -> nn.Module:
         network = copy.deepcopy(self.network)
@@ -312,7 +313,7 @@ class Estimator:
         rows, places = viewed.numpy(), torch.from_numpy(np.asarray(state.classes_, dtype=np.int64))
         said = next(getattr(state, name) for name in ANSWERS if hasattr(state, name))
         with naming(said.__name__, hint=_FEW):
-            values = np.asarray(said(rows), dtype=np.float64)
+            values = np.asarray(said(rows.copy()), dtype=np.float64)
         if said.__name__ == "predict":
             values = (values[:, None] == state.classes_).astype(np.float64)
         if said.__name__ != "decision_function":  # logits whose softmax is what was said
@@ -332,7 +333,7 @@ class Estimator:
             )
         if said.__name__ != "predict" and hasattr(state, "predict"):
             # which answers by a threshold of its own, say: it is what the certificate is about
-            answered = np.asarray(state.predict(rows)).reshape(-1, 1) == state.classes_
+            answered = np.asarray(state.predict(rows.copy())).reshape(-1, 1) == state.classes_
             other = ~answered[np.arange(len(rows)), values.argmax(axis=1)]
             values[other] = np.where(answered[other], 0.0, -np.inf)
         found[:, places] = torch.from_numpy(values)

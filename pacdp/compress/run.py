@@ -184,13 +184,18 @@ class Trace:
     state: State = None
 
     @property
-    def kept(self) -> Indices:
-        """κ(S), in rising order; ValueError where the sample ran out."""
+    def end(self) -> Round:
+        """``best``; ValueError where the sample ran out."""
         if self.best is None:
             raise ValueError(
                 "the sample ran out before the run's end: choose smaller groups or more records"
             )
-        return np.sort(np.concatenate([self.picks[: self.best.picked], self.errors]))
+        return self.best
+
+    @property
+    def kept(self) -> Indices:
+        """κ(S), in rising order; ValueError where the sample ran out."""
+        return np.sort(np.concatenate([self.picks[: self.end.picked], self.errors]))
 
     @classmethod
     def of(cls, checkpoint: Checkpoint, file: Path) -> "Trace":

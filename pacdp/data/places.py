@@ -22,12 +22,29 @@ from torch.utils.data import (
 )
 
 
+def behind(data: Any) -> Any:
+    """The loader whose batches an object passes on, as a progress bar does, or what moves them to a device.
+
+    That is the one loader among its attributes, and theirs; itself where there are none or several.
+    """
+    found, asked, left = dict[int, Any](), set[int](), [data]
+    while left:
+        one = left.pop()
+        if isinstance(one, DataLoader):
+            found[id(one)] = one
+        elif id(one) not in asked and hasattr(one, "__iter__") and not isinstance(one, Dataset):
+            asked.add(id(one))
+            left += getattr(one, "__dict__", {}).values()
+    return next(iter(found.values())) if len(found) == 1 else data
+
+
 def require_each_once(data: Any) -> None:
     """Refuse loaders and data sets that give examples several times, some more often than others, or not the last.
 
     Raises:
         ValueError: they do.
     """
+    data = behind(data)
     sampler = _sampler(data) if isinstance(data, DataLoader) else None
     held = data.dataset if isinstance(data, DataLoader) else data
     if isinstance(data, DataLoader) and isinstance(held, IterableDataset) and data.num_workers > 1:
@@ -99,6 +116,7 @@ def require_whole(data: Any, name: str) -> None:
         ValueError: it draws its examples, drops a last batch, or reads fewer than its data set has, but
             for places that it lists.
     """
+    data = behind(data)
     if not isinstance(data, DataLoader):
         return
     sampler, held = _sampler(data), cast(Any, data.dataset)

@@ -100,7 +100,7 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
                              "customary")  # fmt: skip
         whose = None
         if groups is not None:
-            named = coded("groups", groups)
+            named = coded("people", coded("groups", groups))  # of whom nobody is unknown
             whose = np.asarray(named.names)[named.codes]
             if len(named.names) < 2:
                 raise ValueError(

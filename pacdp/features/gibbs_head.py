@@ -19,6 +19,7 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor
@@ -81,7 +82,7 @@ class GibbsHead:
 
     def draw(
         self, features: Rows, labels: Labels,
-        people: Labels | None = None,
+        people: Labels | np.ndarray | None = None,
     ) -> HeadDraw:  # fmt: skip
         """The head that the seed draws with these records, and the tilts of each.
 
@@ -93,7 +94,7 @@ class GibbsHead:
         """
         dim, scale = len(self.metric), self.tau / self.normaliser
         require_features(features, dim, labels=labels, classes=len(self.anchor))
-        whose = torch.arange(len(labels)) if people is None else people
+        whose = torch.arange(len(labels)) if people is None else torch.as_tensor(people)
         _, owners, counts = whose.unique(return_inverse=True, return_counts=True)
         shares = 1.0 / counts.double()[owners]
         precision, pull = self.metric.clone(), torch.zeros_like(self.anchor)

@@ -15,7 +15,7 @@ loss is computed with; what a loop computes from the data in NumPy or plain Pyth
 step to step.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from types import BuiltinFunctionType
@@ -39,7 +39,7 @@ from pacdp.opacus.recorded import Record, Recorded, Tape, leave_uncompiled, one_
 from pacdp.step.sums import Sum
 from pacdp.step.units import rows_at
 from pacdp.trials import MOST, Unmoved
-from pacdp.trials.buffers import contents, digest
+from pacdp.trials.reachable import contents, digest
 
 Clipped = Callable[[Sequence[Tensor | None]], Sum]
 """From each example's gradients by the network's last outputs to the clipped sum of those by the weights."""
@@ -91,10 +91,12 @@ class Guard:
         loss_reduction: how the loss adds up the losses of the examples.
         sampler: what drew the batches; None where the caller draws them.
         draws: makes the generators that layers draw from; None where the caller's do, as all comes from a seed.
+        probe: the positional inputs on which the network was tried.
     """
 
     def __init__(self, module: nn.Module, *, clipped: Clipped, loss_reduction: Reduction,
-                 sampler: PoissonSampler | None, draws: Draws | None) -> None:  # fmt: skip
+                 sampler: PoissonSampler | None, draws: Draws | None,
+                 probe: Sequence[Any]) -> None:  # fmt: skip
         self.module, self.clipped, self.sampler = module, clipped, sampler
         self.draws = draws
         self.set_up = Settled(
@@ -111,7 +113,7 @@ class Guard:
             "the loss, or, where it depends on no data, into data_free_gradient=",
         )
         self.weights = Unmoved(module, frozen=True)
-        self.tried = MOST  # by pacdp.trials
+        self.tried = {form_of(probe, {}): MOST}  # by pacdp.trials
         self.goes_back = self.stepped = self.fixed = False
         self.losses = LossByExample(loss_reduction, sampler)
         leave_uncompiled()
@@ -140,7 +142,8 @@ class Guard:
         )
         n = self.examples = self._require_drawn(tree_leaves((inputs, named)))
         with own_draws(self.draws):
-            before = random_state(self.module) if n > self.tried else None
+            new = n > self.tried.get(form_of(inputs, named), 1)
+            before = random_state(self.module) if new else None
             outputs = run(*inputs, **named)
             self.require_unmoved("a forward pass of the network, or something before it,")
             if before is not None:
@@ -250,24 +253,35 @@ class Guard:
         return n
 
     def _require_alone(self, outputs: Any, inputs: Any, named: Any, n: int) -> None:
-        """Refuse a network whose first examples have other outputs in a larger batch than was tried before.
+        """Refuse a network whose last examples have other outputs in a larger batch than was tried before, or in the
+        first one that it is given with arguments of another form.
 
         Args:
             outputs: of the batch; None where they were drawn, and are computed again without draws.
         """
-        few, now = self.tried, random_state(self.module)
+        form, now = form_of(inputs, named), random_state(self.module)
+        few = self.tried.get(form, n // 2)
         with torch.no_grad(), WithoutDraws() if outputs is None else nullcontext():
             whole = self.module(*inputs, **named) if outputs is None else outputs
-            again, named_again, own = rows_at(torch.arange(few), (inputs, named, whole))
+            again, named_again, own = rows_at(torch.arange(n - few, n), (inputs, named, whole))
             alone = tree_leaves(self.module(*again, **named_again))
         rewind(self.module, now)
         for one, other in zip(tree_leaves(own), alone, strict=True):
             if isinstance(one, Tensor) and not close(one.detach(), other):
+                fix = f"of the network, or keep to {few} with BatchMemoryManager"
+                if few < MOST:
+                    fix = "of what the network does with these arguments, which make_private did not try"
                 raise ValueError(
                     f"the examples of a batch are not independent: outputs of {few} examples are others in a batch of "
-                    f"{n}; take batch statistics out of the network, or keep to {few} with BatchMemoryManager"
+                    f"{n}; take batch statistics out {fix}"
                 )
-        self.tried = n
+        self.tried[form] = n
+
+
+def form_of(inputs: Sequence[Any], named: Mapping[str, Any]) -> str:
+    """Which arguments a network is called with: their names and nesting, and the value of what is no tensor."""
+    given = [*inputs], dict(named)
+    return repr(tree_map(lambda x: Tensor if isinstance(x, Tensor) else x, given))
 
 
 def gradients(module: nn.Module) -> list[Any]:

@@ -16,7 +16,7 @@ from torch import Tensor
 from pacdp.opacus.loader import PoissonSampler
 from pacdp.opacus.recorded import Record, recorded
 from pacdp.step.gradients import slopes_of_each
-from pacdp.trials.buffers import contents, digest
+from pacdp.trials.reachable import contents, digest
 
 Reduction = Literal["mean", "sum"]
 Plan = tuple[tuple[bool, ...], int]

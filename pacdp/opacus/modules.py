@@ -6,6 +6,7 @@ the reference, or :class:`pacdp.step.ghost.Ghost`.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ from torch.utils.data import TensorDataset
 
 from pacdp.layers.random import random_state, rewind
 from pacdp.losses import PerExampleLoss
-from pacdp.opacus.guard import Guard
+from pacdp.opacus.guard import Guard, form_of
 from pacdp.step.clip import Clip
 from pacdp.step.ghost import Ghost
 from pacdp.step.sums import Reference, Sum, runs_at_once
@@ -105,9 +106,22 @@ class ByReference:
     hooks = ()
 
     def __init__(self, module: nn.Module, clip: Clip, *, inputs: Sequence[Any]) -> None:
-        self.module, self.clip, places = module, clip, torch.arange(2)
-        tried = self._reference(rows_at(places, inputs), {}, places, smooth_loss)
-        self._at_once = runs_at_once(tried, tried.units, trained(tried.network.module))
+        self.module, self.clip, self._by_form = module, clip, dict[str, bool]()
+        self._runs_at_once(inputs, {})
+
+    def _runs_at_once(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> bool:
+        """Whether several examples go through the network in one pass, tried once for each form of arguments."""
+        form = form_of(inputs, named)
+        if form not in self._by_form:
+            two = torch.arange(2) % len(_places(inputs, named))
+            rows, by_name = rows_at(two, (inputs, named))
+            tried = self._reference(rows, by_name, torch.arange(2), smooth_loss)
+            own = trained(tried.network.module)
+            # what fails in a loop is told by the pass itself, of one example
+            with suppress(ValueError) if self._by_form else nullcontext():
+                self._by_form[form] = runs_at_once(tried, tried.units, own)
+            self._by_form.setdefault(form, False)
+        return self._by_form[form]
 
     def _reference(
         self, inputs: Sequence[Any], named: Mapping[str, Any], places: Tensor, loss: PerExampleLoss
@@ -124,9 +138,10 @@ class ByReference:
     def __call__(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> Any:
         """The outputs of a batch of examples, without a way back into the network."""
         self._passed = inputs, named, random_state(self.module)
-        if self._at_once:
+        if self._runs_at_once(inputs, named):
             return tree_map(_leaf, self.module(*inputs, **named))
-        each = (rows_at(place, (inputs, named)) for place in self._places().cpu()[:, None])
+        places = _places(inputs, named).cpu()
+        each = (rows_at(place, (inputs, named)) for place in places[:, None])
         passes = [self.module(*one, **options) for one, options in each]
         require_rows(named_outputs(passes[0]), 1)
         return tree_map(
@@ -143,18 +158,20 @@ class ByReference:
                 (own * s[places]).reshape(len(own), -1).sum(1) for own, s in moving if s is not None
             ]).sum(0)  # fmt: skip
 
-        places, now = self._places(), random_state(self.module)
+        places, now = _places(inputs, named), random_state(self.module)
         reference = self._reference(inputs, named, places, along_the_slopes)
         own = trained(reference.network.module)
         rewind(self.module, before)
-        found = reference._replace(vectorised=self._at_once)(places.cpu(), own)
+        vectorised = self._runs_at_once(inputs, named)
+        found = reference._replace(vectorised=vectorised)(places.cpu(), own)
         rewind(self.module, now)
         total = zip(trained(self.module), own, strict=True)
         return found._replace(total={name: found.total[key] for name, key in total})
 
-    def _places(self) -> Tensor:
-        first = next(filter(_is_tensor, tree_leaves(self._passed[:2])))
-        return torch.arange(len(first), device=first.device)
+
+def _places(inputs: Sequence[Any], named: Mapping[str, Any]) -> Tensor:
+    first = next(filter(_is_tensor, tree_leaves((inputs, named))))
+    return torch.arange(len(first), device=first.device)
 
 
 def network(module: nn.Module) -> nn.Module:
@@ -181,5 +198,5 @@ def _leaf(output: Any) -> Any:
 
 
 def _one_of_zeros(leaf: Any) -> Any:
-    is_batch = _is_tensor(leaf) and leaf.dim() > 0
-    return leaf.new_zeros((1, *leaf.shape[1:])) if is_batch else leaf
+    has_none = _is_tensor(leaf) and leaf.dim() > 0 and len(leaf) == 0
+    return leaf.new_zeros((1, *leaf.shape[1:])) if has_none else leaf

@@ -26,7 +26,7 @@ from pacdp.opacus.guard import Guard, Settled
 from pacdp.schedules import value_at
 from pacdp.step.noise import Randomness
 from pacdp.step.sums import Sum, added_up
-from pacdp.trials.buffers import digest
+from pacdp.trials.reachable import digest
 
 DataFreeGradient = Callable[[], None]
 StepHook = Callable[[DPOptimizer], None]

@@ -73,7 +73,7 @@ def private_module(
     )
     ghost = chosen == "ghost"
     way = Ghost(module, clip) if ghost else ByReference(module, clip, inputs=inputs)
-    return PrivateModule(module, way, **watched)
+    return PrivateModule(module, way, probe=inputs, **watched)
 
 
 def _made_up_input(loader: PoissonLoader) -> Tensor:

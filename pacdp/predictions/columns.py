@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bounds.kl import binary_kl
+from pacdp.errors import UNKNOWN
 
 RARE = math.log(1e-6)
 """The logarithm of the chance at which something is remarked upon."""
@@ -79,6 +80,10 @@ def coded(name: str, values: Any, *, known: Collection[Name] = ()) -> Coded:
             raise ValueError(
                 f"{name} must not end in a NUL character, which arrays cut off, got {one!r}: leave it out"
             )
+    for one in UNKNOWN if name == "people" else ():
+        if one in found.names:
+            row = int(np.argmax(found.codes == found.names.index(one)))
+            raise ValueError(_gap(name, row, str(one)))
     return found
 
 
@@ -313,17 +318,23 @@ def told_by_order(
     if "labels" not in named:
         return
     labels = named["labels"]
-    share = np.unique(labels, return_counts=True)[1] / labels.size
-    by_chance, pairs = float(share @ share), max(1, labels.size - 1)
-    alike = np.count_nonzero(labels[1:] == labels[:-1]) / pairs
-    # every other pair is independent of the rest
-    rare = alike > by_chance and labels.size // 2 * float(binary_kl(alike, by_chance)) > -RARE
-    if rare and not any(map(_in_order, (*named.values(), *by))):
-        yield (
-            f"{alike:.0%} of all rows have the label of the row before, where a random order would bring "
-            f"{by_chance:.0%}: if neighbours are of one person, record or image, they are not independent and n counts "
-            "each of them; give people"
-        )
+    compared = {"the label of the row before": labels}
+    if labels.dtype.kind == "f":
+        where = "a label on the same side of the median as the row before"
+        compared[where] = labels > np.median(labels)
+    for what, own in compared.items():
+        share = np.unique(own, return_counts=True)[1] / own.size
+        by_chance, pairs = float(share @ share), max(1, own.size - 1)
+        alike = np.count_nonzero(own[1:] == own[:-1]) / pairs
+        # every other pair is independent of the rest
+        rare = alike > by_chance and own.size // 2 * float(binary_kl(alike, by_chance)) > -RARE
+        if rare and not any(map(_in_order, (*named.values(), *by))):
+            yield (
+                f"{alike:.0%} of all rows have {what}, where a random order would bring {by_chance:.0%}: if neighbours "
+                "are of one person, record, image or time, they are not independent and n counts each of them; give "
+                "people"
+            )
+            return
 
 
 def _in_order(column: NDArray[Any]) -> bool:
@@ -363,9 +374,10 @@ def class_names(classes: Sequence[Name]) -> tuple[Name, ...]:
         raise ValueError(
             f"classes must be a list of names, got the text {classes!r}: pass [{classes!r}, ...]"
         )
-    if isinstance(classes, set | frozenset):
+    if isinstance(classes, set | frozenset | Mapping):
         raise ValueError(
-            "classes must be a list of names, got a set, which has no order: list them"
+            f"classes must be a list of names, got a {type(classes).__name__}, whose order says nothing of columns: "
+            "list them in that of the columns"
         )
     found = coded("classes", list(classes), known=classes)
     if len(found.names) < 2 or len(found.names) < found.n:

@@ -112,6 +112,13 @@ def _remarks(found: Examples, coded: Mapping[str, Coded]) -> Iterator[str]:
                 "twice; give ids to have that checked"
             )
     if people is not None:
+        sizes = np.bincount(people.codes)
+        most = int(sizes.argmax())
+        if sizes[most] >= max(0.1 * people.n, 10.0 * float(np.median(sizes))):
+            yield (
+                f"{sizes[most] / people.n:.0%} of all rows are of one person, {people.names[most]!r}, and count as "
+                "one: if it stands for all whose names are not known, their errors hardly count; name each of them"
+            )
         return
     answers = found.models.items()
     said = [column for _, one in answers for column in one.columns()]

@@ -17,6 +17,8 @@ _RECORDS = tuple(_NEW + unit for unit in UNITS)
 _WEIGHTED = "weighted "
 _WHOSE = {
     "randomised": "the randomised network",
+    "ensemble": "a network drawn from the ensemble for each answer",
+    "vote": "the ensemble's weighted vote",
     **{
         one: f"the {one}"
         for one in (
@@ -24,14 +26,12 @@ _WHOSE = {
             "Gibbs posterior",
             "best network",
             "deployed predictor",
-            "ensemble",
             "mean weights",
             "prediction sets",
             "predictor",
             "prior mean",
             "private choice",
             "released weights",
-            "vote",
             "weights",
         )
     },

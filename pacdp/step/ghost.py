@@ -28,8 +28,9 @@ from torch.autograd import grad
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.func import functional_call, vjp, vmap
 from torch.nn import functional
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
+from pacdp.errors import said
 from pacdp.layers.bayes import BAYES_LAYERS, BayesLinear, Draw
 from pacdp.step.clip import (
     Clip,
@@ -145,8 +146,10 @@ class Use(NamedTuple):
     layer: Any
     own: dict[str, nn.Parameter]
     """The layer's own weights by their names."""
-    inputs: list[Tensor]
-    """In the precision of the weights, as slopes are."""
+    inputs: list[Any]
+    """All arguments; tensors in the precision of the weights, as slopes are."""
+    form: Any
+    """How they make positional and named arguments."""
     versions: list[int]
     """Of the inputs, when they went in."""
     outputs: GradientEdge
@@ -165,17 +168,37 @@ class Use(NamedTuple):
         """Each example's gradients."""
         weights = {name: p.detach() for name, p in self.own.items()}
 
-        def of_one(slope: Tensor, *inputs: Tensor) -> dict[str, Tensor]:
-            given = (*(x[None] for x in inputs), *self.draw)
-            called = vjp(lambda own: functional_call(self.layer, own, given), weights)
+        n = len(slopes)
+        by_row = [isinstance(x, Tensor) and x.shape[:1] == (n,) for x in self.inputs]
+
+        def of_one(slope: Tensor, *inputs: Any) -> dict[str, Tensor]:
+            leaves = [x[None] if cut else x for x, cut in zip(inputs, by_row, strict=True)]
+            args, named = tree_unflatten(leaves, self.form)
+            given = (*args, *self.draw)
+            called = vjp(lambda own: functional_call(self.layer, own, given, named), weights)
             return called[1](slope[None])[0]
 
         layer = self.layer
+        places = (0, *(0 if cut else None for cut in by_row))
         known = type(layer) is nn.Conv2d and layer.padding_mode == "zeros"
         numeric = known and not isinstance(layer.padding, str)
-        rows = partial(convolution_rows, layer) if numeric else vmap(of_one)
-        found = rows(slopes, *self.inputs)
+        rows = partial(convolution_rows, layer) if numeric else vmap(of_one, places)
+        try:
+            found = rows(slopes, *self.inputs)
+        except RuntimeError as error:
+            raise ValueError(
+                f"ghost clipping cannot run a {type(layer).__name__}, which has weights of its own, for single "
+                f"examples ({said(error)}): leave grad_sample_mode out"
+            ) from error
         return {p: found[name] for name, p in self.own.items()}
+
+
+def _as_kind(given: Tensor, kind: torch.dtype) -> Tensor:
+    return given.to(kind) if given.is_floating_point() else given
+
+
+def _versions(inputs: Sequence[Any]) -> list[int]:
+    return [x._version for x in inputs if isinstance(x, Tensor)]
 
 
 def own_weights(layer: nn.Module) -> dict[str, nn.Parameter]:
@@ -223,7 +246,7 @@ class Ghost:
         self.module, self.clip = module, clip
         self._uses, self._watches = list[Use](), False
         layers = filter(own_weights, module.modules())
-        self.hooks = [layer.register_forward_hook(self._meet) for layer in layers]
+        self.hooks = [layer.register_forward_hook(self._meet, with_kwargs=True) for layer in layers]
 
     def __call__(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> Any:
         """The outputs of a batch of examples."""
@@ -233,16 +256,16 @@ class Ghost:
         finally:
             self._watches = False
 
-    def _meet(self, layer: nn.Module, inputs: tuple[Any, ...], outputs: Any) -> None:
+    def _meet(self, layer: nn.Module, inputs: Any, named: Any, outputs: Any) -> None:
         # a recurrent layer of Opacus names its cells' weights too, and returns several tensors
         if self._watches and isinstance(outputs, Tensor):
             own = own_weights(layer)
             kind = next(iter(own.values())).dtype
-            given = [x.detach() for x in inputs if isinstance(x, Tensor)]
-            given = [x.to(kind) if x.is_floating_point() else x for x in given]
+            given, form = tree_flatten((inputs, named))
+            given = [_as_kind(x.detach(), kind) if isinstance(x, Tensor) else x for x in given]
             draw = (layer.drawn.pop(),) if isinstance(layer, BAYES_LAYERS) else ()
-            edge, versions = get_gradient_edge(outputs), [x._version for x in given]
-            self._uses.append(Use(layer, own, given, versions, edge, draw))
+            edge, versions = get_gradient_edge(outputs), _versions(given)
+            self._uses.append(Use(layer, own, given, form, versions, edge, draw))
 
     def sum(self, leaves: Sequence[Any], slopes: Sequence[Tensor | None]) -> Sum:
         """Σ_i clip_C(g_i) by the names of the network's trained parameters; norms and sums keep full precision.
@@ -275,7 +298,7 @@ class Ghost:
     def _back(self, leaves: Sequence[Any], slopes: Sequence[Tensor | None]) -> list[Measured]:
         """What each layer measures; the gradient by a weight that was used several times is the sum over its uses."""
         uses, self._uses = self._uses, []
-        if any([x._version for x in use.inputs] != use.versions for use in uses):
+        if any(_versions(use.inputs) != use.versions for use in uses):
             raise ValueError(
                 "what went into a layer was modified by an inplace operation before the backward pass: write x = f(x)"
             )

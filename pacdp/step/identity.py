@@ -35,7 +35,7 @@ from torch import Tensor, nn
 import pacdp
 from pacdp import _mkl
 from pacdp.step.precision import reduced
-from pacdp.trials.buffers import globals_read, slots_of
+from pacdp.trials.reachable import globals_read, slots_of
 
 _LIBRARIES = sys.stdlib_module_names | {"torch", "numpy", "numba", "opacus", "pacdp", "bounds"}
 _PLAIN = (

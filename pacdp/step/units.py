@@ -21,6 +21,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.data import Dataset, IterableDataset, TensorDataset, default_collate
 
 from pacdp.data.places import require_one_unit
+from pacdp.errors import UNKNOWN
 from pacdp.layers.plain import call_with
 from pacdp.layers.random import forget_draws
 from pacdp.losses import PerExampleLoss
@@ -125,6 +126,11 @@ class Units:
             raise ValueError(
                 f"people must hold a whole number for each of the {n} records, got shape {tuple(people.shape)} of "
                 f"{people.dtype}"
+            )
+        if not {*UNKNOWN}.isdisjoint(people.unique().tolist()):
+            raise ValueError(
+                f"people must be known, got one of {UNKNOWN}, which stand for missing names: all records of unknown "
+                "people would count as one person, of whom epsilon would hide none; leave these records out"
             )
         require_one_unit(dataset, people)
         return cls(dataset, records_of(people.cpu()))

@@ -19,7 +19,7 @@ from pacdp.posterior import GaussianPosterior
 from pacdp.stochastic.forward import fresh_pass
 from pacdp.stochastic.noise import LIMIT
 from pacdp.stochastic.risk import MonteCarloRisk, in_units
-from pacdp.trials import MOST, pool, require_own_losses
+from pacdp.trials import MOST, pool_for, require_own_losses
 
 Progress = Callable[[int, int], None]
 """Told how many examples this process has passed, and how many it will."""
@@ -79,7 +79,8 @@ def mean_risks(
     _require_countable(n, labels, losses, passes, batch_size)
     probe = inputs[: max(MOST, batch_size)].to(device)
     way = fresh_pass(module, posterior, probe)
-    outputs = way.outputs(pool(probe[:_ROWS], size=_ROWS), seed=_SEED, number=0)
+    run = partial(way.outputs, seed=_SEED, number=0)
+    outputs = run(pool_for(run, probe[:_ROWS], size=_ROWS))
     for loss in losses:
         require_own_losses(loss, outputs[:_ROWS], labels.to(device), size=max(MOST, len(probe)))
     rank, world = _ranks()

@@ -22,7 +22,7 @@ from pacdp.stochastic.layers import NotByExample
 from pacdp.stochastic.noise import Draws
 from pacdp.trials import (
     MOST,
-    pool,
+    pool_for,
     require_given_weights,
     require_own_outputs,
     require_unwritten,
@@ -134,7 +134,7 @@ def _looped(one: Callable[..., Tensor]) -> Callable[..., Tensor]:
 def _require_independent_examples(way: FreshPass, probe: Tensor, size: int) -> None:
     """With equal draws, an example's output must be its own."""
     count = size if way.by_layers else _WHOLE
-    examples = pool(probe, size=count)
+    examples = pool_for(partial(way.outputs, seed=_SEED, number=0), probe, size=count)
 
     def run(places: Tensor) -> Tensor:
         draws = Draws.of(seed=_SEED, number=0, examples=places)
@@ -151,11 +151,12 @@ def _require_no_mixing(
     module: nn.Module, fixed: Mapping[str, Tensor], probe: Tensor, size: int
 ) -> None:
     """With these weights and buffers, an example's output must be its own."""
-    examples, state = pool(probe, size=size), {name: one.clone() for name, one in fixed.items()}
+    state = {name: one.clone() for name, one in fixed.items()}
 
     def run(inputs: Tensor) -> Tensor:
         return call_with(module, state, inputs)
 
+    examples = pool_for(run, probe, size=size)
     require_unwritten(SimpleNamespace(**state), examples[-2:], run)
     require_given_weights(module, examples[-2:])
     require_own_outputs(lambda places: run(examples[places.to(probe.device)]), size=size)

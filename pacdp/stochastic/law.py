@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from bounds.record import record
 from pacdp.posterior import GaussianPosterior, odd_names
 from pacdp.stochastic.noise import Draws, gaussians, normals
-from pacdp.trials.buffers import require_all_named
+from pacdp.trials.reachable import require_all_named
 
 
 @record

@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from numbers import Integral, Real
 from types import MappingProxyType
 from typing import Any
 
@@ -36,6 +37,8 @@ def described(value: Any, *, steps: int = 0) -> Any:
         return {"kind": type(value).__name__, **parts}
     if isinstance(value, list | tuple):
         return [described(one, steps=steps) for one in value]
+    if isinstance(value, Real) and not isinstance(value, int | float):  # as NumPy has them
+        return int(value) if isinstance(value, Integral) else float(value)
     if steps and callable(value):
         schedule: Any = value
         return {"kind": "schedule", "values": [float(schedule(t)) for t in range(steps)]}

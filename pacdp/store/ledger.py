@@ -11,6 +11,7 @@ import hashlib
 import hmac
 import os
 import secrets
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -42,6 +43,12 @@ class SharedNoise(ValueError):
 
 
 _Line = TypeVar("_Line", Entry, Limit)
+_ALONE = threading.RLock()
+"""Held by the thread that reads or adds lines: an open ledger may be shared by threads. No fork finds it held."""
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_ALONE.acquire, after_in_parent=_ALONE.release, after_in_child=_ALONE.release
+    )
 
 
 class Ledger:
@@ -321,7 +328,7 @@ class Ledger:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        with locked(_file(self.folder), _KIND, known=self._lines) as lines:
+        with _ALONE, locked(_file(self.folder), _KIND, known=self._lines) as lines:
             self._take(lines)
             yield
 
@@ -331,7 +338,8 @@ class Ledger:
 
     def _read_on(self) -> None:
         """Read what others have added since; whoever keeps a ledger open is told the whole of it."""
-        self._take(read(_file(self.folder), _KIND, known=self._lines))
+        with _ALONE:
+            self._take(read(_file(self.folder), _KIND, known=self._lines))
 
     def _append(self, values: dict[str, Any]) -> None:
         append(_file(self.folder), values, self._lines, _KIND)

@@ -11,9 +11,7 @@ Trials can refute independence; they cannot prove it. What can be compared while
 (:class:`Unmoved`).
 """
 
-from pacdp.trials.buffers import require_own_memory as require_own_memory
 from pacdp.trials.draws import kept_draws as kept_draws
-from pacdp.trials.gradients import mixes as mixes
 from pacdp.trials.gradients import named_outputs as named_outputs
 from pacdp.trials.gradients import require_independent_examples as require_independent_examples
 from pacdp.trials.gradients import require_rows as require_rows
@@ -22,6 +20,7 @@ from pacdp.trials.made_up import made_up_batch as made_up_batch
 from pacdp.trials.made_up import made_up_labels as made_up_labels
 from pacdp.trials.made_up import made_up_targets as made_up_targets
 from pacdp.trials.made_up import pool as pool
+from pacdp.trials.made_up import pool_for as pool_for
 from pacdp.trials.made_up import require_arithmetic as require_arithmetic
 from pacdp.trials.made_up import with_other_weights as with_other_weights
 from pacdp.trials.outputs import column as column
@@ -33,6 +32,7 @@ from pacdp.trials.outputs import require_own_outputs as require_own_outputs
 from pacdp.trials.outputs import require_true_slope as require_true_slope
 from pacdp.trials.outputs import settle as settle
 from pacdp.trials.outputs import twin as twin
+from pacdp.trials.reachable import require_own_memory as require_own_memory
 from pacdp.trials.writes import Unmoved as Unmoved
 from pacdp.trials.writes import Unwritten as Unwritten
 from pacdp.trials.writes import kept_inputs as kept_inputs

@@ -5,84 +5,23 @@ rows. A memory of the training set in a buffer, an attribute or a closure is suc
 KL: a nearest-neighbour network has no training error and any test error.
 """
 
-import dis
 import functools
-import gc
 import math
-import sys
-import sysconfig
-import zlib
-from array import array
-from collections import OrderedDict, deque
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import suppress
-from types import CellType, CodeType, FrameType, FunctionType, MethodType, ModuleType
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from jaxtyping import Float32, Shaped, UInt64
 from torch import Tensor, nn
-from torch._C._functorch import is_functorch_wrapped_tensor
-from torch.utils.data import DataLoader
-from torch.utils.data import Dataset as Examples
 
-from pacdp.data import DataError, Dataset
+from pacdp.data import DataError
 from pacdp.data.hashing import array_of, row_hashes
-
-_VALUES = (str, bytes, int, float, complex, np.generic, type(None))
-_PLAIN = (
-    ModuleType,
-    FrameType,
-    CodeType,
-    torch.dtype,
-    torch.device,
-    torch.Generator,
-    type(ClassVar),
-)
-"""Not followed; the last are words of annotations, such as Literal, whose caches grow whenever anybody uses them."""
-_BUFFERS = (bytearray, memoryview, array)
-_PASSED_OVER = (
-    "torch._dynamo",
-    "torch._inductor",
-    "torch._functorch",
-    "beartype",
-    "jaxtyping",
-    "opacus.grad_sample",
-    "pacdp.opacus",
-    "pacdp.step.ghost",
-)
-_CONTAINERS = {dict, OrderedDict, list, tuple, set, frozenset, deque}
-_SEQUENCES = (list, tuple, deque)
-_KNOWN = (Tensor, nn.Module, Mapping, set, frozenset, FunctionType, CellType, MethodType,
-          functools.partial, *_SEQUENCES)  # fmt: skip
-"""Of which all parts are known."""
-_DATA = (*_KNOWN, *_VALUES, *_BUFFERS, np.ndarray, type, Dataset, Examples, DataLoader)
-_INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
-"""Folders of libraries."""
-_CARRIERS = (Tensor, np.ndarray, list, tuple, dict)
-"""What a class of a library is searched for, and its name by which it is known; other classes are followed."""
-_LIBRARIES = {*sys.stdlib_module_names, "torch", "numpy", "opacus", "pacdp"}
-_OF_NO_ACCOUNT = ("training", "_flat_weights")
-"""Of modules: their mode, and a recurrent layer's list of its parameters, which functional calls exchange."""
-_PICKLED = ("__reduce_ex__", "__reduce__", "__getstate__")
-_OF_CLASSES = (
-    "__dict__",
-    "__weakref__",
-    "__doc__",
-    "__module__",
-    "__annotations__",
-    "__qualname__",
-)
+from pacdp.trials.reachable import reachable
 
 _FEW = 10
 _TRIED, _LEAST_WIDTH, _ALIKE, _LARGEST, _AMONG = 16, 16, 0.9999, 2**26, 2**20
 """Inputs that are looked for changed, the fewest numbers of one, what correlation tells, the largest tensor, numbers of
 the inputs among which each must be told from all others."""
-
-
-Things = Iterator[tuple[str, Any]]
-"""Things, each with its place in a network."""
 
 
 class Held(NamedTuple):
@@ -292,112 +231,12 @@ def _hashes(values: Any, name: str) -> UInt64[np.ndarray, " k"]:
     return np.unique(hashes[(rows != rows[:, :1]).any(axis=1)] if rows.shape[1] > 1 else hashes)
 
 
-def require_all_named(module: nn.Module) -> None:
-    """Refuse weights that are none of a module's own, as those of layers in a plain list: no law is over them, no bound
-    pays for them, and whoever trained them may have used every record.
-
-    Raises:
-        ValueError: it has some; the sentence names the first.
-    """
-    own = {id(each) for _, each in module.named_parameters(remove_duplicate=False)}
-    for where, each in _reachable(module, around=False):
-        weight = isinstance(each, Tensor) and each.requires_grad and each.is_leaf
-        if (weight or isinstance(each, nn.Parameter)) and id(each) not in own:
-            raise ValueError(
-                f"the network must name all of its weights, and {where} is none of its parameters: keep layers in an "
-                "nn.ModuleList and weights in nn.Parameter attributes"
-            )
-
-
-def floats_beside(module: nn.Module) -> list[Tensor]:
-    """The dense tensors of floats that a module keeps and that are none of its parameters and buffers."""
-    own = {id(one) for one in (*module.parameters(), *module.buffers())}
-    return [
-        one
-        for _, one in _reachable(module, without=own, around=False)
-        if isinstance(one, Tensor)
-        and one.is_floating_point()
-        and one.layout == torch.strided
-        and not is_functorch_wrapped_tensor(one)
-    ]
-
-
-def require_own_memory(module: nn.Module, *, frozen: bool = False) -> None:
-    """Refuse a network in which another tensor or array, as ``weight.data`` is, lies in the memory of a trained weight,
-    or with ``frozen`` of any.
-
-    It moves with the weight in this network, and stays behind in copies of it, on which trials and training run.
-
-    Raises:
-        ValueError: there is one; the sentence names both.
-    """
-    named = module.named_parameters()
-    weights = [(name, p, *_memory(p)) for name, p in named if frozen or p.requires_grad]
-    for where, other in _reachable(module, around=False):
-        if not isinstance(other, Tensor | np.ndarray):
-            continue
-        begins, ends = _memory(other)
-        for name, weight, first, last in weights:
-            if other is not weight and first < ends and begins < last:
-                raise ValueError(
-                    f"{where} of module lies in the memory of its parameter {name}, as {name}.data does, and moves "
-                    "with it unseen: use the parameter itself in both places, or a clone()"
-                )
-
-
-def _memory(of: Tensor | np.ndarray) -> tuple[int, int]:
-    """The addresses between which all numbers of a tensor or array lie."""
-    if isinstance(of, np.ndarray):
-        begin = of.__array_interface__["data"][0]
-        return begin, begin + of.nbytes
-    if of.layout != torch.strided or is_functorch_wrapped_tensor(of) or not of.numel():
-        return 0, 0
-    last = sum((size - 1) * step for size, step in zip(of.shape, of.stride(), strict=True))
-    return of.data_ptr(), of.data_ptr() + (last + 1) * of.element_size()
-
-
-def contents(
-    network: Any, *, without: Collection[int] = (), around: bool = False
-) -> dict[str, tuple[Any, ...]]:
-    """What a network refers to, by place: kind, shape and bits of tensors and arrays; numbers and texts themselves.
-
-    Whether a module is in training mode is left out, what ``torch.compile`` keeps, and things of the identities
-    ``without``. With ``around`` there are the global variables that its functions read.
-    """
-    found = dict[str, tuple[Any, ...]]()
-    for where, thing in _reachable(network, without=without, around=around):
-        while where in found:  # a class may have an attribute of the same name
-            where += "'"
-        found[where] = digest(thing)
-    return found
-
-
-def digest(thing: Any) -> tuple[Any, ...]:
-    """Kind, shape and bits of a tensor or an array; a number or text itself."""
-    if isinstance(thing, Tensor):
-        kind = str(thing.dtype), tuple(thing.shape)
-        if is_functorch_wrapped_tensor(thing):  # which nothing computes with any more
-            return *kind, None
-        bits = thing.detach()
-        if bits.layout != torch.strided or bits.is_quantized or bits.device.type == "meta":
-            return *kind, None if bits.is_inference() else bits._version
-        # what was put back is what it was, whatever its version says
-        whole = bits.contiguous().flatten().view(torch.uint8).cpu() if bits.numel() else bits
-        return *kind, zlib.crc32(whole.numpy().tobytes())
-    if isinstance(thing, np.ndarray):
-        plain = thing.dtype.kind in "biufcUS"
-        return str(thing.dtype), thing.shape, zlib.crc32(thing.tobytes()) if plain else 0
-    if isinstance(thing, bytes):
-        return "bytes", zlib.crc32(thing)
-    return type(thing).__name__, repr(thing)
-
-
 def _tensors(network: Any, *, around: bool) -> Iterator[tuple[str, Tensor | np.ndarray]]:
     """Every tensor and array that can be reached from the network.
 
     Bytes are read as bytes and as numbers of either precision.
     """
-    for where, one in _reachable(network, around=around):
+    for where, one in reachable(network, around=around):
         if isinstance(one, Tensor | np.ndarray):
             yield where, one
         elif isinstance(one, bytes) and one:
@@ -405,172 +244,3 @@ def _tensors(network: Any, *, around: bool) -> Iterator[tuple[str, Tensor | np.n
             yield from (
                 (where, np.frombuffer(one, kind)) for kind in kinds if len(one) % kind.itemsize == 0
             )
-
-
-def _reachable(root: Any, *, without: Collection[int] = (), around: bool) -> Things:
-    """Tensors, arrays, numbers and texts that can be reached from something, each with its place.
-
-    Not followed are things of the identities ``without``, compilers' caches and what Opacus hooks to layers. With
-    ``around`` global variables are followed, and classes of installed packages, which keep things of their own, not.
-    """
-    ahead: list[tuple[str, Any]] = [("", root)]
-    seen = dict[int, Any]()
-    while ahead:
-        where, thing = ahead.pop()
-        if isinstance(thing, _BUFFERS):
-            thing = bytes(thing)
-        if isinstance(thing, _VALUES):
-            yield where.removeprefix("."), thing
-            continue
-        known = id(thing) in seen or id(thing) in without
-        known = known or (type(thing) in _CONTAINERS and not thing)  # of which a module has a dozen
-        own = thing if isinstance(thing, FunctionType | type) else type(thing)
-        if known or isinstance(thing, _PLAIN):
-            continue
-        if around and isinstance(thing, type) and _is_installed(thing):
-            continue
-        if str(own.__module__).startswith(_PASSED_OVER):
-            if isinstance(thing, nn.Module):  # a wrapper, whose network is looked into all the same
-                inside = thing.named_children()
-                ahead.extend((f"{where}.{name}", child) for name, child in inside)
-            continue
-        seen[id(thing)] = thing  # kept, so that no other thing gets its id
-        if isinstance(thing, Tensor | np.ndarray):
-            yield where.removeprefix("."), thing
-        if isinstance(thing, _SEQUENCES) and (numbers := _as_numbers(thing)) is not None:
-            yield where.removeprefix("."), numbers
-            continue
-        if hasattr(type(thing), "to_numpy") and (table := _of_frame(thing)) is not None:
-            yield where.removeprefix("."), table
-        kinds = () if isinstance(thing, type) else type(thing).__mro__
-        parts = [*_parts(thing), *(("", kind) for kind in kinds if id(kind) not in seen)]
-        if around and isinstance(thing, FunctionType):
-            parts += _read_of_globals(thing)
-        ahead.extend((where + name, part) for name, part in reversed(parts))
-
-
-def _as_numbers(thing: Any) -> np.ndarray | None:
-    """A list of numbers as an array; None of any other."""
-    if not all(isinstance(one, int | float) for one in thing):
-        return None
-    found = np.asarray(thing)
-    return found if found.dtype.kind in "biuf" else None
-
-
-def _of_frame(thing: Any) -> np.ndarray | None:
-    """The numbers of a data frame, whose columns are kept one by one or by type; None of anything else."""
-    if hasattr(type(thing), "columns"):
-        with suppress(Exception):
-            return np.asarray(thing.to_numpy(), dtype=np.float64)
-    return None
-
-
-def _parts(thing: Any) -> Things:
-    """What a thing consists of, each part with its place in it."""
-    if isinstance(thing, type):
-        carriers = _CARRIERS if _is_of(thing, _LIBRARIES) else object
-        for name, part in vars(thing).items():
-            if name not in _OF_CLASSES and isinstance(part, carriers):
-                yield f".{name}", part
-        return
-    if isinstance(thing, list | tuple | set | frozenset | deque):
-        yield from ((f"[{k}]", part) for k, part in enumerate(thing))
-        if type(thing) in _CONTAINERS:
-            return
-    attributes = dict(getattr(thing, "__dict__", {}))
-    if isinstance(thing, nn.Module):
-        attributes = {**thing._parameters, **thing._buffers, **thing._modules, **attributes}
-        for name in _OF_NO_ACCOUNT:
-            attributes.pop(name, None)
-    elif isinstance(thing, Mapping):
-        for k, (key, part) in enumerate(thing.items()):
-            if isinstance(key, tuple) and any(isinstance(one, nn.Module) for one in key):
-                continue  # a method's cache, which copies of the network fill as well
-            yield f"[{key!r}]" if isinstance(key, str | int) else f"[...{k}]", part
-            if not isinstance(key, str | int):
-                yield f" key {k}", key
-    elif isinstance(thing, FunctionType):
-        cells = zip(thing.__code__.co_freevars, thing.__closure__ or (), strict=True)
-        yield from ((f"<{name}>", cell) for name, cell in cells)
-        yield from ((" default", part) for part in (thing.__defaults__, thing.__kwdefaults__))
-        if not _is_of(thing, _LIBRARIES):
-            yield from ((" constant", part) for part in thing.__code__.co_consts)
-    elif isinstance(thing, CellType):
-        with suppress(ValueError):  # an empty one
-            yield "", thing.cell_contents
-    elif isinstance(thing, MethodType):
-        yield from ((".self", thing.__self__), ("", thing.__func__))
-    elif isinstance(thing, functools.partial):
-        yield from (("", thing.func), (".args", thing.args), (".keywords", thing.keywords))
-    yield from ((f".{name}", part) for name, part in attributes.items())
-    yield from ((f".{name}", part) for name, part in slots_of(thing))
-    if not isinstance(thing, _KNOWN) and not _is_of(type(thing), {"torch"}):
-        yield from _held_otherwise(thing, attributes)
-
-
-def _read_of_globals(function: FunctionType) -> Things:
-    """The global variables that a function reads, but for a library's function, and for a library's objects."""
-    if _is_of(function, _LIBRARIES) or _is_installed(function):
-        return
-    for name in sorted(globals_read(function.__code__) & function.__globals__.keys()):
-        part = function.__globals__[name]
-        own = {name: part}
-        if isinstance(part, ModuleType) and not _is_library(part):
-            named = sorted(_names(function.__code__) & vars(part).keys())
-            own = {f"{name}.{one}": vars(part)[one] for one in named}
-        for called, one in own.items():
-            if isinstance(one, _DATA) or not _is_of(type(one), _LIBRARIES):
-                yield f" global {called}", one
-
-
-def _is_library(module: ModuleType) -> bool:
-    known = module.__name__.partition(".")[0] in _LIBRARIES
-    return known or str(getattr(module, "__file__", None)).startswith(_INSTALLED)
-
-
-def _is_installed(made: type | FunctionType) -> bool:
-    file = getattr(sys.modules.get(str(made.__module__)), "__file__", None)
-    return str(file).startswith(_INSTALLED)
-
-
-def globals_read(code: CodeType) -> set[str]:
-    """Global names that a function reads, and those that functions inside it read."""
-    read = {one.argval for one in dis.get_instructions(code) if one.opname == "LOAD_GLOBAL"}
-    return read.union(*(globals_read(one) for one in code.co_consts if isinstance(one, CodeType)))
-
-
-def _names(code: CodeType) -> set[str]:
-    """All names that a function and those inside it use, of attributes too."""
-    return {*code.co_names}.union(
-        *(_names(one) for one in code.co_consts if isinstance(one, CodeType))
-    )
-
-
-def _is_of(made: type | FunctionType, packages: Collection[str]) -> bool:
-    return str(made.__module__).partition(".")[0] in packages
-
-
-def _held_otherwise(thing: Any, attributes: dict[str, Any]) -> Things:
-    """What a thing refers to beside its attributes: objects in an array, a cache, a generator, a tree in C.
-
-    A thing that refers to nothing is asked for what its own kind of pickle would hold, as a counter of itertools.
-    """
-    if isinstance(thing, np.ndarray):
-        held = thing.ravel().tolist() if thing.dtype.kind == "O" else []
-    else:
-        shown = {id(part) for part in attributes.values()} | {id(getattr(thing, "__dict__", None))}
-        held = [one for one in gc.get_referents(thing) if id(one) not in shown]
-        own_pickle = any(getattr(type(thing), k) is not getattr(object, k) for k in _PICKLED)
-        if own_pickle and all(isinstance(one, (type, *_VALUES)) for one in held):
-            with suppress(Exception):
-                held += thing.__reduce_ex__(2)[1:3]
-    yield from ((f" holds {k}", one) for k, one in enumerate(held) if not isinstance(one, type))
-
-
-def slots_of(thing: Any) -> Things:
-    """What a thing keeps beside its dictionary, by name."""
-    for kind in type(thing).__mro__:
-        slots = vars(kind).get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else slots:
-            if hasattr(thing, name):
-                yield name, getattr(thing, name)

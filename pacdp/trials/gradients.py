@@ -15,7 +15,6 @@ from pacdp.errors import naming, said
 from pacdp.layers.dropout import ExampleDropout
 from pacdp.layers.random import RandomState, WithoutDraws, random_state, rewind, same_state
 from pacdp.losses import PerExampleLoss
-from pacdp.models import batch_dependent_layers, random_layers
 from pacdp.trials.made_up import ALONE, MOST, SIZES, made_up_labels, values_of, with_other_weights
 from pacdp.trials.writes import Unwritten, require_no_writes, same_bits
 
@@ -35,23 +34,6 @@ _KINDS = (1, 2, 3)
 """Of :func:`made_up_labels`: all alike, each in turn, random."""
 _WHOLE = tuple(zip(SIZES, _KINDS, strict=False))
 """Batches for network, loss and gradients together; larger ones go through network and loss each by itself."""
-
-
-def mixes(model: nn.Module, *, allowed: bool) -> bool:
-    """Whether the model normalises over the batch; refused unless that is allowed, and layers that draw always."""
-    mixing = batch_dependent_layers(model)
-    if mixing and not allowed:
-        raise ValueError(
-            f"layers {', '.join(mixing)} normalise over the batch, so that no example has a loss of its own: "
-            "use norm='group' or norm='none'"
-        )
-    drawing = random_layers(model)
-    if drawing:
-        raise ValueError(
-            f"layers {', '.join(drawing)} draw random numbers in every pass, so that the weights alone have no "
-            "loss: leave dropout out, or call eval() on the model first"
-        )
-    return bool(mixing)
 
 
 def require_independent_examples(

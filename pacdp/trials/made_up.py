@@ -1,7 +1,7 @@
 """What trials are made on: examples, labels and weights that nobody's data decide, in batches of several sizes."""
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -19,23 +19,44 @@ ALONE = 3
 """Examples that are tried as batches of one."""
 
 
-def pool(inputs: Shaped[Tensor, "n ..."], *, size: int = MOST) -> Shaped[Tensor, "_ ..."]:
+def pool(
+    inputs: Shaped[Tensor, "n ..."], *, size: int = MOST, beyond: bool = True
+) -> Shaped[Tensor, "_ ..."]:
     """``size`` examples, those of ``inputs`` in turn, then up to 33 that are made up.
 
     Made-up numbers differ from an example's by noise of deviation 1 to 1,000, and are none below 0 where the examples
     have none, of which a network may take roots and logarithms. Made-up integers are those of the
-    examples in another order, so that they stay within any table.
+    examples in another order, so that they stay within any table. Where none may lie ``beyond`` its column's, each is
+    that of another example in the same place.
     """
     if inputs.itemsize == 1:
         require_arithmetic(inputs)
     real, generator = inputs[torch.arange(size) % len(inputs)], torch.Generator().manual_seed(0)
     few = real.flip(0)[:MOST]
+    if not beyond:
+        order = torch.rand(few.shape, generator=generator).argsort(dim=0).to(inputs.device)
+        return torch.cat([real, few.gather(0, order)])
     if not inputs.is_floating_point():
         places = torch.randperm(few.numel(), generator=generator).to(inputs.device)
         return torch.cat([real, few.reshape(-1)[places].view_as(few)])
     reach = 10.0 ** (torch.arange(len(few)) % 4).view(-1, *[1] * (inputs.ndim - 1))
     made_up = few + (torch.randn(few.shape, generator=generator) * reach).to(few)
     return torch.cat([real, torch.where(inputs.amin(dim=0) >= 0, made_up.abs(), made_up)])
+
+
+def pool_for(
+    call: Callable[[Tensor], object], inputs: Shaped[Tensor, "n ..."], *, size: int = MOST
+) -> Shaped[Tensor, "_ ..."]:
+    """A :func:`pool` that ``call`` takes: made-up numbers may lie beyond a table, or a range, of a network's own.
+
+    Then each is another example's in the same place; and where these are not taken either, the pool is of examples.
+    """
+    for beyond in (True, False):
+        made = pool(inputs, size=size, beyond=beyond)
+        with suppress(Exception):  # a stranger's network may raise anything
+            call(made[size:].clone())  # a network may write on them
+            return made
+    return inputs[torch.arange(2 * size) % len(inputs)]
 
 
 def batches(size: int = MOST) -> Iterator[tuple[Int64[Tensor, " batch"], Int64[Tensor, " kept"]]]:

@@ -229,7 +229,8 @@ def _require_same(
         raise ValueError(
             f"output {which} of the network depends on the other examples of its batch, or on random numbers or "
             "calls besides the weights: no example has a loss of its own (nn.TransformerEncoder under a padding mask "
-            "cuts rows at the longest: pass enable_nested_tensor=False; a loss= of outputs [n, 1] less labels [n] "
+            "cuts rows at the longest: pass enable_nested_tensor=False; dynamic quantisation scales by the batch: pass "
+            "lambda x: torch.cat([network(one[None]) for one in x]); a loss= of outputs [n, 1] less labels [n] "
             "pairs all with all: drop the axis of one)"
         )
 

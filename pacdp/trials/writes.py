@@ -13,7 +13,7 @@ from torch.nn.utils import parametrize
 from torch.utils._pytree import tree_leaves
 
 from pacdp.layers.plain import call_with
-from pacdp.trials.buffers import contents, floats_beside, require_own_memory
+from pacdp.trials.reachable import contents, floats_beside, require_own_memory
 
 _memcmp = ctypes.CDLL(None).memcmp
 _memcmp.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]

@@ -18,7 +18,8 @@ from torch.utils.data import TensorDataset
 
 from pacdp.data import DataError
 from pacdp.trials import require_given_weights, require_own_memory
-from pacdp.trials.buffers import Holdings, contents
+from pacdp.trials.buffers import Holdings
+from pacdp.trials.reachable import contents
 from tests.marks import every_case, refusal
 from tests.pacdp.draws import randn
 from tests.pacdp.toys import seeded

@@ -48,7 +48,7 @@ class Scored:
         scores: by name, each with whether the log says that less of it is better.
         document: the same in whatever task, if the log says what it holds.
         texts: of 20 letters and more that stand alone in the document, such as a question.
-        failed: whether the sample has an error beside its scores.
+        failed: whether the sample has an error beside its scores, or was declared invalid.
     """
 
     model: str
@@ -115,8 +115,8 @@ def read_logs(path: Path, metric: str | None = None, within: Range | None = None
         f"{len(shared)} texts stand in documents of several tasks, such as {shared[:1]}, and these count as different "
         "ones: if they ask the same, certify each task by itself": shared,
         f"passed over, for they hold no samples: {', '.join(passed)}": passed,
-        f"{len(failed)} samples have an error beside their scores, such as {failed[:1]}: these count as they stand in "
-        "the log": failed,
+        f"{len(failed)} samples have an error beside their scores, or were declared invalid, such as {failed[:1]}: "
+        "these count as they stand in the log": failed,
         "documents were answered more than once: each counts as one record": repeated,
     }
     return Table(
@@ -258,6 +258,12 @@ def _inspect(path: Path, *, manifests: bool) -> Iterator[Scored]:
         raise ValueError(
             f"{path} is a log of an evaluation that did not finish, or holds no samples: finish it"
         )
+    stopped = (header.get("results") or {}).get("early_stopping") or {}
+    if any(stopped.get(name) for name in ("early_stops", "stopped_samples")):
+        raise ValueError(
+            f"{path} is a log of an evaluation that left samples out by the scores of others: run it without early "
+            "stopping, since those that are left are no random part of all"
+        )
     about, texts = header["eval"], dict[str, str]()
     for sample in samples:
         if not sample.get("scores"):
@@ -270,7 +276,7 @@ def _inspect(path: Path, *, manifests: bool) -> Iterator[Scored]:
         # the same in all epochs
         text = texts.setdefault(str(sample["id"]), _question(sample, about["task"]))
         yield Scored(model=str(about["model"]), task=str(about["task"]), document=text, repeat=repeat,
-                     scores=scores, failed=bool(sample.get("error")))  # fmt: skip
+                     scores=scores, failed=bool(sample.get("error") or sample.get("invalidation")))  # fmt: skip
 
 
 def _question(sample: Values, task: Any) -> str:

@@ -38,6 +38,15 @@ def examples_of(
     if isinstance(labels, np.ndarray) and labels.dtype.kind in "iu":  # of the labels' type
         if known and all(one.lstrip("-").isdigit() for one in classes):
             known = [int(one) for one in classes]
+            if (
+                table.soft is not None
+                and not table.classes
+                and sorted(known) == [*range(len(known))] != known
+            ):
+                raise ValueError(
+                    f"{path} has columns p0, p1, ..., which are of classes 0, 1, ..., got --classes in another order: "
+                    "leave it out"
+                )
         elif table.classes:
             raise ValueError(
                 f"{path} has probabilities of a class {table.classes[-1]!r}, and numbers as labels: write these by the "

@@ -35,6 +35,9 @@ _OF_MODEL = re.compile(r"(?:prediction|y_pred|pred)_(.+)")
 _WHOLE = re.compile(r"0|-?[1-9]\d*")
 _FLOAT = r"^(0|-?[1-9]\d{0,17})\.0$"
 _DECIMAL_COMMA = r"^(-?\d*),([\dEe+-]+)$"
+_THOUSANDS = r"^ *-?[1-9]\d{0,2}\.\d{3} *$"
+_UNREAD = ("List", "Array", "Struct", "Object", "Int128", "UInt128", "Time", "Duration")
+"""Types that NumPy has not, or of which a text shows a part alone."""
 _GZIP, _UTF_16 = b"\x1f\x8b", (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _PACKED = (_GZIP, b"\x28\xb5\x2f\xfd", b"x\x01", b"x^", b"x\x9c", b"x\xda")
 """How gzip, Zstd and zlib begin, which polars would unpack to any size."""
@@ -105,17 +108,30 @@ def read_table(path: Path, ignore: Sequence[str] = (), *, real: bool = False) ->
             models = {}
         if len({*models.values()}) < len(models):  # pred_a and y_pred_a are two
             models = {name: name for name in models}
+        if shared := [name for name in here.names if models and _LOSS.fullmatch(name)]:
+            raise ValueError(
+                f"{path} has a column {shared[0]!r} beside predictions of several models, and does not say whose loss "
+                f"it is: write a row for each example and model, with a column model, or ignore {', '.join(shared)}"
+            )
         read_as = ", ".join(f"{name} as {of}" for name, of in models.items())
         told = {
             f"columns were left out: {', '.join(ignore)}; if one says whose an example is, or which of its answers a "
-            "row holds, rows are not independent: give people, as a column person": ignore,
+            "row holds, rows are not independent: give people, as a column person; if one says on which rows the model "
+            "was trained, take these out": ignore,
             f"columns were read as predictions of models: {read_as}": models,
         }
         rest = [name for name in here.names[unnamed:] if name not in models]
         own = [*rest, *(("prediction", "model") if models else ())]
         named, numbers, soft = _sorted(path, own, ignore)
         wanted = [*numbers, *soft, *({"label", "prediction"} & {*named} if real else ())]
-        frame = rows(kept, [there[name] for name in wanted if name in there])
+        frame = rows(kept, [there[name] for name in (*numbers, *soft)])
+        for name, kind in frame.schema.items():
+            if str(kind).partition("(")[0] in _UNREAD:
+                raise ValueError(
+                    f"{path} has values of type {kind} in column {name!r}, which are no single text or number: write "
+                    "one in each row (of several labels an example, each label is a question of its own), and numbers "
+                    "of more than 64 bits as text"
+                )
         # as data frames write: a whole number of its own in each row, in whatever order
         if unnamed:
             index = frame[""].drop_nulls().cast(pl.Int64, strict=False)
@@ -143,6 +159,16 @@ def read_table(path: Path, ignore: Sequence[str] = (), *, real: bool = False) ->
         }
         for name in {"model", "id"} & {*named}:  # by which rows are paired
             names_of[name] = coded(f"{name} of {path}", names_of[name])
+        told[
+            "each model's rows were taken in their order, as answers to the same examples: if they were sorted by "
+            "label, answer, score or loss, differences between models are false; give ids, as a column id"
+        ] = (
+            not models
+            and "id" not in named
+            and len(getattr(names_of.get("model"), "names", "")) > 1
+        )
+        for name in {"label", "prediction"} & {*wanted}:
+            told |= _thousands(frame[name])
         if texts := [name for name in soft if not frame[name].dtype.is_numeric()]:
             raise ValueError(
                 f"{path} must have numbers in column {texts[0]!r}, got {frame[texts[0]].dtype}: convert them"
@@ -219,6 +245,9 @@ def _reading(path: Path) -> Iterator[None]:
         again = "write it anew"
         if re.search("utf-?8", said, re.IGNORECASE):  # cp1252 of Windows, .xlsx called .csv
             said, again = "it is no text in UTF-8", _AS_TEXT
+        if "found more fields" in said:
+            said = "a row has more fields than the first line names"
+            again = "name each column, or write none that has no name (row.names=FALSE in R)"
         raise ValueError(
             f"{path} cannot be read as {_suffix(path)[1:]} ({said}): {again}"
         ) from error
@@ -354,8 +383,9 @@ def _npz(path: Path, ignore: Sequence[str]) -> _Read:
         arrays |= zip(names[-table.shape[1] :], table.T, strict=True)
     if odd := [name for name, array in arrays.items() if array.ndim != 1]:
         raise ValueError(
-            f"{path} must hold columns, got {odd[0]!r} of shape {arrays[odd[0]].shape}: flatten it, or call an array "
-            "[n, classes] of probabilities 'probabilities'"
+            f"{path} must hold columns of one value an example, got {odd[0]!r} of shape {arrays[odd[0]].shape}: write "
+            ".squeeze(1) of (n, 1) and .argmax(1) of one-hot rows, and call an array [n, classes] of probabilities "
+            "'probabilities'"
         )
     return names, lambda kept, _: pl.DataFrame(arrays).select(kept), ()
 
@@ -415,6 +445,17 @@ def _names(path: Path, column: pl.Series) -> NDArray[Any] | Coded:
             )
     codes = column.cast(pl.Enum(names)).to_physical().to_numpy()
     return Coded(tuple(names), codes.astype(np.int64))
+
+
+def _thousands(column: pl.Series) -> dict[str, bool]:
+    """What is to be said of real numbers each mark of which may part thousands."""
+    if column.dtype != pl.String:
+        return {}
+    marked = column.filter(column.str.contains(".", literal=True))
+    if marked.is_empty() or not marked.str.contains(_THOUSANDS).all():
+        return {}
+    said = f"numbers such as {marked[0]} in column {column.name!r} were read with three decimals"
+    return {f"{said}: if the mark parts thousands, write them without": True}
 
 
 def _numbers(path: Path, column: pl.Series) -> pl.Series:

@@ -89,6 +89,7 @@ def test_records_pay_for_their_own_gradients_in_the_norm_of_the_metric(owners):
 def test_examples_that_a_person_gives_twice_move_nothing():
     twice = head().draw(ROWS.repeat(2, 1), LABELS.repeat(2), ALONE.repeat(2))
     assert torch.allclose(twice.weights, head().draw(ROWS, LABELS).weights)
+    assert torch.equal(head().draw(ROWS, LABELS, FEW).weights, head().draw(ROWS, LABELS, FEW.numpy()).weights)
     made = certify(head(), (ROWS, LABELS, FEW), prior=OTHERS).certificate(of=DRAWN, measures="0-1 risk of a new person")
     assert (made.inputs["n"], made.status) == (34, "rigorous")
 

@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import torch
 from door_toys import examples, network
 from numpy.random import default_rng
 from scipy.stats import binom
@@ -10,7 +11,8 @@ from torch import nn
 from torch.nn import Linear
 
 import bounds
-from pacdp.certify.finite import assess_finite, said
+from pacdp import certify
+from pacdp.certify.finite import Finite, assess_finite, said
 from tests.marks import near, parametrize
 
 
@@ -38,6 +40,23 @@ def test_error_counts_are_of_the_networks_and_count_ties():
     found = (said([*networks, tie], data, "cpu") != data.labels.numpy()).sum(axis=1)
     expected = [int(((own(data.inputs)[:, 0] > 0) != data.labels).sum()) for own in networks]
     assert found.tolist() == [*expected, 50]
+
+
+def test_a_mean_of_outputs_is_not_what_is_said_of_an_ensemble():
+    """Each network errs, and is sure of it, where an input of its own says so; their mean errs wherever one does."""
+    signs, own = torch.ones(600), torch.zeros(600, 5)
+    own[torch.arange(300), torch.arange(300) % 5] = -1.0
+    inputs, networks = torch.cat([signs[:, None] + torch.rand(600, 1), own - own * torch.rand(600, 5) / 9], 1), []
+    for k in range(5):
+        networks.append(Linear(6, 2, bias=False))
+        networks[k].weight.data = 0.0 * networks[k].weight.data
+        networks[k].weight.data[1, [0, k + 1]] = torch.tensor([0.2, 9.0])
+    found = certify(Finite(networks=networks), (inputs, torch.ones(600).long()))
+    mean = torch.stack([one(inputs).softmax(1) for one in networks]).mean(0).argmax(1)
+    assert found.certificate(of="ensemble").value < 0.2 < 0.45 < float((mean != 1).double().mean())
+    assert "by a network drawn from the ensemble for each answer" in found.headline()
+    assert "a mean of their outputs is another predictor" in str(found)
+    assert (math.fsum(found.details["weights"]), found.details["best"]) == (near(1.0), 0)
 
 
 def test_they_hold_as_often_as_they_say(whole):

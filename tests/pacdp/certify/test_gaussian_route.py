@@ -10,7 +10,7 @@ from door_toys import MU, split
 from scipy.stats import binom
 from torch import equal
 from torch.distributions import Normal
-from torch.nn import Linear, Parameter
+from torch.nn import Embedding, Linear, Module, Parameter
 from torch.nn.functional import one_hot
 from torch.testing import assert_close
 
@@ -80,6 +80,24 @@ def test_whoever_is_told_of_progress_changes_no_law_that_is_certified():
 
     assert assess(q, p, data, progress=move).to_dict() == before
     assert any(not equal(each, laws(60)[1].means[name]) for name, each in q.means.items())
+
+
+def test_a_network_with_a_table_for_each_column_is_tried_on_its_own_numbers():
+    kinds = torch.stack([torch.arange(90) % 3, torch.arange(90)], dim=1).float()
+    labels = problem(90, seed=0)[1]
+    module = ByColumn().eval()
+    law = GaussianPosterior.around(module, std=0.01)
+    found = assess(law, law, BoundSet(inputs=kinds, labels=labels), module=module)
+    assert found.n == 90
+
+
+class ByColumn(Module):
+    def __init__(self):
+        super().__init__()
+        self.few, self.many, self.last = Embedding(3, 4), Embedding(90, 4), Linear(8, 2)
+
+    def forward(self, x):
+        return self.last(torch.cat([self.few(x[:, 0].long()), self.many(x[:, 1].long())], dim=1))
 
 
 def named(found, of, measures="0-1 risk"):

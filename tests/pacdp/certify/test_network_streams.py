@@ -2,6 +2,7 @@
 
 import itertools
 import mmap
+import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,6 +129,35 @@ class Fetched(Pairs):
 class Centred(Fetched):
     def __getitems__(self, places):
         return list(zip(INPUTS[places] - INPUTS[places].mean(0), LABELS[places], strict=True))
+
+
+class Bulk(Pairs):
+    """One that makes a batch of a list of places."""
+
+    def __getitem__(self, k):
+        return INPUTS[k] - INPUTS[k].mean(0), LABELS[k]
+
+
+def in_bulk(data):
+    return DataLoader(data, sampler=BatchSampler(range(300), 50, False), batch_size=None)
+
+
+class PassedOn:
+    """What stands around a loader, and hands its batches on as a function of them, as tutorials write it."""
+
+    def __init__(self, loader, how=None):
+        self.loader, self.how = loader, how
+
+    def __iter__(self):
+        return (self.how(*one) if self.how else one for one in self.loader)
+
+
+class Bar(PassedOn):
+    """One that has no copy, as a progress bar."""
+
+    def __init__(self, loader):
+        super().__init__(loader)
+        self.lock = threading.Lock()
 
 
 class Opened(Pairs):
@@ -323,6 +353,12 @@ OTHERS = INPUTS + 1.0, LABELS
 SURROGATE = Surrogate(network=NET, certificate=certify(NET, ALL).certificates[0], saw={"a": ALL})
 WITH: dict[str, tuple[Any, Values]] = {
     "seen": (ALL, {"seen": JITTER}),
+    "seen that is handed on": (ALL, {"seen": PassedOn(drawn(RandomSampler(JITTER)))}),
+    "seen that is drawn as it is handed on": (
+        ALL,
+        {"seen": PassedOn(DataLoader(Pairs()), lambda x, y: (x + torch.rand(6), y))},
+    ),
+    "seen in bulk": (ALL, {"seen": in_bulk(JITTER)}),
     "data beside seen": (JITTER, {"seen": OTHERS}),
     "a loader beside a test set": (drawn(RandomSampler(JITTER)), {"test": OTHERS}),
     "test": (ALL, {"test": JITTER}),
@@ -348,6 +384,8 @@ LEAVING_OUT = {
         DataLoader(Pairs(), batch_sampler=BatchSampler(RandomSampler(Pairs(), num_samples=200), 50, False)),
         "by its RandomSampler"),
     "a share of each epoch": (drawn(RandomSampler(Pairs(), num_samples=200)), "by its RandomSampler"),
+    "a last batch under a bar": (
+        Bar(DataLoader(Pairs(), batch_size=37, shuffle=True, drop_last=True)), "by drop_last"),
     "one process of two": (drawn(DistributedSampler(Pairs(), 2, 0)), "by its DistributedSampler"),
 }  # fmt: skip
 
@@ -464,6 +502,18 @@ REFUSED = {
         lambda inputs: inputs.mean(dim=1, keepdim=True) * SLOPES,
         DataLoader(RECORDS, batch_size=50, collate_fn=padded_where_they_lie), "others that collate_fn"),
     "batches brought to mean 0 where they are fetched": (NET, Subset(Centred(), range(200)), "or __getitems__ of its"),
+    "batches brought to mean 0 that are handed on": (
+        NET, PassedOn(collated(lambda x, y: (x - x.mean(0), y))), "others that collate_fn"),
+    "batches brought to mean 0 as they are handed on": (
+        NET, PassedOn(collated(lambda x, y: (x, y)), lambda x, y: (x - x.mean(0), y)), "others that collate_fn"),
+    "padded batches under a bar": (
+        lambda inputs, taken: inputs.mean(dim=1, keepdim=True) * SLOPES, Bar(collated(longest)),
+        "others that collate_fn"),
+    "batches brought to mean 0 where they are read in bulk": (NET, in_bulk(Bulk()), "or __getitems__ of its"),
+    "draws by weight that are handed on": (
+        NET, PassedOn(drawn(WeightedRandomSampler([1.0, 0.1] * 150, 99, replacement=False))), "more often"),
+    "a stream by several workers under a bar": (
+        NET, Bar(PassedOn(DataLoader(Stream(), num_workers=2))), "each of which may read the whole stream"),
     "a data set that ends early": (NET, DataLoader(Ends(), batch_size=50), "ends after 2 of 6 batches"),
     "no last batch": (
         NET, DataLoader(Pairs(), batch_size=70, drop_last=True), "last batch by drop_last, .* set drop_last=False"),
@@ -499,6 +549,56 @@ REFUSED = {
     "examples in no batch": (NET, Stream(), "an axis of examples, as a DataLoader gives it to single"),
     "one number for all": (lambda x, k: NET(x), [{"x": INPUTS, "k": 3, "labels": LABELS}], "an axis of examples"),
 }  # fmt: skip
+
+
+class ByColumn(Module):
+    """Kinds in the first two columns, each with a table of its own, beside numbers."""
+
+    def __init__(self, few=5, many=90):
+        super().__init__()
+        torch.manual_seed(3)
+        self.few, self.many, self.last = torch.nn.Embedding(few, 4), torch.nn.Embedding(many, 4), Linear(12, 3)
+
+    def forward(self, x):
+        kinds = self.few(x[:, 0].long()), self.many(x[:, 1].long())
+        return self.last(torch.cat([*kinds, x[:, 2:6].float()], dim=1))
+
+
+def within(x):
+    assert bool(((x >= 0) & (x <= 1)).all()), "pixels lie between 0 and 1"
+    return 5 * NET(x)
+
+
+KINDS = torch.stack([torch.arange(300) % 5, torch.arange(300) * 7 % 90], dim=1)
+TABLES = {
+    "kinds beside numbers": (ByColumn().eval(), torch.cat([KINDS.float(), INPUTS[:, :4]], dim=1)),
+    "whole numbers": (ByColumn().eval(), torch.cat([KINDS, (9 * INPUTS).long()[:, :4]], dim=1)),
+    "a range that is asserted": (within, INPUTS.sigmoid()),
+    "roots of matrices": (
+        lambda x: NET(torch.linalg.cholesky(x).flatten(1)[:, :6]),
+        INPUTS[:, :3, None] * INPUTS[:, None, :3] + torch.eye(3)),
+}  # fmt: skip
+
+
+@every_case("name", TABLES)
+def test_networks_that_take_no_made_up_numbers_are_tried_on_examples(name):
+    network, inputs = TABLES[name]
+    own = torch.cat([network(one[None]) for one in inputs]).argmax(1)
+    measured = certify(network, (inputs, LABELS), ask="error").statements[0].measured
+    assert measured == near(float((own != LABELS).double().mean()))
+    with refusal("depends on the other examples"):
+        certify(lambda x: network(x) - network(x).mean(0), (inputs, LABELS))
+
+
+def test_batches_that_are_handed_on_are_those_of_their_loader():
+    plain = certify(NET, ALL, ask="error").certificates[0].value
+    loader = collated(lambda x, y: (x.view(-1, 2, 3), y))
+    for one in (PassedOn, Bar):
+        data = one(PassedOn(loader, lambda x, y: (x.flatten(1), y)))
+        assert certify(NET, data, ask="error").certificates[0].value == plain
+        two: Any = PassedOn(data)
+        two.other = drawn(WeightedRandomSampler([1.0], 9))
+        assert certify(NET, two, ask="error").n == 300
 
 
 def test_loaders_with_a_function_of_their_own_are_read_where_each_example_is_its_own():

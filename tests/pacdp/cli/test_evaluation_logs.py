@@ -207,13 +207,24 @@ def test_manifests_beside_logs_are_passed_over_with_a_remark(tmp_path):
     assert report["details"]["remarks"] == ["passed over, for they hold no samples: eval-set.json, logs.json"]
 
 
-def test_a_score_beside_an_error_counts_and_is_remarked_upon(tmp_path):
+@parametrize("name", ["early_stops", "stopped_samples"])
+def test_samples_that_were_left_out_by_the_scores_of_others_are_refused(name, tmp_path, refused):
     path = _inspect(tmp_path / "log.json", "C" * 36 + "I" * 4)
-    write(path, changed(read(path), "samples/10/error", {"message": "out of time"}))
+    for stopped in ([], [{"id": 40, "epoch": 1}]):
+        write(path, {**read(path), "results": {"early_stopping": {"manager": "m", name: stopped}}})
+        if not stopped:
+            assert _certified(path)["n"] == 40
+    assert "left samples out by the scores of others: run it without" in refused("certify", "--predictions", path)
+
+
+@parametrize("what", ["error", "invalidation"])
+def test_a_score_beside_an_error_counts_and_is_remarked_upon(what, tmp_path):
+    path = _inspect(tmp_path / "log.json", "C" * 36 + "I" * 4)
+    write(path, changed(read(path), f"samples/10/{what}", {"message": "out of time"}))
     report = _certified(path)
     assert report["details"]["statements"][0]["measured"] == 0.1
     assert report["details"]["remarks"][0].startswith(
-        "1 samples have an error beside their scores, such as ['quiz 10 1']"
+        "1 samples have an error beside their scores, or were declared invalid, such as ['quiz 10 1']"
     )
 
 

@@ -1,5 +1,7 @@
 """`pacdp certify --predictions`: files of every kind say the same, their certificates follow, damage is a sentence."""
 
+import copy
+import datetime
 import gzip
 import json
 
@@ -75,9 +77,46 @@ def test_a_matrix_of_an_npz_is_read_and_classes_may_be_named(tmp_path, refused):
     assert found == expected.to_dict()["details"]["statements"]
     assert "recall of class 'dog'" in [row["quantity"] for row in found]
     texts = {f"p{k}": SOFT[:, k].astype(str) for k in range(3)}
-    for said, columns in {"got shape": {"probabilities": SOFT[:, :0]}, "in column 'p0', got": texts}.items():
+    one_hot = {"prediction": np.eye(3)[SAID]}  # which is no table of 3 N rows
+    for said, columns in {"got shape": {"probabilities": SOFT[:, :0]}, "in column 'p0', got": texts,
+                          ".argmax(1) of one-hot rows": one_hot}.items():  # fmt: skip
         np.savez(path, label=LABELS, **columns)
         assert said in refused("certify", "--predictions", path)
+    np.savez(path, label=LABELS, probabilities=SOFT)
+    said = refused("certify", "--predictions", path, "--classes", "2", "1", "0")
+    assert "which are of classes 0, 1, ..., got --classes in another order" in said
+
+
+@parametrize("suffix", [".jsonl", ".parquet"])
+@parametrize("one", [{"labels": [0] * 9 + [1]}, [0] * 9 + [1], datetime.time(1, 2, 3, 4), 2**70])
+def test_values_of_which_a_text_would_show_a_part_are_refused(one, suffix, tmp_path, refused):
+    path, other = tmp_path / f"answers{suffix}", copy.deepcopy(one)
+    frame = pl.DataFrame({"label": [one] * 9, "prediction": [other] * 9})
+    frame.write_ndjson(path) if suffix == ".jsonl" else frame.write_parquet(path)
+    if isinstance(one, datetime.time) and suffix == ".jsonl":  # a text there
+        assert _report(path)["n"] == 9
+        return
+    said = refused("certify", "--predictions", path)
+    assert "in column 'label', which are no single text or number: write one in each row" in said
+
+
+def test_one_file_is_certified_at_a_time(tmp_path, refused):
+    path = _write(tmp_path / "answers.csv", COLUMNS)
+    for words in (("--predictions", path), (f"--predictions={path}",)):
+        said = refused("certify", "--predictions", path, *words, status=(2,))
+        assert "--predictions goes with one file" in said
+
+
+@parametrize(("first", "said"), [("250.000", True), ("250.5", False), ("0.250", False)])
+def test_marks_that_may_part_thousands_are_remarked_upon(first, said, tmp_path):
+    path = tmp_path / "answers.csv"
+    for separator, mark in ((",", "."), (";", "."), (";", ",")):
+        rows = [["label", "prediction"], [first, "900"], *[["1.250", "980"]] * 9]
+        path.write_text("".join(separator.join(row).replace(".", mark) + "\n" for row in rows))
+        remarks = _report(path, "--range", "0", "1000")["details"]["remarks"]
+        assert (
+            any(one.startswith(f"numbers such as {first} in column 'label' were read with") for one in remarks) == said
+        )
 
 
 @parametrize("how", ["in order", "by id"])
@@ -95,6 +134,8 @@ def test_models_in_one_table_are_paired(how, tmp_path):
         order = order[np.argsort(np.array(columns["model"])[order] != "old", kind="stable")]  # the old one first
         columns = {name: np.asarray(column)[order] for name, column in columns.items()}
     found = _report(_write(tmp_path / "answers.csv", columns))["details"]["statements"]
+    remarks = read(tmp_path / "certificates.json")["details"]["remarks"]
+    assert any(one.startswith("each model's rows were taken in their order") for one in remarks) == (how != "by id")
     rows = {(row["quantity"], row["of"]): (row["measured"], row["n"]) for row in found}
     assert rows == {(row.quantity, row.of): (near(row.measured), row.n) for row in expected.statements}
 
@@ -114,6 +155,8 @@ CONTENT = {
     "a gap among numbers": (b"label,prediction\n0,0\n1,1\n1,nan\n", "predictions must have no gaps"),
     "decimals among numbers": (b"label,prediction\n0,0\n1,1.5\n", "'prediction', got 1.5 in row 1: nothing"),
     "an empty line inside": (b"label,prediction\n0,0\n\n1,1\n", "must have no gaps, got none in row 1"),
+    "an index without a name": (b"label,prediction\n1,0,0\n2,1,1\n", "(a row has more fields than the first line"),
+    "whose loss": (b"label,pred_a,pred_b,loss_a,loss_b\n0,0,1,.1,.9\n", "'loss_a' beside predictions of several"),
     "two losses": (b"loss,loss\n0.1,0.2\n", "has two columns called 'loss'"),
     "an index that is none": (b",label,prediction\n3,0,0\n3,1,1\n", "that does not number the rows: name it"),
     "UTF-16 unmarked": ("label,prediction\n0,0\n".encode("utf-16-le"), NO_TEXT),

@@ -13,7 +13,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC
 from torch import equal
 from torch.nn import Linear, Module
@@ -21,7 +21,7 @@ from torch.nn import Linear, Module
 import bounds
 import pacdp
 from pacdp import Settings
-from pacdp.compress import Groups, KernelRidge, Looks, Stop, View
+from pacdp.compress import Groups, KernelRidge, Looks, Stop, Torch, View
 from pacdp.compress.run import Records, Rule, carry_out
 from pacdp.errors import CheckpointError
 from pacdp.losses import margins
@@ -134,6 +134,50 @@ def test_what_predict_answers_is_what_is_certified(name):
     assert found.report.measured[0].errors == int((said.numpy() != data.labels).sum())
 
 
+class Centred:
+    """A learner of one's own that keeps the mean of what it learnt from beside its state."""
+
+    record, view = {}, staticmethod(lambda inputs: inputs)
+
+    def train(self, state, inputs, labels, *, round, seed):
+        self.mean = inputs.mean(0)
+        return {"means": torch.stack([(inputs - self.mean)[labels == k].sum(0) for k in range(3)])}
+
+    def outputs(self, state, viewed):
+        return -torch.cdist(viewed - self.mean, state["means"])
+
+
+def test_what_is_returned_goes_on_as_it_was_certified():
+    """Whatever becomes of the learner and the network that were handed over, also in the next call."""
+    own, module, far = Centred(), network(), (DATA.inputs + 99.0, DATA.labels)
+    for learner in (own, Torch(network=module, train_network=descend)):
+        found = pacdp.compress(learner, DATA, groups=20, stop=Stop(rounds=(2,)))
+        said = found(DATA.inputs)
+        pacdp.compress(learner, far, groups=20, stop=Stop(rounds=(1,)))
+        module.insert(1, torch.nn.Tanh())
+        assert equal(found(DATA.inputs), said)
+
+
+class Upwards(Module):
+    """Works in place on what it is given."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = Linear(2, 3)
+
+    def forward(self, inputs):
+        inputs -= 0.5
+        return self.layer(inputs.clamp_(min=-1.0))
+
+
+def test_networks_and_estimators_may_write_on_what_they_are_given():
+    data = clouds(n=1000)
+    steps = [make_pipeline(StandardScaler(copy=change), SVC()) for change in (False, True)]
+    found = [pacdp.compress(one, data, groups=20, stop=Stop(rounds=(3,))) for one in (*steps, written(model=Upwards()))]
+    assert found[0].kept == found[1].kept
+    assert all(equal(one(data.inputs), one(data.inputs)) for one in found)
+
+
 def test_groups_begin_where_they_say():
     assert [Groups(sizes=(4, 1), starts=(0, 6)).at(picked) for picked in (0, 5, 6, 100)] == [4, 4, 1, 1]
 
@@ -188,6 +232,8 @@ REFUSED = {
     "an end that is neither": (lambda: Stop(no_errors_left="no", rounds=(1,)), "expected no_errors_left as True or"),
     "a sample that ran out": (
         lambda: pacdp.compress(LEARNERS["kernel"], clouds(n=9), groups=10).kept, "the sample ran out"),
+    "answers where the sample ran out": (
+        lambda: pacdp.compress(estimator(), clouds(n=9), groups=10)(DATA.inputs), "the sample ran out"),
     "a size beyond the sample, before any work": (
         lambda: pacdp.compress(written(train=None), DATA, expected=(300,)), "sizes below n = 300"),
     "a size without a list": (lambda: pacdp.compress(estimator(), DATA, expected=20), "expected .* got int '20'"),

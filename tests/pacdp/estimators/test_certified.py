@@ -138,6 +138,8 @@ def test_copies_are_not_counted_and_draws_that_recur_are_named():
     for groups in ([None] * 600, np.zeros((600, 2)), ["a"] * 600, (one for one in whose)):
         with refusal("groups must"):
             model.fit(*thrice(x, y), groups=groups)
+    with refusal("people must have no gaps, got '-1'"):  # of whom each may be on both sides
+        model.fit(*thrice(x, y), groups=np.where(whose < 9, -1, whose))
     for recur, status in ((0, "rigorous"), (20, "optimistic")):
         x[:recur] = x[0]
         found = model.fit(x, y).certify()

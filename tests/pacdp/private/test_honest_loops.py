@@ -227,6 +227,49 @@ def test_outputs_that_are_no_tensors_are_left_alone_in_empty_batches_too(rate):
     assert_close(own, expected, atol=4.2e-5, rtol=1e-5)
 
 
+class Scaled(Linear):
+    """Whose answers are multiplied by numbers that it is given by name."""
+
+    def __init__(self):
+        super().__init__(8, 3)
+        torch.nn.init.zeros_(self.bias)
+        torch.nn.init.constant_(self.weight, 0.1)
+
+    def forward(self, input, *, by=1.0):
+        return super().forward(input) * by
+
+
+class Margins(Module):
+    """Lowers the answer of each example's own class, where labels are given, by a table that all examples share."""
+
+    def __init__(self):
+        super().__init__()
+        self.last = linear()
+
+    def forward(self, x, labels=None, by=None):
+        outputs = self.last(x)
+        return outputs if labels is None else outputs - F.one_hot(labels, 3).float() @ by
+
+
+@parametrize("mode", [None, "reference", "ghost"])
+@parametrize("rate", [1.0, 1e-9])
+def test_a_network_may_have_further_arguments_by_name(mode, rate):
+    """A table of three rows became one of one row in an empty batch, and vmap's words were the answer to the rest."""
+
+    def step(module, optimizer, x, y):
+        plain(lambda rows: module(rows, labels=y, by=torch.eye(3)), optimizer, x, y)
+
+    own = total(step=step, net=Margins, mode=mode, sample_rate=rate, steps=1)
+    expected = slowly(linear(), lambda out, y: CE(out - F.one_hot(y, 3), y), X, Y)
+    assert_close(own, expected if rate == 1.0 else torch.zeros(27), atol=4.2e-5, rtol=1e-5)
+
+
+def test_ghost_clipping_follows_what_a_layer_is_given_by_name():
+    """Its gradient was that of the layer without these, or ended in torch's words."""
+    build = lambda: Made(lambda own, x: own.last(x, by=x[:, :3]), last=Scaled())  # noqa: E731
+    assert_close(total(net=build, mode="ghost"), total(net=build, mode="reference"), atol=4.2e-5, rtol=1e-5)
+
+
 def test_train_takes_outputs_of_which_the_first_is_none():
     """It looked for classes in None."""
     pair = Made(lambda own, x: (None, own.out(x)), out=linear())

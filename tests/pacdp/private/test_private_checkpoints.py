@@ -3,6 +3,7 @@
 from dataclasses import replace
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 import torch
 from private_toys import (
@@ -95,6 +96,22 @@ def test_no_generator_state_is_written_when_the_system_draws(tmp_path):
     assert steps_of(trained(SGD, mechanism=M, checkpoint=path, randomness=None).event) == 9
     with refusal("not seeded", CheckpointError):
         trained(SGD, mechanism=M, checkpoint=path)
+
+
+@pytest.mark.wrong_types
+@parametrize("number", [np.float32, np.float64])
+def test_numbers_of_other_types_are_kept_and_read_as_what_they_are(number, tmp_path):
+    """They were refused when the checkpoint was to be written, after all steps were paid for."""
+    path = tmp_path / "run.safetensors"
+    ran = mechanism(clip_norm=number(1.5), noise_multiplier=number(1.25), expected_batch_size=np.int64(12), steps=2)
+    for _ in range(2):
+        run = trained(replace(SGD, learning_rate=number(0.25)), mechanism=ran, checkpoint=path)
+        assert steps_of(run.event) == 2
+    header = load_checkpoint(path).header
+    assert header["public"] == {"clip_norm": 1.5, "expected_batch_size": 12.0}
+    settings = header["settings"]
+    assert settings["mechanism"]["noise_multiplier"] == 1.25
+    assert settings["algorithm"]["learning_rate"] == 0.25
 
 
 @parametrize("name", ["gradient slot", "DP-MC-Dropout", "DP-BBP"])

@@ -97,6 +97,29 @@ def hook_on_the_outputs(module, optimizer, x, y):
     optimizer.step()
 
 
+class Told(Module):
+    """A network that may be told to centre a batch, or how often its classes are."""
+
+    def __init__(self):
+        super().__init__()
+        self.last = linear()
+
+    def forward(self, x, labels=None, *, centred=False):
+        counts = 0.0 if labels is None else F.one_hot(labels, 3).sum(0)
+        outputs = self.last(x) + counts
+        return outputs - outputs.mean(0) if centred else outputs
+
+
+def told(**arguments):
+    """A loop that calls the network with further arguments, of which ``labels`` are those of the batch."""
+
+    def step(module, optimizer, x, y):
+        own = arguments | ({"labels": y} if "labels" in arguments else {})
+        plain(lambda rows: module(rows, **own), optimizer, x, y)
+
+    return step
+
+
 def another_way(module, optimizer, x, y):
     torch.autograd.backward(CE(module(x), y))
     optimizer.step()
@@ -361,6 +384,7 @@ LARGE = X.repeat(9, 1), Y.repeat(9)
 NOT_OWN, OTHER_ROWS = "depends on the other examples", "other rows than the batch"
 MOVED = "wrote into a parameter|changes first.weight"
 WRITTEN, CAME_BEFORE, LATER = ("gradients .* were written", "than when it came before", "after make_private")
+UNTRIED = "which make_private did not try"
 ALONE, COLLATE = "cannot be computed for an example alone", "collate function gives"
 LOOPS = {
     "class weights": (
@@ -394,6 +418,8 @@ LOOPS = {
         r"tensor of shape \[123\] whole .* of shape \[41, 3\]"),
     "times the batch": ({"step": by(lambda out, y: CE(out, y) * len(y))}, r"by 41, .* as torch.tensor\(41.0\)"),
     "the Dice score of a batch": (by(dice), NOT_OWN),
+    "a flag that was not tried": ({"step": told(centred=True), "net": Told}, UNTRIED),
+    "labels that were not tried": ({"step": told(labels=None), "net": Told, "sample_rate": 0.1, "steps": 9}, UNTRIED),
     "a look in training": (looked_at, r"under eval\(\) or torch.no_grad\(\)"),
     "in place": (by(written), "in place"),
     "padded": ({"collate": over_columns}, COLLATE),

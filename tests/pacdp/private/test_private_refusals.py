@@ -5,6 +5,7 @@ import operator
 import warnings
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import get_args
 
@@ -350,6 +351,12 @@ REFUSALS = [
     (lambda: trained(OURS, checkpoint_every=2.5), "checkpoint_every must be"),
     (lambda: trained(OURS, checkpoint_every=2), "checkpoint_every goes with checkpoint"),
     (lambda: trained(OURS, checkpoint="nowhere/run.safetensors", progress=lambda _: 1 / 0), "own folder is missing"),
+    (lambda: trained(OURS, about="MNIST"), "about must be"),
+    *((lambda own=own, about=about: trained(own, checkpoint="x", about=about, progress=lambda _: 1 / 0), said)
+      for own, about, said in (
+          (OURS, {"rows": np.int64(5)}, "keeps about as JSON"), (OURS, {"data": Path("x")}, "keeps about as JSON"),
+          (DPSGD(prior=SimpleNamespace(energy=torch.abs, energy_gradient=torch.sign, kl_gradient=max)), {},
+           "keeps algorithm as JSON"))),
     (lambda: trained(OURS, nn.Sequential(nn.Embedding(9, 3, sparse=True), nn.Flatten()),
                      TensorDataset(torch.ones(5, 4).long(), torch.ones(5).long())), "sparse=False"),
     (lambda: trained(OURS, loss=lambda o, t: nn.functional.cross_entropy(o, t, torch.ones(3), reduction="none")),
@@ -363,6 +370,8 @@ REFUSALS = [
     (lambda: trained(DPSGD(learning_rate=math.nan)), "learning_rate must be a finite number >= 0"),
     (lambda: trained(OURS, people=torch.arange(40)), "which hides no person"),
     (lambda: trained(USER_LEVEL, people=torch.zeros(3, dtype=torch.int64)), "people must hold a whole number"),
+    *((lambda unknown=unknown: trained(USER_LEVEL, people=torch.arange(40).where(torch.arange(40) > 2, unknown)),
+       "people must be known") for unknown in (-1, -2**31, -2**63)),
     (lambda: trained(OURS, mechanism=mechanism(noise_multiplier=0.5, budget=budget(epsilon=0.1))), "first step alone"),
     (lambda: private(noise_multiplier=-1.0), "value"),
     (lambda: trained(DPSGD(learning_rate=0.1, momentum=1.0)), "momentum < 1"),

@@ -2,6 +2,10 @@
 
 import copy
 import json
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from math import exp, inf, nan
@@ -20,6 +24,7 @@ from bounds.accounting import (
     privacy_epsilon,
 )
 from pacdp.store import chained_lines
+from pacdp.store import ledger as ledger_module
 from pacdp.store.ledger import Ledger, Overdrawn, SharedNoise
 from pacdp.store.ledger_entries import Limit, from_line
 from pacdp.store.reservation import SYSTEM, NoLedger, NotReserved
@@ -105,6 +110,43 @@ def test_an_open_ledger_tells_what_others_added(book):
 def test_a_limit_that_is_none_is_refused(book, given):
     with unchecked(), refusal(r"limit must be a Limit, got .*: give .*Limit.epsilon="):
         book.set_limit(given)
+
+
+def test_threads_that_share_an_open_ledger_count_each_entry_once(book, tmp_path, monkeypatch):
+    """Each reads on while others do; the last entry, which costs most, is not taken for one that was counted twice."""
+    other = Ledger.load(tmp_path)
+    for _ in range(20):
+        other.reserve(stretch(1, 1))
+    other.reserve(stretch(1, 1, event=steps(1, noise=0.5)))
+    slowly = ledger_module.from_line
+    monkeypatch.setattr(ledger_module, "from_line", lambda line: (time.sleep(0.001), slowly(line))[1])
+    with ThreadPoolExecutor(4) as threads:
+        assert {len(found) for found in threads.map(lambda _: book.entries, range(4))} == {21}
+        added = threads.map(lambda _: book.reserve(stretch(1, 1)), range(8))
+        assert len([*added]) == 8
+    assert book.entries == Ledger.load(tmp_path).entries
+    assert book.total(**ABOUT) == Ledger.load(tmp_path).total(**ABOUT)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_fork_while_a_thread_reads_leaves_the_ledger_free(book, monkeypatch):
+    reading, go_on = threading.Event(), threading.Event()
+    found = ledger_module.read
+
+    def slowly(*args, **how):
+        reading.set()
+        go_on.wait(0.2)
+        return found(*args, **how)
+
+    monkeypatch.setattr(ledger_module, "read", slowly)
+    with ThreadPoolExecutor(1) as threads:
+        asked = threads.submit(lambda: book.entries)
+        reading.wait()
+        child = os.fork()
+        if not child:
+            os._exit(len(book.entries))
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert asked.result() == ()
 
 
 def test_a_killed_loop_pays_again_for_what_it_may_have_drawn(book):
