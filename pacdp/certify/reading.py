@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Shaped
 from torch import Tensor, nn
 
 import bounds
@@ -259,7 +259,7 @@ class Reading:
             **places,
         )
 
-    def outputs(self, inputs: Float[Tensor, "n ..."]) -> Tensor:
+    def outputs(self, inputs: Shaped[Tensor, "n ..."]) -> Tensor:
         """The network's outputs on all examples, on the CPU: floats, [n] or [n, classes].
 
         Raises:

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, Reg
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GroupShuffleSplit, PredefinedSplit, ShuffleSplit
 from sklearn.model_selection._split import GroupsConsumerMixin
-from sklearn.utils import _safe_indexing
+from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
@@ -41,7 +41,7 @@ from pacdp.trials import column, later_answers, own_answers, settle, twin
 _KEPT = 0.5
 """The share of the examples kept back that may have inputs which the estimator was fitted on; of others, ``FEW``."""
 _SPLIT = 0x73706C
-"""What sets the draws of the split apart from those of ``RandomState(random_state)``."""
+"""What sets the draws of the split apart from those of ``random_state``, and of NumPy's global numbers, themselves."""
 
 _OTHERS = (
     "estimator_ answers other than when fit ended: what it was fitted on since may be the examples that are counted, "
@@ -107,9 +107,12 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
                     f"groups must be at least two, got {whose[0].item()!r} in every row: one is fitted on"
                 )
         parts = ShuffleSplit if whose is None else GroupShuffleSplit
-        drawn = self.random_state
-        if isinstance(drawn, Integral):  # by whose own stream the caller may have drawn the data
-            drawn = np.random.RandomState([int(drawn), _SPLIT])
+        number: Any = self.random_state
+        if not isinstance(number, Integral):
+            number = check_random_state(number).randint(2**32, dtype=np.uint32)
+        drawn = np.random.RandomState(
+            [int(number), _SPLIT]
+        )  # the caller's draws may have made the data
         split = parts(n_splits=1, test_size=self.certified_share, random_state=drawn)
         fitted, kept = next(split.split(X, y, whose))
         made: Any = clone(self._chosen)
@@ -129,6 +132,7 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
         # all at once: a fit that fails leaves what was there
         self._people, people = (None, None) if whose is None else (whose[fitted], whose[kept])
         self._kept, self._seen, self._said = (*aside, people), seen, said
+        self._first = twin(made)  # the caller may fit estimator_ further
         self.estimator_, self.n_fitted_, self.n_kept_ = made, len(fitted), len(kept)
         return self
 
@@ -205,7 +209,10 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
         )
         again = said if X is None else twin(self).predict(_copy(self._kept[0]))
         others = later_answers(again, self._said, _OTHERS, scale=self._scale)
-        moved = moved | others if X is None else moved
+        if X is not None:
+            first = twin(self._first).predict(_copy(X_new))
+            others = later_answers(first, said, _OTHERS, scale=self._scale)
+        moved = moved | others
         table = self._table(said, column(targets), moved)
         found = certify_predictions(**table, people=people, **how)
         brought = f"the caller, for what the estimator brings along and gets besides; {by}"

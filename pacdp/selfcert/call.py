@@ -70,7 +70,10 @@ class SelfCertified(Reported):
         return self.report.certificates[0]
 
     def predict(self, inputs: Any) -> np.ndarray:
-        """A class for each input, by the names that the labels had."""
+        """A class for each input, by the names that the labels had.
+
+        A network is given numbers of the kind that was certified, whatever kind these are.
+        """
         return np.asanyarray(self.predictor.predict(inputs))
 
     @property
@@ -126,7 +129,8 @@ def self_certify(
         expected_error: how often the predictor is expected to err, by default 0.05; only the split follows from it, so
             that it goes without ``train_share``.
         train: trains a torch module in place on (module, inputs, labels), and refers to no others, which is looked for
-            in its closure, defaults, object and globals; by default :func:`pacdp.backprop.fit`.
+            in its closure, defaults, object and globals, and in those of the module's methods; by default
+            :func:`pacdp.backprop.fit`.
         settings: of the default training of a torch module; fixed without a look at the data.
         seed: of the split, of training and of all draws; fixed without a look at the data.
         device: where a torch module is trained.

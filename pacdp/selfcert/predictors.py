@@ -16,7 +16,7 @@ from pacdp.compress.learner import seeded, unfitted
 from pacdp.errors import Diverged, naming
 from pacdp.selfcert.examples import Given
 from pacdp.store.record import Values, record
-from pacdp.trials import settle
+from pacdp.trials import settle, twin
 
 Train = Callable[[nn.Module, Tensor, Tensor], object]
 """Trains a module in place on inputs and labels; what it returns is used where it is a module."""
@@ -28,16 +28,27 @@ class Net:
 
     Attributes:
         names: the names of the classes, in the order of the outputs.
+        dtype: of the inputs that the certificate is about; others are made such, since a network may scale bytes alone.
     """
 
     function: Function
     names: np.ndarray
     device: Device = "cpu"
+    dtype: torch.dtype = torch.float32
 
     def outputs(self, inputs: Any) -> Tensor:
-        """Logits [n, classes], on the CPU."""
-        law = Network(network=self.function)
-        return Reading(law=law, device=self.device).outputs(tensor(inputs))
+        """Logits [n, classes], on the CPU.
+
+        Raises:
+            ValueError: numbers that its inputs cannot be.
+        """
+        given, law = tensor(inputs), Network(network=self.function)
+        made = given.to(self.dtype)
+        if not (made.is_floating_point() or torch.equal(made.to(given.dtype), given)):
+            raise ValueError(
+                f"inputs must be whole numbers of {self.dtype}, as those that the network was trained on"
+            )
+        return Reading(law=law, device=self.device).outputs(made)
 
     def predict(self, inputs: Any) -> np.ndarray:
         """The class of the largest logit."""
@@ -161,8 +172,8 @@ def trained(
         with seeded(seed, 1), naming("train"):
             returned = train(made, inputs.clone(), labels.clone())
         made = returned if isinstance(returned, nn.Module) else made
-    made = made.to(device).eval()
+    made = twin(made).to(device).eval()  # train may keep its own, and go on with it
     state = [one for one in made.state_dict().values() if isinstance(one, Tensor)]
     if not all(bool(torch.isfinite(one).all()) for one in state if one.is_floating_point()):
         raise Diverged(0, "a weight")
-    return Net(function=made, names=names, device=device)
+    return Net(function=made, names=names, device=device, dtype=inputs.dtype)

@@ -8,6 +8,8 @@ import copy
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import product
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,7 @@ from pacdp.backprop.fit import Examples, FitSettings, fit
 from pacdp.certify import BoundSet, DataFree, MonteCarlo, Prior, certify, train_certified
 from pacdp.certify.examples import Device
 from pacdp.certify.gaussian import one_draw_weights
-from pacdp.certify.reading import AtWeights, Function
+from pacdp.certify.reading import AtWeights
 from pacdp.compress import Estimator, Groups, Stop, Torch, compress
 from pacdp.compress.learner import is_estimator
 from pacdp.data import DataError, Dataset
@@ -125,7 +127,7 @@ class Task:
         """The model trained on the training part; trained once."""
         if is_estimator(self.model):
             return fitted(self.model, self.learning, seed=self.seed)
-        _require_unheld(self.train, self.bound)
+        _require_unheld(self.train, self.model, self.bound)
         how = self.settings or fitting(self.learning.n)
         return trained(self.model, self.learning, train=self.train, settings=how, seed=self.seed,
                        device=self.device)  # fmt: skip
@@ -219,7 +221,7 @@ def pac_bayes(task: Task, failure_prob: float) -> Tried:
     return Tried(
         certificate=task.about(made, f"{of} of {task.name}", "prior saw none of these rows"),
         error=found.error(of, "bound"), train=task.learning.units,
-        predictor=Net(function=AtWeights(module, weights), names=centre.names),
+        predictor=Net(function=AtWeights(module, weights), names=centre.names, dtype=centre.dtype),
     )  # fmt: skip
 
 
@@ -240,13 +242,8 @@ def compression(task: Task, failure_prob: float) -> Tried:
     return Tried(
         certificate=replace(found.certificate, of=f"{task.name}, compressed"),
         error=found.report.error("weights", "bound"), train=found.trace.best.picked,
-        predictor=Net(function=partial(_in_single, found.network), names=names)
+        predictor=Net(function=found.network, names=names)
     )  # fmt: skip
-
-
-def _in_single(network: Function, inputs: torch.Tensor) -> torch.Tensor:
-    """The outputs for inputs in the precision that the network was trained in."""
-    return network(inputs.float())
 
 
 def noisy(task: Task, failure_prob: float) -> Tried:
@@ -270,21 +267,29 @@ CARRY_OUT = {HELD_OUT: held_out, PAC_BAYES: pac_bayes, COMPRESSION: compression,
 """What carries each route out."""
 
 
-def _require_unheld(train: Train | None, bound: Given) -> None:
+def _require_unheld(train: Train | None, module: nn.Module, bound: Given) -> None:
     """Refuse training of one's own that has rows of the bound at hand; raises DataError.
 
     Looked at is what the function refers to before it is called: closure, defaults, the object whose method it is, and
-    the global variables that it reads.
+    the global variables that it, or a method of the module, reads, as of one that makes a loader.
     """
     if train is None:
         return
-    holdings = Holdings(train, around=True)
-    for rows in (tensor(bound.inputs), bound.inputs):  # in single precision, and as they were given
+    methods = [
+        part
+        for one in module.modules()
+        for kind in type(one).__mro__
+        for name, part in vars(kind).items()
+        if isinstance(part, FunctionType) and name != "__init__"  # which may ask for a width
+    ]
+    whose = Holdings(train, around=True), Holdings(methods, around=True)
+    # in single precision, and as they were given
+    for holdings, rows in product(whose, (tensor(bound.inputs), bound.inputs)):
         if found := holdings.of(rows):
             where = found[0].where.strip()
             raise DataError(
-                f"train refers to {found[0].rows} of the {bound.n} inputs that the bound rests on ({where}): let it "
-                "use the inputs and labels that it is called with, and no others"
+                f"train, or a method of the model, refers to {found[0].rows} of the {bound.n} inputs that the bound "
+                f"rests on ({where}): let it use the inputs and labels that train is called with, and no others"
             )
 
 

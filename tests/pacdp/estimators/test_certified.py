@@ -24,6 +24,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import bounds
 from pacdp import CertifiedClassifier, CertifiedRegressor, self_certify
 from pacdp.data import DataError
+from pacdp.trials import kept_draws
 from tests.marks import every_case, near, parametrize, refusal
 
 
@@ -240,6 +241,12 @@ def test_an_estimator_that_learnt_more_since_fit_is_refused_and_hidden_labels_ar
     for more in ((), (new, others)):
         with refusal("answers other than when fit ended"):
             model.certify(*more)
+    far = default_rng(9).normal(size=(200, x.shape[1])) + 1e3  # of another hospital: no answer of the first moves
+    model = CertifiedClassifier(NEAREST, random_state=0).fit(x, y)
+    model.estimator_.fit(np.concatenate([model.estimator_._fit_X, far]), [*model.estimator_._y, *coins()[1][:200]])
+    model.certify()
+    with refusal("answers other than when fit ended"):
+        model.certify(far, coins()[1][:200])
     masked = np.ma.masked_array(y, y == 1)
     for call in (lambda: model.fit(x, masked), lambda: model.fit(x, y).certify(new, masked)):
         with refusal("y are a masked array", DataError):
@@ -395,7 +402,8 @@ def test_a_certificate_holds_as_often_as_it_says():
     assert 5 <= failed <= 48  # 150 draws of at most 0.2: beyond it with probability 1e-4
 
 
-def test_the_seed_of_the_split_may_be_that_of_the_data():
+@parametrize("how", ["the number", "a generator", "NumPy's own, set to it"])
+def test_the_seed_of_the_split_may_be_that_of_the_data(how):
     """A random half was labelled anew by hand; the others are wrong in three of ten, all in all in 15%."""
     measured = []
     for seed in range(20):
@@ -403,8 +411,11 @@ def test_the_seed_of_the_split_may_be_that_of_the_data():
         by_hand = rng.choice(400, 200, replace=False)
         y = (rng.random(400) < 0.3).astype(int)
         y[by_hand] = 0
-        model = CertifiedClassifier(DummyClassifier(strategy="constant", constant=0), random_state=seed)
-        measured.append(model.fit(np.arange(400.0)[:, None], y).certify().statements[0].measured)
+        given = {"the number": seed, "a generator": np.random.RandomState(seed)}.get(how)
+        model = CertifiedClassifier(DummyClassifier(strategy="constant", constant=0), random_state=given)
+        with kept_draws() as of_numpy:
+            of_numpy.seed(seed)
+            measured.append(model.fit(np.arange(400.0)[:, None], y).certify().statements[0].measured)
     assert np.mean(measured) == pytest.approx(0.15, abs=0.03)
 
 

@@ -169,8 +169,75 @@ def test_a_training_function_with_the_bound_s_rows_at_hand_is_refused(hold, form
     x, y = problem(100)
     x = x.astype(np.float64) if double else x
     x[:, 0] = np.round(9 * x[:, 0])
-    with refusal("train refers to .* of the 50 inputs that the bound rests on", DataError):
+    with refusal("train, or a method of the model, refers to .* of the 50 inputs that the bound rests on", DataError):
         self_certify(network(), (x, y), train=hold(form(x)), routes=HELD_OUT, train_share=0.5)
+
+
+def test_a_method_of_the_model_that_reads_the_bound_s_rows_is_refused_and_a_width_is_not():
+    """As ``train_dataloader`` of a LightningModule reads a data set of its notebook."""
+    x, y = problem(100)
+    names = {"ROWS": torch.tensor(x)}
+    exec("def loader(self): return ROWS\ndef first(self): self.net.load_state_dict(WEIGHTS, len(ROWS))", names)
+
+    class Loads(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = network()
+
+        def forward(self, inputs):
+            return self.net(inputs)
+
+    how = {"train": lambda module, *_: module.eval(), "routes": HELD_OUT, "train_share": 0.5}
+    for name, method in (("__init__", names["first"]), ("train_dataloader", names["loader"])):
+        kind = type("Kind", (Loads,), {name: method})
+        module = kind.__new__(kind)
+        Loads.__init__(module)
+        if name == "__init__":
+            self_certify(module, (x, y), **how)
+            continue
+        with refusal("a method of the model, refers to 50 of the 50 inputs", DataError):
+            self_certify(module, (x, y), **how)
+
+
+def test_what_training_keeps_and_goes_on_with_is_not_what_predicts():
+    """A moving average that a trainer keeps over two calls: the first predictor is the one that was certified."""
+    x, y = problem(100)
+    kept = []
+
+    def train(module, _inputs, _labels):
+        kept.append(kept[0] if kept else module)
+        for p in kept[0].parameters():
+            nn.init.normal_(p)
+        return kept[0]
+
+    found = self_certify(network(), (x, y), train=train, routes=HELD_OUT)
+    before = found.predict_proba(x)
+    self_certify(network(), (x, y), train=train, routes=HELD_OUT, seed=1)
+    assert_allclose(found.predict_proba(x), before)
+
+
+class Bytes(nn.Module):
+    """Scales bytes, and nothing else, as image networks do."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = network()
+
+    def forward(self, inputs):
+        return self.net(inputs.float() / 127.5 - 1.0 if inputs.dtype == torch.uint8 else inputs)
+
+
+@parametrize("routes", [HELD_OUT, PAC_BAYES, NOISY])
+def test_answers_are_those_that_were_certified_whatever_form_inputs_have(routes):
+    x, y = problem(100)
+    images = torch.tensor(127.5 * (x + 1.0)).round().to(torch.uint8)
+    found = self_certify(Bytes(), (images, y), routes=routes, settings=QUICK if routes != NOISY else None)
+    expected = found.predict_proba(images)
+    for form in (images.numpy(), images.float(), images.numpy().tolist(), images.long(), images.double().numpy()):
+        assert_allclose(found.predict_proba(form), expected, rtol=1e-6)
+    if routes != NOISY:  # which trains on numbers in single precision
+        with refusal("inputs must be whole numbers of torch.uint8"):
+            found.predict(x)
 
 
 def test_a_network_with_the_bound_s_rows_and_training_that_ends_with_nan_are_refused():
