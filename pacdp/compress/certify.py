@@ -207,7 +207,8 @@ class Compressed(Reported):
         _check.open_probability(failure_prob=failure_prob)
         made = self.certificate_at(0.5 * failure_prob)
         own = Surrogate(network=self.network, certificate=made, saw=self.saw)
-        return certify(network, unlabelled, surrogate=own, seen=seen, failure_prob=failure_prob)
+        return certify(network, unlabelled, surrogate=own, seen=seen, failure_prob=failure_prob,
+                       settings=self.settings)  # fmt: skip
 
 
 def compress(
