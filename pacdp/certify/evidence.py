@@ -14,7 +14,7 @@ from jaxtyping import UInt64
 import bounds
 from bounds.hypotheses import NOBODY, Hypothesis, declared, proved, unproved
 from pacdp.certify.batches import Hashed
-from pacdp.certify.examples import BoundSet, require_kinds
+from pacdp.certify.examples import BoundSet, python_number, require_kinds
 from pacdp.certify.loaders import batches_of, require_steady
 from pacdp.certify.priors import DataFree, HeldOut, NoisySum, Prior, Private, Source
 from pacdp.certify.reading import Seen
@@ -312,6 +312,7 @@ class Settings:
     elsewhere: Rows | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "count", python_number(self.count))
         if isinstance(self.count, bool) or not isinstance(self.count, int) or self.count < 1:
             raise ValueError(
                 f"expected a count of settings that is a whole number >= 1, got {self.count!r}"
