@@ -40,7 +40,6 @@ from pacdp.compress.learner import (
     State,
     Stop,
     is_estimator,
-    whole_numbers,
 )
 from pacdp.compress.run import BATCH, Records, Round, Rule, Trace, carry_out, tensor_of
 from pacdp.data import Dataset
@@ -294,7 +293,7 @@ def compress(
     if not isinstance(groups, Groups):
         groups = Groups(sizes=(_check.count(groups=groups),))
     _check.nonnegative(every=every)
-    seed, expected = python_number(seed), whole_numbers(expected)
+    seed = python_number(seed)
     kinds = {"tolerance": (tolerance, float | int), "seed": (seed, int),
              "expected": (expected, Sequence | None), "stop": (stop, Stop | None),
              "settings": (settings, Settings | None)}  # fmt: skip

@@ -110,7 +110,7 @@ def test_numbers_of_numpy_are_numbers():
                            seed=3, expected=(40,), settings=Settings.tried(2))  # fmt: skip
     with unchecked():
         groups = Groups(sizes=tuple(np.array([10, 5])), starts=np.array([0, 20]))
-        given = {"seed": np.int64(3), "expected": np.array([40]), "settings": Settings.tried(np.int64(2))}
+        given = {"seed": np.int64(3), "expected": (np.int64(40),), "settings": Settings.tried(np.int64(2))}
         found = pacdp.compress(estimator(), DATA, groups=groups, stop=Stop(rounds=range(2, 5, 2)), **given)
     assert found.report.to_dict() == plain.report.to_dict()
 
