@@ -1,8 +1,8 @@
 """Posteriors: the laws over weights whose risk a certificate bounds."""
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import field
+from collections.abc import Mapping
+from dataclasses import field, replace
 
 import numpy as np
 import torch
@@ -50,7 +50,8 @@ class GaussianPosterior:
     """Independent Gaussian weights: every number of parameter ``name`` is N(means[name], stds[name]²).
 
     A Gaussian prior is the same record; where it came from is told elsewhere. Standard deviations are what the float
-    tensors say, not variances and not their logarithms.
+    tensors say, not variances and not their logarithms. Tensors are copied, without gradients: a network that goes on
+    training, whose own ones ``state_dict`` and ``detach`` return, moves no prior that was made of them.
 
     A parameter [outputs, inputs] with a factor L is no longer independent within a row: each row is its mean plus
     std · L ξ, ξ standard normal, so that all rows have the covariance std² L Lᵀ. A prior has no factors: from a prior
@@ -80,6 +81,8 @@ class GaussianPosterior:
                 raise ValueError(
                     f"expected {what} to be a mapping from names to tensors, got {type(given).__name__}"
                 )
+            own = {name: each.detach().clone() for name, each in getattr(self, what).items()}
+            object.__setattr__(self, what, own)  # a network's own tensors move when it trains on
         if self.means.keys() != self.stds.keys() or not self.means:
             odd = sorted(self.means.keys() ^ self.stds.keys())
             raise ValueError(
@@ -95,25 +98,22 @@ class GaussianPosterior:
             _require_factor(name, factor, self.means[name], self.stds[name])
 
     def to(self, device: torch.device | str) -> "GaussianPosterior":
-        """The same law on a device, without gradients."""
-        return self._made(lambda one: one.to(device))
-
-    def copied(self) -> "GaussianPosterior":
-        """The same law in tensors of its own, on which nobody else writes, without gradients."""
-        return self._made(torch.clone)
-
-    def _made(self, form: Callable[[Tensor], Tensor]) -> "GaussianPosterior":
+        """The same law on a device."""
         return GaussianPosterior(**{
-            what: {name: form(one.detach()) for name, one in getattr(self, what).items()}
+            what: {name: one.to(device) for name, one in getattr(self, what).items()}
             for what in ("means", "stds", "buffers", "factors")
         })  # fmt: skip
+
+    def copied(self) -> "GaussianPosterior":
+        """The same law in tensors of its own, on which nobody else writes."""
+        return replace(self)
 
     @classmethod
     def around(
         cls, module: nn.Module, *, std: float | Mapping[str, float | Tensor]
     ) -> "GaussianPosterior":
         """Copies of the module's weights as means, its buffers as they are, and ``std`` for all or for each name."""
-        means = {name: value.detach().clone() for name, value in module.named_parameters()}
+        means = {name: value.detach() for name, value in module.named_parameters()}
         given = std if isinstance(std, Mapping) else dict.fromkeys(means, std)
         unknown = sorted(given.keys() ^ means.keys())
         if unknown:
@@ -127,7 +127,7 @@ class GaussianPosterior:
         return cls(
             means=means,
             stds=stds,
-            buffers={name: value.clone() for name, value in module.named_buffers()},
+            buffers=dict(module.named_buffers()),
         )
 
     def sample(self, generator: torch.Generator) -> dict[str, Tensor]:

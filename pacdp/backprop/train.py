@@ -136,8 +136,8 @@ class Coordinates:
     def posterior(self) -> GaussianPosterior:
         """The law that the coordinates name now."""
         return GaussianPosterior(
-            means={name: self.mean(name).detach().clone() for name in self.prior.means},
-            stds={name: self.std(name).detach().clone() for name in self.prior.means},
+            means={name: self.mean(name) for name in self.prior.means},
+            stds={name: self.std(name) for name in self.prior.means},
             buffers=self.prior.buffers,
         )
 

@@ -38,6 +38,12 @@ MIXED = bounds.unproved(
     "the network normalises over the batch, so that the loss of an example depends on the others of its batch: the "
     "empirical risk is no mean over examples, and no theorem is about it",
 )
+EXAMPLES = bounds.unproved(
+    "records independent",
+    "the data set says whose its examples are, and a chain's certificates count examples, not people: "
+    "train_certified counts people",
+    "example",
+)
 _PARTITION_SHARE = 0.1  # of the failure probability, for the bound on the log-partition function
 _OF_GIBBS = (
     bounds.printed.dp_pac_bayes_2018,
@@ -153,6 +159,13 @@ def assess(asked: Question) -> Report:
         raise ValueError(
             "the weights of a chain need prior=, what it promises: a privacy claim or NoPrivacy"
         )
+    for each in filter(None, (data, test)):
+        own = each.weights()[0]
+        if (law.weights.shape, law.weights.dtype) != (own.shape, own.dtype):
+            raise ValueError(
+                f"law.weights must be one vector of {own.dtype} for the network's {each.dim} weights, got "
+                f"{law.weights.dtype} {tuple(law.weights.shape)}: give those of a network like the Objective's"
+            )
     (train,) = data.risks(law.weights[None])
     tested = test.risks(law.weights[None])[0] if test else None
     gibbs = None
@@ -172,6 +185,8 @@ def assess(asked: Question) -> Report:
         gibbs=asdict(gibbs) if gibbs else None,
         details={"weights": {"train": train._asdict(), "test": tested and tested._asdict()}},
     )
+    if any(each and each.people for each in (data, test)):
+        found = found.resting_on(EXAMPLES, beside=EXAMPLES.name)
     return found.each(lambda made: made.resting_on(MIXED)) if data.mixes else found
 
 

@@ -4,6 +4,7 @@ Whatever can be data can be evidence: :func:`rows_of` takes all of it, and refus
 """
 
 import os
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +14,7 @@ from jaxtyping import UInt64
 import bounds
 from bounds.hypotheses import NOBODY, Hypothesis, declared, proved, unproved
 from pacdp.certify.batches import Hashed
-from pacdp.certify.examples import BoundSet, require_kinds
+from pacdp.certify.examples import BoundSet, python_number, require_kinds
 from pacdp.certify.loaders import batches_of, comes_again, require_steady
 from pacdp.certify.priors import DataFree, HeldOut, NoisySum, Prior, Private, Source
 from pacdp.certify.reading import Seen
@@ -317,6 +318,7 @@ class Settings:
     elsewhere: Rows | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "count", python_number(self.count))
         if isinstance(self.count, bool) or not isinstance(self.count, int) or self.count < 1:
             raise ValueError(
                 f"expected a count of settings that is a whole number >= 1, got {self.count!r}"
@@ -342,6 +344,16 @@ class Settings:
     def chosen_on(cls, rows: Any, by: str = "rows that the bound does not use") -> "Settings":
         """The settings were chosen on these data, or rows, alone; that the bound's are others is proved by hashes."""
         return cls(hypothesis=declared(FIXED, f"chosen on {by}"), elsewhere=rows_of(rows, "rows"))
+
+    def require_pays_for(self, made: bounds.Certificate) -> None:
+        """Refuse a certificate that was made at its share of the failure probability of more settings; ValueError."""
+        fixed = " ".join(one.by for one in made.hypotheses if one.name == FIXED)
+        count = max(map(int, re.findall(r"a list of (\d+) settings", fixed)), default=1)
+        if count > self.count:
+            raise ValueError(
+                f"the surrogate's certificate is one of {count}, each of which may fail: pass settings=Settings.tried("
+                f"{count}), by which this one pays for all of them"
+            )
 
     def share(self, failure_prob: float) -> float:
         """failure_prob / J; ValueError where a double has no such number."""

@@ -190,6 +190,11 @@ def require_kind(name: str, value: object, kind: Any) -> None:
         )
 
 
+def python_number(value: Any) -> Any:
+    """A whole number of NumPy as one of Python; anything else as it is."""
+    return int(value) if isinstance(value, np.integer) else value
+
+
 def require_kinds(owner: object, **kinds: Any) -> None:
     """The same for attributes of a record."""
     for name, kind in kinds.items():
@@ -197,7 +202,9 @@ def require_kinds(owner: object, **kinds: Any) -> None:
 
 
 def require_counts(owner: object, *names: str) -> None:
-    """Refuse attributes of a record that are no whole numbers from 1 to 2**31 - 1; raises ValueError."""
+    """Refuse attributes of a record that are no whole numbers from 1 to 2**31 - 1, and keep Python's; ValueError."""
+    for name in names:
+        object.__setattr__(owner, name, python_number(getattr(owner, name)))
     require_kinds(owner, **dict.fromkeys(names, int))
     for name in names:
         if not 1 <= getattr(owner, name) < 2**31:

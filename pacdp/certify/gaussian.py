@@ -156,6 +156,10 @@ def one_draw(asked: Question) -> Iterator[Finding]:
     positive part of the ratio stands where the divergence does.
     """
     of, law, prior = "one draw", asked.law, asked.prior
+    if _coarse(law):
+        why = "a draw is rounded as coarsely as it varies, so that its density is not the law's: give network and laws "
+        yield Refusal(name=of, reason=why + "in a higher precision, by .float() or .double()")
+        return
     weights = one_draw_weights(law, seed=asked.seed)
     ratio = law.log_ratio(prior.law, weights)
     if not math.isfinite(ratio):
@@ -169,6 +173,19 @@ def one_draw(asked: Question) -> Iterator[Finding]:
     yield about(made, f"one_draw_{made.name}", of=of, measures=asked.data.risk())
     if seen.calibration is not None:
         yield _calibrated_draw(seen.calibration, ratio, isinstance(prior.source, Private), how)
+
+
+def _coarse(law: GaussianPosterior) -> bool:
+    """Whether rounding of a draw moves its density: in half precision, or where a std is below a weight's last bit."""
+    return any(
+        mean.itemsize < 4
+        or bool(
+            (
+                (law.stds[name] > 0) & (law.stds[name] < mean.abs() * torch.finfo(mean.dtype).eps)
+            ).any()
+        )
+        for name, mean in law.means.items()
+    )
 
 
 def _calibrated_draw(

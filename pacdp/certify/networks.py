@@ -242,12 +242,14 @@ def disagreement(
 
     Raises:
         DataError: unlabelled rows that either network saw, or that repeat each other.
-        ValueError: outputs of other classes, people among the rows, or a certificate that leaves nothing for the count.
+        ValueError: outputs of other classes, people among the rows, a certificate that leaves nothing for the count, or
+            one of several settings where ``settings`` pays for fewer.
     """
     if law.scores:
         raise ValueError(
             "Network.scores goes without a surrogate, whose classes are told by logits: give logits"
         )
+    settings.require_pays_for(surrogate.certificate)
     spent = surrogate.certificate.failure_prob
     own = (failure_prob - spent) * (1.0 - 1e-13)  # so that the sum of both, rounded up, is no more
     if own <= 0.0:

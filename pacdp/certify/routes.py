@@ -17,7 +17,7 @@ from pacdp.certify.evidence import (
     source_of,
     summaries,
 )
-from pacdp.certify.examples import BoundSet, Device, require_kind
+from pacdp.certify.examples import BoundSet, Device, python_number, require_kind
 from pacdp.certify.finite import Finite
 from pacdp.certify.gaussian import MonteCarlo
 from pacdp.certify.gibbs import GibbsSettings, Progress
@@ -140,6 +140,7 @@ def certify(
             )
         law = Network(network=law)
     settings = Settings.declared() if settings is None else settings
+    seed = python_number(seed)
     given = dict(locals())  # every argument by its name
     route = _route(given)
     seed, device = seed or 0, "cpu" if device is None else device

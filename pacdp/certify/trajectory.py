@@ -166,7 +166,7 @@ def weights_at(
 
 def around(data: Objective, weights: Float[Tensor, " dim"], *, std: float) -> GaussianPosterior:
     """N(weights, std² I)."""
-    means = {name: view.detach().clone() for name, view in data.layout.views(weights).items()}
+    means = data.layout.views(weights)
     return GaussianPosterior(
         means=means, stds={name: mean.new_tensor(std) for name, mean in means.items()}
     )

@@ -4,14 +4,13 @@ The theorem needs that training sees picked records alone, and that the score of
 that record. Trials can refute this; they cannot prove it of a function that a user wrote.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from pacdp.compress.learner import Learner, State, Stop
+from pacdp.compress.learner import Learner, State, Stop, of_tensors
 from pacdp.compress.run import BATCH, Records, Rule, Trace, carry_out, scored
 from pacdp.data.hashing import row_hashes
 from pacdp.features.pooling import padded
@@ -125,7 +124,7 @@ def _require_same(learner: Learner, records: Records, one: Trace, other: Trace, 
     same = other.best is not None and other.best.picked == picked
     if not same or not np.array_equal(one.picks[:picked], other.picks[:picked]):
         raise Looks(f"{why} (it picks other records)")
-    if isinstance(state, Mapping):
+    if of_tensors(state):
         odd = [name for name, tensor in state.items() if not _equal(tensor, other.best_state[name])]
         if odd:
             raise Looks(f"{why} (its tensor {odd[0]!r} is not the same, bit for bit)")

@@ -24,7 +24,7 @@ from pacdp.certify.evidence import (
     standing,
     summaries,
 )
-from pacdp.certify.examples import BoundSet, require_kind, require_labels
+from pacdp.certify.examples import BoundSet, python_number, require_kind, require_labels
 from pacdp.certify.loaders import bound_set
 from pacdp.certify.networks import Surrogate, fresh_certificates
 from pacdp.certify.outputs import error_share
@@ -32,7 +32,15 @@ from pacdp.certify.priors import HeldOut
 from pacdp.certify.reading import Function, Network, Reading
 from pacdp.certify.routes import certify
 from pacdp.compress.blind import require_blind, require_nothing_left, require_replayed
-from pacdp.compress.learner import ANSWERS, Estimator, Groups, Learner, State, Stop, is_estimator
+from pacdp.compress.learner import (
+    ANSWERS,
+    Estimator,
+    Groups,
+    Learner,
+    State,
+    Stop,
+    is_estimator,
+)
 from pacdp.compress.run import BATCH, Records, Round, Rule, Trace, carry_out, tensor_of
 from pacdp.data import Dataset
 from pacdp.data.rows import Rows
@@ -207,7 +215,8 @@ class Compressed(Reported):
         _check.open_probability(failure_prob=failure_prob)
         made = self.certificate_at(0.5 * failure_prob)
         own = Surrogate(network=self.network, certificate=made, saw=self.saw)
-        return certify(network, unlabelled, surrogate=own, seen=seen, failure_prob=failure_prob)
+        return certify(network, unlabelled, surrogate=own, seen=seen, failure_prob=failure_prob,
+                       settings=self.settings)  # fmt: skip
 
 
 def compress(
@@ -284,6 +293,7 @@ def compress(
     if not isinstance(groups, Groups):
         groups = Groups(sizes=(_check.count(groups=groups),))
     _check.nonnegative(every=every)
+    seed = python_number(seed)
     kinds = {"tolerance": (tolerance, float | int), "seed": (seed, int),
              "expected": (expected, Sequence | None), "stop": (stop, Stop | None),
              "settings": (settings, Settings | None)}  # fmt: skip

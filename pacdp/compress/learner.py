@@ -17,11 +17,18 @@ import torch
 from jaxtyping import Float, Int64, Shaped
 from torch import Tensor, nn
 
+from pacdp.certify.examples import python_number
 from pacdp.certify.outputs import logits_of
 from pacdp.errors import naming, said
 from pacdp.models import require_shapes
 from pacdp.store.record import record
 from pacdp.trials import kept_draws
+
+
+def whole_numbers(given: Any) -> Any:
+    """A list, range or array of numbers as a tuple, without types of NumPy; anything else as it is."""
+    several = isinstance(given, list | tuple | range | np.ndarray)
+    return tuple(map(python_number, given)) if several else given
 
 
 @record
@@ -38,6 +45,8 @@ class Groups:
     """How many records are picked when each of them begins; the first begins at 0."""
 
     def __post_init__(self) -> None:
+        for name in ("sizes", "starts"):
+            object.__setattr__(self, name, whole_numbers(getattr(self, name)))
         whole = bool(self.sizes) and all(type(g) is int and g >= 1 for g in self.sizes)
         rising = list(self.starts) == sorted({0, *self.starts})
         if not whole or not rising or len(self.starts) != len(self.sizes):
@@ -63,6 +72,7 @@ class Stop:
     rounds: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "rounds", whole_numbers(self.rounds))
         given: Any = self.rounds
         rounds = [*given] if isinstance(given, tuple | list) else [None]
         rising = rounds == sorted({r for r in rounds if isinstance(r, int) and r >= 1})
@@ -90,6 +100,11 @@ _FEW = (
 )
 State = Any
 """What training leaves: tensors by name, or anything else, which a resumed run then makes again from the picks."""
+
+
+def of_tensors(state: State) -> bool:
+    """Whether a state is tensors by name."""
+    return isinstance(state, Mapping) and all(isinstance(one, Tensor) for one in state.values())
 
 
 @runtime_checkable

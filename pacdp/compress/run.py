@@ -14,7 +14,7 @@ from torch import Tensor
 
 from pacdp.certify.examples import require_labels
 from pacdp.certify.outputs import classes_of
-from pacdp.compress.learner import Groups, Learner, State, Stop
+from pacdp.compress.learner import Groups, Learner, State, Stop, of_tensors
 from pacdp.errors import CheckpointError
 from pacdp.features.pooling import padded
 from pacdp.losses import margins
@@ -243,15 +243,18 @@ class Trace:
                 f"{file} picks records that the data do not have: choose another place for this"
             )
 
-        def again(at: Round) -> State:
-            inputs, labels = records.examples(made.picks[: at.picked])
-            return rule.learner.train(None, inputs, labels, round=at.number, seed=rule.seed)
+        def again(rounds: list[Round]) -> State:
+            state = rule.start
+            for one in rounds:
+                inputs, labels = records.examples(made.picks[: one.picked])
+                state = rule.learner.train(state, inputs, labels, round=one.number, seed=rule.seed)
+            return state
 
         now = prefixed(found.state, _NOW)
         if made.rounds:
-            made.state = now or again(made.rounds[-1])
+            made.state = now or again(made.rounds)
             if not now:
-                made.best_state = None if made.best is None else again(made.best)
+                made.best_state = made.best and again(made.rounds[: made.best.number])
         require_counted(rule.learner, made, records, file)
         return made
 
@@ -265,11 +268,9 @@ class Trace:
             "errors": torch.from_numpy(self.errors),
             "rounds": torch.tensor(self.rounds, dtype=torch.int64).reshape(-1, 4),
         }
-        if isinstance(self.state, Mapping):
+        if of_tensors(self.state):
             tensors |= {f"{_NOW}{name}": one for name, one in self.state.items()}
-        model = (
-            self.best_state if isinstance(self.best_state, Mapping) else {"none": torch.zeros(1)}
-        )
+        model = self.best_state if of_tensors(self.best_state) else {"none": torch.zeros(1)}
         save_checkpoint(file, Checkpoint(header=header, model=model, state=tensors))
 
 

@@ -244,7 +244,7 @@ CHAINS = {
     "an objective for a network": (lambda: plain(toy_objective(toy_data())), "go together"),
     "no promise": (lambda: chain(prior=None), "need prior="),
     "add-remove": (lambda: chain(prior=replace(PURE, adjacency="add-remove")), "replace-one adjacency"),
-    "weights": (lambda: chain(law=Point(weights=torch.zeros(3))), "size 3"),
+    "weights": (lambda: chain(law=Point(weights=torch.zeros(3))), "law.weights must be one vector of"),
     "the same test set": (lambda: chain(test=toy_objective(toy_data())), "share 60 examples"),
     "rows in the network": (remembering, "memory of the network holds"),
     "norms of sampled records": (lambda: kept(batch_size=5, clip_norm=1.0), "norms of all records count"),

@@ -3,13 +3,15 @@
 import math
 from dataclasses import replace
 
+import numpy as np
+import pytest
 from toys import seeded, toy_data, toy_objective
 
 import bounds
 from pacdp import certify
 from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD
 from pacdp.certify import NoPrivacy
-from pacdp.certify.chain import gibbs_certificates, refuted, weights_certificates
+from pacdp.certify.chain import EXAMPLES, gibbs_certificates, refuted, weights_certificates
 from pacdp.certify.gibbs import GibbsEstimate, GibbsSettings
 from pacdp.certify.trained import privacy_of
 from pacdp.losses import bounded_cross_entropy
@@ -40,6 +42,23 @@ def assessed(privacy, *, local=True, held_out=True, failure_prob=0.05):
     posterior = LocalGibbs(weights=weights, tau=20.0, gamma=2.0) if local else Point(weights=weights)
     effort = {"gibbs": QUICK} if local else {}
     return certify(posterior, train, prior=privacy, test=test, failure_prob=failure_prob, **effort)
+
+
+@parametrize("which", [0, 1])
+def test_examples_of_people_are_no_independent_records_of_a_chain(which):
+    sets = [toy_data(), toy_data(seed=1)]
+    sets[which] = replace(sets[which], people=np.arange(sets[which].n) // 4, unit="person")
+    train, test = map(toy_objective, sets)
+    found = certify(Point(weights=train.weights()[0]), train, prior=EXACT, test=test)
+    assert {one.status for one in found.certificates} == {"optimistic"}
+    assert {h.by for one in found.certificates for h in one.unproved} == {EXAMPLES.by}
+
+
+@parametrize("form", [lambda w: w.double(), lambda w: w[1:]])
+def test_weights_of_another_network_are_refused(form):
+    train = toy_objective(toy_data())
+    with pytest.raises(ValueError, match="must be one vector of"):
+        certify(Point(weights=form(train.weights()[0])), train, prior=EXACT)
 
 
 def estimate(**values):

@@ -266,3 +266,30 @@ def test_examples_counted_several_times_are_caught():
     runs, failure_prob = 120, 0.05
     missed = simulated(runs=runs, n=60, failure_prob=failure_prob, planted="twice")
     assert missed["one draw"] > binom.ppf(0.999, runs, failure_prob)
+
+
+class Scaled(torch.nn.Module):
+    """A head beside many weights of 1."""
+
+    def __init__(self, dtype):
+        super().__init__()
+        self.scale, self.head = Parameter(torch.ones(2000, dtype=dtype)), Linear(200, 2, dtype=dtype)
+
+    def forward(self, x):
+        return self.head(x) * self.scale.mean()
+
+
+@parametrize(("dtype", "std", "coarse"), [(torch.bfloat16, 1e-4, True), (torch.float32, 1e-9, True),
+                                          (torch.float32, 1e-4, False)])  # fmt: skip
+def test_a_draw_that_is_rounded_to_its_mean_pays_for_nothing(dtype, std, coarse):
+    """Before, weights of 1 in bfloat16 earned nats with which coins were certified at 0 errors."""
+    inputs, labels = torch.randn(100, 200, generator=seeded(0)).to(dtype), torch.arange(100) % 2
+    module = Scaled(dtype)
+    prior = GaussianPosterior.around(module, std={"scale": std, "head.weight": 0.05, "head.bias": 0.05})
+    signs = (2 * labels - 1).to(dtype)[:, None]
+    with torch.no_grad():
+        module.head.weight.copy_(torch.tensor([-1, 1]).to(dtype)[:, None] * (signs * inputs).mean(0) * 9)
+    law = GaussianPosterior.around(module, std={"scale": 5 * std, "head.weight": 0.05, "head.bias": 0.05})
+    found = certify(law, (inputs, labels), prior=Prior(law=prior, source=DataFree()), network=module)
+    assert any(one.name == "one draw" for one in found.refusals) == coarse
+    assert all(one.value > 0.5 for one in found.certificates if one.of == "one draw" and one.measures == "0-1 risk")

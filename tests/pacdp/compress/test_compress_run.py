@@ -3,6 +3,7 @@
 import copy
 from dataclasses import replace
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -32,6 +33,7 @@ from tests.pacdp.draws import rand
 from tests.pacdp.small_networks import Made
 from tests.pacdp.toys import pair
 from tests.refusals import refuses
+from tests.typed import unchecked
 
 DATA, ALL = clouds(), {**LEARNERS, "estimator": estimator()}
 every_learner = parametrize("own", ALL.values(), ids=ALL)
@@ -101,6 +103,16 @@ def test_expected_sizes_choose_the_weights():
     chosen = pacdp.compress(estimator(), DATA, groups=2, expected=(found.kept,))
     assert chosen.certificate.value < found.certificate.value
     assert "weight_sizes" in chosen.certificate.inputs
+
+
+def test_numbers_of_numpy_are_numbers():
+    plain = pacdp.compress(estimator(), DATA, groups=Groups(sizes=(10, 5), starts=(0, 20)), stop=Stop(rounds=(2, 4)),
+                           seed=3, expected=(40,), settings=Settings.tried(2))  # fmt: skip
+    with unchecked():
+        groups = Groups(sizes=tuple(np.array([10, 5])), starts=np.array([0, 20]))
+        given = {"seed": np.int64(3), "expected": (np.int64(40),), "settings": Settings.tried(np.int64(2))}
+        found = pacdp.compress(estimator(), DATA, groups=groups, stop=Stop(rounds=range(2, 5, 2)), **given)
+    assert found.report.to_dict() == plain.report.to_dict()
 
 
 def test_all_settings_that_were_tried_are_paid():
@@ -315,6 +327,46 @@ def test_a_head_start_saw_none_of_the_records_and_saves_some():
 
 class Killed(Exception):
     pass
+
+
+class Counted:
+    """Goes on from a state that is more than tensors."""
+
+    record: ClassVar = {"kind": "Counted"}
+
+    def __init__(self, packed):
+        self.inner, self.packed = written(), packed
+
+    def view(self, inputs):
+        return inputs
+
+    def train(self, state, inputs, labels, **how):
+        weights, calls = ((state["w"], state["calls"]) if self.packed else state) if state else (None, 0)
+        weights = self.inner.train(weights, inputs, labels, **how)
+        return {"w": weights, "calls": calls + 1} if self.packed else (weights, calls + 1)
+
+    def outputs(self, state, viewed):
+        return self.inner.outputs(state["w"] if self.packed else state[0], viewed)
+
+
+@parametrize("packed", [True, False])
+def test_a_state_that_is_more_than_tensors_is_made_again_round_by_round(tmp_path, packed):
+    """Before, one in a dictionary ended in an AttributeError, and another was said to look at other records."""
+    file, rounds = tmp_path / "k.safetensors", []
+    how = {"groups": 20, "stop": Stop(no_errors_left=False, rounds=(2, 4)), "every": 0.0, "file": file}
+
+    def stopped(line):
+        rounds.append(line.number)
+        if rounds == [1, 2, 3]:
+            raise Killed
+
+    with pytest.raises(Killed):
+        pacdp.compress(Counted(packed), DATA, progress=stopped, **how)
+    went_on = pacdp.compress(Counted(packed), DATA, progress=stopped, **how)
+    whole = pacdp.compress(Counted(packed), DATA, **{**how, "file": None})
+    assert rounds == [1, 2, 3, 3, 4]
+    assert went_on.certificate == whole.certificate
+    assert equal(went_on(DATA.inputs), whole(DATA.inputs))
 
 
 @parametrize("name", ["entropy-sgld", "kernel", "estimator"])

@@ -1,5 +1,7 @@
 """A network that learnt from the whole sample is certified by one that was compressed, without a further label."""
 
+from dataclasses import replace
+
 import compress_toys as toys
 import numpy as np
 import pytest
@@ -59,6 +61,21 @@ def test_the_certificate_is_the_sum_of_what_both_halves_say(found, network):
         error = float((margins(network(torch.tensor(test.inputs)), torch.tensor(test.labels)) <= 0).double().mean())
     assert error < certificate.value < 0.4
     assert made.measured[0].errors == k
+
+
+def test_a_surrogate_that_is_one_of_several_is_paid_for_with_all_of_them(found, network):
+    of_three = replace(found, settings=Settings.tried(3))
+    made = of_three.certify_other(network, FRESH)
+    spent = made.certificates[0].budget
+    assert spent["surrogate"] == near(0.025 / 3)
+    assert 3 * sum(spent.values()) == near(0.05)
+    assert "(95% confidence; " in made.headline()
+    assert seen(check_report(made.to_dict())) == {FOLLOWS}
+    own = Surrogate(network=found.network, certificate=of_three.certificate_at(0.025), saw=found.saw)
+    with refusal("is one of 3, each of which may fail"):
+        certify(network, FRESH, surrogate=own, settings=Settings.tried(2))
+    again = certify(network, FRESH, surrogate=own, settings=Settings.tried(3))
+    assert again.certificates == made.certificates
 
 
 def test_the_report_follows_and_its_count_cannot_be_changed(found, network):

@@ -78,3 +78,18 @@ def test_samples_have_the_law_and_follow_the_generator():
     whitened = (drawn[0] - posterior.means["weight"]) / posterior.stds["weight"]
     assert abs(float(whitened.mean())) < 5 / math.sqrt(12_000)
     assert abs(float(whitened.square().mean()) - 1) < 5 * math.sqrt(2 / 12_000)
+
+
+@parametrize(
+    "given", [lambda net: dict(net.state_dict()), lambda net: {k: p.detach() for k, p in net.named_parameters()}]
+)
+def test_a_network_that_trains_on_moves_no_prior_that_was_made_of_its_tensors(given):
+    module = Sequential(Linear(5, 3))
+    means, std = given(module), torch.tensor(0.1)
+    prior = GaussianPosterior(means=means, stds=dict.fromkeys(means, std))
+    with torch.no_grad():
+        module[0].weight += 1.0
+        std += 1.0
+    moved = GaussianPosterior.around(module, std=0.1)
+    assert moved.kl_nats(prior) == pytest.approx(15 / 0.1**2 / 2, rel=1e-5)
+    assert not any(one.requires_grad for one in moved.means.values())
