@@ -24,6 +24,7 @@ ASIDE = ".replaced"
 """The folder, in a folder, of what :func:`remove_own` put aside."""
 MOVING = ".replacing"
 """The same, on its way there or back."""
+_SPARE = 2**16
 _NO_FLOCK = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 _told: set[int] = set()
 """Disks of which it was said that they have no flock."""
@@ -142,10 +143,13 @@ def replacing(path: Path | str) -> Iterator[BinaryIO]:
     path.parent.stat()  # of a folder that is not there, this names the folder
     require_own(path)
     remove_partial(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    temporary = _partial(path)
     try:
-        with temporary.open("wb") as file:
+        has_room = temporary.exists()
+        with temporary.open("r+b" if has_room else "wb") as file:
             yield file
+            if has_room:
+                file.truncate()
             file.flush()
             os.fsync(file.fileno())
         _enter(path.parent, path.name)
@@ -166,6 +170,47 @@ def write_whole(path: Path | str, content: bytes) -> None:
     """
     with replacing(path) as file:
         file.write(content)
+
+
+class Room:
+    """Bytes of a disk on which :func:`replacing` of a path writes next: a full disk is met before what is to be written
+    is paid for. What was not written upon is given back at the end of the block.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._held = path, _partial(path)
+        self._size: int | None = None
+
+    def take(self, size: int) -> None:
+        """Take up so many bytes, and a few for what else is written before, which :meth:`spare` gives back.
+
+        Raises:
+            OSError: there is no room, or the folder cannot be written.
+        """
+        remove_partial(self._path)
+        self._size = size
+        with self._held.open("wb") as file:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, size + _SPARE)
+            else:
+                file.write(bytes(size + _SPARE))
+
+    def spare(self) -> None:
+        """Give back what was taken up for other files."""
+        if self._size is not None:
+            os.truncate(self._held, self._size)
+
+    def __enter__(self) -> "Room":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(OSError):
+            self._held.unlink(missing_ok=True)
+
+
+def _partial(path: Path) -> Path:
+    """Where this process writes what is to take the place of ``path``."""
+    return path.with_name(f".{path.name}.{os.getpid()}.partial")
 
 
 def add_line(path: Path, line: bytes) -> None:
