@@ -155,8 +155,10 @@ def replacing(path: Path | str) -> Iterator[BinaryIO]:
         _enter(path.parent, path.name)
         temporary.replace(path)
     except BaseException as error:
-        if isinstance(error, OSError) and error.errno and error.filename is None:
-            error.filename = os.fspath(path)  # a full disk names no file
+        if isinstance(error, OSError) and error.errno:
+            error.filename = os.fspath(
+                path
+            )  # a full disk names no file, a closed folder the temporary one
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise
