@@ -142,8 +142,7 @@ def replacing(path: Path | str) -> Iterator[BinaryIO]:
     path = Path(path)
     path.parent.stat()  # of a folder that is not there, this names the folder
     require_own(path)
-    remove_partial(path)
-    temporary = _partial(path)
+    temporary = remove_partial(path)
     try:
         has_room = temporary.exists()
         with temporary.open("r+b" if has_room else "wb") as file:
@@ -180,8 +179,8 @@ class Room:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path, self._held = path, _partial(path)
-        self._size: int | None = None
+        self._path, self._size = path, 0
+        self._held: Path | None = None
 
     def take(self, size: int) -> None:
         """Take up so many bytes, and a few for what else is written before, which :meth:`spare` gives back.
@@ -189,8 +188,7 @@ class Room:
         Raises:
             OSError: there is no room, or the folder cannot be written.
         """
-        remove_partial(self._path)
-        self._size = size
+        self._held, self._size = remove_partial(self._path), size
         with self._held.open("wb") as file:
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(file.fileno(), 0, size + _SPARE)
@@ -199,20 +197,17 @@ class Room:
 
     def spare(self) -> None:
         """Give back what was taken up for other files."""
-        if self._size is not None:
-            os.truncate(self._held, self._size)
+        with suppress(OSError):  # somebody has removed it
+            if self._held is not None:
+                os.truncate(self._held, self._size)
 
     def __enter__(self) -> "Room":
         return self
 
     def __exit__(self, *_: object) -> None:
         with suppress(OSError):
-            self._held.unlink(missing_ok=True)
-
-
-def _partial(path: Path) -> Path:
-    """Where this process writes what is to take the place of ``path``."""
-    return path.with_name(f".{path.name}.{os.getpid()}.partial")
+            if self._held is not None:
+                self._held.unlink(missing_ok=True)
 
 
 def add_line(path: Path, line: bytes) -> None:
@@ -280,13 +275,16 @@ def write_keeping(path: Path, content: bytes) -> Path | None:
     return kept
 
 
-def remove_partial(path: Path) -> None:
-    """Remove what processes that are no more left of ``path``, a file or a folder."""
+def remove_partial(path: Path) -> Path:
+    """Remove what processes that are no more left of ``path``, a file or a folder; where this one writes what is to
+    take its place.
+    """
     start, end = f".{path.name}.", ".partial"
+    own = path.with_name(f"{start}{os.getpid()}{end}")
     try:
         names = os.listdir(path.parent)
     except OSError:
-        return
+        return own
     for name in names:
         if name.startswith(start) and name.endswith(end):
             number, left = name[len(start) : -len(end)], path.parent / name
@@ -301,6 +299,7 @@ def remove_partial(path: Path) -> None:
                     shutil.rmtree(left)
                 else:
                     left.unlink(missing_ok=True)
+    return own
 
 
 def begin(folder: Path) -> None:
