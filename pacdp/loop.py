@@ -8,6 +8,7 @@ overspend it; which step that is follows from what the algorithm promises, which
 import copy
 import math
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,7 +26,16 @@ from pacdp.errors import CheckpointError, Diverged, naming
 from pacdp.layers.random import forget_draws, own_draws, seed_layers
 from pacdp.losses import PerExampleLoss
 from pacdp.models import require_clippable
-from pacdp.resume import RunState, found, load_run, require_header, require_place, save_run
+from pacdp.resume import (
+    RunState,
+    bytes_of,
+    found,
+    load_run,
+    make_room,
+    require_header,
+    require_place,
+    save_run,
+)
 from pacdp.step import event as events
 from pacdp.step.clip import Weights
 from pacdp.step.ghost import GhostSums
@@ -40,7 +50,7 @@ from pacdp.step.set_up import at_once, global_state, require_apart, summer_of, t
 from pacdp.step.sums import Reference, Summer
 from pacdp.step.units import Network, Units, trained
 from pacdp.store.canonical import described
-from pacdp.store.files import path_of
+from pacdp.store.files import Room, path_of
 from pacdp.store.reservation import Books, NoLedger
 from pacdp.trials import Unmoved, Unwritten, require_no_writes, require_own_memory
 
@@ -134,7 +144,8 @@ def train(
         ValueError: dependent examples, numbers out of range, a budget that not even the first step keeps to, or
             processes that were given different arguments.
         Overdrawn: the ledger's limit would be passed; nothing was drawn for the steps concerned.
-        CheckpointError: the checkpoint is another run's.
+        CheckpointError: the checkpoint is another run's, or its disk has no room for the next one; nothing was drawn
+            for the steps up to that.
         Diverged: a weight is not finite.
     """
     together, path = (
@@ -231,28 +242,38 @@ def train(
     begins = events.begins(promise)
     what = algorithm, mechanism, state, len(units), summer, together, unmoved, watch, begins
     seen, most, settled = list[_Seen](), _UNREAD.get(device.type, 1), None
-    for number in range(state.step + 1, last + 1):
-        paid.before(number)
-        state.receipt = paid.receipt
-        with own_draws(None if randomness.state() else randomness.generator):
-            seen.append(_step(*what))
-        settled = settled or Unwritten(network.module, moving=network.module.parameters())
-        if keeps(number) if keeps else algorithm.keeps(number, mechanism):
-            # each in the order of its numbers, however they lie in memory
-            own = [p.detach().reshape(-1) for p in network.module.parameters()]
-            state.snapshots.append(torch.cat(own))
-        due = number == last or (checkpoint_every > 0 and number % checkpoint_every == 0)
-        if len(seen) == most or due:
-            # before the checkpoint, so that what is recorded of a step is there when that is
-            for one in _read(seen, mechanism.steps, together):
-                if progress is not None:
-                    progress(one)
-            seen = []
-        if due:
-            forget_draws(network.module)
-            settled.require()
-            if path is not None:
-                save_run(path, state, together=together, about=about)
+    keeping = keeps or partial(_kept_by, algorithm, mechanism)
+    with nullcontext() if path is None else Room(path) as room:
+        due = True
+        for number in range(state.step + 1, last + 1):
+            if path is not None and room is not None and due:
+                due_at = number + (-number % checkpoint_every if checkpoint_every else last)
+                more = sum(map(keeping, range(number, min(due_at, last) + 1)))
+                needed = bytes_of(state, promise=promise, about=about, snapshots=more)
+                make_room(path, partial(room.take, needed), together=together, device=device)
+            paid.before(number)
+            state.receipt = paid.receipt
+            with own_draws(None if randomness.state() else randomness.generator):
+                seen.append(_step(*what))
+            settled = settled or Unwritten(network.module, moving=network.module.parameters())
+            if keeping(number):
+                # each in the order of its numbers, however they lie in memory
+                own = [p.detach().reshape(-1) for p in network.module.parameters()]
+                state.snapshots.append(torch.cat(own))
+            due = number == last or (checkpoint_every > 0 and number % checkpoint_every == 0)
+            if due and room is not None:
+                room.spare()
+            if len(seen) == most or due:
+                # before the checkpoint, so that what is recorded of a step is there when that is
+                for one in _read(seen, mechanism.steps, together):
+                    if progress is not None:
+                        progress(one)
+                seen = []
+            if due:
+                forget_draws(network.module)
+                settled.require()
+                if path is not None:
+                    save_run(path, state, together=together, about=about)
     weights = {name: p.detach().clone() for name, p in network.module.named_parameters()}
     none = next(iter(weights.values())).new_empty(0, 0)
     return PrivateRun(
@@ -264,6 +285,10 @@ def train(
         grad_sample_mode="reference" if isinstance(summer, Reference) else "ghost",
         clip_norm=state.clip_norm,
     )
+
+
+def _kept_by(algorithm: Algorithm, mechanism: Mechanism, number: int) -> bool:
+    return algorithm.keeps(number, mechanism)
 
 
 class _Seen(NamedTuple):

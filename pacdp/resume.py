@@ -13,6 +13,7 @@ state, but for the places of the examples where a run once an epoch stands withi
 """
 
 import hashlib
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -46,6 +47,9 @@ _MOVING = "step history adjacency chosen clip_norm run receipt first snapshots".
 """What a run that goes on has of its checkpoint, beside tensors."""
 _SNAPSHOTS = "extra.snapshots"
 _LAYER = "layer."
+_OF_A_NAME = 2**10
+"""Bytes for what a checkpoint says of one weight and of what an optimizer keeps of it."""
+_OF_A_GENERATOR = 2**13
 _NUMBERS = bool | int | float | str | None
 
 
@@ -120,6 +124,48 @@ def save_run(
     together.first_does(
         lambda: _write(path, state, about, others), device, otherwise=CheckpointError(says)
     )
+
+
+def bytes_of(
+    state: RunState, *, promise: Event | None, about: Mapping[str, Any] | None, snapshots: int
+) -> int:
+    """As many bytes as the next checkpoint may take, or some more.
+
+    Args:
+        promise: what the whole run releases.
+        snapshots: how many more there will be.
+    """
+    groups = [] if state.optimizer is None else state.optimizer.param_groups
+    moments = max(
+        (2 if "betas" in one else int(bool(one.get("momentum"))) for one in groups), default=0
+    )
+    copies = 1 + moments + len(state.snapshots) + snapshots
+    weights = sum(p.nbytes * copies + _OF_A_NAME for p in state.module.parameters())
+    said = json.dumps([state.settings, _record(promise), about and dict(about)], default=str)
+    generators = (2 + len(state.kept())) * process_count() * _OF_A_GENERATOR
+    return weights + 2 * len(said) + 8 * events.steps_of(promise) + generators
+
+
+def make_room(
+    path: Path, take: Callable[[], None], *, together: Together, device: torch.device
+) -> None:
+    """Take up room for the next checkpoint, at the first process, before the steps up to it are paid for.
+
+    Raises:
+        CheckpointError: there is none.
+    """
+
+    def taken() -> None:
+        try:
+            take()
+        except OSError as error:
+            raise CheckpointError(
+                f"cannot write checkpoint {path}: {error.strerror}; free space or choose another folder: nothing was "
+                "drawn for the steps that it was to keep"
+            ) from error
+
+    says = f"the first process has no room for {path}: its own message says why"
+    together.first_does(taken, device, otherwise=CheckpointError(says))
 
 
 def load_run(

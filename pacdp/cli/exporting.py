@@ -278,8 +278,7 @@ def _released_once(
 
 def _written(out: Path, one: Leaving, found: Report) -> Values:
     """Write the folder beside its place, and move it there once it is whole; the report in it."""
-    remove_partial(out)
-    partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
+    partial = remove_partial(out)
     made, run = provenance(device="cpu", seed=0), to_dict(one.config)
     weights = partial / "weights.safetensors"
     settings = {"format": FORMAT, "run": run, "config_hash": digest(run), "unit": one.bound.unit,

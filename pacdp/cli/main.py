@@ -4,6 +4,7 @@ A command's module is imported when the command is called, and imports what it n
 seconds to import: help and the questions to `bounds` alone do without. Command lines are read, and refused, by tyro.
 """
 
+import errno
 import importlib
 import os
 import sys
@@ -58,7 +59,9 @@ def main(arguments: list[str] | None = None) -> None:
 def _sentence(error: Exception) -> str:
     """What an error says; the system's own errors name the file first."""
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
-        return f"{os.fsdecode(error.filename)}: {error.strerror[0].lower()}{error.strerror[1:]}"
+        said = f"{os.fsdecode(error.filename)}: {error.strerror[0].lower()}{error.strerror[1:]}"
+        closed = error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
+        return f"{said}; copy the folder to where you may read and write" if closed else said
     return " ".join(str(error).split("\n")) or type(error).__name__
 
 

@@ -24,6 +24,7 @@ ASIDE = ".replaced"
 """The folder, in a folder, of what :func:`remove_own` put aside."""
 MOVING = ".replacing"
 """The same, on its way there or back."""
+_SPARE = 2**16
 _NO_FLOCK = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 _told: set[int] = set()
 """Disks of which it was said that they have no flock."""
@@ -141,18 +142,22 @@ def replacing(path: Path | str) -> Iterator[BinaryIO]:
     path = Path(path)
     path.parent.stat()  # of a folder that is not there, this names the folder
     require_own(path)
-    remove_partial(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    temporary = remove_partial(path)
     try:
-        with temporary.open("wb") as file:
+        has_room = temporary.exists()
+        with temporary.open("r+b" if has_room else "wb") as file:
             yield file
+            if has_room:
+                file.truncate()
             file.flush()
             os.fsync(file.fileno())
         _enter(path.parent, path.name)
         temporary.replace(path)
     except BaseException as error:
-        if isinstance(error, OSError) and error.errno and error.filename is None:
-            error.filename = os.fspath(path)  # a full disk names no file
+        if isinstance(error, OSError) and error.errno:
+            error.filename = os.fspath(
+                path
+            )  # a full disk names no file, a closed folder the temporary one
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise
@@ -166,6 +171,43 @@ def write_whole(path: Path | str, content: bytes) -> None:
     """
     with replacing(path) as file:
         file.write(content)
+
+
+class Room:
+    """Bytes of a disk on which :func:`replacing` of a path writes next: a full disk is met before what is to be written
+    is paid for. What was not written upon is given back at the end of the block.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._size = path, 0
+        self._held: Path | None = None
+
+    def take(self, size: int) -> None:
+        """Take up so many bytes, and a few for what else is written before, which :meth:`spare` gives back.
+
+        Raises:
+            OSError: there is no room, or the folder cannot be written.
+        """
+        self._held, self._size = remove_partial(self._path), size
+        with self._held.open("wb") as file:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, size + _SPARE)
+            else:
+                file.write(bytes(size + _SPARE))
+
+    def spare(self) -> None:
+        """Give back what was taken up for other files."""
+        with suppress(OSError):  # somebody has removed it
+            if self._held is not None:
+                os.truncate(self._held, self._size)
+
+    def __enter__(self) -> "Room":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(OSError):
+            if self._held is not None:
+                self._held.unlink(missing_ok=True)
 
 
 def add_line(path: Path, line: bytes) -> None:
@@ -233,13 +275,16 @@ def write_keeping(path: Path, content: bytes) -> Path | None:
     return kept
 
 
-def remove_partial(path: Path) -> None:
-    """Remove what processes that are no more left of ``path``, a file or a folder."""
+def remove_partial(path: Path) -> Path:
+    """Remove what processes that are no more left of ``path``, a file or a folder; where this one writes what is to
+    take its place.
+    """
     start, end = f".{path.name}.", ".partial"
+    own = path.with_name(f"{start}{os.getpid()}{end}")
     try:
         names = os.listdir(path.parent)
     except OSError:
-        return
+        return own
     for name in names:
         if name.startswith(start) and name.endswith(end):
             number, left = name[len(start) : -len(end)], path.parent / name
@@ -254,6 +299,7 @@ def remove_partial(path: Path) -> None:
                     shutil.rmtree(left)
                 else:
                     left.unlink(missing_ok=True)
+    return own
 
 
 def begin(folder: Path) -> None:

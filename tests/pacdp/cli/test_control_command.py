@@ -76,6 +76,7 @@ def test_a_monitor_goes_on_from_its_file(tmp_path, said, refused):
     assert f"pacdp: {tmp_path / 'no'}: no such file" in refused(
         "monitor", tmp_path / "no" / "w.json", "--promised", 0.1
     )
+    assert "copy the folder to where you may" in refused("monitor", "/sys/w.json", "--promised", 0.1)
 
 
 def test_no_loss_of_two_processes_is_forgotten_and_a_link_stays_one(tmp_path):

@@ -1,5 +1,7 @@
 """Saving, resuming, refusing, publishing."""
 
+import errno
+import os
 from dataclasses import replace
 from unittest.mock import patch
 
@@ -31,6 +33,7 @@ from pacdp.layers.random import generators
 from pacdp.private import DPSGD, PrivacyBudget, SystemRandomness, export, runs_of, steps_of
 from pacdp.resume import load_run
 from pacdp.store.checkpoint import Checkpoint
+from pacdp.store.ledger import Ledger
 from tests.marks import every_case, made_once, parametrize, refusal
 
 pytestmark = pytest.mark.usefixtures("known_network")
@@ -59,6 +62,33 @@ def test_resuming_is_exact_to_the_bit(name, tmp_path):
     assert seen == [5, 6, 7, 8, 9]
     assert steps_of(whole.event) == 9
     assert len(whole.snapshots) == (4 if "slot" in name or name == "tempered" else 0)
+
+
+@parametrize("name", SOUND)
+def test_room_for_the_next_checkpoint_is_made_before_its_steps_are_paid_for(name, tmp_path, monkeypatch):
+    settings, numbers, network = SOUND[name]
+    people = {"people": patients()} if settings.by_person else {}
+    book, path, taken, made = Ledger.open(tmp_path / "ledger"), tmp_path / "run" / "a", list[int](), os.posix_fallocate
+    path.parent.mkdir()
+
+    def allocate(file, offset, size):
+        if len(taken) == 2:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        made(file, offset, size)
+        taken.append(size)
+
+    def spare(seen):
+        (held,) = path.parent.glob(".*.partial")
+        assert (held.stat().st_size < taken[-1]) is (seen.step % 3 == 0), "given back for what progress writes"
+
+    monkeypatch.setattr(os, "posix_fallocate", allocate)
+    run = {"mechanism": replace(numbers, steps=9), "ledger": book, "checkpoint": path, "checkpoint_every": 3}
+    with refusal("nothing was drawn for the steps", CheckpointError):
+        trained(settings, network(), data(sum(RECORDS)), seed=7, progress=spare, **run, **people)
+    assert [(one.stretch.first, one.stretch.last) for one in book.entries] == [(1, 3), (4, 6)]
+    assert load_checkpoint(path).header["step"] == 6
+    assert path.stat().st_size + 2**16 <= taken[-1]
+    assert os.listdir(path.parent) == ["a"]
 
 
 def test_the_engine_s_own_loop_resumes_at_the_right_noise(tmp_path):

@@ -57,6 +57,9 @@ def test_a_full_disk_names_the_file(tmp_path):
     with pytest.raises(OSError, match="No space") as full, replacing(tmp_path / "file.json"):
         raise OSError(errno.ENOSPC, "No space left on device")
     assert full.value.filename == str(tmp_path / "file.json")
+    with pytest.raises(OSError, match="No such file") as closed, replacing("/proc/file.json"):  # where nobody writes
+        pass
+    assert closed.value.filename == "/proc/file.json"
 
 
 def test_a_living_writer_s_half_is_left_alone_and_a_dead_one_s_folder_goes(tmp_path):
