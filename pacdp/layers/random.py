@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-
 _LEAST = 2.0**-24
 """Of what ``torch.rand`` gives, but for zero."""
 

@@ -4,7 +4,7 @@ from functools import partial
 from types import SimpleNamespace
 
 import torch
-from private_loops import RARE, X, Y, back_from, by, linear, made, total, zeros
+from private_loops import RARE, Shaken, X, Y, back_from, by, linear, made, total, zeros
 from private_toys import CE, plain
 from torch.nn import (
     CrossEntropyLoss,
@@ -466,6 +466,9 @@ LOOPS = {
                              CAME_BEFORE),
     "weights of the batch": ({"data": (X, RARE), "step": by(lambda out, y: (F.cross_entropy(out, y, reduction="none")
                              / torch.bincount(y)[y]).mean()), "sample_rate": 0.5, "steps": 9}, CAME_BEFORE),
+    "weights of the batch by the label": (
+        {"data": Shaken(), "step": by(lambda out, y: (F.cross_entropy(out, y, reduction="none")
+         / torch.bincount(y)[y]).mean()), "sample_rate": 0.7, "steps": 9}, CAME_BEFORE),
     "back from weights of the batch": (
         {"data": (X, RARE), "step": back_from(lambda y: 1.0 / torch.bincount(y)[y]), "loss_reduction": "sum",
          "sample_rate": 0.5, "steps": 9}, CAME_BEFORE),
