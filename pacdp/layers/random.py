@@ -13,6 +13,9 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+_LEAST = 2.0**-24
+"""Of what ``torch.rand`` gives, but for zero."""
+
 
 class RandomState(NamedTuple):
     """Where every generator that a forward pass may use stands."""
@@ -124,6 +127,29 @@ class WithoutDraws(TorchDispatchMode):
             return found
         if func is torch.ops.aten.native_dropout.default:
             return args[0].clone(), torch.ones_like(found[1])
-        for drawn in filter(lambda leaf: isinstance(leaf, Tensor), tree_leaves(found)):
-            drawn.fill_(0.5 if drawn.is_floating_point() else 0)
+        for leaf in filter(lambda leaf: isinstance(leaf, Tensor), tree_leaves(found)):
+            self.drawn(func, leaf)
         return found
+
+    def drawn(self, func: Any, found: Tensor) -> None:
+        """Write over a draw."""
+        del func
+        found.fill_(0.5 if found.is_floating_point() else 0)
+
+
+class OneDraw(WithoutDraws):
+    """Within, torch draws the least or the largest number wherever it draws a single real one, as a coin of a batch is.
+
+    Args:
+        largest: in place of the least.
+    """
+
+    def __init__(self, *, largest: bool) -> None:
+        super().__init__()
+        self.largest = float(largest)
+
+    def drawn(self, func: Any, found: Tensor) -> None:
+        """Write over a draw."""
+        if found.is_floating_point() and found.numel() == 1:
+            least = 0.0 if "bernoulli" in str(func) else _LEAST
+            found.fill_(self.largest).clamp_(least, 1.0 - least)

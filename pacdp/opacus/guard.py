@@ -15,6 +15,7 @@ loss is computed with; what a loop computes from the data in NumPy or plain Pyth
 step to step.
 """
 
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
@@ -235,6 +236,10 @@ class Guard:
     def _require_drawn(self, leaves: list[Any]) -> int:
         """Refuse inputs that are not the batch; return its number of examples."""
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+        if not tensors:
+            raise ValueError(
+                "a private module needs a tensor with a batch dimension among its inputs, got none"
+            )
         n = len(tensors[0])
         if any(x.requires_grad for x in tensors):
             raise ValueError(
@@ -244,7 +249,7 @@ class Guard:
         rows = {id(x): x for x in tensors if x.dim() > 0 and len(x) == n}
         if self.sampler is not None:
             self.sampler.require_rows([*rows.values()])
-        plain = [repr(x) for x in leaves if not isinstance(x, Tensor)]
+        plain = [_named(x) for x in leaves if not isinstance(x, Tensor)]
         rest = [x for x in tensors if id(x) not in rows]
         self.losses.constants.require("inputs of the network", plain, [])
         # what has one row looks like an example in a batch of one
@@ -282,6 +287,13 @@ def form_of(inputs: Sequence[Any], named: Mapping[str, Any]) -> str:
     """Which arguments a network is called with: their names and nesting, and the value of what is no tensor."""
     given = [*inputs], dict(named)
     return repr(tree_map(lambda x: Tensor if isinstance(x, Tensor) else x, given))
+
+
+def _named(x: object) -> str:
+    """A number or a text itself; of anything else the kind, with a number made of all that it holds."""
+    if isinstance(x, (*_VALUES, slice, range, torch.dtype, torch.device)):
+        return repr(x)
+    return f"{type(x).__name__} {zlib.crc32(repr(contents(x)).encode())}"
 
 
 def gradients(module: nn.Module) -> list[Any]:

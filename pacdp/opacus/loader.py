@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import chain, product
 from typing import Any
 
+import numpy as np
 import torch
 from opacus.data_loader import DPDataLoader
 from opacus.utils import batch_memory_manager
@@ -35,6 +36,8 @@ _REMEMBERED = 256
 """Batches that were handed out and not yet used."""
 _KEPT = 1 << 17
 """Examples whose targets are remembered."""
+_ALIKE = 8
+"""Examples of one label whose weights are alike, so that the label is taken to determine them."""
 _PLAIN = str | bytes | int | float
 
 
@@ -149,7 +152,8 @@ class PoissonSampler(UniformWithReplacementSampler):
     def require_own(self, others: Mapping[int, Tensor]) -> None:
         """Refuse tensors in the loss that are a field of the batch in another order, or are made of the whole batch.
 
-        What is no field must be the same whenever the same example comes again: targets that were standardised over the
+        What is no field must be the same whenever the same example comes again, and where it is alike for the examples
+        of one label, whenever that label does: targets that were standardised over the
         batch, or weights by how often a class occurs in it, are not.
 
         Args:
@@ -164,19 +168,32 @@ class PoissonSampler(UniformWithReplacementSampler):
                 "the loss is given a field of the batch in another order, so that one example's loss is computed "
                 "with another's label: give each example its own, and mix none"
             )
-        names = [*zip(*(row_hashes(field).tolist() for field in self.fields), strict=True)]
+        hashes = [row_hashes(field) for field in self.fields]
+        names = [*zip(*(own.tolist() for own in hashes), strict=True)]
         for k, x in rows.items() if names else ():
             if any(_same_rows(x, field.cpu()) for field in self.fields):
                 continue
-            for name, row in zip(names, x.reshape(len(names), -1), strict=True):
-                full = len(self._made) >= _KEPT
-                known = (self._made.get if full else self._made.setdefault)((k, *name), row)
-                if known.shape != row.shape or not known.allclose(row, 1e-3, 1e-5, equal_nan=True):
-                    raise ValueError(
-                        "the loss is given numbers of an example that are others than when it came before, and may "
-                        "depend on the other examples of the batch, as standardised targets and weights by the classes "
-                        "of a batch do: compute them in the dataset, from one example alone"
-                    )
+            flat = x.reshape(len(names), -1)
+            for name, row in zip(names, flat, strict=True):
+                self._require_known((k, *name), row)
+            # inputs that are drawn anew never come again, and labels do
+            for place, own in enumerate(hashes):
+                values, counts = np.unique(own, return_counts=True)
+                for value in values[counts >= _ALIKE].tolist():
+                    alike = flat[torch.from_numpy(own == value)]
+                    if alike.allclose(alike[:1], 1e-3, 1e-5, equal_nan=True):
+                        self._require_known((k, -1 - place, value), alike[0])
+
+    def _require_known(self, name: tuple[int, ...], row: Tensor) -> None:
+        """Refuse, by raising ValueError, another row than the first one of this name."""
+        full = len(self._made) >= _KEPT
+        known = self._made.get(name, row) if full else self._made.setdefault(name, row)
+        if known.shape != row.shape or not known.allclose(row, 1e-3, 1e-5, equal_nan=True):
+            raise ValueError(
+                "the loss is given numbers of an example that are others than when it came before, or of all examples "
+                "of one label, and may depend on the other examples of the batch, as standardised targets and weights "
+                "by the classes of a batch do: compute them in the dataset, from one example alone"
+            )
 
     def require(self, examples: int) -> None:
         """Refuse a step on something else than the batch that was drawn for it.

@@ -13,7 +13,14 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from pacdp.errors import naming, said
 from pacdp.layers.dropout import ExampleDropout
-from pacdp.layers.random import RandomState, WithoutDraws, random_state, rewind, same_state
+from pacdp.layers.random import (
+    OneDraw,
+    RandomState,
+    WithoutDraws,
+    random_state,
+    rewind,
+    same_state,
+)
 from pacdp.losses import PerExampleLoss
 from pacdp.trials.made_up import ALONE, MOST, SIZES, made_up_labels, values_of, with_other_weights
 from pacdp.trials.writes import Unwritten, require_no_writes, same_bits
@@ -28,6 +35,8 @@ _OF_LOSS = (
     "write the loss of one example alone, of outputs and targets of one shape where it compares numbers, as "
     "targets.view_as(outputs) makes them"
 )
+_STREAMS = 4
+"""Further streams of a network that draws, by which coins fall otherwise."""
 Seen = dict[str, Tensor]
 """What a pass makes, by name."""
 _KINDS = (1, 2, 3)
@@ -89,6 +98,11 @@ def require_independent_examples(
         settled = Unwritten(trial.twin)
         for k, each in enumerate(sizes[len(_WHOLE) :], len(_WHOLE)):
             trial.forward(full, each, reach=10.0 ** (k % 4))
+        for seed in range(_STREAMS if trial.draws(full) else 0):
+            stream = torch.Generator().manual_seed(seed).get_state()
+            drawn = _Trial(trial.twin, before._replace(cpu=stream), loss)
+            with OneDraw(largest=seed % 2 > 0):
+                drawn.forward(full, MOST, reach=1.0)
         opened = _Trial(trial.twin, before, loss, begin=of_kind(with_other_weights(module)))
         if not _not_finite(opened.seen(full, None, None)):
             opened.whole(full, targets, *_WHOLE[-1], reach=1.0)
@@ -182,6 +196,11 @@ class _Trial:
         self.reset()
         self._drop(False)
         return self.twin(*inputs)
+
+    def draws(self, inputs: Sequence[Any]) -> bool:
+        """Whether a pass with dropout off draws from torch's generator of the CPU."""
+        self.outputs(inputs)
+        return not torch.equal(torch.get_rng_state(), self.state.cpu)
 
     @torch.no_grad()
     def alone(self, one: Sequence[Any], targets: Any) -> None:

@@ -11,7 +11,7 @@ from torch.nn import (
 )
 from torch.nn import functional as F
 from torch.optim import SGD
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from pacdp.private import (
     BatchMemoryManager,
@@ -59,11 +59,27 @@ def made(net, data, *, mode=None, optimizer=None, collate=None, workers=0, **cha
     return *found, engine
 
 
+class Shaken(Dataset):
+    """Inputs that are drawn anew at each look, as augmentations are, with one of two labels."""
+
+    def __len__(self):
+        return len(X)
+
+    def __getitem__(self, i):
+        return X[i] + torch.rand(X.shape[1:]), Y[i] % 2
+
+
 def total(data=(X, Y), *, step=plain, net=zeros, mode=None, parts=None, momentum=0.0, **options):
-    """The sum of clipped gradients that one step of a loop releases, whose batch may come in parts."""
+    """The sum of clipped gradients that one step of a loop releases, whose batch may come in parts.
+
+    Args:
+        data: tensors, or a data set.
+    """
     net = net()
     options["optimizer"] = SGD(net.parameters(), lr=0.0, momentum=momentum)
-    module, optimizer, loader, _ = made(net, TensorDataset(*data), mode=mode, **options)
+    module, optimizer, loader, _ = made(
+        net, TensorDataset(*data) if isinstance(data, tuple) else data, mode=mode, **options
+    )
     cut = partial(BatchMemoryManager, data_loader=loader, optimizer=optimizer)
     with nullcontext(loader) if parts is None else cut(max_physical_batch_size=parts) as batches:
         for batch in batches:

@@ -10,7 +10,7 @@ import pytest
 import torch
 from clipped_networks import slowly as by_examples
 from opacus.layers import DPLSTM
-from private_loops import CLIP, RARE, X, Y, back_from, by, linear, made, total
+from private_loops import CLIP, RARE, Shaken, X, Y, back_from, by, linear, made, total
 from private_toys import CE, fresh, gradient, plain
 from torch.nn import (
     BCEWithLogitsLoss,
@@ -268,6 +268,19 @@ def test_ghost_clipping_follows_what_a_layer_is_given_by_name():
     """Its gradient was that of the layer without these, or ended in torch's words."""
     build = lambda: Made(lambda own, x: own.last(x, by=x[:, :3]), last=Scaled())  # noqa: E731
     assert_close(total(net=build, mode="ghost"), total(net=build, mode="reference"), atol=4.2e-5, rtol=1e-5)
+
+
+def test_inputs_that_are_drawn_anew_may_have_weights_by_label_and_targets_of_their_own():
+    """Of inputs that never come again the labels tell what is the same at every step, and what is each one's own."""
+
+    def step(module, optimizer, x, y):
+        def loss(out, y):
+            sharp = (x[:, 0] > X[:, 0].mean()).float()
+            return (torch.tensor([1.0, 5.0])[y] * sharp * F.cross_entropy(out, y, reduction="none")).mean()
+
+        plain(module, optimizer, x, y, loss=loss)
+
+    total(Shaken(), step=step, sample_rate=0.7, steps=9)
 
 
 def test_train_takes_outputs_of_which_the_first_is_none():

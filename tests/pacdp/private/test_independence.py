@@ -59,6 +59,9 @@ MIXING = {
     "a norm of one number": GroupNorm(6, 6),
     "behind dropout": Sequential(Dropout(0.5), BY_SIZE),
     "behind a function that drops": lambda h: F.dropout(h, 0.5) / len(h),
+    "by a coin": lambda h: h + h.flip(0) if torch.rand(1) < 0.01 else h,
+    "by the other side of a coin": lambda h: h + (torch.rand(()) > 0.99) * h.flip(0),
+    "by a whole number": lambda h: h + h.flip(0) if torch.randint(2, (1,)) == 1 else h,
     "behind drawn weights": Sequential(bayesian(Linear(6, 6), generator=seeded()), BY_SIZE),
 }
 
@@ -98,6 +101,8 @@ SOUND = {
     "half precision inside": (of_kind(torch.bfloat16), cross_entropy, LABELS),
     "double precision inside": (of_kind(torch.float64), cross_entropy, LABELS),
     "dropout": (Dropout(0.5), cross_entropy, LABELS),
+    "a coin for all": (lambda h: h * torch.bernoulli(torch.tensor(0.5)), cross_entropy, LABELS),
+    "a number for all": (lambda h: h - torch.rand(1).logit(), cross_entropy, LABELS),
     "group norm": (GroupNorm(2, 6), cross_entropy, LABELS),
     "overflows": (torch.exp, cross_entropy, LABELS),
     "regression": (torch.clone, lambda f, y: (f[:, 0] - y).square(), torch.zeros(4)),

@@ -4,7 +4,7 @@ from functools import partial
 from types import SimpleNamespace
 
 import torch
-from private_loops import RARE, X, Y, back_from, by, linear, made, total, zeros
+from private_loops import RARE, Shaken, X, Y, back_from, by, linear, made, total, zeros
 from private_toys import CE, plain
 from torch.nn import (
     CrossEntropyLoss,
@@ -104,8 +104,9 @@ class Told(Module):
         super().__init__()
         self.last = linear()
 
-    def forward(self, x, labels=None, *, centred=False):
+    def forward(self, x, labels=None, *, centred=False, by=None):
         counts = 0.0 if labels is None else F.one_hot(labels, 3).sum(0)
+        counts = torch.as_tensor(getattr(by, "counts", by)[-3:]) if by is not None else counts
         outputs = self.last(x) + counts
         return outputs - outputs.mean(0) if centred else outputs
 
@@ -118,6 +119,19 @@ def told(**arguments):
         plain(lambda rows: module(rows, **own), optimizer, x, y)
 
     return step
+
+
+class Support:
+    """What a loop tells a network of the batch, in the same object at every step."""
+
+    def tell(self, module, optimizer, x, y):
+        self.counts = y.bincount(minlength=3)
+        plain(lambda rows: module(rows, by=self), optimizer, x, y)
+
+
+def told_in_an_array(module, optimizer, x, y):
+    """Of so many numbers NumPy prints the first and the last ones alone."""
+    plain(lambda rows: module(rows, by=(y + 50).bincount(minlength=2000).numpy()), optimizer, x, y)
 
 
 def another_way(module, optimizer, x, y):
@@ -384,6 +398,7 @@ LARGE = X.repeat(9, 1), Y.repeat(9)
 NOT_OWN, OTHER_ROWS = "depends on the other examples", "other rows than the batch"
 MOVED = "wrote into a parameter|changes first.weight"
 WRITTEN, CAME_BEFORE, LATER = ("gradients .* were written", "than when it came before", "after make_private")
+OF_INPUTS = "inputs of the network changed from one step"
 UNTRIED = "which make_private did not try"
 ALONE, COLLATE = "cannot be computed for an example alone", "collate function gives"
 LOOPS = {
@@ -420,6 +435,9 @@ LOOPS = {
     "the Dice score of a batch": (by(dice), NOT_OWN),
     "a flag that was not tried": ({"step": told(centred=True), "net": Told}, UNTRIED),
     "labels that were not tried": ({"step": told(labels=None), "net": Told, "sample_rate": 0.1, "steps": 9}, UNTRIED),
+    "counts in an object": ({"step": Support().tell, "net": Told, "sample_rate": 0.5, "steps": 9}, OF_INPUTS),
+    "counts in an array": ({"step": told_in_an_array, "net": Told, "sample_rate": 0.5, "steps": 9}, OF_INPUTS),
+    "no tensor": (lambda module, optimizer, x, y: module(["a text"] * len(y)), "needs a tensor with a batch"),
     "a look in training": (looked_at, r"under eval\(\) or torch.no_grad\(\)"),
     "in place": (by(written), "in place"),
     "padded": ({"collate": over_columns}, COLLATE),
@@ -448,6 +466,9 @@ LOOPS = {
                              CAME_BEFORE),
     "weights of the batch": ({"data": (X, RARE), "step": by(lambda out, y: (F.cross_entropy(out, y, reduction="none")
                              / torch.bincount(y)[y]).mean()), "sample_rate": 0.5, "steps": 9}, CAME_BEFORE),
+    "weights of the batch by the label": (
+        {"data": Shaken(), "step": by(lambda out, y: (F.cross_entropy(out, y, reduction="none")
+         / torch.bincount(y)[y]).mean()), "sample_rate": 0.7, "steps": 9}, CAME_BEFORE),
     "back from weights of the batch": (
         {"data": (X, RARE), "step": back_from(lambda y: 1.0 / torch.bincount(y)[y]), "loss_reduction": "sum",
          "sample_rate": 0.5, "steps": 9}, CAME_BEFORE),
