@@ -49,7 +49,10 @@ class HeadDraw(NamedTuple):
 
 @record
 class GibbsHead:
-    """The law that a head is drawn from; no number here may depend on the records that it is drawn with."""
+    """The law that a head is drawn from; no number here may depend on the records that it is drawn with.
+
+    Tensors are copied, so that a network whose weight is the anchor does not move it by training on.
+    """
 
     anchor: Float64[Tensor, "classes dim"]
     """W."""
@@ -73,6 +76,8 @@ class GibbsHead:
             )
         if self.anchor.dtype != torch.float64 or self.metric.dtype != torch.float64:
             raise ValueError("expected anchor and metric in double precision: call .double()")
+        for name in ("anchor", "metric"):
+            object.__setattr__(self, name, getattr(self, name).detach().clone())
         fits = self.normaliser >= 1 and LEAST_SCALE <= self.tau / self.normaliser < math.inf
         if not (fits and 0 <= self.seed < 2**63):
             raise ValueError(

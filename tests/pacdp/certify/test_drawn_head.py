@@ -125,6 +125,15 @@ def test_it_holds_as_often_as_it_says_and_not_without_the_price(whole):
     require_held(missed, runs, failure_prob)
 
 
+def test_an_anchor_does_not_move_with_the_network_that_it_was_made_of():
+    layer = torch.nn.Linear(4, 2, bias=False).double()
+    law = GibbsHead(anchor=layer.weight.detach(), metric=torch.eye(4).double(), tau=1.0,
+                    normaliser=9, seed=0, features="noise")  # fmt: skip
+    with torch.no_grad():
+        layer.weight += 1.0
+    assert torch.equal(law.anchor + 1.0, layer.weight)
+
+
 @parametrize(
     ("told", "words"),
     [
