@@ -2,8 +2,6 @@
 
 import itertools
 import mmap
-import threading
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,14 +10,11 @@ import torch
 from numpy import array_equal
 from torch import Tensor, equal
 from torch.nested import nested_tensor
-from torch.nn import BatchNorm1d, Dropout, Linear, Module, Sequential, Tanh
+from torch.nn import Dropout, Linear, Module, Sequential
 from torch.utils.data import (
     BatchSampler,
     ConcatDataset,
     DataLoader,
-    Dataset,
-    DistributedSampler,
-    IterableDataset,
     RandomSampler,
     Subset,
     TensorDataset,
@@ -27,191 +22,44 @@ from torch.utils.data import (
     default_collate,
 )
 
-import bounds
-from pacdp import HeldOut, Network, Private, Settings, certify, certify_predictions
-from pacdp.certify import BoundSet, ClippedError, Finite, Surrogate
-from pacdp.certify.evidence import rows_of
+from pacdp import Network, certify, certify_predictions
+from pacdp.certify import BoundSet, ClippedError
 from pacdp.certify.loaders import bound_set
-from pacdp.data import DataError, Rows
-from pacdp.data import Dataset as Images
-from pacdp.store.record import Values
+from pacdp.data import DataError
 from tests.marks import every_case, near, parametrize, refusal
-from tests.pacdp.toys import seeded
+from tests.pacdp.certify.stream_toys import (
+    ALL,
+    FORMS,
+    GENERATOR,
+    INPUTS,
+    JITTER,
+    LABELS,
+    NET,
+    PEOPLE,
+    RECORDS,
+    SLOPES,
+    TWICE,
+    Bar,
+    Bulk,
+    Centred,
+    Endless,
+    Ends,
+    Fetched,
+    Opened,
+    Output,
+    Pairs,
+    PassedOn,
+    Stream,
+    collated,
+    drawn,
+    in_bulk,
+    longest,
+    one_with_a_gap,
+    padded_where_they_lie,
+    part,
+    shown,
+)
 from tests.schema import validate
-
-GENERATOR = seeded(5)
-INPUTS = torch.randn(300, 6, generator=GENERATOR)
-LABELS = torch.randint(0, 3, (300,), generator=GENERATOR)
-ALL = INPUTS, LABELS
-PEOPLE = np.arange(300, dtype=np.int64) // 3
-SLOPES = torch.tensor([1.0, -2.0, 0.5])
-NET = Sequential(Linear(6, 8), BatchNorm1d(8), Tanh(), Linear(8, 3)).eval()
-
-
-@dataclass
-class Output:
-    logits: Tensor
-    loss: float = 0.0
-
-
-class Pairs(Dataset):
-    def __len__(self):
-        return 300
-
-    def __getitem__(self, k):
-        return INPUTS[k], LABELS[k]
-
-
-class Jitter(Pairs):
-    """Examples that are moved a little at every look, so that no two rows of a copy are equal."""
-
-    def __getitem__(self, k):
-        return INPUTS[k] + 0.01 * torch.randn(6), LABELS[k]
-
-
-class Endless(Dataset):
-    def __getitem__(self, k):
-        return INPUTS[k % 300], LABELS[k % 300]
-
-
-JITTER = Jitter()
-TWICE: Any = torch.tensor([*range(300), 7])
-
-
-def drawn(sampler):
-    return DataLoader(JITTER, batch_size=50, sampler=sampler)
-
-
-def collated(made):
-    """A loader whose function makes batches of a list of inputs and a list of labels."""
-    return DataLoader(
-        Pairs(), batch_size=50, collate_fn=lambda given: made(*map(torch.stack, zip(*given, strict=True)))
-    )
-
-
-def longest(inputs, labels):
-    """Rows of other lengths, to the longest of their batch."""
-    lengths = 3 + (inputs[:, 0] > 0) + 2 * (inputs[:, 1] > 0)
-    taken = (torch.arange(6) < lengths[:, None])[:, : int(lengths.max())].float()
-    return {"inputs": inputs[:, : taken.shape[1]] * taken, "taken": taken, "labels": labels}
-
-
-def padded_where_they_lie(records):
-    """Batches of dictionaries whose rows are padded in the dictionaries themselves."""
-    width = max(int((one["inputs"] != 0).sum()) for one in records)
-    for one in records:
-        one["inputs"] = torch.nn.functional.pad(one["inputs"], (0, max(0, width - len(one["inputs"]))))
-    return {key: torch.stack([one[key] for one in records]) for key in ("inputs", "labels")}
-
-
-RECORDS: Any = [{"inputs": row[: 3 + k % 4], "labels": label} for k, (row, label) in enumerate(zip(*ALL, strict=True))]
-
-
-class Stream(IterableDataset):
-    def __iter__(self):
-        return iter(zip(INPUTS, LABELS, strict=True))
-
-
-class Jittered(IterableDataset):
-    def __iter__(self):
-        return iter([(x + 0.01 * torch.randn(6), y) for x, y in zip(INPUTS, LABELS, strict=True)])
-
-
-class Listed(Pairs):
-    """A list of files and how they are read."""
-
-    def __init__(self, transform, files=range(300)):
-        self.files, self.transform, self.places = [f"{k}.png" for k in files], transform, torch.arange(300)
-
-    def __getitem__(self, k):
-        return self.transform(INPUTS[k]), LABELS[k]
-
-
-class Ends(Pairs):
-    """One that says with StopIteration that it is at its end, in the middle."""
-
-    def __getitem__(self, k):
-        return next(iter([super().__getitem__(k)] if k < 100 else []))
-
-
-class Fetched(Pairs):
-    """One that reads a batch at a time."""
-
-    def __getitems__(self, places):
-        return list(zip(INPUTS[places], LABELS[places], strict=True))
-
-
-class Centred(Fetched):
-    def __getitems__(self, places):
-        return list(zip(INPUTS[places] - INPUTS[places].mean(0), LABELS[places], strict=True))
-
-
-class Bulk(Pairs):
-    """One that makes a batch of a list of places."""
-
-    def __getitem__(self, k):
-        return INPUTS[k] - INPUTS[k].mean(0), LABELS[k]
-
-
-def in_bulk(data):
-    return DataLoader(data, sampler=BatchSampler(range(300), 50, False), batch_size=None)
-
-
-class PassedOn:
-    """What stands around a loader, and hands its batches on as a function of them, as tutorials write it."""
-
-    def __init__(self, loader, how=None):
-        self.loader, self.how = loader, how
-
-    def __iter__(self):
-        return (self.how(*one) if self.how else one for one in self.loader)
-
-
-class Bar(PassedOn):
-    """One that has no copy, as a progress bar."""
-
-    def __init__(self, loader):
-        super().__init__(loader)
-        self.lock = threading.Lock()
-
-
-class Opened(Pairs):
-    """One that opens its file where it is read first."""
-
-    file = None
-
-    def __getitem__(self, k):
-        self.file = "a position, which all that were forked afterwards move"
-        return super().__getitem__(k)
-
-
-def one_with_a_gap(inputs):
-    return torch.where(inputs == INPUTS[7], torch.nan, inputs)
-
-
-def shown(found):
-    """Up to the rounding of outputs, which differs with the size of batches."""
-    return [
-        (made.name, round(made.value, 6), made.measures, made.status) for made in found.certificates
-    ], found.measured
-
-
-def part(start, end):
-    return INPUTS[start:end], LABELS[start:end]
-
-
-FORMS = {
-    "arrays": (INPUTS.numpy(), LABELS.numpy()),
-    "a data set": Pairs(),
-    "a shuffling loader": DataLoader(Pairs(), batch_size=37, shuffle=True, generator=seeded(1)),
-    "an iterable data set": DataLoader(Stream(), batch_size=64),
-    "a list of batches with empty ones": [part(0, 0), ALL, part(0, 0)],
-    "arrays backwards": (INPUTS.numpy()[::-1], LABELS.numpy()[::-1]),
-    "labels with a further axis": (INPUTS, LABELS[:, None]),
-    "labels in a list": (INPUTS.numpy(), LABELS.tolist()),
-    "a bound set": BoundSet(inputs=INPUTS, labels=LABELS),
-    "people": [(*part(k, k + 50), PEOPLE[k : k + 50]) for k in range(0, 300, 50)],
-}
 
 
 @parametrize("form", FORMS)
@@ -339,191 +187,6 @@ def test_regression_is_certified_by_its_clipped_error(kind):
     assert torch.equal(loss(net(INPUTS)[:, None], targets), loss(net(INPUTS), targets))
     assert "clipped at 0.7" in found.headline()
     assert made.value > losses.mean()
-
-
-SEEN = {**FORMS, "a data set of numbers": Images("d", INPUTS.numpy(), LABELS.numpy(), 3)}
-SEEN["rows"] = Rows.of(*ALL)
-
-
-@every_case("form", SEEN)
-def test_whatever_can_be_data_can_be_what_was_seen(form):
-    with refusal("share 300 ", DataError):
-        certify(NET, ALL, seen=SEEN[form])
-    made = certify(NET, (INPUTS + 1.0, LABELS), seen=SEEN[form]).certificates[0]
-    assert made.hypothesis("predictor saw none of these rows").standing == "proved"
-
-
-CLAIM = bounds.PureDP(epsilon=0.1, adjacency="add-remove", status="exact mechanism")
-NO_EVIDENCE = [True, "train.npz", INPUTS, {}, Private(privacy=CLAIM)]
-
-
-@pytest.mark.wrong_types
-@every_case("saw", NO_EVIDENCE, ids=lambda saw: type(saw).__name__)
-def test_what_can_be_no_data_is_no_evidence(saw):
-    with refusal("seen must be data"):
-        certify(NET, ALL, seen=saw)
-
-
-OTHERS = INPUTS + 1.0, LABELS
-SURROGATE = Surrogate(network=NET, certificate=certify(NET, ALL).certificates[0], saw={"a": ALL})
-WITH: dict[str, tuple[Any, Values]] = {
-    "seen": (ALL, {"seen": JITTER}),
-    "seen that is handed on": (ALL, {"seen": PassedOn(drawn(RandomSampler(JITTER)))}),
-    "seen that is drawn as it is handed on": (
-        ALL,
-        {"seen": PassedOn(DataLoader(Pairs()), lambda x, y: (x + torch.rand(6), y))},
-    ),
-    "seen in bulk": (ALL, {"seen": in_bulk(JITTER)}),
-    "data beside seen": (JITTER, {"seen": OTHERS}),
-    "a loader beside a test set": (drawn(RandomSampler(JITTER)), {"test": OTHERS}),
-    "test": (ALL, {"test": JITTER}),
-    "data beside settings": (JITTER, {"settings": Settings.chosen_on(OTHERS)}),
-    "data of a surrogate": (JITTER, {"surrogate": SURROGATE, "failure_prob": 0.2}),
-    "data of a list": (JITTER, {"law": Finite(networks=[NET]), "prior": HeldOut(rows=Rows.of(*OTHERS))}),
-}
-
-
-@every_case("data", WITH)
-def test_rows_that_are_drawn_anew_prove_nothing(data):
-    (given, how), state = WITH[data], torch.get_rng_state()
-    with refusal("must be the same rows at every reading"):
-        certify(**{"law": NET, "data": given, **how})
-    assert equal(state, torch.get_rng_state())
-
-
-LEAVING_OUT = {
-    "a last batch": (DataLoader(Pairs(), batch_size=37, shuffle=True, drop_last=True), "by drop_last"),
-    "draws": (drawn(RandomSampler(Pairs(), replacement=True)), "by its RandomSampler"),
-    "draws by weight": (drawn(WeightedRandomSampler([1.0] * 300, 300)), "by its WeightedRandomSampler"),
-    "draws in batches": (
-        DataLoader(Pairs(), batch_sampler=BatchSampler(RandomSampler(Pairs(), num_samples=200), 50, False)),
-        "by its RandomSampler"),
-    "a share of each epoch": (drawn(RandomSampler(Pairs(), num_samples=200)), "by its RandomSampler"),
-    "a last batch under a bar": (
-        Bar(DataLoader(Pairs(), batch_size=37, shuffle=True, drop_last=True)), "by drop_last"),
-    "one process of two": (drawn(DistributedSampler(Pairs(), 2, 0)), "by its DistributedSampler"),
-}  # fmt: skip
-
-
-@every_case("name", LEAVING_OUT)
-def test_loaders_that_leave_out_others_at_every_reading_prove_nothing_of_what_was_seen(name):
-    loader, why = LEAVING_OUT[name]
-    with refusal(f"seen must be all that was seen, and its loader leaves out others at every reading .{why}"):
-        certify(NET, OTHERS, seen=loader)
-
-
-def test_loaders_that_read_all_of_their_places_say_what_was_seen():
-    for loader in (DataLoader(Pairs(), batch_size=50, shuffle=True, drop_last=True),
-                   DataLoader(Pairs(), batch_size=7, sampler=range(200))):  # fmt: skip
-        kept = certify(NET, OTHERS, seen=loader).certificates[0].hypothesis("predictor saw none of these rows")
-        assert kept.standing == "proved"
-
-
-def test_rows_of_another_width_prove_nothing_of_what_was_seen():
-    with refusal("inputs of 7 and of 6 numbers", DataError):
-        certify(NET, ALL, seen=(torch.cat([INPUTS, LABELS[:, None]], dim=1) + 1.0, LABELS))
-    fractions = INPUTS.numpy().astype(float) / 3  # which the network read in single precision
-    with refusal("of double and of single precision", DataError):
-        certify(NET, (torch.tensor(fractions).float(), LABELS), seen=(fractions, LABELS.numpy()))
-
-
-@parametrize("key", ["label", "person"])
-def test_a_batch_that_tells_the_network_its_labels_is_refused(key):
-    batch = {"labels": LABELS, "people": LABELS, key: LABELS, "inputs": INPUTS}
-    with refusal(f"under two keys, and the network would be told those of '{key}'"):
-        certify(lambda inputs, **told: NET(inputs), [batch])
-
-
-@parametrize(("kind", "other"), [(torch.float16, torch.float32), (torch.bfloat16, torch.float32),
-                                 (torch.float16, torch.bfloat16)])  # fmt: skip
-def test_rows_of_half_precision_prove_nothing_of_rows_that_were_not_rounded(kind, other):
-    rounded, whole = ((INPUTS.to(one).float(), LABELS) for one in (kind, other))
-    for data, seen in ((whole, rounded), (rounded, whole)):
-        kept = certify(NET, data, seen=seen).certificates[0].hypothesis("predictor saw none of these rows")
-        assert kept.standing == "declared"
-        assert "of half precision and others are not" in kept.by
-
-
-def padded(lengths):
-    """A batch for each length: 20 examples of so many numbers, padded by zeros to the longest of the batch."""
-    return [(torch.cat([INPUTS[:20], torch.zeros(20, more)], dim=1) + k, LABELS[:20]) for k, more in enumerate(lengths)]
-
-
-def test_rows_that_are_padded_batch_by_batch_prove_nothing_of_what_was_seen():
-    """An example beside longer ones is another row, and no hash tells that it was seen."""
-    network = Sums().eval()
-    for data, seen in ((padded([0, 2]), padded([3, 5])), (padded([0]), padded([3, 5])), (padded([0, 2]), padded([7]))):
-        kept = certify(network, data, seen=seen).certificates[0].hypothesis("predictor saw none of these rows")
-        assert kept.standing == "declared"
-        assert "inputs have several widths" in kept.by
-
-
-STREAMS = {
-    "random transforms": lambda: DataLoader(Jittered(), batch_size=50),
-    "a stream without a loader": lambda: itertools.chain(DataLoader(Jittered(), batch_size=50)),
-    "a generator": lambda: ((x, y) for x, y in zip(INPUTS.split(50), LABELS.split(50), strict=True)),
-    "a map": lambda: map(tuple, DataLoader(TensorDataset(*ALL), batch_size=50)),
-}
-
-
-@every_case("stream", STREAMS)
-def test_streams_whose_next_reading_is_another_prove_nothing(stream):
-    far = INPUTS + 9.0, LABELS
-    for data, seen in ((far, STREAMS[stream]()), (STREAMS[stream](), far)):
-        kept = certify(NET, data, seen=seen, ask="error").certificates[0].hypothesis("predictor saw none of these rows")
-        assert kept.standing == "declared"
-        assert "rows of a stream are others at another reading" in kept.by
-    assert bound_set(STREAMS[stream]()).rows.silent(Rows.of(*far))
-    assert not bound_set(DataLoader(Stream(), batch_size=50)).rows.silent(Rows.of(*far))
-
-
-def test_one_folder_under_two_transforms_is_refused_and_two_folders_are_not():
-    same, other = Listed(torch.sin), Listed(torch.cos)
-    for held in ([same, other], [Subset(same, range(200)), Subset(other, range(199, 300))]):
-        with refusal("the data set gives (300|1) of its (600|301) examples again"):
-            certify(NET, DataLoader(ConcatDataset(held), batch_size=50, shuffle=True), ask="error")
-    for parts in (
-        [same, Listed(torch.cos, range(300, 600))],
-        [Subset(same, range(200)), Subset(other, range(200, 300))],
-    ):
-        certify(NET, DataLoader(ConcatDataset(parts), batch_size=50, shuffle=True), ask="error")
-
-
-class Named(Module):
-    def forward(self, inputs, **_):
-        return NET(inputs)
-
-
-def test_keys_that_say_whose_an_example_is_are_remarked_upon():
-    batch = {"inputs": INPUTS, "labels": LABELS, "patient_id": torch.from_numpy(PEOPLE)}
-    said = "the network is given 'patient_id', and n counts examples"
-    assert any(said in one for one in certify(Named().eval(), [batch]).remarks)
-    for other in ({**batch, "people": PEOPLE}, {**batch, "patient_id": INPUTS[:, 0], "people": PEOPLE}):
-        assert not any(said in one for one in certify(Named().eval(), [other]).remarks)
-
-
-def test_rows_read_back_prove_no_more_than_the_data_did():
-    streams = padded([3, 5]), [(INPUTS[20:40], LABELS[20:40]), (INPUTS[40:60].double(), LABELS[40:60])]
-    for seen in map(rows_of, streams, ("seen", "seen")):
-        for kept in (seen, Rows.from_arrays(seen.to_arrays())):
-            found = certify(Sums().eval(), padded([0]), seen=kept)
-            assert found.certificates[0].hypothesis("predictor saw none of these rows").standing == "declared"
-
-
-def test_bytes_prove_nothing_of_the_same_images_scaled():
-    raw = torch.randint(0, 256, (300, 6), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
-    scaled = (raw / 255, LABELS)
-    for seen in (raw, raw.float(), raw.double()):
-        kept = certify(NET, scaled, seen=(seen, LABELS)).certificates[0].hypothesis("predictor saw none of these rows")
-        assert kept.standing == "declared"
-        assert "fractions" in kept.by
-    others = certify(NET, scaled, seen=((255 - raw).flip(1) / 254, LABELS))
-    assert others.certificates[0].hypothesis("predictor saw none of these rows").standing == "proved"
-
-
-class Sums(Module):
-    def forward(self, x):
-        return torch.stack([x.sum(1), -x.sum(1), x[:, 0]], dim=1)
 
 
 REFUSED = {
