@@ -318,7 +318,6 @@ class Settings:
     elsewhere: Rows | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "count", python_number(self.count))
         if isinstance(self.count, bool) or not isinstance(self.count, int) or self.count < 1:
             raise ValueError(
                 f"expected a count of settings that is a whole number >= 1, got {self.count!r}"
@@ -337,6 +336,7 @@ class Settings:
         """``count`` settings were tried on the bound's examples, and all are paid for; with one, nothing was chosen."""
         if count == 1:
             return cls.declared(by)
+        count = python_number(count)
         said = f"{by}: a list of {count} settings, all paid for, written down after they were tried"
         return cls(count=count, hypothesis=declared(FIXED, said))
 
