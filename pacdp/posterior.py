@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import field
 
 import numpy as np
 import torch
@@ -103,10 +103,6 @@ class GaussianPosterior:
             what: {name: one.to(device) for name, one in getattr(self, what).items()}
             for what in ("means", "stds", "buffers", "factors")
         })  # fmt: skip
-
-    def copied(self) -> "GaussianPosterior":
-        """The same law in tensors of its own, on which nobody else writes."""
-        return replace(self)
 
     @classmethod
     def around(

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -17,7 +18,7 @@ from pacdp.certify.evidence import (
     source_of,
     summaries,
 )
-from pacdp.certify.examples import BoundSet, Device, python_number, require_kind
+from pacdp.certify.examples import BoundSet, Device, require_kind
 from pacdp.certify.finite import Finite
 from pacdp.certify.gaussian import MonteCarlo
 from pacdp.certify.gibbs import GibbsSettings, Progress
@@ -140,10 +141,9 @@ def certify(
             )
         law = Network(network=law)
     settings = Settings.declared() if settings is None else settings
-    seed = python_number(seed)
     given = dict(locals())  # every argument by its name
     route = _route(given)
-    seed, device = seed or 0, "cpu" if device is None else device
+    seed, device = int(seed or 0), "cpu" if device is None else device
     require_draws(seed, device)
     _check.open_probability(failure_prob=failure_prob)
     failure_prob, of_chain = settings.share(failure_prob), isinstance(law, LocalGibbs | Point)
@@ -162,9 +162,9 @@ def certify(
         )
     read, source = BoundSet.behind if of_chain else bound_set, _source(prior, of_chain)
     require_comparable(source, settings, data, test)
-    if isinstance(law, GaussianPosterior):  # whoever is told of progress may write on the caller's
-        law = law.copied()
-        prior = replace(prior, law=prior.law.copied()) if isinstance(prior, Prior) else prior
+    if isinstance(law, GaussianPosterior):  # a copy, on which nobody writes
+        law = replace(law)
+        prior = replace(prior, law=replace(prior.law)) if isinstance(prior, Prior) else prior
     bound, fresh = read(data), None if test is None else read(test)
     asked = Question(
         law=law, data=bound, test=fresh, given=(data, test), prior=prior, source=source, network=network,
@@ -242,7 +242,7 @@ _KINDS = {
     "surrogate": Surrogate | None,
     "monte_carlo": MonteCarlo | None,
     "gibbs": GibbsSettings | None,
-    "seed": int | None,
+    "seed": int | np.integer | None,
 }
 _ALWAYS = {"law", "data", "prior", "settings", "failure_prob"}
 _ROUTES: dict[type, tuple[Callable[[Question], Report], set[str]]] = {
