@@ -242,7 +242,7 @@ def train(
     begins = events.begins(promise)
     what = algorithm, mechanism, state, len(units), summer, together, unmoved, watch, begins
     seen, most, settled = list[_Seen](), _UNREAD.get(device.type, 1), None
-    keeping = keeps or partial(_kept_by, algorithm, mechanism)
+    keeping = keeps or partial(algorithm.keeps, mechanism=mechanism)
     with nullcontext() if path is None else Room(path) as room:
         due = True
         for number in range(state.step + 1, last + 1):
@@ -285,10 +285,6 @@ def train(
         grad_sample_mode="reference" if isinstance(summer, Reference) else "ghost",
         clip_norm=state.clip_norm,
     )
-
-
-def _kept_by(algorithm: Algorithm, mechanism: Mechanism, number: int) -> bool:
-    return algorithm.keeps(number, mechanism)
 
 
 class _Seen(NamedTuple):

@@ -32,15 +32,7 @@ from pacdp.certify.priors import HeldOut
 from pacdp.certify.reading import Function, Network, Reading
 from pacdp.certify.routes import certify
 from pacdp.compress.blind import require_blind, require_nothing_left, require_replayed
-from pacdp.compress.learner import (
-    ANSWERS,
-    Estimator,
-    Groups,
-    Learner,
-    State,
-    Stop,
-    is_estimator,
-)
+from pacdp.compress.learner import ANSWERS, Estimator, Groups, Learner, State, Stop, is_estimator
 from pacdp.compress.run import BATCH, Records, Round, Rule, Trace, carry_out, tensor_of
 from pacdp.data import Dataset
 from pacdp.data.rows import Rows

@@ -176,9 +176,8 @@ def unfitted(estimator: Any) -> Any:
         ValueError: there is no copy of it.
     """
     try:
-        with suppress(
-            ImportError, TypeError
-        ):  # no scikit-learn, or an estimator without get_params
+        # no scikit-learn, or an estimator without get_params
+        with suppress(ImportError, TypeError):
             from sklearn.base import clone
 
             return clone(estimator)

@@ -110,9 +110,8 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
         number: Any = self.random_state
         if not isinstance(number, Integral):
             number = check_random_state(number).randint(2**32, dtype=np.uint32)
-        drawn = np.random.RandomState(
-            [int(number), _SPLIT]
-        )  # the caller's draws may have made the data
+        # the caller's own draws may have made the data
+        drawn = np.random.RandomState([int(number), _SPLIT])
         split = parts(n_splits=1, test_size=self.certified_share, random_state=drawn)
         fitted, kept = next(split.split(X, y, whose))
         made: Any = clone(self._chosen)

@@ -100,9 +100,8 @@ def _told(estimator: Any, learning: Given) -> Values:
 
     from pacdp.estimators.certified import require_no_rows, takes_groups
 
-    if isinstance(
-        estimator, FrozenEstimator
-    ):  # which fits nothing, and has the folds of what is in it
+    # which fits nothing, and has the folds of what is in it
+    if isinstance(estimator, FrozenEstimator):
         return {}
     require_no_rows(estimator)
     if not takes_groups(estimator):

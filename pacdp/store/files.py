@@ -155,9 +155,8 @@ def replacing(path: Path | str) -> Iterator[BinaryIO]:
         temporary.replace(path)
     except BaseException as error:
         if isinstance(error, OSError) and error.errno:
-            error.filename = os.fspath(
-                path
-            )  # a full disk names no file, a closed folder the temporary one
+            # a full disk names no file, a closed folder the temporary one
+            error.filename = os.fspath(path)
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise

@@ -130,9 +130,8 @@ def named(report: Fields) -> None:
             refused(report, f"{one} class ", of)
             for one in _OF_CLASSES
         ):
-            classes.add(
-                positive
-            )  # of which too few examples may be
+            # of which too few examples may be
+            classes.add(positive)
             least = 1
         require(
             least <= len(classes) <= 2 and positive in classes,
