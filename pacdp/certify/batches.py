@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Int64, UInt64
 from torch import Tensor
 
-from pacdp.data.hashing import pair_hashes, precision_of, require_no_mask, row_hashes
+from pacdp.data.hashing import FINER, pair_hashes, precision_of, require_no_mask, row_hashes
 from pacdp.data.rows import READ_ONCE, SEVERAL, Rows
 from pacdp.store.record import record
 from pacdp.trials import require_arithmetic
@@ -21,6 +21,8 @@ Inputs = dict[str, Tensor]
 """What the network is called with, by keyword; one tensor that is given by itself has the keyword ""."""
 _LABELS = ("labels", "label")
 _PEOPLE = ("people", "person")
+_PRIME = 2**61 - 1
+"""Below which precisions of several inputs are one number, each input's a digit of it."""
 
 
 @record(eq=False)
@@ -95,7 +97,7 @@ class Hashed:
         self.again = True
         self.inputs, self.pairs, self.owners = (list[np.ndarray]() for _ in range(3))
         self.mark, self._forms, self._first = 0, set[Any](), dict[str, np.uint64]()
-        self._precision = 0
+        self._precisions = dict[str, int]()
 
     def add(self, batch: Batch) -> None:
         """Take a batch in.
@@ -115,7 +117,9 @@ class Hashed:
         given = batch.inputs.values()
         width = sum(math.prod(one.shape[1:]) for one in given)
         self._forms.add((width, *(batch.inputs[name].dtype for name in sorted(batch.inputs))))
-        self._precision = max(self._precision, *map(precision_of, given))
+        for name, one in sorted(batch.inputs.items()):
+            both = self._precisions.get(name, 0), precision_of(one)
+            self._precisions[name] = max(both, key=FINER.index)
         self.inputs.append(batch.hashes())
         self.pairs.append(pair_hashes(self.inputs[-1], row_hashes(batch.labels, name="labels")))
         if batch.people is not None:
@@ -152,9 +156,12 @@ class Hashed:
         owners = None if self.people is None else row_hashes(self.people, name="people")
         width = next(iter(self._forms))[0] if len(self._forms) == 1 else SEVERAL
         width = width if self.again else READ_ONCE
+        precision = functools.reduce(
+            lambda all, one: (8 * all + one) % _PRIME, self._precisions.values()
+        )
         return Rows.sorted(
             np.concatenate(self.pairs), np.concatenate(self.inputs), owners, self.mark, width=width,
-            precision=self._precision
+            precision=precision
         )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ Other rows are hashed as float64, int64 or uint64. The shape of a row does not e
 """
 
 import hashlib
+import math
 import pickle
 import unicodedata
 from contextlib import suppress
@@ -29,6 +30,8 @@ _EXACT = 2**53  # double precision holds whole numbers below it
 _FEW, _SOME = 64, 4096  # rows, and numbers of them, that say in which precision all are
 _TELLING = ("builtins", "datetime", "decimal", "numpy", "pandas")
 """Where classes are from whose texts say all of a value."""
+FINER = (0, WHOLE, BRAIN, HALF, SINGLE, DOUBLE)
+"""What precisions are called, the coarsest first: a few rows of a finer one may look like a coarser one."""
 Hashes = UInt64[np.ndarray, " n"]
 """A hash for each of n rows."""
 Matrix = Shaped[np.ndarray, "_ _"]
@@ -150,12 +153,17 @@ def _row_of(cell: Any) -> Shaped[np.ndarray, "1 ..."]:
 
 
 def precision_of(values: Any, *, name: str = "values") -> int:
-    """What the first rows hold: whole numbers alone, fractions of a half precision, of single, or of neither.
+    """What some rows hold: whole numbers alone, fractions of a half precision, of single, or of neither.
 
-    No row of one kind has the hash of the same data in another, as bytes and bytes / 255 are.
+    No row of one kind has the hash of the same data in another, as bytes and bytes / 255 are. The rows are spread over
+    all, and steps through them meet every column, since one alone may hold fractions.
     """
-    few = array_of(values[:_FEW], name).reshape(-1)
-    few = few[:: -(-few.size // _SOME) or 1]
+    few = array_of(values[:: max(1, len(values) // _FEW)], name)
+    width, few = math.prod(few.shape[1:]), few.reshape(-1)
+    step = -(-few.size // _SOME) or 1
+    while math.gcd(step, width) > 1:
+        step += 1
+    few = few[::step]
     if few.dtype.kind not in "fc" or np.array_equal(np.rint(few), few, equal_nan=True):
         return WHOLE
     if few.dtype == np.float64 and not np.array_equal(_in_single(few), few, equal_nan=True):

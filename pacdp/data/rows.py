@@ -36,6 +36,8 @@ SEVERAL = -1
 """The width of inputs of several widths or types: padded beside longer ones, or rounded, an example is another row."""
 READ_ONCE = -2
 """The width of inputs from a stream or generator whose next reading gives other rows, or none."""
+_OF_SEVERAL = 8
+"""From which on precisions are those of several inputs."""
 FORMAT = "pacdp-rows/2"
 """Names the hash; those of version 1 were others."""
 FEW = 0.01
@@ -53,7 +55,8 @@ class Rows:
         key_mark: says of which inputs they are where examples have several by keyword; 0 of one input.
         width: how many numbers an input has; ``SEVERAL`` if they differ, ``READ_ONCE`` of some streams, and 0 where
             that is not known, as of rows that an earlier version kept in a file.
-        precision: of the inputs, as `pacdp.data.hashing.precision_of` says; 0 where that is not known.
+        precision: of the inputs, as `pacdp.data.hashing.precision_of` says, of several by keyword in digits to the base
+            8; 0 where that is not known.
     """
 
     examples: Hashes
@@ -184,6 +187,11 @@ class Rows:
                 "give both as the network reads them"
             )
         kinds = {self.precision, other.precision}
+        if len(kinds) > 1 and max(kinds) >= _OF_SEVERAL:
+            return (
+                "one of several inputs holds other numbers (whole ones, or of another precision), as the same images "
+                "are once they are scaled: give both as the network reads them"
+            )
         if len(kinds) > 1 and kinds & {HALF, BRAIN}:
             return (
                 "some inputs are of half precision and others are not, or of its other kind, as the same images are "

@@ -131,6 +131,36 @@ def test_rows_of_another_width_prove_nothing_of_what_was_seen():
         certify(NET, (torch.tensor(fractions).float(), LABELS), seen=(fractions, LABELS.numpy()))
 
 
+def test_one_column_of_fractions_and_a_batch_of_few_bits_hide_no_double_precision():
+    generator = torch.Generator().manual_seed(0)
+    last = torch.randn(300, 1, generator=generator, dtype=torch.float64)
+    codes = torch.cat([torch.rand(300, 99, generator=generator).lt(0.3), last], dim=1)  # width 100
+    halves = torch.cat([torch.full((1, 6), 0.5), INPUTS[1:].double() / 3])
+    for rows, batch in ((codes, 300), (codes, 50), (halves, 1)):
+        seen = DataLoader(TensorDataset(rows, LABELS), batch_size=batch)
+        with refusal("of double and of single precision", DataError):
+            certify(Sums().eval(), DataLoader(TensorDataset(rows.float(), LABELS), batch_size=batch), seen=seen)
+
+
+class Two(Module):
+    def forward(self, image, meta):
+        return Sums()(image.float()) + Sums()(meta.float())
+
+
+@parametrize("change", [torch.Tensor.float, lambda image: image / 255, torch.Tensor.double])
+def test_one_of_several_inputs_in_another_form_proves_nothing(change):
+    raw = torch.randint(0, 256, (300, 6), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+
+    def batches(image, meta):
+        return [{"image": image, "meta": meta, "labels": LABELS}]
+
+    kept = certify(Two().eval(), batches(change(raw), INPUTS + 0.1), seen=batches(raw, INPUTS + 0.2))
+    standing = kept.certificates[0].hypothesis("predictor saw none of these rows").standing
+    assert standing == ("declared" if change(raw).amax() <= 1.0 else "proved")
+    again = Rows.from_arrays(rows_of(batches(raw, INPUTS), "seen").to_arrays())
+    assert not again.silent(rows_of(batches(raw.float(), INPUTS), "seen"))
+
+
 @parametrize("key", ["label", "person"])
 def test_a_batch_that_tells_the_network_its_labels_is_refused(key):
     batch = {"labels": LABELS, "people": LABELS, key: LABELS, "inputs": INPUTS}
