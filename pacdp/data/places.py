@@ -16,8 +16,9 @@ from torch.utils.data import (
     DataLoader,
     Dataset,
     IterableDataset,
-    SequentialSampler,
+    RandomSampler,
     Subset,
+    SubsetRandomSampler,
     WeightedRandomSampler,
 )
 
@@ -68,13 +69,13 @@ def require_each_once(data: Any) -> None:
             f"the loader draws its examples by a {type(sampler).__name__}, several times or some more often than "
             "others, and n counts each of them once: leave its sampler out"
         )
-    if isinstance(sampler, SequentialSampler) and _drops(data):
+    if isinstance(data, DataLoader) and _drops(data) and not _at_random(sampler):
         raise ValueError(
             "the loader leaves out its last batch by drop_last, which is no random part where examples stand in order, "
             "as by their classes: set drop_last=False"
         )
     places: list[Any] = []
-    if isinstance(held, Subset | ConcatDataset):
+    if _made_of(held):
         first = _first_of_same(held)
         places = [(first[whose], place) for whose, place in _places(held)]
     if (listed := _listed(data)) is not None:
@@ -102,6 +103,13 @@ def _drops(data: DataLoader[Any]) -> bool:
     if dropped and isinstance(sampler, Sized):
         dropped = len(sampler) % getattr(in_batches, "batch_size", 1) > 0
     return dropped
+
+
+def _at_random(sampler: Any) -> bool:
+    """Whether places come in a random order, of which a part is as good as any other; a stream's do not."""
+    return isinstance(sampler, RandomSampler | SubsetRandomSampler) or bool(
+        getattr(sampler, "shuffle", False)
+    )
 
 
 def _draws(sampler: Any) -> bool:
@@ -145,7 +153,7 @@ def require_one_unit(dataset: Dataset[Any], people: Tensor | None = None) -> Non
     Raises:
         ValueError: it does.
     """
-    held = list(_places(dataset)) if isinstance(dataset, Subset | ConcatDataset) else []
+    held = list(_places(dataset)) if _made_of(dataset) else []
     whose = range(len(held)) if people is None else people.tolist()
     again = len(set(zip(held, whose, strict=True))) - len(set(held)) if held else 0
     if again and people is None:
@@ -173,15 +181,31 @@ def _listed(data: Any) -> list[int] | None:
     return _from_the_start(listed, data.dataset) if known else None
 
 
+def _made_of(held: Any) -> list[Any]:
+    """The data sets that one is made of: by torch, or by somebody who hands on what one of the same length has.
+
+    All else that such a one holds can be called, as transforms can.
+    """
+    if isinstance(held, Subset):
+        return [held.dataset]
+    if isinstance(held, ConcatDataset):
+        return held.datasets
+    if not (isinstance(held, Dataset) and isinstance(held, Sized)):
+        return []
+    own = [one for one in vars(held).values() if not (one is None or callable(one))]
+    plain = len(own) == 1 and isinstance(own[0], Dataset) and isinstance(own[0], Sized)
+    return own if plain and len(own[0]) == len(held) else []
+
+
 def _places(held: Any) -> Iterator[tuple[int, Any]]:
     """Which examples of which data set stand in one made of others."""
+    inner = _made_of(held)
     if isinstance(held, Subset):
-        whole = isinstance(held.dataset, Subset | ConcatDataset)
-        own = list(_places(held.dataset)) if whole else None
+        own = list(_places(held.dataset)) if _made_of(held.dataset) else None
         for k in _from_the_start(held.indices, held.dataset):
             yield (id(held.dataset), k) if own is None else own[k]
-    elif isinstance(held, ConcatDataset):
-        for one in held.datasets:
+    elif inner:
+        for one in inner:
             yield from _places(one)
     else:
         yield from ((id(held), place) for place in range(len(held)))
@@ -189,12 +213,10 @@ def _places(held: Any) -> Iterator[tuple[int, Any]]:
 
 def _leaves(held: Any) -> Iterator[Any]:
     """The data sets that one is made of, which are not made of others."""
-    if isinstance(held, Subset):
-        yield from _leaves(held.dataset)
-    elif isinstance(held, ConcatDataset):
-        for one in held.datasets:
-            yield from _leaves(one)
-    else:
+    inner = _made_of(held)
+    for one in inner:
+        yield from _leaves(one)
+    if not inner:
         yield held
 
 

@@ -223,6 +223,36 @@ def test_one_folder_under_two_transforms_is_refused_and_two_folders_are_not():
         certify(NET, DataLoader(ConcatDataset(parts), batch_size=50, shuffle=True), ask="error")
 
 
+class Changed(torch.utils.data.Dataset):
+    """Another data set's examples under a transform."""
+
+    def __init__(self, inner, transform=None):
+        self.inner, self.transform = inner, transform
+
+    def __len__(self):
+        return len(self.inner)
+
+    def __getitem__(self, k):
+        x, y = self.inner[k]
+        return (x if self.transform is None else self.transform(x)), y
+
+
+def test_what_hands_on_another_data_set_gives_that_ones_examples():
+    data = Pairs()
+    for held in (
+        ConcatDataset([data, Changed(data, torch.sin)]),
+        ConcatDataset([Subset(data, range(200)), Changed(Subset(data, range(199, 300)), torch.cos)]),
+        Changed(Changed(Subset(data, [0, 0, *range(1, 200)])), lambda x: x + 0.01 * torch.randn(6)),
+    ):
+        with refusal("of its .* examples again"):
+            certify(NET, held, ask="error")
+    for held in (
+        Changed(Subset(data, range(200)), torch.sin),
+        ConcatDataset([Changed(Subset(data, range(150)), torch.sin), Subset(data, range(150, 300))]),
+    ):
+        assert certify(NET, held, ask="error").n == len(held)
+
+
 class Named(Module):
     def forward(self, inputs, **_):
         return NET(inputs)

@@ -15,8 +15,10 @@ from torch.utils.data import (
     BatchSampler,
     ConcatDataset,
     DataLoader,
+    DistributedSampler,
     RandomSampler,
     Subset,
+    SubsetRandomSampler,
     TensorDataset,
     WeightedRandomSampler,
     default_collate,
@@ -239,6 +241,12 @@ REFUSED = {
     "a data set that ends early": (NET, DataLoader(Ends(), batch_size=50), "ends after 2 of 6 batches"),
     "no last batch": (
         NET, DataLoader(Pairs(), batch_size=70, drop_last=True), "last batch by drop_last, .* set drop_last=False"),
+    "no end of a stream": (NET, DataLoader(Stream(), batch_size=70, drop_last=True), "last batch by drop_last"),
+    "no end of listed places": (
+        NET, DataLoader(Pairs(), batch_size=70, sampler=range(300), drop_last=True), "last batch by drop_last"),
+    "no end of one process's places": (
+        NET, DataLoader(Pairs(), 70, sampler=DistributedSampler(Pairs(), 1, 0, shuffle=False), drop_last=True),
+        "last batch by drop_last"),
     "a stream by several workers": (
         NET, DataLoader(Stream(), num_workers=2), "each of which may read the whole stream.* give it num_workers=1"),
     "probabilities of one class": (
@@ -345,7 +353,9 @@ def test_loaders_with_a_function_of_their_own_are_read_where_each_example_is_its
     opened = DataLoader(data := Opened(), 50, num_workers=1, collate_fn=lambda given: (*default_collate(given),))
     assert certify(NET, opened, seen=(INPUTS + 9, LABELS), ask="error").n == 300
     assert data.file is None
-    assert certify(NET, DataLoader(Pairs(), batch_size=70, shuffle=True, drop_last=True), ask="error").n == 280
+    for sampler in (RandomSampler(Pairs()), SubsetRandomSampler(range(300)), DistributedSampler(Pairs(), 1, 0)):
+        shuffled = DataLoader(Pairs(), batch_size=70, sampler=sampler, drop_last=True)
+        assert certify(NET, shuffled, ask="error").n == 280
     for mixed in (lambda x, y: (x - x.mean(0), y), lambda x, y: (x[:, : 3 + int(x.max() > 2)], y)):
         with refusal("others that collate_fn of the loader, or __getitems__ of its data set, puts into its batch"):
             bound_set(collated(mixed))
