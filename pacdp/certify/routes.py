@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -172,9 +173,10 @@ def certify(
         progress=progress, release=release,
     )  # fmt: skip
     evidence = evidence_of(source, bound, fresh, settings)
-    _require_nothing_held(asked)
     before = bound.version, fresh and fresh.version
-    found = route(asked)
+    with _ONE_LAW_AT_A_TIME:
+        _require_nothing_held(asked)
+        found = route(asked)
     if (bound.version, fresh and fresh.version) != before:
         raise ValueError(
             "the network writes on its inputs or on labels, which changes the examples: let it copy them"
@@ -235,6 +237,8 @@ def _of_a_network(
 
 
 _SAMPLED = MonteCarlo()
+_ONE_LAW_AT_A_TIME = RLock()
+"""Weights of a law stand in the network while it runs, which several threads may share."""
 _KINDS = {
     "law": Law,
     "prior": From,

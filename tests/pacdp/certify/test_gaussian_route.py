@@ -1,6 +1,7 @@
 """Certificates of Gaussian posteriors: assembled as proved, priced by the prior's source, and they hold."""
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import mpmath as mp
@@ -10,7 +11,7 @@ from door_toys import MU, split
 from scipy.stats import binom
 from torch import equal
 from torch.distributions import Normal
-from torch.nn import Embedding, Linear, Module, Parameter
+from torch.nn import Embedding, Linear, Module, Parameter, Sequential, Tanh
 from torch.nn.functional import one_hot
 from torch.testing import assert_close
 
@@ -80,6 +81,22 @@ def test_whoever_is_told_of_progress_changes_no_law_that_is_certified():
 
     assert assess(q, p, data, progress=move).to_dict() == before
     assert any(not equal(each, laws(60)[1].means[name]) for name, each in q.means.items())
+
+
+def test_threads_that_share_a_network_certify_their_own_laws_and_leave_its_weights():
+    shared, inputs = Sequential(Linear(5, 8), Tanh(), Linear(8, 2)).eval(), problem(200, seed=0)
+    found = [
+        GaussianPosterior.around(one, std=0.05) for one in (shared, Sequential(Linear(5, 8), Tanh(), Linear(8, 2)))
+    ]
+    before = {name: value.clone() for name, value in shared.state_dict().items()}
+
+    def report(law):
+        return assess(law, law, inputs, module=shared).to_dict()
+
+    alone = list(map(report, found))
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(report, found * 4)) == alone * 4
+    assert all(equal(before[name], value) for name, value in shared.state_dict().items())
 
 
 def test_a_network_with_a_table_for_each_column_is_tried_on_its_own_numbers():
