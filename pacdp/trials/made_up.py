@@ -51,9 +51,12 @@ def pool_for(
 
     Then each is another example's in the same place; and where these are not taken either, the pool is of examples.
     """
+    if inputs.itemsize == 1:
+        require_arithmetic(inputs)
     for beyond in (True, False):
-        made = pool(inputs, size=size, beyond=beyond)
-        with suppress(Exception):  # a stranger's network may raise anything
+        # a stranger's network may raise anything, and torch does little with some types, as uint16
+        with suppress(Exception):
+            made = pool(inputs, size=size, beyond=beyond)
             call(made[size:].clone())  # a network may write on them
             return made
     return inputs[torch.arange(2 * size) % len(inputs)]

@@ -303,6 +303,8 @@ KINDS = torch.stack([torch.arange(300) % 5, torch.arange(300) * 7 % 90], dim=1)
 TABLES = {
     "kinds beside numbers": (ByColumn().eval(), torch.cat([KINDS.float(), INPUTS[:, :4]], dim=1)),
     "whole numbers": (ByColumn().eval(), torch.cat([KINDS, (9 * INPUTS).long()[:, :4]], dim=1)),
+    "whole numbers of 16 bits": (
+        ByColumn().eval(), torch.cat([KINDS, (9 * INPUTS).long()[:, :4].abs()], dim=1).to(torch.uint16)),
     "a range that is asserted": (within, INPUTS.sigmoid()),
     "roots of matrices": (
         lambda x: NET(torch.linalg.cholesky(x).flatten(1)[:, :6]),
