@@ -192,7 +192,7 @@ def _made_of(held: Any) -> list[Any]:
         return held.datasets
     if not (isinstance(held, Dataset) and isinstance(held, Sized)):
         return []
-    own = [one for one in vars(held).values() if not (one is None or callable(one))]
+    own: list[Any] = [one for one in vars(held).values() if not (one is None or callable(one))]
     plain = len(own) == 1 and isinstance(own[0], Dataset) and isinstance(own[0], Sized)
     return own if plain and len(own[0]) == len(held) else []
 

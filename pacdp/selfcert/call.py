@@ -91,6 +91,7 @@ _FIXED = bounds.declared(
 _WEIGHTS = {HELD_OUT: 4.0}  # beside 1 for each other route, because it is the smallest most often
 
 
+@torch.inference_mode(False)  # which ends torch.no_grad() too, since models are trained here
 def self_certify(
     model: Any,
     data: Any,

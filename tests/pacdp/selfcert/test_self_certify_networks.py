@@ -75,6 +75,17 @@ def test_datasets_of_pairs_and_tensors_say_what_arrays_say(form):
     assert found.value == arrays.value
 
 
+@parametrize("block", [torch.no_grad, torch.inference_mode])
+def test_models_are_trained_in_blocks_where_torch_takes_no_gradients(block):
+    x, y = problem()
+    plain = self_certify(network(), (x, y), routes=[HELD_OUT, PAC_BAYES], settings=QUICK).certificate
+    with block():
+        data = torch.tensor(x), torch.tensor(y)
+        found = self_certify(network(), data, routes=[HELD_OUT, PAC_BAYES], settings=QUICK)
+        assert torch.is_grad_enabled() is False
+    assert found.certificate.value == plain.value
+
+
 def test_a_class_that_training_does_not_see_keeps_its_output():
     x, y = problem(100)
     names = np.array(["cat", "dog", "emu"])[y]
