@@ -194,7 +194,7 @@ def _made_of(held: Any) -> list[Any]:
         return []
     own: list[Any] = [one for one in vars(held).values() if not (one is None or callable(one))]
     plain = len(own) == 1 and isinstance(own[0], Dataset) and isinstance(own[0], Sized)
-    return own if plain and len(own[0]) == len(held) else []
+    return own if plain and len(cast(Any, own[0])) == len(held) else []
 
 
 def _places(held: Any) -> Iterator[tuple[int, Any]]:
