@@ -199,8 +199,8 @@ def test_a_product_before_pacdp_leaves_bits_to_places_in_memory_and_is_another_r
 
 
 def test_values_and_tensors_are_told_apart():
-    same = [X, [1, "a"], None, {"b": 2}]
-    others = [
+    same: list[object] = [X, [1, "a"], None, {"b": 2}]
+    others: list[list[object]] = [
         [1, 2], [[1], 2], [1, [2]], ["1", 2], [X], [X.double()], [X.reshape(5, 60)], [X + 1.0], [Y], [None], [],
     ]  # fmt: skip
     assert identity(*same) == identity(*same) == identity(X.clone(), (1, "a"), None, {"b": 2})
