@@ -35,7 +35,7 @@ from torch import Tensor, nn
 import pacdp
 from pacdp import _mkl
 from pacdp.step.precision import reduced
-from pacdp.trials.reachable import globals_read, slots_of
+from pacdp.trials.reachable import globals_read, modules_imported, slots_of
 
 _LIBRARIES = sys.stdlib_module_names | {"torch", "numpy", "numba", "opacus", "pacdp", "bounds"}
 _PLAIN = (
@@ -165,6 +165,7 @@ def _parts(thing: Any) -> Iterator[Any]:
             flat = thing.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
             yield from (
                 tuple(thing.shape),
+                thing.stride(),  # which decide kernels, and roundings, as in channels_last
                 thing.dtype,
                 thing.requires_grad,
                 flat.numpy().tobytes(),
@@ -191,8 +192,11 @@ def _parts(thing: Any) -> Iterator[Any]:
         case FunctionType():
             yield from (getattr(thing, name) for name in _OF_FUNCTIONS.split())
             if not _of_library(thing.__module__):
+                if not all(map(_of_library, modules_imported(thing.__code__))):
+                    raise Unnamed(f"what {thing.__qualname__} imports may change")
                 names = sorted(globals_read(thing.__code__) & thing.__globals__.keys())
                 yield from ((name, thing.__globals__[name]) for name in names)
+                yield vars(thing)
         case CellType():
             try:
                 yield thing.cell_contents

@@ -300,8 +300,18 @@ def _is_installed(made: type | FunctionType) -> bool:
 
 def globals_read(code: CodeType) -> set[str]:
     """Global names that a function reads, and those that functions inside it read."""
-    read = {one.argval for one in dis.get_instructions(code) if one.opname == "LOAD_GLOBAL"}
-    return read.union(*(globals_read(one) for one in code.co_consts if isinstance(one, CodeType)))
+    return _arguments_of("LOAD_GLOBAL", code)
+
+
+def modules_imported(code: CodeType) -> set[str]:
+    """Modules that a function, or one inside it, imports when it is called; empty names for those beside its own."""
+    return _arguments_of("IMPORT_NAME", code)
+
+
+def _arguments_of(instruction: str, code: CodeType) -> set[str]:
+    found = {one.argval for one in dis.get_instructions(code) if one.opname == instruction}
+    inside = (one for one in code.co_consts if isinstance(one, CodeType))
+    return found.union(*(_arguments_of(instruction, one) for one in inside))
 
 
 def _names(code: CodeType) -> set[str]:
