@@ -308,7 +308,7 @@ class Ledger:
         limit = next(reversed(self._kept(Limit)), None)
         if limit is None:
             return
-        counted = self._tally.with_one(made)
+        counted = self._tally.with_more([made])
         if keeps_to(counted, limit):
             return
         about: dict[str, Any] = {
@@ -343,17 +343,16 @@ class Ledger:
             self._take(read(_file(self.folder), _KIND, known=self._lines))
 
     def _append(self, values: dict[str, Any]) -> None:
-        append(_file(self.folder), values, self._lines, _KIND)
-        self._take(self._lines)
+        self._take(append(_file(self.folder), values, self._lines, _KIND))
 
     def _take(self, lines: Lines) -> None:
-        """Take over lines, which begin with those that were there before, and parse the new ones."""
-        self._lines = lines
-        for line in lines[1 + len(self._read) :]:
-            read = from_line(line)
-            self._read.append(read)
-            if isinstance(read, Entry):
-                self._tally.add(read)
+        """Take over lines, which begin with those that were there before, and parse the new ones.
+
+        All of them or, where Ctrl-C comes meanwhile, none: what is half counted would be missing from all totals.
+        """
+        new = [from_line(line) for line in lines[1 + len(self._read) :]]
+        counted = self._tally.with_more(one for one in new if isinstance(one, Entry))
+        self._lines, self._read, self._tally = lines, [*self._read, *new], counted
 
     def _keyed(self, values: Any) -> str:
         key = bytes.fromhex(self._lines[0]["key"])

@@ -66,6 +66,31 @@ def hooked():
     return made
 
 
+def turned(matrix):
+    """The same numbers in another order in memory, as channels_last has them."""
+    return matrix.T.contiguous().T
+
+
+def other_memory():
+    made = net()
+    made[0].weight = nn.Parameter(turned(made[0].weight.detach()))
+    return made
+
+
+def scaled(factor):
+    def own(outputs, targets):
+        return own.factor * loss(outputs, targets)
+
+    own.factor = factor
+    return own
+
+
+def importing(outputs, targets):
+    from tests.pacdp import toys
+
+    return loss(outputs, targets) * (1.0 if toys else 2.0)
+
+
 class Unseen(Dataset):
     def __len__(self):
         return 60
@@ -110,6 +135,10 @@ OTHERS = {
     "another buffer": ({}, {"module": shifted()}),
     "frozen weights": ({}, {"module": frozen(net())}),
     "a hook": ({}, {"module": hooked()}),
+    "weights that lie otherwise in memory": ({}, {"module": other_memory()}),
+    "data that lie otherwise in memory": ({}, {"data": TensorDataset(turned(X), Y)}),
+    "an attribute of the loss": ({"loss": scaled(1.0)}, {"loss": scaled(2.0)}),
+    "a module that the loss imports": ({"loss": importing}, {"loss": importing}),
     "another rate": ({}, {"rate": 0.2}),
     "other data": ({}, {"data": TensorDataset(X + 1.0, Y)}),
     "other people": (PEOPLE, {**PEOPLE, "people": torch.arange(60) // 5}),
