@@ -380,10 +380,17 @@ def installed(package: str) -> str:
 
 
 def _git(*arguments: str) -> str | None:
+    """What git says of the checkout that this package lies in, or None.
+
+    An environment may lie in a project of somebody's own, whose commit is a hash of all files there, data among them.
+    """
+    checkout = Path(__file__).parents[2]
+    if not (checkout / ".git").exists():
+        return None
     try:
         done = subprocess.run(
             ["git", *arguments],
-            cwd=Path(__file__).parent,
+            cwd=checkout,
             capture_output=True,
             text=True,
             timeout=10,

@@ -12,7 +12,7 @@ from pacdp.cli.serial import Values
 from pacdp.cli.terminal import table
 from pacdp.store.ledger import FORMAT, Ledger
 from pacdp.store.ledger_entries import Entry
-from pacdp.store.ledger_totals import Spent, spent, tally
+from pacdp.store.ledger_totals import Spent, Tally, spent
 from pacdp.store.reservation import UNITS
 
 ADJACENCIES: tuple[Adjacency, ...] = ("add-remove", "replace-one")
@@ -45,7 +45,7 @@ def shown(book: Ledger, delta: float | None) -> tuple[Values, list[str | Table]]
         last, one = entries[-1], entries[-1].stretch
         stretches = [[entry.stretch.first, entry.stretch.last] for entry in entries]
         steps = f"{min(map(min, stretches))}-{max(map(max, stretches))} in {len(stretches)}"
-        counted, seeded = tally(entries), one.stream.seeded
+        counted, seeded = Tally().with_more(entries), one.stream.seeded
         costs = [spent(counted, delta=delta, adjacency=each, unit=one.unit) for each in ADJACENCIES]
         rows.append({
             **{name: getattr(one, name) for name in _NAMED}, "seeded": seeded, "stretches": stretches,

@@ -122,24 +122,24 @@ def locked(path: Path, kind: Kind, *, known: Lines | None = None) -> Iterator[Li
         yield lines
 
 
-def append(path: Path, values: Mapping[str, Any], lines: Lines, kind: Kind) -> Line:
-    """Add a line after ``lines``, which are those that :func:`locked` gave; it is on the disk when this returns.
+def append(path: Path, values: Mapping[str, Any], lines: Lines, kind: Kind) -> Lines:
+    """Add a line after ``lines``, which are those that :func:`locked` gave; returns all, once they are on the disk.
 
     Raises:
         ValueError: it cannot be written; the caller is then to act as if it had been.
     """
     line = chained(values, after=lines[-1]["hash"])
+    whole = Lines([*lines, line])
+    whole.content = lines.content + _text(line).encode()
     try:
         add_line(path, _text(line).encode())
-        lines.append(line)
-        lines.content += _text(line).encode()
-        _write_head(path, lines)
+        _write_head(path, whole)
     except OSError as error:
         raise ValueError(
             f"cannot write {kind.called} {path}: {error.strerror or error}; what was to be added may stand there all "
             "the same"
         ) from error
-    return line
+    return whole
 
 
 def _verify(path: Path, whole: bytes, kind: Kind, lines: Lines) -> None:

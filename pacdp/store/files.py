@@ -60,10 +60,10 @@ def locked(path: Path, *, timeout: float = 0.0) -> Iterator[None]:
         lock = SoftFileLock(f"{path}.held", timeout=timeout)
         ending += f", or remove {lock.lock_file} if the process that it names is no more"
     try:
-        lock.acquire()
-    except Timeout as error:
-        raise Held(ending) from error
-    try:
+        try:
+            lock.acquire()
+        except Timeout as error:
+            raise Held(ending) from error
         yield
     finally:
         lock.release()

@@ -299,15 +299,16 @@ class Ledger:
             raise SharedNoise(
                 f"run {made.stretch.run} would draw the random numbers of run {other.stretch.run} (entry {other.entry} "
                 f"of {self.folder}) under other settings, so that noise may cancel between the two and no epsilon "
-                "holds for both: give it a seed of its own, or noise of the system; to go on with that run take its "
-                "machine, versions, threads and settings of torch, with pacdp imported first"
+                "holds for both: give it a seed of its own, or noise of the system, since a seeded run neither comes "
+                "again nor goes on; to go on with a chain take its machine, versions, threads and settings of torch, "
+                "with pacdp imported first"
             )
 
     def _require_within(self, made: Entry) -> None:
         limit = next(reversed(self._kept(Limit)), None)
         if limit is None:
             return
-        counted = self._tally.with_one(made)
+        counted = self._tally.with_more([made])
         if keeps_to(counted, limit):
             return
         about: dict[str, Any] = {
@@ -342,17 +343,16 @@ class Ledger:
             self._take(read(_file(self.folder), _KIND, known=self._lines))
 
     def _append(self, values: dict[str, Any]) -> None:
-        append(_file(self.folder), values, self._lines, _KIND)
-        self._take(self._lines)
+        self._take(append(_file(self.folder), values, self._lines, _KIND))
 
     def _take(self, lines: Lines) -> None:
-        """Take over lines, which begin with those that were there before, and parse the new ones."""
-        self._lines = lines
-        for line in lines[1 + len(self._read) :]:
-            read = from_line(line)
-            self._read.append(read)
-            if isinstance(read, Entry):
-                self._tally.add(read)
+        """Take over lines, which begin with those that were there before, and parse the new ones.
+
+        All of them or, where Ctrl-C comes meanwhile, none: what is half counted would be missing from all totals.
+        """
+        new = [from_line(line) for line in lines[1 + len(self._read) :]]
+        counted = self._tally.with_more(one for one in new if isinstance(one, Entry))
+        self._lines, self._read, self._tally = lines, [*self._read, *new], counted
 
     def _keyed(self, values: Any) -> str:
         key = bytes.fromhex(self._lines[0]["key"])

@@ -61,25 +61,14 @@ class Tally:
     units: set[Unit] = field(default_factory=set[Unit])
     tells_size: bool = False
 
-    def add(self, entry: Entry) -> None:
-        """Count one more."""
-        self.parts.update(entry.parts)
-        self.units.add(entry.stretch.unit)
-        self.tells_size |= entry.stretch.tells_size
-
-    def with_one(self, entry: Entry) -> "Tally":
-        """A tally of one more, beside this one."""
+    def with_more(self, entries: Iterable[Entry]) -> "Tally":
+        """A tally of some more, beside this one."""
         made = Tally(self.parts.copy(), self.units.copy(), self.tells_size)
-        made.add(entry)
+        for entry in entries:
+            made.parts.update(entry.parts)
+            made.units.add(entry.stretch.unit)
+            made.tells_size |= entry.stretch.tells_size
         return made
-
-
-def tally(entries: Iterable[Entry]) -> Tally:
-    """The tally of all entries."""
-    made = Tally()
-    for entry in entries:
-        made.add(entry)
-    return made
 
 
 def spent(counted: Tally, *, delta: float, adjacency: Adjacency, unit: Unit) -> Spent:

@@ -188,9 +188,10 @@ def test_a_resumed_run_whose_rows_were_damaged_is_refused(tmp_path):
     assert train(run, tmp_path, replace(RUNTIME, resume=True))["final"]["step"] == 90
 
 
-def test_results_that_were_written_since_the_commit_are_no_change_of_the_code(tmp_path, monkeypatch):
+def test_the_commit_is_that_of_the_code_and_results_written_since_are_no_change_of_it(tmp_path, monkeypatch):
     code, result = tmp_path / "pacdp" / "cli" / "folder.py", tmp_path / "docs" / "results.md"
-    for file in (code, result):
+    installed = tmp_path / ".venv" / "site-packages" / "pacdp" / "cli" / "folder.py"
+    for file in (code, result, installed):
         file.parent.mkdir(parents=True)
         file.write_text("before")
     identity = ("-c", "user.name=a", "-c", "user.email=a@b")
@@ -201,6 +202,9 @@ def test_results_that_were_written_since_the_commit_are_no_change_of_the_code(tm
     for file in (result, code):
         file.write_text("after")
         assert module.provenance(device="cpu", seed=0)["dirty"] is (file == code)
+    assert module.provenance(device="cpu", seed=0)["commit"]
+    monkeypatch.setattr(module, "__file__", str(installed))  # in an environment within a project of somebody's own
+    assert module.provenance(device="cpu", seed=0)["commit"] is None
 
 
 def test_a_run_whose_files_would_not_fit_is_refused_before_it_starts(tmp_path, monkeypatch):

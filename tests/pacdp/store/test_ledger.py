@@ -3,6 +3,7 @@
 import copy
 import json
 import os
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -32,6 +33,7 @@ from tests.marks import every_case, near, parametrize, refusal
 from tests.typed import unchecked
 
 ABOUT = {"delta": 1e-5, "adjacency": "add-remove"}
+GAUSSIAN = toys.stretch(1, 1, event=Gaussian(noise_multiplier=50.0))
 
 
 def steps(count, *, noise=1.0):
@@ -147,6 +149,36 @@ def test_a_fork_while_a_thread_reads_leaves_the_ledger_free(book, monkeypatch):
             os._exit(len(book.entries))
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert asked.result() == ()
+
+
+class CtrlC:
+    """Interrupts after so many lines of what an open ledger does with lines that it has read."""
+
+    def __init__(self, after):
+        self.left = after
+
+    def __call__(self, frame, event, _):
+        return self.line if frame.f_code.co_name in ("_take", "add", "with_more", "append") else None
+
+    def line(self, frame, event, _):
+        if event == "line":
+            self.left -= 1
+            if self.left == 0:
+                raise KeyboardInterrupt
+        return self.line
+
+
+@parametrize("ask", [lambda book: book.total(**ABOUT), lambda book: book.reserve(GAUSSIAN)])
+def test_ctrl_c_while_an_open_ledger_reads_on_leaves_nothing_uncounted(book, tmp_path, ask):
+    for after in range(1, 50):
+        mine = Ledger.load(tmp_path)
+        Ledger.load(tmp_path).reserve(GAUSSIAN)
+        before = sys.gettrace()
+        with suppress(KeyboardInterrupt):
+            sys.settrace(CtrlC(after))
+            ask(mine)
+        sys.settrace(before)
+        assert mine.total(**ABOUT) == Ledger.load(tmp_path).total(**ABOUT)
 
 
 def test_a_killed_loop_pays_again_for_what_it_may_have_drawn(book):
