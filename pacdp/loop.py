@@ -39,14 +39,13 @@ from pacdp.resume import (
 from pacdp.step import event as events
 from pacdp.step.clip import Weights
 from pacdp.step.ghost import GhostSums
-from pacdp.step.identity import contents
 from pacdp.step.mechanism import GradSampleMode, Mechanism
 from pacdp.step.noise import Randomness, SystemRandomness
-from pacdp.step.paid import Paid, release_name, seed_of, stream_of
+from pacdp.step.paid import Paid, stream_of
 from pacdp.step.processes import Together, join, rank_randomness, totals
 from pacdp.step.release import PrivateStep
 from pacdp.step.sampling import require_each_once
-from pacdp.step.set_up import at_once, global_state, require_apart, summer_of, template_of
+from pacdp.step.set_up import at_once, require_apart, summer_of, template_of
 from pacdp.step.sums import Reference, Summer
 from pacdp.step.units import Network, Units, trained
 from pacdp.store.canonical import described
@@ -198,11 +197,6 @@ def train(
     files = (path is None, checkpoint_every, ledger is None)
     public = {"settings": state.settings, "files": files}
     join(together, network.module, dataset, randomness, public, people)
-    name = ""
-    if seed_of(books, randomness) is not None:
-        code = (network.module, loss, algorithm, mechanism, global_state(network, template))
-        name = release_name(randomness, *code, dataset=dataset, people=people)
-        state.first = contents(dict(network.module.named_parameters()))
     generator = cast(Any, state.generators.get("pre_noise"))
     summer = _summer(algorithm, mechanism, network, units, template, generator)
 
@@ -227,14 +221,13 @@ def train(
         raise CheckpointError(
             f"{path} has run {state.step} steps, the budget pays for {last}: raise the budget"
         )
-    release = [name, state.first, state.settings, dict(about or {})]
     paid = Paid(
         books,
         run=state.run,
         algorithm=type(algorithm).__name__,
         unit=units.unit,
         cost=cost,
-        stream=stream_of(books, randomness, release=release, device=device),
+        stream=stream_of(books, randomness),
         every=mechanism.steps if algorithm.RELEASES_LAST else checkpoint_every,
         last=last,
         together=together,

@@ -106,8 +106,9 @@ class Objective:
     ) -> None:
         self.mixes = mixes(model, allowed=batch_statistics and not keep_norms and clip_norm is None)
         clips = clip_norm is not None
-        if clips:
+        if clip_norm is not None:
             require_clip_norm(clip_norm=clip_norm)
+            clip_norm = float(clip_norm)
         for wrong, why in (
             (
                 keep_norms and clips,

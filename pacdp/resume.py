@@ -43,7 +43,7 @@ from pacdp.store.reservation import new_run
 
 KIND = "private-run/1"
 RELEASE = "private-release/1"
-_MOVING = "step history adjacency chosen clip_norm run receipt first snapshots".split()
+_MOVING = "step history adjacency chosen clip_norm run receipt snapshots".split()
 """What a run that goes on has of its checkpoint, beside tensors."""
 _SNAPSHOTS = "extra.snapshots"
 _LAYER = "layer."
@@ -81,8 +81,6 @@ class RunState:
     """Further generators of this process, by name; and the places of its examples in an epoch."""
     run: str = field(default_factory=new_run)
     """The run's name in a ledger; without one it is written nowhere, so that equal runs have equal checkpoints."""
-    first: str = ""
-    """Digest of the weights that a seeded run began with, where a ledger counts it."""
     receipt: Mapping[str, Any] | None = None
     """Which entry of which ledger counts the last steps; None without a ledger."""
     step: int = 0
@@ -204,7 +202,6 @@ def load_run(
             clip_norm=header.get("clip_norm"),
             run=str(counted["run"]),
             receipt=counted["receipt"],
-            first=str(counted.get("first", state.first)),
             snapshots=[one.to(device) for one in snapshots],
         )
         optimizer: dict[str, Any] = header["optimizer"] or {"kind": None}
@@ -381,7 +378,7 @@ def _write(path: Path | str, state: RunState, about: Mapping[str, Any] | None,
         "clip_norm": state.clip_norm,
         "ledger": None
         if state.receipt is None
-        else {"run": state.run, "receipt": dict(state.receipt), "first": state.first},
+        else {"run": state.run, "receipt": dict(state.receipt)},
         "about": dict(about or {}),
     }
     model = dict(state.module.named_parameters())

@@ -28,7 +28,7 @@ SHORT = tuple("1" if one == "2" else one for one in QUICK)
 """With one record."""
 SMALL = ("--problem.architecture.hidden", "8", *QUICK)
 PRIVATE = ("--sampling.steps", "4", "--records", "2", "--hidden", "4", "--threads", "1")
-SEEDED = ("--reproducible", *PRIVATE)
+SEEDED = ("--reproducible", "--no-ledger", *PRIVATE)
 NOT_OURS = ("notes.txt", "table.csv", ".tmpmine", ".download.partial", "figure.jpg")
 """A user's files, in every folder that a command is given."""
 _ENDS = {".png": b"IEND\xaeB`\x82", ".pdf": b"%%EOF", ".html": b"</html>"}

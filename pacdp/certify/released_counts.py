@@ -22,8 +22,7 @@ from torch import Tensor
 from bounds import _check
 from bounds._arithmetic import outward
 from bounds.accounting import Composed, Event, Gaussian
-from pacdp.step.identity import identity
-from pacdp.step.paid import seed_of, stream_of
+from pacdp.step.paid import stream_of
 from pacdp.store.record import Values, record
 from pacdp.store.reservation import Books, Stretch, Unit
 
@@ -147,13 +146,9 @@ def released_errors(
         )
     stds: Values = {"std_errors": float(std_errors), "std_n": float(std_n)}
     made = ReleasedErrors(errors=0.0, n=0.0, unit=unit, **stds)
-    device, release = torch.device("cpu"), [errors, n, *stds.values()]
-    if seed_of(ledger, randomness) is not None:
-        release.append(identity(randomness))  # where its numbers stand
-    stream = stream_of(ledger, randomness, release=release, device=device)
     granted = ledger.reserve(
         Stretch(run=run, algorithm="counts", unit=unit, first=1, last=2, event=made.event, label=label,
-                kind="release", stream=stream)
+                kind="release", stream=stream_of(ledger, randomness))
     )  # fmt: skip
 
     def noisy(step: int, value: float, std: float) -> float:

@@ -5,7 +5,6 @@ Steps of a loop of one's own are counted before their noise is drawn: in the eng
 PrivacyEngine(accountant="pld")
 """
 
-import secrets
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -250,16 +249,14 @@ class Account:
         return planned(self.schedule, sample_rate=self.sample_rate, steps=steps, done=done)
 
     def _paid(self, books: Books) -> Paid:
-        """Leave is asked of these books; a seed is refused the second time, since nothing names the code of a loop."""
+        """Leave is asked of these books."""
         return Paid(
             books,
             run=new_run(),
             algorithm="PrivateEngine",
             unit="example",
             cost=lambda first, last: self.planned(first - 1, last),
-            stream=stream_of(
-                books, self.randomness, release=secrets.token_hex(), device=self.device
-            ),
+            stream=stream_of(books, self.randomness),
             every=self.every,
             last=_NO_END,
             together=self.together,

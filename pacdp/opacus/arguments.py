@@ -125,6 +125,7 @@ def sampling_of(
         )
     require_finite(expected_batch_size=expected_batch_size)
     require_fraction(sample_rate=sample_rate)
+    sample_rate = float(sample_rate)
     steps = math.ceil(1.0 / sample_rate) if steps is None else steps
     _check.count(steps=steps)
     loading |= {"sample_rate": sample_rate, "steps": steps}

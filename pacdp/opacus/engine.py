@@ -209,6 +209,7 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
         one_of(Reduction, loss_reduction=loss_reduction)
         one_of(Batches, batches=batches)
         require_clip_norm(max_grad_norm=max_grad_norm)
+        max_grad_norm = float(max_grad_norm)  # as sums are taken, and noise is drawn, by one number
         schedule, mode = cache(as_schedule(noise_multiplier)), mode_of(grad_sample_mode)
         drawn = sampling_of(
             data_loader, dataset, sample_rate, expected_batch_size, steps, drawn=self.sampling

@@ -240,16 +240,30 @@ class PoissonLoader(DPDataLoader):
 
     def __iter__(self) -> Any:
         """One pass: ``steps`` batches."""
-        batches, drawn_by = super().__iter__(), self.drawn_by
-        if not self.num_workers:
-            return batches
-        drawn_by.unseen, epoch = False, drawn_by.epoch
+        return _handed_out(super().__iter__(), self.drawn_by)
 
-        def handed_out(batch: Any) -> Any:
-            drawn_by.require_newest(epoch)
-            return drawn_by.hand_out(batch)
 
-        return map(handed_out, batches)
+class _Parts(DataLoader[Any]):
+    """Parts of batches, handed out as whole batches are."""
+
+    batch_sampler: batch_memory_manager.BatchSplittingSampler  # pyright: ignore
+
+    def __iter__(self) -> Any:
+        """One pass."""
+        return _handed_out(super().__iter__(), self.batch_sampler.sampler)  # pyright: ignore
+
+
+def _handed_out(batches: Iterator[Any], drawn_by: PoissonSampler) -> Iterator[Any]:
+    """Remember the batches of a pass here too, where other processes load them."""
+    if not drawn_by.workers:
+        return batches
+    drawn_by.unseen, epoch = False, drawn_by.epoch
+
+    def handed_out(batch: Any) -> Any:
+        drawn_by.require_newest(epoch)
+        return drawn_by.hand_out(batch)
+
+    return map(handed_out, batches)
 
 
 class BatchMemoryManager(batch_memory_manager.BatchMemoryManager):
@@ -272,6 +286,11 @@ class BatchMemoryManager(batch_memory_manager.BatchMemoryManager):
             max_physical_batch_size=_check.count(max_physical_batch_size=max_physical_batch_size),
             optimizer=optimizer,
         )
+
+    def __enter__(self) -> _Parts:
+        parts = super().__enter__()
+        parts.__class__ = _Parts
+        return parts  # pyright: ignore[reportReturnType]
 
 
 def emptied(batch: Any) -> Any:

@@ -136,6 +136,12 @@ class PrivateOptimizer(DPOptimizer):
         self._examples += self.guard.examples
         self._is_last_step_skipped = self._check_skip_next_step()
         if self._is_last_step_skipped:
+            if self.guard.sampler is not None and self.guard.sampler.unseen:
+                raise ValueError(
+                    "a batch comes in parts that worker processes load and nothing here sees, and one that is left out "
+                    "would move parts of another batch into this step: take BatchMemoryManager from pacdp.private, "
+                    "which sees them, or num_workers=0"
+                )
             return False
         whole, examples = self._sum, self._examples
         self._sum, self._examples = None, 0

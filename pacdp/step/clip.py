@@ -44,7 +44,7 @@ def require_clip_norm(**clip_norm: float) -> None:
     """
     require_finite(**clip_norm)
     ((name, value),) = clip_norm.items()
-    if not SMALLEST <= value <= LARGEST:
+    if not SMALLEST <= float(value) <= LARGEST:
         raise ValueError(
             f"expected {SMALLEST:g} <= {name} <= {LARGEST:g}, so that no sum overflows and no norm comes out too "
             f"small, got {value!r}"

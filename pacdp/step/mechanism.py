@@ -95,6 +95,9 @@ class Mechanism:
         require_finite(expected_batch_size=self.expected_batch_size)
         require_fraction(sample_rate=self.sample_rate)
         require_mode(self.grad_sample_mode)
+        # NumPy's numbers and fractions too
+        for name in ("clip_norm", "expected_batch_size", "sample_rate"):
+            object.__setattr__(self, name, float(getattr(self, name)))
         _check.count(steps=self.steps)
         if self.max_physical_batch is not None:
             _check.count(max_physical_batch=self.max_physical_batch)

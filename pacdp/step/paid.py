@@ -7,13 +7,10 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
-from torch.utils.data import Dataset, TensorDataset
 
 from bounds.accounting import Event
-from pacdp.step.identity import Unnamed, arithmetic, identity
-from pacdp.step.noise import Randomness, SeededRandomness
-from pacdp.step.processes import Together, of_all, process_count
+from pacdp.step.noise import SeededRandomness
+from pacdp.step.processes import Together, of_all
 from pacdp.store.reservation import SYSTEM, Books, NoLedger, Reservation, Stream, Stretch, Unit
 
 Cost = Callable[[int, int], Event | None]
@@ -89,46 +86,16 @@ class Paid:
         self._granted.draw(step)
 
 
-def release_name(
-    randomness: Randomness, *code: Any, dataset: Dataset[Any], people: Tensor | None
-) -> str:
-    """What names the release of a seeded run before its first step: data and code.
+def stream_of(books: Books, randomness: object) -> Stream:
+    """The identity of a run's noise: that of the system, or of a seed, which a ledger takes once.
 
-    What cannot be named gets a name of its own each time, so that a ledger refuses the seed the second time.
-
-    Args:
-        code: what computes: network, loss and algorithm. The network's weights do not enter: training moves them.
+    Nothing names all that fixes what a run releases, its code among it, and two roundings of one noise cancel it: a
+    second run with the seed, one that goes on from a checkpoint too, is refused as shared noise.
     """
-    try:
-        if type(dataset) is not TensorDataset:
-            raise Unnamed("the examples of a data set that holds no tensors may change")
-        base = of_all(
-            randomness
-        )  # which may have drawn before, and then draws other numbers than its seed says
-        return identity(*code, type(base), dict(base.state()), dataset.tensors, people)
-    except Unnamed:
-        return secrets.token_hex()
-
-
-def stream_of(books: Books, randomness: object, *, release: Any, device: torch.device) -> Stream:
-    """The identity of a run's noise: that of the system, or of a seed with all else that fixes what is released.
-
-    Args:
-        release: JSON values: the name of the release, the weights that the run began with, settings.
-        device: on which it is computed.
-    """
-    seed = seed_of(books, randomness)
+    base = of_all(randomness)
+    seed = getattr(base, "seed", None)
     if seed is None:
         return SYSTEM
-    if device.type != "cpu" and not torch.are_deterministic_algorithms_enabled():
-        release = secrets.token_hex()  # kernels that add up in any order round anew each time
-    settings = [release, process_count(), device.type, arithmetic(device)]
-    base = of_all(randomness)
     # a class of somebody's own draws the same noise from the same seed
     kind = SeededRandomness if isinstance(base, SeededRandomness) else type(base)
-    return books.stream(keyed_by=[kind.__name__, seed], settings=settings)
-
-
-def seed_of(books: Books, randomness: object) -> int | None:
-    """The seed that fixes the noise, where there is one and a ledger asks for its name."""
-    return None if isinstance(books, NoLedger) else getattr(of_all(randomness), "seed", None)
+    return books.stream(keyed_by=[kind.__name__, seed], settings=secrets.token_hex())

@@ -299,8 +299,9 @@ class Ledger:
             raise SharedNoise(
                 f"run {made.stretch.run} would draw the random numbers of run {other.stretch.run} (entry {other.entry} "
                 f"of {self.folder}) under other settings, so that noise may cancel between the two and no epsilon "
-                "holds for both: give it a seed of its own, or noise of the system; to go on with that run take its "
-                "machine, versions, threads and settings of torch, with pacdp imported first"
+                "holds for both: give it a seed of its own, or noise of the system, since a seeded run neither comes "
+                "again nor goes on; to go on with a chain take its machine, versions, threads and settings of torch, "
+                "with pacdp imported first"
             )
 
     def _require_within(self, made: Entry) -> None:

@@ -71,9 +71,9 @@ def go(name, seeded, place):
         return whole(**{**values, "watch": watch})
 
     pacdp.loop.PrivateStep = watched  # type: ignore[misc, assignment]
-    train_private(
-        private(name, seeded=seeded), place / "run", Training(threads=1, resume=True, ledger=place / "ledger")
-    )
+    # a seeded run goes on in no ledger, which takes a seed once
+    books = None if seeded else place / "ledger"
+    train_private(private(name, seeded=seeded), place / "run", Training(threads=1, resume=True, ledger=books))
 
 
 def left(name, place):
@@ -101,10 +101,10 @@ def released(name, place):
 def short(name, place, *, seeded):
     """Steps whose sums left the mechanism more often than the ledger counts them, and how much more often.
 
-    A seeded sum that leaves again is the same one, and tells nothing more.
+    A sum of a chain's kept key that leaves again is the same one, and tells nothing more.
     """
     found, counted = released(name, place), Counter[int]()
-    if not found:
+    if not found or (seeded and name in PRIVATE):
         return {}
     for entry in Ledger.load(place / "ledger").entries:
         counted.update(range(entry.stretch.first, entry.stretch.last + 1))

@@ -10,6 +10,7 @@ import pytest
 import torch
 from clipped_networks import slowly as by_examples
 from opacus.layers import DPLSTM
+from opacus.utils import batch_memory_manager
 from private_loops import CLIP, RARE, Shaken, X, Y, back_from, by, linear, made, total
 from private_toys import CE, fresh, gradient, plain
 from torch.nn import (
@@ -429,3 +430,17 @@ def test_the_history_can_be_read_and_written_and_a_large_delta_is_remarked_upon(
     for adjacency in ("add-remove", "replace-one"):
         with pytest.warns(UserWarning, match="1/n"):
             assert engine.get_epsilon(0.03, adjacency=adjacency) == 0.0
+
+
+@parametrize("cut", [BatchMemoryManager, batch_memory_manager.BatchMemoryManager])
+def test_a_part_that_is_left_out_moves_none_of_another_batch_into_a_step(cut):
+    """Parts are of one size, and of those that other processes loaded sizes alone were compared: rows counted twice."""
+    data = TensorDataset(torch.eye(24), torch.zeros(24, dtype=torch.int64))
+    module, optimizer, loader, engine = made(
+        Linear(24, 3), data, mode="reference", workers=1, sample_rate=0.5, steps=6)  # fmt: skip
+    with refusal("none left out|take BatchMemoryManager from pacdp.private"):
+        with cut(data_loader=loader, max_physical_batch_size=3, optimizer=optimizer) as parts:
+            for k, (x, y) in enumerate(parts):
+                if k != 1:  # as where memory ran out, or a loss was not finite
+                    plain(module, optimizer, x, y)
+    assert steps_of(engine.event) == 0

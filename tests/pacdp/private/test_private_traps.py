@@ -1,8 +1,10 @@
 """What goes wrong with Opacus 1.6 as it comes, one test a trap."""
 
 import copy
+from fractions import Fraction
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
 from private_toys import ADD, DECAY, data, flat, mechanism, mlp, private, sweep
@@ -91,6 +93,20 @@ def test_the_system_draws_unless_a_seed_is_given():
     sweep(*loop)
     assert engine.event == planned(1.0, sample_rate=0.25, steps=5)
     assert engine.get_epsilon(1e-5) == epsilon(engine.event, **ADD) < engine.get_epsilon(1e-5, adjacency="replace-one")
+
+
+@pytest.mark.wrong_types
+@parametrize("kind", [Fraction, np.float32, np.float16])
+def test_clip_norm_and_rate_are_taken_from_any_kind_of_number(kind):
+    """A fraction was blamed on the network, and noise at a number of NumPy's was rounded to as few digits as it has."""
+    ends = []
+    for norm, rate in ((kind(0.3), kind(0.25)), (float(kind(0.3)), 0.25)):
+        *loop, engine = private(max_grad_norm=norm, sample_rate=rate, steps=3, batches="loader")
+        sweep(*loop)
+        ends.append(flat(loop[0]))
+        assert engine.event == planned(1.0, sample_rate=0.25, steps=3)
+    assert torch.equal(*ends)
+    assert type(mechanism(clip_norm=kind(0.3)).clip_norm) is float
 
 
 def summed(net, dataset):

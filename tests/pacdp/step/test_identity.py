@@ -1,28 +1,29 @@
-"""A seed draws noise once: what a seeded run releases has a name that everything enters which fixes the numbers."""
+"""A seed draws noise once for a ledger, and a kept key for one way of rounding."""
 
 import os
 import subprocess
 import sys
-import threading
+from contextlib import suppress
 from functools import partial
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.nn import Dropout, Linear, Module, ReLU, Sequential, Tanh
+from torch.nn import Linear, Module, ReLU, Sequential, Tanh
 from torch.utils.data import Dataset, TensorDataset
 
 from pacdp import _mkl
 from pacdp.private import DPSGD, Mechanism, SeededRandomness, UserDPSGD, train
-from pacdp.step.identity import Unnamed, identity
+from pacdp.step.identity import arithmetic, identity
 from pacdp.store.ledger import Ledger, SharedNoise
+from pacdp.store.reservation import NoLedger
 from tests.marks import every_case, refusal
 from tests.pacdp.draws import randn
-from tests.pacdp.same import identical
 from tests.pacdp.toys import frozen, seeded
 
 X, Y = randn(60, 5), torch.arange(60) % 3
+CPU = torch.device("cpu")
 MECHANISM = Mechanism(clip_norm=1.0, noise_multiplier=1.0, sample_rate=1.0, expected_batch_size=60.0, steps=2,
                       grad_sample_mode="reference")  # fmt: skip
 TEMPERATURE = 1.0
@@ -129,8 +130,26 @@ def test_another_release_with_the_same_noise_is_refused(what, tmp_path):
     assert len(book.entries) == 1
 
 
+@every_case("what", ["again", "on from its checkpoint", "with another rate"])
+def test_a_ledger_takes_a_seed_once_since_nothing_says_that_a_release_is_the_same(what, tmp_path):
+    """Its code may read a file, its tensors lie otherwise in memory: two roundings of one noise cancel it."""
+    book, file = Ledger.open(tmp_path / "book"), tmp_path / "run"
+
+    def stop(seen):
+        if seen.step == 2 and "on from" in what:
+            raise KeyboardInterrupt
+
+    with suppress(KeyboardInterrupt):
+        run(book, checkpoint=file, checkpoint_every=1, progress=stop)
+    assert [one.stretch.last for one in book.entries] == [1, 2], "stretches of one run are its own"
+    with refusal("neither comes again nor goes on", SharedNoise):
+        run(book, checkpoint=file if "on from" in what else None, rate=0.2 if "rate" in what else 0.1)
+    run(book, randomness=SeededRandomness(8))
+    run(NoLedger())
+    assert len(book.entries) == 3
+
+
 AROUND = {
-    "a global that the loss reads": (partial(globals().__setitem__, "TEMPERATURE"), 2.0, 1.0),
     "other kernels": (torch._C._set_mkldnn_enabled, False, True),
     "fewer bits": (torch.set_float32_matmul_precision, "medium", "highest"),
     "deterministic kernels": (torch.use_deterministic_algorithms, True, False),
@@ -141,34 +160,28 @@ AROUND = {
 
 
 @every_case("what", AROUND)
-def test_what_stands_around_a_release_and_may_change_its_bits_is_part_of_it(what, tmp_path):
-    """Two roundings of one noise, released under one price, would cancel it."""
-    book, (tell, other, usual) = Ledger.open(tmp_path), AROUND[what]
-    run(book)
+def test_what_stands_around_a_release_and_may_change_its_bits_is_part_of_it(what):
+    """Two roundings of one noise, released under one price, would cancel it: chains of a kept key go on with one."""
+    known, (tell, other, usual) = arithmetic(CPU), AROUND[what]
     tell(other)
     try:
-        with pytest.raises(SharedNoise):
-            run(book)
+        assert arithmetic(CPU) != known
     finally:
         tell(usual)
-    run(book)
-    assert len(book.entries) == 1
+    assert arithmetic(CPU) == known
 
 
-def test_a_variable_of_a_library_of_torch_is_part_of_a_release(tmp_path, monkeypatch):
-    book = Ledger.open(tmp_path)
-    run(book)
+def test_a_variable_of_a_library_of_torch_is_part_of_a_release(monkeypatch):
+    known = arithmetic(CPU)
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "SSE41")  # which no setting of torch tells, nor its processor
-    with pytest.raises(SharedNoise):
-        run(book)
-    assert len(book.entries) == 1
+    assert arithmetic(CPU) != known
 
 
 PRODUCT = "torch.randn(64, 64) @ torch.randn(64, 64)"
 TOLD = "from pacdp._mkl import branch, steady; print(branch(), steady(branch()))"
 
 
-def test_a_product_before_pacdp_leaves_bits_to_places_in_memory_and_is_another_release_each_time(tmp_path, monkeypatch):
+def test_a_product_before_pacdp_leaves_bits_to_places_in_memory_and_is_another_release_each_time(monkeypatch):
     alone = {name: value for name, value in os.environ.items() if name != "MKL_CBWR"}
 
     def told(*lines):
@@ -182,40 +195,13 @@ def test_a_product_before_pacdp_leaves_bits_to_places_in_memory_and_is_another_r
     assert (steady, unsteady) == ("True", "False")
     assert usual != early
     monkeypatch.setattr(_mkl, "branch", lambda: int(early))
-    book = Ledger.open(tmp_path)
-    run(book)
-    with refusal("with pacdp imported first", SharedNoise):
-        run(book)
+    assert arithmetic(CPU) != arithmetic(CPU)
 
 
-def test_masks_of_the_global_generator_are_part_of_a_release(tmp_path):
-    book, dropping = Ledger.open(tmp_path), net(last=Dropout(0.5))
-    before = torch.get_rng_state()
-    run(book, dropping)
-    torch.set_rng_state(before)
-    run(book, dropping)
-    assert len(book.entries) == 1
-    with pytest.raises(SharedNoise):
-        run(book, dropping)
-
-
-def test_the_same_release_costs_nothing_and_goes_on_from_its_checkpoint(tmp_path):
-    book, file = Ledger.open(tmp_path / "book"), tmp_path / "run"
-    first = run(book, checkpoint=file, checkpoint_every=1)
-    again = run(book, net())
-    assert identical(first.weights, again.weights)
-    run(book, net(5), checkpoint=file)  # whose own first weights the checkpoint's take the place of
-    assert len(book.entries) == 2
-    assert [one.stretch.last for one in book.entries] == [1, 2]
-
-
-def of_class(body):
-    return type("Own", (), {"f": body})
-
-
-def test_what_cannot_be_looked_into_has_none():
-    for thing in (threading.Lock(), iter([1]), {seeded}, pytest):
-        with pytest.raises(Unnamed):
-            identity(thing)
-    assert identity(of_class(lambda self: 1)) != identity(of_class(lambda self: 2))
-    assert identity([1, 2]) != identity([[1], 2]) != identity((1, 2))
+def test_values_and_tensors_are_told_apart():
+    same: list[object] = [X, [1, "a"], None, {"b": 2}]
+    others: list[list[object]] = [
+        [1, 2], [[1], 2], [1, [2]], ["1", 2], [X], [X.double()], [X.reshape(5, 60)], [X + 1.0], [Y], [None], [],
+    ]  # fmt: skip
+    assert identity(*same) == identity(*same) == identity(X.clone(), (1, "a"), None, {"b": 2})
+    assert len({identity(one) for one in others}) == len(others)
