@@ -117,6 +117,9 @@ def train(
     if they are, that number is public, and only data sets of equal size are neighbours (replace-one).
 
     Args:
+        module: its weights, from which training starts, are taken as public. Where an earlier run on the same data
+            released them, both cost ``joined(earlier.event, run.event)``; a ledger adds them up.
+        dataset: item i must be made of record i alone: with another mixed in (mixup, mosaic) no record is hidden.
         mechanism: the public numbers of the run: clip norm, noise, sample rate, divisor, steps.
         loss: per-record losses of (outputs, targets), shape (batch,). A penalty on ``module.parameters()`` in it is one
             on the caller's network, which stays as it is: give the algorithm a ``prior``.

@@ -37,6 +37,8 @@ _STEPS = 6
 """Of runs that are killed."""
 _ORDINARY = 6
 """Units that were not made to hurt."""
+_PART = 4
+"""Units in one pass, where the run takes them in parts."""
 _FAINT = 1e-2
 """Of the usual loss; and what small sums may be apart, relative to their units."""
 _ROUNDING = 1e-3
@@ -150,9 +152,9 @@ def of_sensitivity(subject: Subject) -> Iterator[Check]:
     hurt, kinds = with_hurtful(subject, ordinary)
     common, alone = list(range(ordinary)), [[ordinary + k] for k in range(len(kinds))]
     moved, apart = dict.fromkeys(kinds, 0.0), 0.0
-    for chosen, released, own in _sums(
-        hurt, [[], common, *alone, *(common + one for one in alone)]
-    ):
+    plan = [[], common, *alone, *(common + one for one in alone)]
+    observed = _planned(hurt, plan)
+    for chosen, released, own in _sums(observed, plan):
         apart = max(apart, norm(released - own.sum(0)) / clip / max(1, len(chosen)))
         for unit in chosen[-1:]:
             if unit >= ordinary:
@@ -161,11 +163,13 @@ def of_sensitivity(subject: Subject) -> Iterator[Check]:
     yield of_one_unit(moved, ordinary + 1)
     claim, seen = "sums are those of clipped units", f"at most {apart:.1e} C a unit apart"
     yield certain("sensitivity: sums", claim, not apart <= _ROUNDING, seen)
+    yield of_weights(observed, name="sensitivity: weights")
 
     # units whose losses are scaled down count in full: their sums are far below the clip norm
     faint, largest, apart = _FAINT * min(1.0, clip), 0.0, 0.0
     small = replace(subject.first(ordinary), loss=lambda *given: faint * subject.loss(*given))
-    for _, released, own in _sums(small, [[], *([u] for u in common), common]):
+    plan = [[], *([u] for u in common), common]
+    for _, released, own in _sums(_planned(small, plan), plan):
         largest = max(largest, norm(released) / clip)
         apart = max(apart, norm(released - own.sum(0)) / max(1e-30, float(own.norm(dim=1).sum())))
     seen = f"at most {apart:.1e} of the units' norms apart, sums of {largest:.1e} C at most"
@@ -180,12 +184,17 @@ def of_one_unit(moved: dict[str, float], units: int) -> Check:
     return certain("sensitivity: one unit", claim, broken, f"{moved[worst]:.4f} C by {worst}")
 
 
+def _planned(subject: Subject, plan: Sequence[list[int]]) -> Observer:
+    """A run without noise on batches of these units."""
+    own = subject.mechanism.max_physical_batch
+    planned = subject.lasting(len(plan)).with_mechanism(max_physical_batch=own and min(own, _PART))
+    return observe(planned, Planned(plan))
+
+
 def _sums(
-    subject: Subject, plan: Sequence[list[int]]
+    observed: Observer, plan: Sequence[list[int]]
 ) -> Iterator[tuple[list[int], Tensor, Tensor]]:
-    """The sums of a run without noise on batches of these units, beside the units' contributions."""
-    planned = subject.lasting(len(plan)).with_mechanism(max_physical_batch=None)
-    observed = observe(planned, Planned(plan))
+    """The sums of such a run, beside the units' contributions."""
     reference = reference_of(observed)
     for chosen, seen in zip(plan, observed.steps, strict=True):
         yield chosen, seen.released[0].cpu(), contributions(reference, seen.before, chosen)

@@ -68,7 +68,8 @@ class _Replayed(PrivateStep):
 
 
 def moves_again(observed: Observer) -> list[float] | str:
-    """How far each step's weights are from those that the update makes of the released sum alone.
+    """How far each step's weights are from those that the update makes of the released sum alone, and, as the last
+    number, how far those that the run returned are from the last step's.
 
     It is the largest difference of a weight: 0 where all are equal, NaN where one is no number. A candidate that is
     made from what was released by further noise lies as far from it as noise of that size does; then that counts as 0.
@@ -111,7 +112,8 @@ def moves_again(observed: Observer) -> list[float] | str:
         root = math.sqrt(sum(w.numel() for w in live.values()))
         off = norm(away) * observed.mechanism.expected_batch_size - further * root
         found.append(0.0 if abs(off) < 8.0 * further else float(away.abs().max()))
-    return found
+    returned = flat(observed.ran.weights.values()) - observed.steps[-1].after
+    return [*found, float(returned.abs().max())]
 
 
 def of_weights(observed: Observer, *, name: str = "weights") -> Check:
@@ -123,5 +125,5 @@ def of_weights(observed: Observer, *, name: str = "weights") -> Check:
     claim, again = "the weights follow from the released sums alone", moves_again(observed)
     if isinstance(again, str):
         return cannot_be_checked(name, claim, again)
-    said = f"of {len(again)} steps differ, by up to {max(again):.1e}"
+    said = f"of {len(again)}, those returned among them, differ, by up to {max(again):.1e}"
     return none_of(name, claim, sum(one != 0.0 for one in again), said)

@@ -78,7 +78,9 @@ def require_independent_examples(
     largest, before = max(MOST, size), random_state(module)
     as_given = selected(list(inputs), torch.arange(largest) % n)
     own = next((p.dtype for p in module.parameters() if p.is_floating_point()), torch.float64)
-    kind = _finest(module, selected(as_given, torch.arange(3)), own)
+    few = torch.arange(3)
+    answers = selected(targets, few) if isinstance(targets, Tensor) else None
+    kind = _finest(module, selected(as_given, few), own, loss, answers)
     full = _floats_as(as_given, kind)
     # what runs in no other precision than its own may have weights of several
     of_kind = nn.Module.double if kind != own else _as_it_is
@@ -127,13 +129,23 @@ def require_independent_examples(
 
 
 @torch.no_grad()
-def _finest(module: nn.Module, few: Sequence[Any], own: torch.dtype) -> torch.dtype:
-    """Double precision, or the network's own where its code makes numbers of that kind, as ``x.float()`` does."""
+def _finest(
+    module: nn.Module,
+    few: Sequence[Any],
+    own: torch.dtype,
+    loss: PerExampleLoss | None,
+    targets: Tensor | None,
+) -> torch.dtype:
+    """Double precision, or the network's own where its code, or that of the loss, makes or holds numbers of that kind,
+    as ``x.float()`` and weights of classes are."""
     before = random_state(module)
     try:
-        copy.deepcopy(module).double()(*_floats_as(few, torch.float64))
-    except RuntimeError as error:
-        if "dtype" in str(error) or "Double" in str(error):
+        outputs = copy.deepcopy(module).double()(*_floats_as(few, torch.float64))
+        if loss is not None and targets is not None:
+            loss(outputs, _floats_as(targets, torch.float64))
+    except Exception as error:
+        # what fails in the network's own precision too is said by the trials
+        if isinstance(error, RuntimeError) and ("dtype" in str(error) or "Double" in str(error)):
             return own
     finally:
         rewind(module, before)
@@ -181,14 +193,17 @@ class _Trial:
     @torch.no_grad()
     def no_first_impression(self, rows: Sequence[Any]) -> None:
         """Refuse a network that keeps something of the first batch that it ever sees."""
-        found = list[Seen]()
+        found, given = list[Seen](), selected(rows, torch.arange(_examples(rows)))
         for twin, first in ((copy.deepcopy(self.twin), _changed(rows, 10.0)), (self.twin, rows)):
             for each in (first, rows):
                 rewind(twin, self.state)
                 outputs = twin(*each)
             found.append(named_outputs(outputs))
         _require_numbers(found[1])
-        _compare(found[1], found[0], "after another first batch")
+        when = "after another first batch"
+        if not all(map(_same_leaf, tree_leaves(given), tree_leaves(rows))):
+            when += ", as it writes into its inputs (write x = x - 0.5 for x -= 0.5)"
+        _compare(found[1], found[0], when)
 
     @torch.no_grad()
     def outputs(self, inputs: Sequence[Any]) -> Any:
@@ -336,6 +351,10 @@ def _tensors(module: nn.Module) -> Seen:
 
 def _drops(layer: nn.Module) -> bool:
     return isinstance(layer, ExampleDropout | nn.modules.dropout._DropoutNd)
+
+
+def _same_leaf(one: Any, other: Any) -> bool:
+    return not isinstance(one, Tensor) or bool(same_bits(one, other))
 
 
 def _of(rows: Tensor, kept: Tensor | None) -> Tensor:

@@ -3,11 +3,14 @@
 ``FAULTS`` lists the fault, the mechanism that has it, and the checks that must find it.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 from torch.optim import SGD
 
 import pacdp.algorithms.algorithm
+import pacdp.audit.observed
 import pacdp.loop
 import pacdp.step.release
 import pacdp.step.sums
@@ -311,6 +314,41 @@ def a_step_length_that_knows_the_clipped_sum(plant):
     plant(Descent, "update", longer)
 
 
+def weights_that_shrink_where_a_gradient_was_not_finite(plant):
+    step = pacdp.loop._step
+
+    def shrunk(*given):
+        seen = step(*given)
+        for w in given[2].module.parameters() if seen.numbers[1] > 0 else ():
+            w.data *= 0.999
+        return seen
+
+    plant(pacdp.loop, "_step", shrunk)
+
+
+def the_best_weights_by_the_private_loss(plant):
+    right = pacdp.audit.observed.train
+
+    def best(*given, progress, **how):
+        losses = []
+        made = right(*given, progress=lambda one: (losses.append(one.private_loss), progress(one)), **how)
+        parts = made.snapshots[np.nanargmin(losses)].split([w.numel() for w in made.weights.values()])
+        pairs = zip(made.weights.items(), parts, strict=True)
+        return replace(made, weights={name: part.view_as(w) for (name, w), part in pairs})
+
+    plant(pacdp.audit.observed, "train", best)
+
+
+def a_short_part_that_is_not_clipped(plant):
+    part = pacdp.step.sums.Reference._part
+
+    def late(self, weights, chosen):
+        short = self.most is not None and len(chosen) < self.most
+        return part(self._replace(clip=NO_CLIPPING if short else self.clip), weights, chosen)
+
+    plant(pacdp.step.sums.Reference, "_part", late)
+
+
 def weights_that_the_clipped_sum_is_written_into(plant):
     release = PrivateStep.release
 
@@ -376,6 +414,9 @@ FAULTS = [
     (a_unit_that_is_drawn_twice, "user level", {"batches: as drawn"}),
     (small_sums_that_count_as_zero, "user level", {"sensitivity: small sums"}),
     (a_step_length_that_knows_the_clipped_sum, "DP-SGD", {"weights"}),
+    (weights_that_shrink_where_a_gradient_was_not_finite, "DP-SGD by the reference", {"sensitivity: weights"}),
+    (the_best_weights_by_the_private_loss, "DP-SGD", WEIGHTS),
+    (a_short_part_that_is_not_clipped, "in parts", {"sensitivity: one unit"}),
     (weights_that_the_clipped_sum_is_written_into, "DP-Adam", {"weights"}),
     (weights_that_the_clipped_sum_is_written_into, "P3SGD", {"weights"}),
     (of_the_system(beside_the_grid), "DP-SGD", {"noise: grid"}),

@@ -130,6 +130,7 @@ SLOW = Exponential(initial=0.4, factor=0.99)
 SOUND = {
     "DP-SGD": (DPSGD(learning_rate=0.1, momentum=0.9, prior="normal"), M, mlp),
     "DP-SGD by the reference": (DPSGD(learning_rate=0.1), REFERENCE, cnn),
+    "in parts": (DPSGD(learning_rate=0.1), replace(REFERENCE, max_physical_batch=5), mlp),
     "DP-SGD, automatic": (DPSGD(learning_rate=0.1), mechanism(clipping="automatic"), mlp),
     "DP-SGD by ghosts": (DPSGD(learning_rate=0.1), replace(GHOST, noise_multiplier=SLOW), mlp),
     "DP-Adam": (DPAdam(learning_rate=0.01, prior="normal"), replace(M, noise_multiplier=1.0), mlp),

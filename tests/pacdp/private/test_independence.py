@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from clipped_networks import Bank, clamped_maximum, class_balanced, contrastive, hardest_half, mixing
 from private_toys import cross_entropy
 from torch import equal
-from torch.nn import BatchNorm1d, Dropout, GroupNorm, HuberLoss, Linear, Module, Sequential
+from torch.nn import BatchNorm1d, CrossEntropyLoss, Dropout, GroupNorm, HuberLoss, Linear, Module, Sequential
 
 from pacdp.private import bayesian, require_independent_examples
 from pacdp.trials import made_up_batch
@@ -83,6 +83,8 @@ LOSSES = [class_balanced, hardest_half, contrastive, of_two_classes, remembering
 CASES = {name: (mix, cross_entropy) for name, mix in MIXING.items()}
 CASES |= {loss.__name__: (torch.clone, loss) for loss in LOSSES}
 CASES["losses from twenty on"] = torch.clone, lambda f, y: only_from(20)(cross_entropy(f, y))
+BY_CLASS = CrossEntropyLoss(torch.tensor([1.0, 5.0, 9.0]), reduction="none")
+CASES["weights by class, over the batch"] = torch.clone, lambda f, y: BY_CLASS(f, y) / len(y)
 
 
 @every_case("name", CASES)
@@ -114,6 +116,7 @@ SOUND = {
     "weights by class, fixed": (
         torch.clone, lambda f, y: cross_entropy(f, y) * torch.tensor([1.0, 5.0, 9.0])[y], LABELS
     ),
+    "weights by class, in the loss": (torch.clone, BY_CLASS, LABELS),
 }  # fmt: skip
 
 
