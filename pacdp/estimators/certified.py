@@ -33,7 +33,7 @@ from pacdp.data import DataError
 from pacdp.data.hashing import require_no_mask, table_hashes
 from pacdp.data.rows import FEW
 from pacdp.predictions import Report, certify_predictions
-from pacdp.predictions.columns import coded, require_one_order
+from pacdp.predictions.columns import coded, require_one_order, told_by_order
 from pacdp.predictions.described import alike, spelling
 from pacdp.store.record import Values
 from pacdp.trials import column, later_answers, own_answers, settle, twin
@@ -131,6 +131,9 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
         # all at once: a fit that fails leaves what was there
         self._people, people = (None, None) if whose is None else (whose[fitted], whose[kept])
         self._kept, self._seen, self._said = (*aside, people), seen, said
+        # those kept back stand in an order that tells nothing
+        order = () if people is not None else told_by_order([], {"labels": self._ordered(y)}, [])
+        self._by_order = tuple(order)
         self._first = twin(made)  # the caller may fit estimator_ further
         self.estimator_, self.n_fitted_, self.n_kept_ = made, len(fitted), len(kept)
         return self
@@ -152,6 +155,10 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
 
     def _require(self, y: Any) -> None:
         """Refuse what cannot be fitted or certified."""
+        raise NotImplementedError
+
+    def _ordered(self, y: np.ndarray) -> np.ndarray:
+        """The targets as numbers, of which neighbours are compared."""
         raise NotImplementedError
 
     def _table(self, said: np.ndarray, targets: np.ndarray, moved: np.ndarray) -> Values:
@@ -218,7 +225,8 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
         if people is not None and self._people is None:
             brought += "; that fit, which was told no groups, saw no other example of these people"
         unseen = declared("predictor saw none of these rows", brought)
-        remarks = (*found.remarks, *(f"{one.name}: {one.by}" for one in shared))
+        by_order = self._by_order if X is None else ()
+        remarks = (*by_order, *found.remarks, *(f"{one.name}: {one.by}" for one in shared))
         if people is not None and self._people is not None:  # those of one side alone were compared
             both = coded("groups", [*self._people, *coded("groups", people).names])
             remarks = tuple(dict.fromkeys((*alike("people", both.names), *remarks)))
@@ -314,6 +322,9 @@ class CertifiedClassifier(ClassifierMixin, _Certified):
                 f"y must hold at least two classes, got {names.pop()!r} in every row: nothing is told apart"
             )
 
+    def _ordered(self, y: np.ndarray) -> np.ndarray:
+        return np.unique(y, return_inverse=True)[1]
+
     def _table(self, said: np.ndarray, targets: np.ndarray, moved: np.ndarray) -> Values:
         said, targets, classes = map(_whole, (said, targets, self.classes_))
         known = classes.tolist()
@@ -400,6 +411,9 @@ class CertifiedRegressor(RegressorMixin, _Certified):
     @property
     def _scale(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self._loss.at
+
+    def _ordered(self, y: np.ndarray) -> np.ndarray:
+        return column(y).astype(np.float64)
 
     def _table(self, said: np.ndarray, targets: np.ndarray, moved: np.ndarray) -> Values:
         losses = self._loss.of_arrays(said, targets)

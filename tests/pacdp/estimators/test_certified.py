@@ -458,3 +458,28 @@ def test_bad_settings_are_refused_before_anything_is_fitted(made, said):
 def test_one_class_alone_is_no_classification():
     with refusal("y must hold at least two classes, got 1 in every row"):
         CertifiedClassifier().fit(np.arange(20.0)[:, None], np.ones(20, int))
+
+
+@pytest.mark.parametrize("of", [CertifiedClassifier, CertifiedRegressor])
+def test_neighbours_alike_are_named_though_those_kept_back_are_shuffled(of):
+    draws = default_rng(0)
+    people = np.repeat(np.arange(60), 8)
+    x, y = draws.normal(size=(60, 5))[people], draws.integers(0, 2, 60)[people] * 1.0
+    y += 0.1 * draws.normal(size=480) * (of is CertifiedRegressor)
+    x += 0.05 * draws.normal(size=x.shape)
+    tree = KNeighborsClassifier(1) if of is CertifiedClassifier else Ridge()
+    model = of(tree, random_state=0)
+    assert any("give people" in one for one in model.fit(x, y).certify().remarks)
+    assert not any("neighbours" in one for one in model.fit(x, y, groups=people).certify().remarks)
+    order = draws.permutation(480)
+    assert not any("neighbours" in one for one in model.fit(x[order], y[order]).certify().remarks)
+
+
+def test_neighbours_alike_are_named_by_self_certify():
+    draws = default_rng(0)
+    people = np.repeat(np.arange(60), 8)
+    x, y = draws.normal(size=(480, 5)), draws.integers(0, 2, 60)[people]
+    found = self_certify(KNeighborsClassifier(1), (x, y), routes="held-out count")
+    assert "give people" in found.report.remarks[0]
+    found = self_certify(KNeighborsClassifier(1), (x, y), people=people, routes="held-out count")
+    assert not any("neighbours" in one for one in found.report.remarks)
