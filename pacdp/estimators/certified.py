@@ -88,6 +88,7 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
             groups: whose each example is: nobody is then on both sides, and the certificate counts people; a search
                 with folds by group, as an estimator, is given those that it is fitted on.
             fit_params: passed on to the estimator; of a column with one value an example, those that it is fitted on.
+                Rows in tables with the columns of ``X``, as those of early stopping, are among those that it saw.
 
         Raises:
             ValueError: things that do not fit each other, one class alone, or fewer than two examples to divide.
@@ -125,9 +126,10 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
                 f"estimator must be a classifier, which has classes_ once fitted, got {made}"
             )
         settle(made, _safe_indexing(X, fitted))
-        seen = table_hashes(_safe_indexing(X, fitted), name="X")
+        tables = [_safe_indexing(X, fitted), *_like(X, [*cut.values()])]
+        seen = np.concatenate([table_hashes(one, name="X") for one in tables])
         aside = _safe_indexing(X, kept), _safe_indexing(y, kept)
-        said = column(twin(made).predict(_copy(aside[0])))
+        said = column(twin(made).predict(_rows(aside[0])))
         # all at once: a fit that fails leaves what was there
         self._people, people = (None, None) if whose is None else (whose[fitted], whose[kept])
         self._kept, self._seen, self._said = (*aside, people), seen, said
@@ -209,14 +211,14 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
         shared = equal_inputs(self._seen, hashes, whose="groups", most=most, among=among)
         said, moved = own_answers(
             self,
-            lambda one, places: one.predict(_safe_indexing(X_new, places)),
+            lambda one, places: one.predict(_rows(X_new, places)),
             _num_samples(X_new),
             scale=self._scale,
         )
-        again = said if X is None else twin(self).predict(_copy(self._kept[0]))
+        again = said if X is None else twin(self).predict(_rows(self._kept[0]))
         others = later_answers(again, self._said, _OTHERS, scale=self._scale)
         if X is not None:
-            first = twin(self._first).predict(_copy(X_new))
+            first = twin(self._first).predict(_rows(X_new))
             others = later_answers(first, said, _OTHERS, scale=self._scale)
         moved = moved | others
         table = self._table(said, column(targets), moved)
@@ -264,9 +266,19 @@ def require_no_rows(estimator: Any) -> None:
             )
 
 
-def _copy(X: Any) -> Any:
-    """All rows once more, since an estimator may write into what it is asked about."""
-    return _safe_indexing(X, np.arange(_num_samples(X)))
+def _rows(X: Any, places: np.ndarray | None = None) -> Any:
+    """Rows, by default all, once more, since an estimator may write into what it is asked about."""
+    found = _safe_indexing(X, np.arange(_num_samples(X)) if places is None else places)
+    # all rows in their order share pandas' memory
+    return found.copy() if hasattr(found, "iloc") else found
+
+
+def _like(X: Any, given: Any) -> list[Any]:
+    """The tables with the columns of X in lists of what fit is given besides, such as eval_set."""
+    if isinstance(given, list | tuple):
+        return [table for one in given for table in _like(X, one)]
+    width = getattr(X, "shape", ())[1:]
+    return [given] if width and getattr(given, "shape", ())[1:] == width and len(given) else []
 
 
 def _whole(names: Any) -> np.ndarray:

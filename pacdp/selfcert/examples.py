@@ -138,7 +138,7 @@ def taken(inputs: Any, places: np.ndarray) -> Any:
         ValueError: no rows can be taken by an array of places.
     """
     if hasattr(inputs, "iloc"):
-        return inputs.iloc[places]
+        return inputs.iloc[places].copy()  # all rows in their order share pandas' memory
     if isinstance(inputs, list | tuple):
         return [inputs[place] for place in places]
     try:

@@ -483,3 +483,77 @@ def test_neighbours_alike_are_named_by_self_certify():
     assert "give people" in found.report.remarks[0]
     found = self_certify(KNeighborsClassifier(1), (x, y), people=people, routes="held-out count")
     assert not any("neighbours" in one for one in found.report.remarks)
+
+
+class _Stopped(KNeighborsClassifier):
+    """Takes further tables, as boosting does for early stopping."""
+
+    def fit(self, X, y, **further):
+        return super().fit(X, y)
+
+
+@pytest.mark.parametrize("name", ["eval_set", "X_val"])
+def test_rows_that_fit_is_given_besides_are_among_those_seen(name):
+    x, y = load_digits(return_X_y=True)
+    table = polars.from_numpy(x[900:1200])
+    besides = {name: table if name == "X_val" else [(table, y[900:1200])]}
+    model = CertifiedClassifier(_Stopped(), random_state=0).fit(x[:900], y[:900], **besides)
+    with pytest.raises(DataError, match="have an input that training saw too"):
+        model.certify(x[900:1200], y[900:1200])
+    assert model.certify(x[1200:], y[1200:]).n == len(y) - 1200
+    assert model.certify().n == 270
+    model.fit(x[:900], y[:900], eval_set=[(x, y)], sample_weight=np.ones(900))
+    with pytest.raises(DataError, match="270 of the 270"):
+        model.certify()
+
+
+class _Frame:
+    """What pandas does of rows: all of them in their order share memory."""
+
+    def __init__(self, values):
+        self.values, self.shape, self.iloc = values, values.shape, self
+
+    def __len__(self):
+        return len(self.values)
+
+    def __array__(self, dtype=None, copy=None):
+        return self.values
+
+    def __getitem__(self, key):
+        return self.take(key)
+
+    def take(self, key, axis=0):
+        return _Frame(self.values if len(key) == len(self) else self.values[key])
+
+    def to_numpy(self):
+        return self.values
+
+    def copy(self):
+        return _Frame(self.values.copy())
+
+
+def test_rows_of_frames_are_copies_however_many_are_taken():
+    draws = default_rng(0)
+    x, y = _Frame(draws.normal(5.0, 3.0, size=(120, 4))), draws.integers(0, 2, 120)
+    new = _Frame(draws.normal(5.0, 3.0, size=(120, 4)))
+    before = new.values.copy()
+    writes = make_pipeline(StandardScaler(copy=False), KNeighborsClassifier(1))
+    model = CertifiedClassifier(writes, random_state=0).fit(x, y)
+    assert model.certify().n == 36
+    assert model.certify(new, y).n == 120
+    assert (new.values == before).all()
+
+
+class _Buffered(KNeighborsClassifier):
+    """Writes all its answers into one array."""
+
+    def predict(self, X):
+        said = super().predict(X)
+        self.__dict__.setdefault("kept", np.zeros(1000, said.dtype))[: len(said)] = said
+        return self.kept[: len(said)]
+
+
+def test_answers_are_kept_though_the_next_ones_overwrite_them():
+    x, y = load_digits(return_X_y=True)
+    model = CertifiedClassifier(_Buffered(), random_state=0).fit(x[:400], y[:400])
+    assert model.certify().n == 120
