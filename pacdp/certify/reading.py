@@ -142,8 +142,7 @@ class Network:
         network: the function, called with a batch's inputs or with its keywords.
         of: what it is called in certificates.
         scores: whether it returns probabilities in place of logits.
-        batch_size: the most examples at a time; by default those of a loader's batch, or 500,
-            or 1,000 of inputs of at most 4,096 numbers.
+        batch_size: the most examples at a time; by default those of a loader's batch, or 250.
     """
 
     network: Function
