@@ -75,8 +75,8 @@ def table_hashes(values: Any, *, name: str = "values") -> Hashes:
 
     Numbers agree to the 24 bits of single precision, whole ones exactly, and with their texts, as truth values do;
     texts without case and outer spaces, however their letters are composed, bytes too; dates with their texts, whatever
-    their zone; durations with their seconds; a gap is a gap, be it NaN, None or empty; lists, sets and dicts agree if
-    what they hold does; and objects of other kinds if they are pickled alike.
+    their zone; a gap is a gap, be it NaN, None or empty; lists, sets and dicts agree if what they hold does; and
+    objects of other kinds if they are pickled alike.
 
     Args:
         values: an array, tensor, data frame, sparse matrix or list, [n] or [n, ...]; rows of a list may have lengths of
@@ -177,8 +177,6 @@ def _in_single(numbers: Any) -> Any:
 
 def _number_of(cell: Any) -> Any:
     """A number, that which a text or a decimal is, or NaN for a gap; None where a cell is no number."""
-    if hasattr(cell, "total_seconds"):
-        return cell.total_seconds()
     if isinstance(cell, Real):
         return cell
     if hasattr(cell, "__len__") and not isinstance(cell, str | bytes):
