@@ -177,7 +177,7 @@ def column(values: Any) -> np.ndarray:
         ValueError: NumPy takes no array of these, such as of a tensor with a gradient.
     """
     try:
-        array = np.array(values)
+        array = np.asarray(values).copy()
     except (RuntimeError, TypeError) as error:
         raise ValueError(
             f"predict must answer with what NumPy takes for an array, got {type(values).__name__}: {error}"
