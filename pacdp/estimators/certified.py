@@ -33,7 +33,7 @@ from pacdp.data import DataError
 from pacdp.data.hashing import require_no_mask, table_hashes
 from pacdp.data.rows import FEW
 from pacdp.predictions import Report, certify_predictions
-from pacdp.predictions.columns import coded, require_one_order
+from pacdp.predictions.columns import coded, require_one_order, told_by_order
 from pacdp.predictions.described import alike, spelling
 from pacdp.store.record import Values
 from pacdp.trials import column, later_answers, own_answers, settle, twin
@@ -88,6 +88,7 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
             groups: whose each example is: nobody is then on both sides, and the certificate counts people; a search
                 with folds by group, as an estimator, is given those that it is fitted on.
             fit_params: passed on to the estimator; of a column with one value an example, those that it is fitted on.
+                Rows in tables with the columns of ``X``, as those of early stopping, are among those that it saw.
 
         Raises:
             ValueError: things that do not fit each other, one class alone, or fewer than two examples to divide.
@@ -125,12 +126,16 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
                 f"estimator must be a classifier, which has classes_ once fitted, got {made}"
             )
         settle(made, _safe_indexing(X, fitted))
-        seen = table_hashes(_safe_indexing(X, fitted), name="X")
+        tables = [_safe_indexing(X, fitted), *_like(X, [*cut.values()])]
+        seen = np.concatenate([table_hashes(one, name="X") for one in tables])
         aside = _safe_indexing(X, kept), _safe_indexing(y, kept)
-        said = column(twin(made).predict(_copy(aside[0])))
+        said = column(twin(made).predict(_rows(aside[0])))
         # all at once: a fit that fails leaves what was there
         self._people, people = (None, None) if whose is None else (whose[fitted], whose[kept])
         self._kept, self._seen, self._said = (*aside, people), seen, said
+        # those kept back stand in an order that tells nothing
+        order = () if people is not None else told_by_order([], {"labels": self._ordered(y)}, [])
+        self._by_order = tuple(order)
         self._first = twin(made)  # the caller may fit estimator_ further
         self.estimator_, self.n_fitted_, self.n_kept_ = made, len(fitted), len(kept)
         return self
@@ -152,6 +157,10 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
 
     def _require(self, y: Any) -> None:
         """Refuse what cannot be fitted or certified."""
+        raise NotImplementedError
+
+    def _ordered(self, y: np.ndarray) -> np.ndarray:
+        """The targets as numbers, of which neighbours are compared."""
         raise NotImplementedError
 
     def _table(self, said: np.ndarray, targets: np.ndarray, moved: np.ndarray) -> Values:
@@ -202,14 +211,14 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
         shared = equal_inputs(self._seen, hashes, whose="groups", most=most, among=among)
         said, moved = own_answers(
             self,
-            lambda one, places: one.predict(_safe_indexing(X_new, places)),
+            lambda one, places: one.predict(_rows(X_new, places)),
             _num_samples(X_new),
             scale=self._scale,
         )
-        again = said if X is None else twin(self).predict(_copy(self._kept[0]))
+        again = said if X is None else twin(self).predict(_rows(self._kept[0]))
         others = later_answers(again, self._said, _OTHERS, scale=self._scale)
         if X is not None:
-            first = twin(self._first).predict(_copy(X_new))
+            first = twin(self._first).predict(_rows(X_new))
             others = later_answers(first, said, _OTHERS, scale=self._scale)
         moved = moved | others
         table = self._table(said, column(targets), moved)
@@ -218,7 +227,8 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
         if people is not None and self._people is None:
             brought += "; that fit, which was told no groups, saw no other example of these people"
         unseen = declared("predictor saw none of these rows", brought)
-        remarks = (*found.remarks, *(f"{one.name}: {one.by}" for one in shared))
+        by_order = self._by_order if X is None else ()
+        remarks = (*by_order, *found.remarks, *(f"{one.name}: {one.by}" for one in shared))
         if people is not None and self._people is not None:  # those of one side alone were compared
             both = coded("groups", [*self._people, *coded("groups", people).names])
             remarks = tuple(dict.fromkeys((*alike("people", both.names), *remarks)))
@@ -256,9 +266,19 @@ def require_no_rows(estimator: Any) -> None:
             )
 
 
-def _copy(X: Any) -> Any:
-    """All rows once more, since an estimator may write into what it is asked about."""
-    return _safe_indexing(X, np.arange(_num_samples(X)))
+def _rows(X: Any, places: np.ndarray | None = None) -> Any:
+    """Rows, by default all, once more, since an estimator may write into what it is asked about."""
+    found = _safe_indexing(X, np.arange(_num_samples(X)) if places is None else places)
+    # all rows in their order share pandas' memory
+    return found.copy() if hasattr(found, "iloc") else found
+
+
+def _like(X: Any, given: Any) -> list[Any]:
+    """The tables with the columns of X in lists of what fit is given besides, such as eval_set."""
+    if isinstance(given, list | tuple):
+        return [table for one in given for table in _like(X, one)]
+    width = getattr(X, "shape", ())[1:]
+    return [given] if width and getattr(given, "shape", ())[1:] == width and len(given) else []
 
 
 def _whole(names: Any) -> np.ndarray:
@@ -313,6 +333,9 @@ class CertifiedClassifier(ClassifierMixin, _Certified):
             raise ValueError(
                 f"y must hold at least two classes, got {names.pop()!r} in every row: nothing is told apart"
             )
+
+    def _ordered(self, y: np.ndarray) -> np.ndarray:
+        return np.unique(y, return_inverse=True)[1]
 
     def _table(self, said: np.ndarray, targets: np.ndarray, moved: np.ndarray) -> Values:
         said, targets, classes = map(_whole, (said, targets, self.classes_))
@@ -400,6 +423,9 @@ class CertifiedRegressor(RegressorMixin, _Certified):
     @property
     def _scale(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self._loss.at
+
+    def _ordered(self, y: np.ndarray) -> np.ndarray:
+        return column(y).astype(np.float64)
 
     def _table(self, said: np.ndarray, targets: np.ndarray, moved: np.ndarray) -> Values:
         losses = self._loss.of_arrays(said, targets)

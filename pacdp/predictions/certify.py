@@ -55,8 +55,9 @@ def certify_predictions(
 
     Args:
         labels: one whole number, text or truth value an example.
-        predictions: likewise; or {model: predictions} for several models on the same examples, the first of which is
-            that of the first row, and the one the others are compared with.
+        predictions: likewise, of one model, not of cross-validation, in which each fold's model saw the other folds;
+            or {model: predictions} for several models on the same examples, the first of which is that of the first
+            row, and the one the others are compared with.
         probabilities: in the place of predictions, [n, classes], rows that sum to one; or {model: probabilities}.
         losses: further losses in [0, 1] by name, {name: [n]}; alone, the first of them is that of the first row.
             Truth values and whole numbers are errors, which are counted; floats are bounded by betting, whatever they

@@ -36,6 +36,8 @@ _GAPS = frozenset(
     )
 )
 """Texts that stand for no value: those that pandas takes for none and writes for none, and the empty text."""
+NOT_KNOWN = ("?", ".")
+"""What stands for a missing value in files of UCI and of SAS: no name of a person, and of a class one to look at."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,7 +87,7 @@ def coded(name: str, values: Any, *, known: Collection[Name] = ()) -> Coded:
             raise ValueError(
                 f"{name} must not end in a NUL character, which arrays cut off, got {one!r}: leave it out"
             )
-    for one in UNKNOWN if name == "people" else ():
+    for one in (*UNKNOWN, *NOT_KNOWN) if name == "people" else ():
         if one in found.names:
             row = int(np.argmax(found.codes == found.names.index(one)))
             raise ValueError(_gap(name, row, str(one)))

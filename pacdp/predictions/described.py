@@ -1,6 +1,7 @@
 """Whose the examples are, in which groups, by which weights; and remarks on what in them should be looked at."""
 
 import math
+import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -16,6 +17,9 @@ from pacdp.predictions.answers import Answers
 from pacdp.predictions.columns import Coded, Codes, Name, require_rows
 from pacdp.predictions.examples import Examples
 from pacdp.store.record import Values
+
+_ZEROS = re.compile(r"(?<![\d.,])0+(?=\d)")
+"""Those that a number begins with, as in p007, but no decimals."""
 
 
 def described(
@@ -83,9 +87,14 @@ def _remarks(found: Examples, coded: Mapping[str, Coded]) -> Iterator[str]:
     """What should be looked at, before the rows are brought into another order."""
     people, groups = coded.get("people"), coded.get("groups")
     told = {"classes": found.classes, "models": tuple(found.models)}
-    told |= {what: coded[what].names for what in ("people", "groups") if what in coded}
+    told |= {what: coded[what].names for what in ("people", "groups", "ids") if what in coded}
     for what, names in told.items():
         yield from alike(what, names)
+    for name in filter(found.classes.__contains__, columns.NOT_KNOWN):
+        yield (
+            f"a class is called {str(name)!r}, as some write a missing value: if it is one, fill it in, for "
+            f"{columns.LEFT_OUT}"
+        )
     for model, answers in found.models.items():
         if answers.confidence is not None and (ties := int((answers.predicted == -1).sum())):
             yield (
@@ -150,6 +159,9 @@ def _rows(n: int, model: str) -> str:
 def spelling(name: Name) -> str | Decimal:
     """A name without what spaces, case, the form of a letter and zeros about a number make of it."""
     plain = "".join(unicodedata.normalize("NFKC", str(name)).casefold().split())
+    plain = _ZEROS.sub("", plain)
+    if plain[:1] not in "+-.0123456789":
+        return plain
     with suppress(InvalidOperation):  # Decimal of a text that is no number
         plain = number if (number := Decimal(plain)).is_finite() else plain
     return plain

@@ -30,7 +30,7 @@ class Given(Counted):
         people: the number of each example's person, or None: then examples are the independent records.
         hashes: of each input.
         places: where each example stands in the caller's data.
-        remarks: names of classes or people that may be one.
+        remarks: names of classes or people that may be one, and what the order of the labels tells.
     """
 
     inputs: Any
@@ -92,6 +92,9 @@ def given(data: Any, *, people: Any = None) -> Given:
         )
     labels = np.asarray(named.names)[named.codes]
     told = {"classes": named.names, "people": () if owners is None else owners.names}
+    remarks = [one for what, names in told.items() for one in alike(what, names)]
+    if owners is None:
+        remarks += columns.told_by_order([], {"labels": named.codes}, [])
     return Given(
         inputs=inputs.detach() if isinstance(inputs, torch.Tensor) else inputs,
         labels=labels,
@@ -99,7 +102,7 @@ def given(data: Any, *, people: Any = None) -> Given:
         people=None if owners is None else owners.codes,
         hashes=table_hashes(inputs, name="inputs"),
         places=np.arange(n),
-        remarks=tuple(one for what, names in told.items() for one in alike(what, names)),
+        remarks=tuple(remarks),
     )
 
 
@@ -135,7 +138,7 @@ def taken(inputs: Any, places: np.ndarray) -> Any:
         ValueError: no rows can be taken by an array of places.
     """
     if hasattr(inputs, "iloc"):
-        return inputs.iloc[places]
+        return inputs.iloc[places].copy()  # all rows in their order share pandas' memory
     if isinstance(inputs, list | tuple):
         return [inputs[place] for place in places]
     try:

@@ -171,13 +171,13 @@ def settle(predictor: Any, learnt: Any) -> None:
 
 
 def column(values: Any) -> np.ndarray:
-    """An array as it is, or one column of a table as a column.
+    """A copy of an array, which the next answers may overwrite, or of one column of a table as a column.
 
     Raises:
         ValueError: NumPy takes no array of these, such as of a tensor with a gradient.
     """
     try:
-        array = np.asarray(values)
+        array = np.asarray(values).copy()
     except (RuntimeError, TypeError) as error:
         raise ValueError(
             f"predict must answer with what NumPy takes for an array, got {type(values).__name__}: {error}"

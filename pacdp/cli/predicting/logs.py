@@ -286,10 +286,16 @@ def _question(sample: Values, task: Any) -> str:
         return f"{task} {sample['id']}"
     if isinstance(asked, str):
         asked = [{"role": "user", "content": asked}]
-    asked = [(one.get("role"), one.get("content")) for one in asked]
+    asked = [(one.get("role"), _content(one.get("content"))) for one in asked]
     # choices may be shuffled anew in every run, and the target, a letter, moves with them
     among = sorted(sample.get("choices") or []) or sample.get("target")
     return _hash([asked, among, sample.get("files"), sample.get("setup")])
+
+
+def _content(content: Any) -> Any:
+    """What a message holds: a text alone stands in a list or by itself."""
+    alone = content[0] if isinstance(content, list) and len(content) == 1 else None
+    return alone["text"] if isinstance(alone, dict) and alone.get("type") == "text" else content
 
 
 def _said(document: Any) -> set[str]:

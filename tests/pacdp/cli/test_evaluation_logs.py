@@ -177,6 +177,16 @@ def _said(k):
     return [{"role": "user", "content": str(k)}]
 
 
+def _listed(k):
+    return [{"role": "user", "content": [{"type": "text", "text": str(k), "refusal": None}]}]
+
+
+def test_a_question_whose_text_stands_in_a_list_is_the_same(tmp_path):
+    for name, asked in (("quiz", str), ("chat", _said), ("parts", _listed)):
+        _inspect(tmp_path / f"{name}.json", "C" * 36 + "I" * 4, task=name, asked=asked)
+    assert _certified(tmp_path)["n"] == 40
+
+
 def test_epochs_of_a_document_count_as_one_record(tmp_path, capsys):
     report = _certified(_inspect(tmp_path / "log.json", "C" * 60 + "I" * 40, epochs=4))
     assert (report["n"], report["unit"], report["examples"]) == (100, "document", 400)

@@ -458,3 +458,102 @@ def test_bad_settings_are_refused_before_anything_is_fitted(made, said):
 def test_one_class_alone_is_no_classification():
     with refusal("y must hold at least two classes, got 1 in every row"):
         CertifiedClassifier().fit(np.arange(20.0)[:, None], np.ones(20, int))
+
+
+@pytest.mark.parametrize("of", [CertifiedClassifier, CertifiedRegressor])
+def test_neighbours_alike_are_named_though_those_kept_back_are_shuffled(of):
+    draws = default_rng(0)
+    people = np.repeat(np.arange(60), 8)
+    x, y = draws.normal(size=(60, 5))[people], draws.integers(0, 2, 60)[people] * 1.0
+    y += 0.1 * draws.normal(size=480) * (of is CertifiedRegressor)
+    x += 0.05 * draws.normal(size=x.shape)
+    tree = KNeighborsClassifier(1) if of is CertifiedClassifier else Ridge()
+    model = of(tree, random_state=0)
+    assert any("give people" in one for one in model.fit(x, y).certify().remarks)
+    assert not any("neighbours" in one for one in model.fit(x, y, groups=people).certify().remarks)
+    order = draws.permutation(480)
+    assert not any("neighbours" in one for one in model.fit(x[order], y[order]).certify().remarks)
+
+
+def test_neighbours_alike_are_named_by_self_certify():
+    draws = default_rng(0)
+    people = np.repeat(np.arange(60), 8)
+    x, y = draws.normal(size=(480, 5)), draws.integers(0, 2, 60)[people]
+    found = self_certify(KNeighborsClassifier(1), (x, y), routes="held-out count")
+    assert "give people" in found.report.remarks[0]
+    found = self_certify(KNeighborsClassifier(1), (x, y), people=people, routes="held-out count")
+    assert not any("neighbours" in one for one in found.report.remarks)
+
+
+class _Stopped(KNeighborsClassifier):
+    """Takes further tables, as boosting does for early stopping."""
+
+    def fit(self, X, y, **further):
+        return super().fit(X, y)
+
+
+@pytest.mark.parametrize("name", ["eval_set", "X_val"])
+def test_rows_that_fit_is_given_besides_are_among_those_seen(name):
+    x, y = load_digits(return_X_y=True)
+    table = polars.from_numpy(x[900:1200])
+    besides = {name: table if name == "X_val" else [(table, y[900:1200])]}
+    model = CertifiedClassifier(_Stopped(), random_state=0).fit(x[:900], y[:900], **besides)
+    with pytest.raises(DataError, match="have an input that training saw too"):
+        model.certify(x[900:1200], y[900:1200])
+    assert model.certify(x[1200:], y[1200:]).n == len(y) - 1200
+    assert model.certify().n == 270
+    model.fit(x[:900], y[:900], eval_set=[(x, y)], sample_weight=np.ones(900))
+    with pytest.raises(DataError, match="270 of the 270"):
+        model.certify()
+
+
+class _Frame:
+    """What pandas does of rows: all of them in their order share memory."""
+
+    def __init__(self, values):
+        self.values, self.shape, self.iloc = values, values.shape, self
+
+    def __len__(self):
+        return len(self.values)
+
+    def __array__(self, dtype=None, copy=None):
+        return self.values
+
+    def __getitem__(self, key):
+        return self.take(key)
+
+    def take(self, key, axis=0):
+        return _Frame(self.values if len(key) == len(self) else self.values[key])
+
+    def to_numpy(self):
+        return self.values
+
+    def copy(self):
+        return _Frame(self.values.copy())
+
+
+def test_rows_of_frames_are_copies_however_many_are_taken():
+    draws = default_rng(0)
+    x, y = _Frame(draws.normal(5.0, 3.0, size=(120, 4))), draws.integers(0, 2, 120)
+    new = _Frame(draws.normal(5.0, 3.0, size=(120, 4)))
+    before = new.values.copy()
+    writes = make_pipeline(StandardScaler(copy=False), KNeighborsClassifier(1))
+    model = CertifiedClassifier(writes, random_state=0).fit(x, y)
+    assert model.certify().n == 36
+    assert model.certify(new, y).n == 120
+    assert (new.values == before).all()
+
+
+class _Buffered(KNeighborsClassifier):
+    """Writes all its answers into one array."""
+
+    def predict(self, X):
+        said = super().predict(X)
+        self.__dict__.setdefault("kept", np.zeros(1000, said.dtype))[: len(said)] = said
+        return self.kept[: len(said)]
+
+
+def test_answers_are_kept_though_the_next_ones_overwrite_them():
+    x, y = load_digits(return_X_y=True)
+    model = CertifiedClassifier(_Buffered(), random_state=0).fit(x[:400], y[:400])
+    assert model.certify().n == 120
