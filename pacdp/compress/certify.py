@@ -319,7 +319,9 @@ def compress(
         untouched = replace(rule, learner=copy.deepcopy(learner))
     copied = Unwritten(untouched.learner, around=True)
     header = {**(about or {}), "rows": bound.rows.digest, "tolerance": tolerance}
-    with ONE_AT_A_TIME:  # global random numbers, and networks that learners share, are those of one run
+    with (
+        ONE_AT_A_TIME
+    ):  # global random numbers, and networks that learners share, are those of one run
         require_blind(rule, records)
         require_nothing_left(copied)
         trace = carry_out(rule, records, about=header, every=every, file=None if file is None else path_of(file=file),
