@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 import bounds
 from bounds import _check
+from pacdp.layers.plain import ONE_AT_A_TIME
 from pacdp.store.record import record
 
 
@@ -109,7 +110,9 @@ class GaussianPosterior:
         cls, module: nn.Module, *, std: float | Mapping[str, float | Tensor]
     ) -> "GaussianPosterior":
         """Copies of the module's weights as means, its buffers as they are, and ``std`` for all or for each name."""
-        means = {name: value.detach() for name, value in module.named_parameters()}
+        with ONE_AT_A_TIME:
+            means = {name: value.detach() for name, value in module.named_parameters()}
+            buffers = dict(module.named_buffers())
         given = std if isinstance(std, Mapping) else dict.fromkeys(means, std)
         unknown = sorted(given.keys() ^ means.keys())
         if unknown:
@@ -123,7 +126,7 @@ class GaussianPosterior:
         return cls(
             means=means,
             stds=stds,
-            buffers=dict(module.named_buffers()),
+            buffers=buffers,
         )
 
     def sample(self, generator: torch.Generator) -> dict[str, Tensor]:

@@ -166,6 +166,11 @@ def assess(asked: Question) -> Report:
                 f"law.weights must be one vector of {own.dtype} for the network's {each.dim} weights, got "
                 f"{law.weights.dtype} {tuple(law.weights.shape)}: give those of a network like the Objective's"
             )
+    if test and repr(test.model) != repr(data.model):
+        raise ValueError(
+            "test must be an Objective of the network that data is one of, which the weights are of, got another: "
+            "build it with a copy of that network"
+        )
     (train,) = data.risks(law.weights[None])
     tested = test.risks(law.weights[None])[0] if test else None
     gibbs = None

@@ -325,6 +325,10 @@ class Settings:
         require_kinds(self, hypothesis=Hypothesis, elsewhere=Rows | None)
         if self.hypothesis.name != FIXED:
             raise ValueError(f"expected a hypothesis {FIXED!r}, got {self.hypothesis.name!r}")
+        paid = f"a list of {self.count} settings"  # by which certificates that are used further know it
+        if self.count > 1 and paid not in self.hypothesis.by:
+            said = f"{self.hypothesis.by}: {paid}, all paid for, written down after they were tried"
+            object.__setattr__(self, "hypothesis", replace(self.hypothesis, by=said))
 
     @classmethod
     def declared(cls, by: str = WHOEVER) -> "Settings":
@@ -336,9 +340,7 @@ class Settings:
         """``count`` settings were tried on the bound's examples, and all are paid for; with one, nothing was chosen."""
         if count == 1:
             return cls.declared(by)
-        count = python_number(count)
-        said = f"{by}: a list of {count} settings, all paid for, written down after they were tried"
-        return cls(count=count, hypothesis=declared(FIXED, said))
+        return cls(count=python_number(count), hypothesis=declared(FIXED, by))
 
     @classmethod
     def chosen_on(cls, rows: Any, by: str = "rows that the bound does not use") -> "Settings":

@@ -164,6 +164,8 @@ class BoundSet(Counted):
 
 def require_labels(labels: Int64[Tensor, " n"], classes: int) -> None:
     """Refuse labels that name no class: ValueError for a label outside 0 ... classes - 1."""
+    if not len(labels):
+        return
     low, high = int(labels.min()), int(labels.max())
     if low < 0 or high >= classes:
         raise ValueError(

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -38,6 +37,7 @@ from pacdp.certify.priors import (
 from pacdp.certify.reading import Function, Network, Reading
 from pacdp.features.gibbs_head import GibbsHead
 from pacdp.features.ridge_head import UndrawnHeads
+from pacdp.layers.plain import ONE_AT_A_TIME
 from pacdp.objective import Objective
 from pacdp.posterior import GaussianPosterior, LocalGibbs, Point
 from pacdp.predictions.certify import certified
@@ -112,7 +112,8 @@ def certify(
         seen: what a network as it is was trained on: anything that ``data`` may be, the folder of a chain, or
             ``pacdp.data.Rows``; or ``HeldOut`` with the places in a data set, ``DataFree`` for a network that was made
             without any of the data. That the examples are others is then proved; without it the caller vouches for it.
-        network: the module, in eval mode, whose weights ``law`` is about; its own weights do not matter.
+        network: the module, in eval mode, whose weights ``law`` is about; its own weights do not matter,
+            but other threads may neither train nor call it meanwhile.
         test: examples that neither prior nor posterior saw; of a network as it is, more of those new to it, on which
             its error is measured alone.
         loss: of a network as it is, in place of the 0-1 error: :class:`ClippedError` for regression, or a function of
@@ -153,10 +154,11 @@ def certify(
             "the weights of a chain and an Objective, as data and test set, go together, got one without the other"
         )
     if route is None:
-        return _of_a_network(
-            law, data, prior, seen, test, surrogate, settings,
-            loss=loss, ask=ask, failure_prob=failure_prob, device=device
-        )  # fmt: skip
+        with ONE_AT_A_TIME:
+            return _of_a_network(
+                law, data, prior, seen, test, surrogate, settings,
+                loss=loss, ask=ask, failure_prob=failure_prob, device=device
+            )  # fmt: skip
     if release is not None and test is not None:
         raise ValueError(
             "release goes with a Network that a private mechanism released, and without a test set"
@@ -174,7 +176,7 @@ def certify(
     )  # fmt: skip
     evidence = evidence_of(source, bound, fresh, settings)
     before = bound.version, fresh and fresh.version
-    with _ONE_LAW_AT_A_TIME:
+    with ONE_AT_A_TIME:
         _require_nothing_held(asked)
         found = route(asked)
     if (bound.version, fresh and fresh.version) != before:
@@ -237,8 +239,6 @@ def _of_a_network(
 
 
 _SAMPLED = MonteCarlo()
-_ONE_LAW_AT_A_TIME = RLock()
-"""Weights of a law stand in the network while it runs, which several threads may share."""
 _KINDS = {
     "law": Law,
     "prior": From,

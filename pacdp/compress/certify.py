@@ -37,6 +37,7 @@ from pacdp.compress.run import BATCH, Records, Round, Rule, Trace, carry_out, te
 from pacdp.data import Dataset
 from pacdp.data.rows import Rows
 from pacdp.features.pooling import padded
+from pacdp.layers.plain import ONE_AT_A_TIME
 from pacdp.predictions.report import Measured, Refusal, Report, Reported
 from pacdp.store.files import path_of
 from pacdp.store.record import Values
@@ -317,13 +318,16 @@ def compress(
     with suppress(Exception):  # not all can be copied
         untouched = replace(rule, learner=copy.deepcopy(learner))
     copied = Unwritten(untouched.learner, around=True)
-    require_blind(rule, records)
-    require_nothing_left(copied)
     header = {**(about or {}), "rows": bound.rows.digest, "tolerance": tolerance}
-    trace = carry_out(rule, records, about=header, every=every, file=None if file is None else path_of(file=file),
-                      progress=progress)  # fmt: skip
-    require_nothing_left(copied)
-    require_replayed(untouched, records, trace, used=learner)
+    with (
+        ONE_AT_A_TIME
+    ):  # global random numbers, and networks that learners share, are those of one run
+        require_blind(rule, records)
+        require_nothing_left(copied)
+        trace = carry_out(rule, records, about=header, every=every, file=None if file is None else path_of(file=file),
+                          progress=progress)  # fmt: skip
+        require_nothing_left(copied)
+        require_replayed(untouched, records, trace, used=learner)
     # the copy, since the caller's own network or learner may go on
     return Compressed(learner=untouched.learner, trace=trace, data=bound, test=fresh, stop=stop, expected=expected,
                       tolerance=tolerance, settings=settings, start_rows=start_rows,

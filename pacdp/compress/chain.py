@@ -9,7 +9,6 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.func import functional_call
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from bounds import _check
@@ -19,6 +18,7 @@ from pacdp.compress.learner import State
 from pacdp.compress.run import prefixed
 from pacdp.compress.view import View, padded
 from pacdp.data import Dataset
+from pacdp.layers.plain import call_with
 from pacdp.losses import bounded_cross_entropy
 from pacdp.models import Architecture
 from pacdp.models import build as network_of
@@ -67,7 +67,7 @@ class _OfNetwork(_Viewing):
     def outputs(self, state: State, viewed: Tensor) -> Tensor:
         """The outputs of the network at the state's weights."""
         weights = {name: one for name, one in state.items() if not name.startswith(_CHAIN)}
-        return functional_call(
+        return call_with(
             _network(self.architecture, tuple(viewed.shape[1:]), self.classes, 0), weights, viewed
         )
 
@@ -130,7 +130,7 @@ class Adam(_OfNetwork):
         drawn = np.random.default_rng([seed, round])
         for _ in range(self.steps):
             batch = torch.from_numpy(drawn.integers(len(own), size=self.batch_size))
-            outputs = functional_call(first, weights, seen[batch])
+            outputs = call_with(first, weights, seen[batch])
             optimizer.zero_grad()
             if self.classes == 2:
                 loss = F.binary_cross_entropy_with_logits(

@@ -1,5 +1,6 @@
 """Layers that compute what their types say, and networks called with other weights than their own."""
 
+import threading
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, TypeGuard, TypeVar
@@ -10,6 +11,8 @@ from torch import Tensor, nn
 Kind = TypeVar("Kind", bound=nn.Module)
 Shapes = Mapping[str, tuple[int, ...] | None]
 """Parameters by name, in order; None where a layer has none of that name."""
+ONE_AT_A_TIME = threading.RLock()
+"""Held while a network is read or called here: other tensors stand in it meanwhile, for all threads."""
 _HOOKS = ("forward_pre_hooks", "forward_hooks", "backward_pre_hooks", "backward_hooks")
 _REPEATING = {
     nn.Sequential, nn.Flatten, nn.Identity, nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ReLU, nn.Tanh, nn.Sigmoid,
@@ -29,14 +32,15 @@ def call_with(module: nn.Module, tensors: Mapping[str, Tensor], inputs: Tensor) 
     """
     first: dict[int, str] = {}
     everywhere = dict(tensors)
-    for prefix, layer in module.named_modules():  # each layer once
-        for own in (layer._parameters, layer._buffers):
-            for name, value in own.items():
-                path = f"{prefix}.{name}" if prefix else name
-                known = first.setdefault(id(value), path) if value is not None else path
-                if known != path and known in tensors:
-                    everywhere.setdefault(path, tensors[known])
-    return torch.func.functional_call(module, everywhere, (inputs,), tie_weights=False)
+    with ONE_AT_A_TIME:
+        for prefix, layer in module.named_modules():  # each layer once
+            for own in (layer._parameters, layer._buffers):
+                for name, value in own.items():
+                    path = f"{prefix}.{name}" if prefix else name
+                    known = first.setdefault(id(value), path) if value is not None else path
+                    if known != path and known in tensors:
+                        everywhere.setdefault(path, tensors[known])
+        return torch.func.functional_call(module, everywhere, (inputs,), tie_weights=False)
 
 
 def is_plain(

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from torch.nn import Flatten, Linear, ReLU, Sequential, Tanh
 from toys import seeded, toy_data, toy_objective
 
 import bounds
@@ -16,7 +17,7 @@ from pacdp.certify.gibbs import GibbsEstimate, GibbsSettings
 from pacdp.certify.trained import privacy_of
 from pacdp.losses import bounded_cross_entropy
 from pacdp.models import Architecture
-from pacdp.objective import Risks
+from pacdp.objective import Objective, Risks
 from pacdp.posterior import LocalGibbs, Point
 from pacdp.predictions.bounding import clopper_pearson
 from pacdp.problem import Problem
@@ -52,6 +53,17 @@ def test_examples_of_people_are_no_independent_records_of_a_chain(which):
     found = certify(Point(weights=train.weights()[0]), train, prior=EXACT, test=test)
     assert {one.status for one in found.certificates} == {"optimistic"}
     assert {h.by for one in found.certificates for h in one.unproved} == {EXAMPLES.by}
+
+
+def test_a_test_set_of_another_network_with_as_many_weights_is_refused():
+    data = toy_data()
+    width = data.inputs[0].size
+    kinds = [Sequential(Flatten(), Linear(width, 1), one, Linear(1, 1)) for one in (Tanh(), ReLU())]
+    train, test = (
+        Objective(one, LOSS, data, batch_size=10) for one, data in zip(kinds, (data, toy_data(seed=1)), strict=True)
+    )
+    with pytest.raises(ValueError, match="test must be an Objective of the network"):
+        certify(Point(weights=train.weights()[0]), train, prior=EXACT, test=test)
 
 
 @parametrize("form", [lambda w: w.double(), lambda w: w[1:]])

@@ -1,6 +1,7 @@
 """Certificates of Gaussian posteriors: assembled as proved, priced by the prior's source, and they hold."""
 
 import math
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -310,3 +311,33 @@ def test_a_draw_that_is_rounded_to_its_mean_pays_for_nothing(dtype, std, coarse)
     found = certify(law, (inputs, labels), prior=Prior(law=prior, source=DataFree()), network=module)
     assert any(one.name == "one draw" for one in found.refusals) == coarse
     assert all(one.value > 0.5 for one in found.certificates if one.of == "one draw" and one.measures == "0-1 risk")
+
+
+class Slow(Module):
+    """A head that lets other threads go on in the midst of its pass."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = Linear(5, 1, bias=False)
+
+    def forward(self, x):
+        time.sleep(0.002)
+        return self.inner(x)
+
+
+def test_threads_that_share_a_module_certify_what_each_would_alone():
+    """Before, laws were judged at each other's weights, and the module kept those of one of them."""
+    inputs, labels = problem(60, seed=0)
+    module = Slow().eval()
+    own = module.inner.weight.detach().clone()
+    prior = Prior(law=GaussianPosterior.around(module, std=0.5), source=DataFree())
+
+    def certified(weight):
+        law = GaussianPosterior(means={"inner.weight": weight}, stds={"inner.weight": torch.tensor(0.1)})
+        return certify(law, (inputs, labels), prior=prior, network=module).to_dict()
+
+    weights = [fitted(inputs, labels), torch.zeros(1, 5)]
+    alone = [certified(one) for one in weights]
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(certified, weights)) == alone
+    assert equal(module.inner.weight, own)

@@ -1,6 +1,7 @@
 """The run of a compression: its rules by a slow twin, its certificate, resuming after kill -9, people, head starts."""
 
 import copy
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import ClassVar
@@ -323,6 +324,30 @@ def test_a_head_start_saw_none_of_the_records_and_saves_some():
     assert found.kept < plain.kept
     assert found.certificate.hypothesis("prior saw none of these rows").standing == "proved"
     assert found.report.rows["prior"]["n"] == other.n
+
+
+def test_a_head_start_that_errs_on_no_record_needs_none():
+    """Before, the run once more on no record ended in a sentence of torch's."""
+    rule = Linear(2, 2, bias=False)
+    with torch.no_grad():
+        rule.weight.copy_(torch.tensor([[-1.0, 0.0], [1.0, 0.0]]))
+    data, other = (clouds(seed=seed, classes=2) for seed in (0, 2))
+    data, other = (replace(one, labels=(one.inputs[:, 0] > 0).astype(np.int64)) for one in (data, other))
+    found = pacdp.compress(written(model=rule), data, start=rule.state_dict(), start_rows=other)
+    assert found.kept == found.report.error("weights", "bound") == 0
+    assert found.certificate.value == bounds.compression(k=0, n=data.n, failure_prob=0.05).value
+
+
+def test_threads_compress_what_each_would_alone():
+    """Before, the first weights that learners share became those that one of them had trained on the sample."""
+
+    def kept(seed):
+        return pacdp.compress(LEARNERS["adam"], DATA, groups=20, seed=seed).trace.kept.tolist()
+
+    alone = [kept(seed) for seed in range(3)]
+    with ThreadPoolExecutor(3) as pool:
+        assert list(pool.map(kept, range(3))) == alone
+    assert [kept(seed) for seed in range(3)] == alone
 
 
 class Killed(Exception):

@@ -63,8 +63,9 @@ def test_the_certificate_is_the_sum_of_what_both_halves_say(found, network):
     assert made.measured[0].errors == k
 
 
-def test_a_surrogate_that_is_one_of_several_is_paid_for_with_all_of_them(found, network):
-    of_three = replace(found, settings=Settings.tried(3))
+@pytest.mark.parametrize("three", [Settings.tried(3), replace(Settings.declared("the test"), count=3)])
+def test_a_surrogate_that_is_one_of_several_is_paid_for_with_all_of_them(found, network, three):
+    of_three = replace(found, settings=three)
     made = of_three.certify_other(network, FRESH)
     spent = made.certificates[0].budget
     assert spent["surrogate"] == near(0.025 / 3)
@@ -74,7 +75,7 @@ def test_a_surrogate_that_is_one_of_several_is_paid_for_with_all_of_them(found, 
     own = Surrogate(network=found.network, certificate=of_three.certificate_at(0.025), saw=found.saw)
     with refusal("is one of 3, each of which may fail"):
         certify(network, FRESH, surrogate=own, settings=Settings.tried(2))
-    again = certify(network, FRESH, surrogate=own, settings=Settings.tried(3))
+    again = certify(network, FRESH, surrogate=own, settings=three)
     assert again.certificates == made.certificates
 
 
