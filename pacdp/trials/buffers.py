@@ -148,7 +148,7 @@ def where_whole(root: Any, labels: Shaped[np.ndarray, " n"], source: Any) -> str
     own = _parted(labels)
     for where, one in _tensors(root, around=True):
         held = np.asarray(array_of(one, "tensor")) if _is_dense(one) else np.empty(0)
-        one_hot = held.ndim == 2 and held.shape[1] > 1 and held.dtype.kind in "biuf"
+        one_hot = held.ndim == 2 and held.size > len(held) and held.dtype.kind in "biuf"
         if one_hot and len(held) == len(own):
             held = held.argmax(axis=1)
         if held.size == len(own) >= _FEW and np.array_equal(_parted(held.ravel()), own):
