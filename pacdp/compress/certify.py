@@ -314,7 +314,7 @@ def compress(
     untouched = replace(rule, learner=twin(learner))
     if untouched.learner is learner:
         raise ValueError(
-            "learner must be something that can be copied, since a copy that saw nothing goes through the run once more: "
+            "learner must be something that can be copied, since a copy that saw nothing goes through the run again: "
             "make locks, files and generators in train or fit"
         )
     copied = Unwritten(untouched.learner, around=True)
