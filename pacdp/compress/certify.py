@@ -1,8 +1,6 @@
 """From a learner and a sample to a certificate: ``pacdp.compress``."""
 
-import copy
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -41,7 +39,7 @@ from pacdp.layers.plain import ONE_AT_A_TIME
 from pacdp.predictions.report import Measured, Refusal, Report, Reported
 from pacdp.store.files import path_of
 from pacdp.store.record import Values
-from pacdp.trials import Unwritten
+from pacdp.trials import Unwritten, twin
 
 _MOST_CLASSES = 1 << 16
 """Columns of an estimator's outputs, of which a batch takes half a gigabyte."""
@@ -314,9 +312,12 @@ def compress(
     if expected:
         bounds.compression_weights(n=bound.units, expected=expected, failure_prob=failure_prob)
     records = Records.of(bound.inputs, bound.labels, bound.people, seed=seed, tolerance=tolerance)
-    untouched = rule
-    with suppress(Exception):  # not all can be copied
-        untouched = replace(rule, learner=copy.deepcopy(learner))
+    untouched = replace(rule, learner=twin(learner))
+    if untouched.learner is learner:
+        raise ValueError(
+            "learner must be something that can be copied, since a copy that saw nothing goes through the run again: "
+            "make locks, files and generators in train or fit"
+        )
     copied = Unwritten(untouched.learner, around=True)
     header = {**(about or {}), "rows": bound.rows.digest, "tolerance": tolerance}
     with (

@@ -15,7 +15,7 @@ from bounds import _check
 from bounds.numbers import percent
 from pacdp.backprop.fit import FitSettings
 from pacdp.certify.evidence import FIXED, equal_inputs
-from pacdp.certify.examples import Device, require_kind
+from pacdp.certify.examples import Device, python_number, require_kind
 from pacdp.certify.routes import require_draws
 from pacdp.compress.learner import is_estimator, unfitted
 from pacdp.errors import Diverged, naming
@@ -33,10 +33,10 @@ from pacdp.selfcert.plan import (
     best_train_size,
     plan_routes,
 )
-from pacdp.selfcert.predictors import Train
+from pacdp.selfcert.predictors import Train, first_error, is_network
 from pacdp.selfcert.routes import CARRY_OUT, Task, Tried, reason_against
 from pacdp.store.record import Values, record
-from pacdp.trials import later_answers, twin
+from pacdp.trials import Unwritten, later_answers, twin
 
 
 @record(eq=False)
@@ -84,6 +84,10 @@ class SelfCertified(Reported):
 
 _FEW = 5000  # records up to which compression is among the fast routes
 _WORDS = ("fast", "all")
+_KEPT = (
+    "train leaves something in {}: if another call on these data begins with it, what that says is not covered, since "
+    "it was trained on here, so make it anew in train"
+)
 _FIXED = bounds.declared(
     FIXED,
     "the caller: the model as it was given, weights and fitted parts included, training, settings and seed",
@@ -117,7 +121,8 @@ def self_certify(
 
     Args:
         model: an estimator like those of scikit-learn, a torch module with one logit a class, or a list of these or
-            {name: model}: all of them are tried, and all are paid for. None is changed.
+            {name: model}: all of them are tried, and all are paid for. None is changed. A module that has fit and
+            predict is called by these.
         data: (inputs, labels), arrays, tensors or a data frame; a ``pacdp.data.Dataset``; or a torch Dataset of pairs.
             A network is given arrays as floats of 32 bits, and whole numbers in a tensor, such as words, as they are.
         failure_prob: of everything together.
@@ -129,9 +134,9 @@ def self_certify(
             at least half.
         expected_error: how often the predictor is expected to err, by default 0.05; only the split follows from it, so
             that it goes without ``train_share``.
-        train: trains a torch module in place on (module, inputs, labels), and refers to no others, which is looked for
-            in its closure, defaults, object and globals, and in those of the module's methods; by default
-            :func:`pacdp.backprop.fit`.
+        train: trains a torch module in place on (module, inputs, labels), and refers to no others. Rows, all labels
+            and the data set itself are looked for in its closure, defaults, object and globals, and in those of the
+            module's methods; by default :func:`pacdp.backprop.fit`.
         settings: of the default training of a torch module; fixed without a look at the data.
         seed: of the split, of training and of all draws; fixed without a look at the data.
         device: where a torch module is trained.
@@ -149,6 +154,7 @@ def self_certify(
         )
     expected_error = EXPECTED_ERROR if expected_error is None else expected_error
     _check.open_probability(failure_prob=failure_prob, train_share=share)
+    seed = python_number(seed)
     require_kind("seed", seed, int)
     require_draws(seed, device)
     if torch.device(device).type != "cpu" and not _modules(models):
@@ -180,6 +186,7 @@ def self_certify(
         )
         for name, one in models.items()
     }  # fmt: skip
+    before = None if train is None else Unwritten(train, around=True)
     tried = [
         _tried(tasks[name], job, route, failure_prob=budget.share(job, 1), alone=len(models) == 1)
         for job, (route, name) in jobs.items()
@@ -197,7 +204,14 @@ def self_certify(
     estimate = _other_splits(tried, n, failure_prob=budget.share(chosen.name, 1))
     made = {one.name: place for place, one in enumerate(found, start=1)}
     told = [{**one.to_dict(), "certificate": made.get(one.name)} for one in tried]
-    of_rows = (*examples.remarks, *(f"{one.name}: {one.by}" for one in shared))
+    kept = [] if before is None else before.changed()
+    left = [_KEPT.format(", ".join(kept[:3]))] if kept else []
+    of_rows = (
+        *examples.remarks,
+        *_brought(models, examples, device),
+        *left,
+        *(f"{one.name}: {one.by}" for one in shared),
+    )
     report = Report.of(
         [smallest, *found.values(), *refused], examples, route="self-certified", failure_prob=failure_prob,
         budget=budget, remarks=(*of_rows, *_remarks(budget, n, size, estimate)),
@@ -257,6 +271,18 @@ def _tried(task: Task, job: str, route: str, *, failure_prob: float, alone: bool
     return replace(one, name=job, route=route, certificate=one.certificate.resting_on(_FIXED))
 
 
+def _brought(models: Mapping[str, Any], examples: Given, device: Device) -> Iterator[str]:
+    """Which models answer much of the data right before they are trained, as those that were trained on them do."""
+    usual = 1.0 - np.unique(examples.labels, return_counts=True)[1].max() / examples.n
+    for name, model in models.items():
+        error = first_error(model, examples, device=device)
+        if error is not None and error < usual / 2:
+            yield (
+                f"{name} errs on {percent(error)}% of all examples as it was given: if it was trained on any of them, "
+                "the certificate does not hold, so give it as it was before"
+            )
+
+
 def _require_unmoved(tried: Sequence[Tried], bound: Given) -> None:
     """Refuse predictors whose answers another fit changed after they were counted; raises ValueError."""
     for one in tried:
@@ -310,14 +336,14 @@ def _models(model: Any, train: Train | None, settings: FitSettings | None) -> Va
         )
     if train is not None and not modules:
         raise ValueError(
-            "train is for torch modules, and the model is none: an estimator has a fit of its own"
+            "train is for torch modules, and the model is none, or has fit and predict of its own, which are called"
         )
     return named
 
 
 def _modules(models: Mapping[str, Any]) -> list[nn.Module]:
-    """Those of the models that torch trains."""
-    return [one for one in models.values() if isinstance(one, nn.Module)]
+    """Those of the models that are trained here, and have no fit and predict of their own."""
+    return [one for one in models.values() if is_network(one)]
 
 
 def _jobs(

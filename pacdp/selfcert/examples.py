@@ -16,7 +16,7 @@ from pacdp.predictions import columns
 from pacdp.predictions.described import alike
 from pacdp.predictions.examples import Counted
 from pacdp.store.record import record
-from pacdp.trials import require_arithmetic
+from pacdp.trials import require_arithmetic, twin
 
 
 @record(eq=False)
@@ -31,6 +31,7 @@ class Given(Counted):
         hashes: of each input.
         places: where each example stands in the caller's data.
         remarks: names of classes or people that may be one, and what the order of the labels tells.
+        source: the data set that they were collected from, or None.
     """
 
     inputs: Any
@@ -40,6 +41,7 @@ class Given(Counted):
     hashes: UInt64[np.ndarray, " n"]
     places: Int64[np.ndarray, " n"]
     remarks: tuple[str, ...] = ()
+    source: Any = None
 
     @property
     def n(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -59,6 +61,7 @@ def given(data: Any, *, people: Any = None) -> Given:
     Raises:
         ValueError: data of another form, columns of different lengths, gaps, or one class only.
     """
+    source = None if isinstance(data, tuple | list) else data
     if isinstance(data, Dataset):
         people = data.people if people is None else people
         data = (data.inputs, data.labels)
@@ -103,6 +106,7 @@ def given(data: Any, *, people: Any = None) -> Given:
         hashes=table_hashes(inputs, name="inputs"),
         places=np.arange(n),
         remarks=tuple(remarks),
+        source=source,
     )
 
 
@@ -132,7 +136,7 @@ def require_apart(learning: Given, bound: Given) -> None:
 
 
 def taken(inputs: Any, places: np.ndarray) -> Any:
-    """The rows at these places of an array, tensor, data frame, sparse matrix or list.
+    """The rows at these places of an array, tensor, data frame, sparse matrix or list, as copies to write on.
 
     Raises:
         ValueError: no rows can be taken by an array of places.
@@ -140,9 +144,10 @@ def taken(inputs: Any, places: np.ndarray) -> Any:
     if hasattr(inputs, "iloc"):
         return inputs.iloc[places].copy()  # all rows in their order share pandas' memory
     if isinstance(inputs, list | tuple):
-        return [inputs[place] for place in places]
+        return [twin(inputs[place]) for place in places]
     try:
-        return inputs[places]
+        rows = inputs[places]
+        return twin(rows) if getattr(rows, "dtype", None) == np.dtype(object) else rows
     except TypeError as error:
         raise ValueError(
             f"inputs must be an array, a tensor, a data frame, a sparse matrix or a list, got {type(inputs).__name__}, "

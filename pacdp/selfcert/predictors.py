@@ -2,7 +2,8 @@
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from contextlib import suppress
+from typing import Any, TypeGuard
 
 import numpy as np
 import torch
@@ -12,11 +13,11 @@ from pacdp.backprop.fit import Examples, FitSettings, fit
 from pacdp.certify.examples import Device
 from pacdp.certify.outputs import classes_of
 from pacdp.certify.reading import Function, Network, Reading
-from pacdp.compress.learner import seeded, unfitted
+from pacdp.compress.learner import is_estimator, seeded, unfitted
 from pacdp.errors import Diverged, naming
 from pacdp.selfcert.examples import Given
 from pacdp.store.record import Values, record
-from pacdp.trials import settle, twin
+from pacdp.trials import column, settle, twin
 
 Train = Callable[[nn.Module, Tensor, Tensor], object]
 """Trains a module in place on inputs and labels; what it returns is used where it is a module."""
@@ -59,6 +60,11 @@ class Net:
         return torch.softmax(self.outputs(inputs).double(), dim=1).numpy()
 
 
+def is_network(model: Any) -> TypeGuard[nn.Module]:
+    """Whether a model is a torch module without fit and predict of its own."""
+    return isinstance(model, nn.Module) and not is_estimator(model)
+
+
 def tensor(inputs: Any) -> Tensor:
     """Arrays as floats of 32 bits; whole numbers in a tensor stay what they are, for networks that take words.
 
@@ -83,6 +89,7 @@ def fitted(estimator: Any, learning: Given, *, seed: int) -> Any:
     told = _told(made, learning)
     with seeded(seed, 1), naming("fit"):
         made.fit(own.inputs, own.labels, **told)
+    made = twin(made)  # the caller may go on with what is frozen in it
     with naming("predict"):
         settle(made, learning.at(np.arange(learning.n)).inputs)
     return made
@@ -141,6 +148,21 @@ def class_names(
     return names, places(learning.labels, names)
 
 
+def first_error(model: Any, examples: Given, *, device: Device) -> float | None:
+    """The share of examples on which a model errs as it was given; None where it says nothing before it is fitted."""
+    with suppress(Exception), seeded(0, 1):  # which an unfitted estimator raises
+        made = unfitted(model)
+        if is_network(made):
+            inputs = tensor(examples.inputs)
+            names, _ = class_names(examples, made, inputs, device=device)
+            made = Net(
+                function=made.to(device).eval(), names=names, device=device, dtype=inputs.dtype
+            )
+        said = column(made.predict(examples.at(np.arange(examples.n)).inputs))
+        return float(np.mean(said != examples.labels))
+    return None
+
+
 def places(labels: np.ndarray, names: np.ndarray) -> np.ndarray:
     """The place of every label among the names."""
     return np.searchsorted(names, labels).astype(np.int64)
@@ -171,8 +193,16 @@ def trained(
         with seeded(seed, 1), naming("train"):
             returned = train(made, inputs.clone(), labels.clone())
         made = returned if isinstance(returned, nn.Module) else made
-    made = twin(made).to(device).eval()  # train may keep its own, and go on with it
+    own, made = made, twin(made)  # train may keep its own, and go on with it
+    if made is own:
+        raise ValueError(
+            "train must leave a network that can be copied: keep locks, iterators and generators out of it"
+        )
+    made = made.to(device).eval()
     state = [one for one in made.state_dict().values() if isinstance(one, Tensor)]
     if not all(bool(torch.isfinite(one).all()) for one in state if one.is_floating_point()):
         raise Diverged(0, "a weight")
+    names, _ = class_names(
+        learning, made, inputs, device=device
+    )  # train may return another network
     return Net(function=made, names=names, device=device, dtype=inputs.dtype)

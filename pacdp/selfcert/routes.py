@@ -8,7 +8,6 @@ import copy
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import product
 from types import FunctionType
 from typing import Any
 
@@ -25,7 +24,7 @@ from pacdp.certify.examples import Device
 from pacdp.certify.gaussian import one_draw_weights
 from pacdp.certify.reading import AtWeights
 from pacdp.compress import Estimator, Groups, Stop, Torch, compress
-from pacdp.compress.learner import is_estimator
+from pacdp.compress.learner import is_estimator, unfitted
 from pacdp.data import DataError, Dataset
 from pacdp.errors import naming
 from pacdp.losses import bounded_cross_entropy
@@ -39,13 +38,14 @@ from pacdp.selfcert.predictors import (
     Train,
     class_names,
     fitted,
+    is_network,
     places,
     tensor,
     trained,
 )
 from pacdp.store.record import Values, record
 from pacdp.trials import own_answers
-from pacdp.trials.buffers import Holdings
+from pacdp.trials.buffers import Holdings, where_whole
 
 _LEAST_STEPS = 2000
 _PRIOR_STD, _POSTERIOR = 0.01, PosteriorSettings(steps=200, step_size=0.002)
@@ -125,9 +125,9 @@ class Task:
     @cached_property
     def predictor(self) -> Any:
         """The model trained on the training part; trained once."""
+        _require_unheld(self.train, self.model, self.everything, self.bound)
         if is_estimator(self.model):
             return fitted(self.model, self.learning, seed=self.seed)
-        _require_unheld(self.train, self.model, self.bound)
         how = self.settings or fitting(self.learning.n)
         return trained(self.model, self.learning, train=self.train, settings=how, seed=self.seed,
                        device=self.device)  # fmt: skip
@@ -156,8 +156,8 @@ class Task:
 def reason_against(route: str, model: Any, examples: Given) -> str | None:
     """Why a route cannot be tried with such a model and such data, before any label is looked at; None if it can."""
     network = isinstance(model, nn.Module)
-    if route == PAC_BAYES and not network:
-        return "it needs weights with a Gaussian law, and the model is no torch module"
+    if route == PAC_BAYES and not is_network(model):
+        return "it needs weights with a Gaussian law, and the model is no torch module, or has a fit of its own"
     if route == NOISY and not network:
         return "it needs gradients, and the model is no torch module"
     if route == COMPRESSION and examples.people is not None:
@@ -168,11 +168,15 @@ def reason_against(route: str, model: Any, examples: Given) -> str | None:
         return (
             "BatchNorm mixes the examples of a batch, so that no example has a gradient of its own"
         )
-    dtype = None if hasattr(examples.inputs, "tocsr") else getattr(examples.inputs, "dtype", None)
-    numbers = isinstance(dtype, torch.dtype) or getattr(dtype, "kind", "O") in "biuf"
-    if route in (COMPRESSION, NOISY) and not numbers:
+    if route in (COMPRESSION, NOISY) and not _are_numbers(examples.inputs):
         return "it needs inputs that are one array of numbers"
     return None
+
+
+def _are_numbers(inputs: Any) -> bool:
+    """Whether inputs are one dense array or tensor of numbers."""
+    dtype = None if hasattr(inputs, "tocsr") else getattr(inputs, "dtype", None)
+    return isinstance(dtype, torch.dtype) or getattr(dtype, "kind", "O") in "biuf"
 
 
 def held_out(task: Task, failure_prob: float) -> Tried:
@@ -204,7 +208,8 @@ def held_out(task: Task, failure_prob: float) -> Tried:
 def pac_bayes(task: Task, failure_prob: float) -> Tried:
     """One network drawn from a Gaussian posterior, whose prior lies around the network of the training part."""
     centre, held = task.predictor, task.bound
-    module, of, seed = centre.function.to("cpu"), "one draw", task.seed
+    # a copy, since the held-out count's own stays where it is
+    module, of, seed = copy.deepcopy(centre.function).to("cpu"), "one draw", task.seed
     labels = torch.from_numpy(places(held.labels, centre.names))
     bound = BoundSet(inputs=tensor(held.inputs).cpu(), labels=labels, people=held.people)
     law = GaussianPosterior.around(module, std=_PRIOR_STD)
@@ -228,6 +233,7 @@ def pac_bayes(task: Task, failure_prob: float) -> Tried:
 def compression(task: Task, failure_prob: float) -> Tried:
     """The model trained on the few records that it picks itself, certified on all."""
     data, names = task.dataset
+    _require_unheld(task.train, task.model, task.everything, task.everything)
     learner: Any = Estimator(estimator=task.model, classes=len(names))
     if not is_estimator(task.model):
         learner = Torch(
@@ -267,30 +273,47 @@ CARRY_OUT = {HELD_OUT: held_out, PAC_BAYES: pac_bayes, COMPRESSION: compression,
 """What carries each route out."""
 
 
-def _require_unheld(train: Train | None, module: nn.Module, bound: Given) -> None:
-    """Refuse training of one's own that has rows of the bound at hand; raises DataError.
+def _require_unheld(train: Train | None, model: Any, everything: Given, bound: Given) -> None:
+    """Refuse training that has rows of the bound, all labels or the data set at hand; raises DataError.
 
     Looked at is what the function refers to before it is called: closure, defaults, the object whose method it is, and
-    the global variables that it, or a method of the module, reads, as of one that makes a loader.
+    the global variables that it, or a method of the module, reads, as of one that makes a loader. Of an estimator it is
+    what it brings along, such as examples to validate on.
     """
-    if train is None:
+    if is_estimator(model):
+        who, mine = "the model", [unfitted(model)]
+    elif train is None:
         return
-    methods = [
+    else:
+        who, mine = "train, or a method of the model,", [train, _methods(model)]
+    mend = "let it use the inputs and labels that it is called with, and no others"
+    forms = [bound.inputs] if _are_numbers(bound.inputs) else []
+    if is_network(model):
+        forms = [tensor(bound.inputs), bound.inputs]  # in single precision, and as they were given
+    for root in mine:
+        holdings = Holdings(root, around=True)
+        for rows in forms:
+            if found := holdings.of(rows):
+                raise DataError(
+                    f"{who} refers to {found[0].rows} of the {bound.n} inputs that the bound rests on "
+                    f"({found[0].where.strip()}): {mend}"
+                )
+        where = where_whole(root, everything.labels, everything.source)
+        if where is not None:
+            raise DataError(
+                f"{who} refers to all labels, or to the data set that is certified on ({where.strip()}): {mend}"
+            )
+
+
+def _methods(module: nn.Module) -> list[FunctionType]:
+    """Those of a module and its parts, but for what makes them, which may ask for a width."""
+    return [
         part
         for one in module.modules()
         for kind in type(one).__mro__
         for name, part in vars(kind).items()
-        if isinstance(part, FunctionType) and name != "__init__"  # which may ask for a width
+        if isinstance(part, FunctionType) and name != "__init__"
     ]
-    whose = Holdings(train, around=True), Holdings(methods, around=True)
-    # in single precision, and as they were given
-    for holdings, rows in product(whose, (tensor(bound.inputs), bound.inputs)):
-        if found := holdings.of(rows):
-            where = found[0].where.strip()
-            raise DataError(
-                f"train, or a method of the model, refers to {found[0].rows} of the {bound.n} inputs that the bound "
-                f"rests on ({where}): let it use the inputs and labels that train is called with, and no others"
-            )
 
 
 def _fit_in_place(settings: FitSettings | None) -> Train:

@@ -7,11 +7,12 @@ KL: a nearest-neighbour network has no training error and any test error.
 
 import functools
 import math
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float32, Shaped, UInt64
+from jaxtyping import Float32, Int64, Shaped, UInt64
 from torch import Tensor, nn
 
 from pacdp.data import DataError
@@ -133,6 +134,46 @@ class Holdings:
             f"{first.where} of the network holds {first.rows} of {whose} {len(inputs)} inputs{more}, and a bound "
             "pays for random weights alone: remove them, or certify other examples."
         )
+
+
+def where_whole(root: Any, labels: Shaped[np.ndarray, " n"], source: Any) -> str | None:
+    """Where all labels of a sample stand in their order, under whatever names, or the data set that they come from.
+
+    Rows may stand there in another form, as bytes that are yet to be scaled or as files, or be named by their places.
+    Global variables that functions read are looked at too.
+
+    Returns:
+        The place, or None where neither is found.
+    """
+    own = _parted(labels)
+    for where, one in _tensors(root, around=True):
+        held = np.asarray(array_of(one, "tensor")) if _is_dense(one) else np.empty(0)
+        one_hot = held.ndim == 2 and held.size > len(held) and held.dtype.kind in "biuf"
+        if one_hot and len(held) == len(own):
+            held = held.argmax(axis=1)
+        if held.size == len(own) >= _FEW and np.array_equal(_parted(held.ravel()), own):
+            return where
+    if source is None:
+        return None
+    every, others = (
+        Counter(where for where, _ in reachable(root, without=without, around=True))
+        for without in ((), {id(source)})
+    )
+    return next(iter(every - others), None)
+
+
+def _is_dense(one: Tensor | np.ndarray) -> bool:
+    """Whether a tensor or array has numbers or texts that NumPy can compare."""
+    try:
+        return array_of(one, "tensor").dtype.kind in "biufUS"
+    except DataError:
+        return False
+
+
+def _parted(values: Shaped[np.ndarray, " n"]) -> Int64[np.ndarray, " n"]:
+    """For each of some names the place at which it comes first."""
+    _, first, which = np.unique(values, return_index=True, return_inverse=True)
+    return first[which]
 
 
 def _by_chance(inputs: Any, held: UInt64[np.ndarray, " k"], found: int) -> float:

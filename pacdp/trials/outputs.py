@@ -15,6 +15,7 @@ from torch import Tensor
 from pacdp.data.hashing import require_no_mask
 from pacdp.losses import Loss
 from pacdp.trials.made_up import MOST, SIZES, batches, made_up_labels, pool
+from pacdp.trials.reachable import reachable
 
 _OF_OUTPUTS, _OF_LOSSES, _OF_SLOPES = 1e-3, 1e-5, 1e-4
 """Rounding allowed, relative to the outputs' spread, to the interval of the loss, to the largest slope."""
@@ -155,9 +156,16 @@ def later_answers(found: Any, before: np.ndarray, why: str, *, scale: float = 0.
 
 
 def twin(predictor: Any) -> Any:
-    """A copy, which may be asked what the predictor is not to remember; itself where it has none."""
+    """A copy, which may be asked what the predictor is not to remember; itself where it has none.
+
+    Tensors of a graph, as a module may keep of its last batch in training, are copied as numbers.
+    """
     with suppress(Exception):  # not all can be copied
         return copy.deepcopy(predictor)
+    with suppress(Exception):
+        tensors = (one for _, one in reachable(predictor, around=False) if isinstance(one, Tensor))
+        memo = {id(one): one.detach().clone() for one in tensors if not one.is_leaf}
+        return copy.deepcopy(predictor, memo)
     return predictor
 
 

@@ -84,22 +84,6 @@ def test_whoever_is_told_of_progress_changes_no_law_that_is_certified():
     assert any(not equal(each, laws(60)[1].means[name]) for name, each in q.means.items())
 
 
-def test_threads_that_share_a_network_certify_their_own_laws_and_leave_its_weights():
-    shared, inputs = Sequential(Linear(5, 8), Tanh(), Linear(8, 2)).eval(), problem(60, seed=0)
-    found = [
-        GaussianPosterior.around(one, std=0.05) for one in (shared, Sequential(Linear(5, 8), Tanh(), Linear(8, 2)))
-    ]
-    before = {name: value.clone() for name, value in shared.state_dict().items()}
-
-    def report(law):
-        return assess(law, law, inputs, module=shared).to_dict()
-
-    alone = list(map(report, found))
-    with ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(report, found * 2)) == alone * 2
-    assert all(equal(before[name], value) for name, value in shared.state_dict().items())
-
-
 def test_a_network_with_a_table_for_each_column_is_tried_on_its_own_numbers():
     kinds = torch.stack([torch.arange(90) % 3, torch.arange(90)], dim=1).float()
     labels = problem(90, seed=0)[1]

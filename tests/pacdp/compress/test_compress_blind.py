@@ -1,6 +1,7 @@
 """A learner that looks at records it did not pick is refused, with what gave it away; one that does not, is not."""
 
 from dataclasses import dataclass, replace
+from threading import Lock
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -165,3 +166,17 @@ def test_what_the_trial_missed_the_replay_finds():
     Counting.asked = 35
     with refusal("the run on the records that it kept, and on nothing else", Looks):
         require_replayed(rule, records, trace, used=rule.learner)
+
+
+class Locked(Nearest):
+    """A learner that there is no copy of."""
+
+    def __init__(self):
+        super().__init__()
+        self.lock = Lock()
+
+
+def test_a_learner_that_has_no_copy_is_refused():
+    """One that remembers earlier calls would go through the run once more with what it remembers."""
+    with refusal("learner must be something that can be copied, .* make locks, files and generators in train"):
+        pacdp.compress(Locked(), clouds(), groups=4)

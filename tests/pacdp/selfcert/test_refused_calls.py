@@ -118,6 +118,14 @@ REFUSED = {
         "depends on the examples beside it",
     ),
     "training of one's own": (lambda: certified(train=print), "train is for torch modules"),
+    "training of a module that has its own": (
+        lambda: of_module(Made(lambda own, x: own.out(x), out=Linear(4, 2), fit=print, predict=print), train=print),
+        "or has fit and predict of its own",
+    ),
+    "another network without a logit a class": (
+        lambda: of_module(Linear(4, 2), train=lambda m, x, y: Linear(4, 1)),
+        "the network must give one logit for each class",
+    ),
     "expected_error": (lambda: certified(expected_error=2.0), "expected_error must lie"),
     "the split said twice": (lambda: certified(expected_error=0.1, train_share=0.5), "leave one of them out"),
     "a device for no module": (lambda: certified(device="meta"), "device is where torch modules are trained"),

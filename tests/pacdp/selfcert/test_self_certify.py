@@ -284,9 +284,59 @@ def test_an_estimator_begins_unfitted_on_every_route_and_writes_into_no_other_s_
     assert known.to_dict() == new.to_dict()
     assert known.certificate.value > 0.5
     scaled = make_pipeline(StandardScaler(copy=False), LogisticRegression())
-    calls = (held_out({"a": one, "b": LogisticRegression()}, data) for one in (Fixed(data[0][0]), scaled))
+    calls = (held_out({"a": one, "b": LogisticRegression()}, data) for one in (Fixed(np.ones(30)), scaled))
     first, after = (one.tried[1].certificate for one in calls)
     assert first == after
+
+
+class Series:
+    """The largest of a few numbers, which ``predict`` may centre in place."""
+
+    def __init__(self, centred):
+        self.centred = centred
+
+    def fit(self, x, y):
+        return self
+
+    def predict(self, x):
+        for one in x:
+            one -= one.mean() if self.centred else 0.0
+        return np.array([0 if self.centred else int(one[0] > 0) for one in x])
+
+
+@parametrize("form", [list, lambda rows: np.array([*rows, None], dtype=object)[:-1]])
+def test_rows_that_are_objects_are_copied_for_who_writes_on_them(form):
+    """The second model was counted on what the first had made of the rows: no errors, where half of all are."""
+    rows = [5.0 + one for one in default_rng(0).normal(size=(200, 4))]
+    before, y = np.array(rows), np.array([one[0] > one.mean() for one in rows]).astype(int)
+    found = held_out({"first": Series(True), "second": Series(False)}, (form(rows), y))
+    assert array_equal(np.array(rows), before)
+    assert found.tried[1].error > 0.3
+
+
+class Validated(KNeighborsClassifier):
+    """Learns from what it validates on, too."""
+
+    def __init__(self, on=None):
+        super().__init__(1)
+        self.on = on
+
+    def fit(self, x, y):
+        return super().fit(np.concatenate([x, self.on[0]]), np.concatenate([y, self.on[1]]))
+
+
+def test_an_estimator_that_brings_the_bound_s_rows_is_refused_and_what_is_frozen_is_copied():
+    x, y = world(200, seed=3)
+    with refusal("the model refers to .* of the .* inputs that the bound rests on .*on", DataError):
+        held_out(Validated((x[150:], y[150:])), (x, y))
+    with refusal("the model refers to all labels", DataError):
+        held_out(Validated((np.round(x, 3), y)), (x, y))
+    held_out(Validated(world(50, seed=4)), (x, y))
+    scaler = StandardScaler().fit(world(50, seed=5)[0])
+    found = held_out(make_pipeline(FrozenEstimator(scaler), KNeighborsClassifier(3)), (x, y))
+    said = found.predict(x)
+    scaler.fit(9.0 * x + 4.0)
+    assert array_equal(found.predict(x), said)
 
 
 def test_routes_that_came_to_nothing_are_paid_for_and_what_was_given_is_declared():

@@ -1,5 +1,6 @@
 """Torch modules in one call: the default training, one's own, and what is refused."""
 
+from threading import Lock
 from types import ModuleType
 
 import numpy as np
@@ -11,10 +12,10 @@ from torch import nn
 from torch.nn import Linear, ReLU, Sequential
 from torch.nn.functional import cross_entropy
 from torch.optim import SGD
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from pacdp import self_certify
-from pacdp.backprop import FitSettings
+from pacdp.backprop import Examples, FitSettings, fit
 from pacdp.data import DataError
 from pacdp.selfcert.examples import given, split
 from pacdp.selfcert.plan import HELD_OUT, NOISY, PAC_BAYES
@@ -225,6 +226,103 @@ def test_what_training_keeps_and_goes_on_with_is_not_what_predicts():
     before = found.predict_proba(x)
     self_certify(network(), (x, y), train=train, routes=HELD_OUT, seed=1)
     assert_allclose(found.predict_proba(x), before)
+
+
+class Photos(Dataset):
+    """Bytes with the channels last, and names of files, that are scaled one by one, as image data sets do."""
+
+    def __init__(self, n=60):
+        rng = np.random.default_rng(0)
+        self.data = rng.integers(0, 256, (n, 5, 5, 3), dtype=np.uint8)
+        self.samples = [(f"{k}.png", int(rng.integers(2))) for k in range(n)]
+        self.targets = [label for _, label in self.samples]
+
+    def __len__(self):
+        return len(self.data)
+
+    def __getitem__(self, k):
+        image = torch.tensor(self.data[k]).permute(2, 0, 1) / 255.0
+        return (image - torch.tensor([0.5, 0.4, 0.3])[:, None, None]).flatten(), self.targets[k]
+
+
+@parametrize("what", ["data set", "labels in a loader of another", "labels"])
+def test_training_over_the_data_set_itself_or_by_all_labels_is_refused(what):
+    """A loop over the loader of its notebook learns the bound's examples, whose rows stand nowhere."""
+    data = Photos()
+    x, y = (torch.stack([one for one, _ in data]), torch.tensor(data.targets))
+    held = {"data set": data, "labels in a loader of another": DataLoader(Photos()), "labels": 3 - y}[what]
+    if what == "data set":
+        data.targets = dict(enumerate(data.targets))
+    names = {"HELD": held}
+    exec("def train(module, inputs, labels): return [one for one in HELD] and None", names)
+    module = nn.Linear(75, 2)
+    given = (x, y) if what == "labels" else data
+    for routes in (HELD_OUT, ["compression"]):
+        with refusal("train, or a method of the model, refers to all labels, or to the data set", ValueError):
+            self_certify(module, given, train=names["train"], routes=routes)
+    honest = {"HELD": [torch.ones(60), torch.arange(60) % 2, Photos(50)]}
+    exec("def train(module, inputs, labels): return [one for one in HELD] and None", honest)
+    self_certify(module, given, train=honest["train"], routes=HELD_OUT)
+
+
+def test_what_training_leaves_for_another_call_and_what_was_learnt_before_are_remarked_upon():
+    """Weights of early stopping that outlive a call hold what the next call's bound rests on."""
+    x, y = problem(60)
+
+    class Stopping:
+        best = None
+
+        def __call__(self, module, _inputs, _labels):
+            self.best = {name: one.clone() for name, one in module.state_dict().items()}
+
+    for train, said in ((Stopping(), True), (lambda module, *_: module.eval(), False)):
+        found = self_certify(network(), (x, y), train=train, routes=HELD_OUT)
+        assert any("train leaves something in best" in one for one in found.report.remarks) == said
+    learnt = fit(network(), Examples(torch.tensor(x), torch.tensor(y)), settings=QUICK, generator=seeded())
+    for module, said in ((learnt, True), (network(), False)):
+        found = self_certify(module, (x, y), train=lambda *_: None, routes=HELD_OUT)
+        assert any("of all examples as it was given" in one for one in found.report.remarks) == said
+
+
+def test_a_module_that_keeps_a_tensor_of_its_graph_is_copied_and_where_there_is_no_copy_it_is_refused():
+    """It had no copy, so that the first predictor went on with the training of the next call."""
+
+    class Keeps(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = network()
+
+        def forward(self, inputs):
+            outputs = self.net(inputs)
+            if self.training:
+                self.last = outputs
+            return outputs
+
+    x, y = problem(100)
+    kept = []
+
+    def train(module, inputs, _labels):
+        kept.append(kept[0] if kept else module)
+        for p in kept[0].parameters():
+            nn.init.normal_(p)
+        kept[0](inputs)
+        return kept[0]
+
+    found = self_certify(Keeps(), (x, y), train=train, routes=HELD_OUT)
+    before = found.predict_proba(x)
+    self_certify(Keeps(), (x, y), train=train, routes=HELD_OUT, seed=1)
+    assert_allclose(found.predict_proba(x), before)
+    with refusal("train must leave a network that can be copied"):
+        self_certify(network(), (x, y), train=lambda module, *_: setattr(module, "lock", Lock()), routes=HELD_OUT)
+
+
+@parametrize("how", [torch.no_grad, torch.inference_mode])
+def test_a_call_without_gradients_trains_with_them(how):
+    x, y = problem(60)
+    with how():
+        found = self_certify(network(), (x, y), routes=[HELD_OUT, PAC_BAYES], settings=QUICK)
+    count, drawn = found.tried
+    assert drawn.predictor.function.module is not count.predictor.function  # which may be on another device
 
 
 class Bytes(nn.Module):
