@@ -300,9 +300,9 @@ def require_proofs(record: Fields, redone: Collection[str]) -> None:
 
 
 _OF_A_CHAIN = """
-inputs.tau? = sampler.tau
-inputs.loss_low? = loss.low
-inputs.loss_high? = loss.high
+inputs.tau? = chain.sampler.tau
+inputs.loss_low? = chain.loss.low
+inputs.loss_high? = chain.loss.high
 """
 """What the law of a chain is, where certificates name it."""
 
@@ -331,9 +331,7 @@ def require_of_a_chain(
             *["averages exact"] * (pure and "kl_nats" in c.inputs),
         ]
         require_named(unproved, standings(c.record), UNPROVED)
-        hold(
-            _OF_A_CHAIN, inputs=c.inputs, sampler=sampler, loss=loss
-        )
+        hold(_OF_A_CHAIN, inputs=c.inputs, chain=chain)
         require(
             "log_partition_lower_nats" not in c.inputs
             or c.log_partition_failure_prob > 0,
