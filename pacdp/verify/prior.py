@@ -44,7 +44,6 @@ _OF_SOURCES = {
 _MADE_WITH_ROWS = (
     "one draw",
     "mean weights",
-    "drawn head",
     "vote",
     "best network",
 )
@@ -98,7 +97,9 @@ def price_of_the_prior(report: Fields) -> None:
     source = prior["source"]
     fixed = source in ("DataFree", "HeldOut")
     private = source in ("Private", "NoisySum")
-    chain = report.part("subject")["sampler"]
+    chosen = dict.get(prior, "choice_nats")
+    subject = report.part("subject")
+    chain = subject["sampler"]
     for made in report.certificates:
         standing = standings(made)
         c = read_claim(made)
@@ -107,14 +108,16 @@ def price_of_the_prior(report: Fields) -> None:
             f"{made.name} is at a bare epsilon, which is that of a chain's law, and there is no chain",
         )
         if NEEDED[c.formula] == "new_rows":
-            untouched = c.head == "prior_mean" and not private
+            untouched = (
+                c.head == "prior_mean" and fixed and not chosen
+            )
             released = c.prefix and made.of not in _MADE_WITH_ROWS
             require(
                 untouched
                 or released
                 or c.head == "test_set"
                 or c.formula == "one_of_finitely_many"
-                or report.route == "new examples",
+                or (report.route == "new examples" and not subject),
                 f"{made.name} counts rows that {made.of} was made from",
             )
         if "privacy_notion" in made.inputs:
