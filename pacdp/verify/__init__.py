@@ -8,6 +8,7 @@ A map, from what is asked of a path down to the arithmetic; each room says which
 ==========================  ============================================================================================
 report                      what a path is, what a report is, the program ``pacdp verify``, and every epsilon
 measured                    what a report counts: settings, rows, records, measured errors, and each once
+prior                       what a report says of its prior, and whether certificates are at the price of it
 predicted, parts            a report on predictions: its ledger, its rows, its remarks; families, parts and their whole
 selfcertified               a report of ``pacdp.self_certify``: the smallest of several certificates, and its ledger
 certificate                 one certificate: what its name says, and what is asked of it, in which order

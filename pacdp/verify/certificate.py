@@ -155,15 +155,17 @@ def check_certificate(
     unread = judged(subject, read)
     if not claims:
         return unread
+    (c,) = claims
     checks = {
         **_CHECKS,
-        **_OF_KINDS.get(claims[0].name, {}),
+        **_OF_KINDS.get(c.name, {}),
+        **_OF_KINDS.get(c.formula, {}),
         "proofs of hypotheses": lambda c: require_proofs(
             c.record, redone
         ),
         "what is told beside": _beside,
     }
-    return judged(subject, checks, *claims)
+    return judged(subject, checks, c)
 
 
 def _beside(c: Claim) -> None:
@@ -214,10 +216,10 @@ def _hypotheses(c: Claim) -> None:
     require(kinds <= set(STANDINGS), f"hypotheses stand as {kinds}")
     status = "optimistic" if "unproved" in kinds else "rigorous"
     same("the status", c.record.status, status)
-    names = [c.name]
+    names = [[c.name]]
     if c.name == "best_of":
-        names = [name for name, *_ in parsed(c.inputs.among)]
-    for name in names:
+        names = parsed(c.inputs.among)
+    for name, *_ in names:
         _, prefix, formula = _named(name, c)
         needs = needed(prefix, formula, name, c.inputs)
         require_named(needs, standing)
@@ -240,8 +242,8 @@ def _predictor(c: Claim) -> None:
         )
     require_one_or_a_mean(c)
     if bound := c.inputs["bound"]:
-        kind = c.prefix, c.formula
-        same("kind of inputs.bound", _named(bound, c)[1:], kind)
+        named = _named(bound, c)[1:]
+        same("kind of inputs.bound", named, (c.prefix, c.formula))
 
 
 def _labels(c: Claim) -> None:
@@ -258,14 +260,16 @@ def _labels(c: Claim) -> None:
         people = {"person"}
     holds = measures.startswith(begins)
     holds = holds and ("new_person" not in c.name or people)
-    calibration = ("ECE", "MCE")
-    odd = (
-        measures.startswith(calibration)
-        and begins not in calibration
-    )
+    calibrated = measures.startswith(("ECE", "MCE"))
+    odd = calibrated and begins not in ("ECE", "MCE")
+    if measures.startswith("weighted "):
+        holds = holds and c.formula.endswith("betting")
+        odd = odd or c.formula != "weighted_betting"
     whose = units(c.record)
-    if whose and not measures.endswith(" of a new example"):
-        grouped = whose.intersection(GROUPED)
+    grouped = whose.intersection(GROUPED)
+    if grouped and measures.endswith(" of a new example"):
+        holds = holds and c.formula.startswith("new_example_")
+    elif whose:
         holds = holds and grouped in (set(), people)
         odd = odd or people != grouped
     if (
@@ -294,9 +298,9 @@ def _costs(c: Claim) -> None:
             f"inputs.{name} is {said}, and none is below 0 or above {most}",
         )
     price = "transfer" if c.prefix else "confidence"
-    expected = set()
+    expected = {*PRICED.get(c.formula, ())}
     if c.formula in PRICED:
-        expected = {price, *PRICED[c.formula]}
+        expected.add(price)
     drawn = NEEDED[c.formula] == "drawn"
     if drawn and c.prefix in prices.OF_PRIVACY:
         expected.add("draw")
@@ -367,13 +371,9 @@ def _choice(c: Claim) -> None:
 def _surrogate(c: Claim) -> None:
     """The other network's certificate follows, is of the same risk, and rests on nothing that this one keeps silent."""
     other = parsed(c.inputs.surrogate)
-    said = c.record.measures
-    same("the other network's risk", other.measures, said)
-    same(
-        "failure_prob of the other network's certificate",
-        ball(other.failure_prob),
-        exactly(c.budget.surrogate),
-    )
+    same("the other's risk", other.measures, c.record.measures)
+    paid = exactly(c.budget.surrogate)
+    same("the other's failure_prob", ball(other.failure_prob), paid)
     require_no_better(c.record, other)
     for error in (Wrong, Unchecked):
         for one in check_certificate(other):

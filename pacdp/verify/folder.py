@@ -16,6 +16,7 @@ from pacdp.verify.claim import (
     CANNOT,
     FOLLOWS,
     Checks,
+    Fields,
     Statement,
     Unchecked,
     about,
@@ -251,7 +252,6 @@ def _report(f: Folder) -> None:
     header = f.header
     report = f.report
     subject = report.part("subject")
-    details = report.part("details")
     if "content_hash" not in subject:
         raise Unchecked(
             "it does not say that it is of this checkpoint"
@@ -269,15 +269,29 @@ def _report(f: Folder) -> None:
             read_claim(one).prefix in _PRICES,
             f"{one.name} is at a price that no run pays",
         )
-    paying = [report.part("privacy")["event"]]
-    for name in ("sum_event", "privacy_event"):
-        for one in f.certificates:
-            paying.append(parsed(one.inputs.get(name, "null")))
-    if any(paying):
-        paying.append(details.part("accounted")["event"])
-    events = list(filter(None, paying))
+    events = events_of(report)
     for event in events:
         require_same(steps_of(event), _due(f, events[0]))
+
+
+def events_of(report: Fields) -> list[Any]:
+    """What ran, wherever a report on a run says it: of its privacy, its certificates, and its account."""
+    found = [report.part("privacy")["event"]]
+    for name in ("sum_event", "privacy_event"):
+        for one in report.get("certificates", []):
+            found.append(parsed(one.inputs.get(name, "null")))
+    if any(found):
+        accounted = report.part("details").part("accounted")
+        found.append(accounted["event"])
+    return list(filter(None, found))
+
+
+def check_events(report: Fields) -> None:
+    """One event ran, wherever the report says what did."""
+    first, *others = events_of(report) or [None]
+    for event in others:
+        if event != first:
+            require_same(steps_of(event), steps_of(first))
 
 
 def _due(f: Folder, event: Any) -> list[Step]:

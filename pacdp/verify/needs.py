@@ -121,9 +121,12 @@ def never_shown(
 ) -> set[str]:
     """The hypotheses that must be called unproved, whatever anybody says."""
     status = inputs.get("privacy_status")
+    due = [one for one in _OF_STATUSES if one]
+    if "privacy_notion" not in inputs:
+        due = [None]
     require(
-        status in _OF_STATUSES,
-        f"inputs.privacy_status is {status!r}, and it can be one of {[*_OF_STATUSES]}",
+        status in due,
+        f"inputs.privacy_status is {status!r}, and it can be one of {due}",
     )
     names = {*_OF_STATUSES[status]}
     if (
@@ -168,6 +171,7 @@ ONE_NETWORK = (
     "predictor",
     "prior mean",
     "drawn head",
+    "best network",
     "one draw",
     "vote",
 )
@@ -296,9 +300,9 @@ def require_proofs(record: Fields, redone: Collection[str]) -> None:
 
 
 _OF_A_CHAIN = """
-inputs.tau? = sampler.tau
-inputs.loss_low? = loss.low
-inputs.loss_high? = loss.high
+inputs.tau? = chain.sampler.tau
+inputs.loss_low? = chain.loss.low
+inputs.loss_high? = chain.loss.high
 """
 """What the law of a chain is, where certificates name it."""
 
@@ -327,8 +331,11 @@ def require_of_a_chain(
             *["averages exact"] * (pure and "kl_nats" in c.inputs),
         ]
         require_named(unproved, standings(c.record), UNPROVED)
-        hold(
-            _OF_A_CHAIN, inputs=c.inputs, sampler=sampler, loss=loss
+        hold(_OF_A_CHAIN, inputs=c.inputs, chain=chain)
+        require(
+            "log_partition_lower_nats" not in c.inputs
+            or c.log_partition_failure_prob > 0,
+            f"{c.name} pays for no failure of its log partition, which draws of the prior estimate",
         )
         if "epsilon" in c.inputs:
             require(

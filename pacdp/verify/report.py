@@ -35,7 +35,6 @@ from pacdp.verify.claim import (
     parsed,
     require,
     require_asked,
-    same,
 )
 from pacdp.verify.compressed import check_told
 from pacdp.verify.events import replaces, steps_of
@@ -46,22 +45,24 @@ from pacdp.verify.files import (
     read_json,
     unasked,
 )
-from pacdp.verify.folder import check_folder, proofs_redone
+from pacdp.verify.folder import (
+    check_events,
+    check_folder,
+    proofs_redone,
+)
 from pacdp.verify.measured import (
     SHARED,
     agrees,
     at_price_zero,
     held_by_nothing,
 )
-from pacdp.verify.needs import (
-    BY_SUMS,
-    COVERED,
-    PRIOR,
-    require_named,
-    require_of_a_chain,
-    standings,
-)
+from pacdp.verify.needs import require_of_a_chain
 from pacdp.verify.predicted import OF_PREDICTIONS
+from pacdp.verify.prior import (
+    of_finitely_many,
+    price_of_the_prior,
+    the_prior,
+)
 from pacdp.verify.recount import recount
 from pacdp.verify.release import check_release
 from pacdp.verify.selfcertified import OF_SELF_CERTIFIED
@@ -201,88 +202,13 @@ def _beside(report: Fields) -> None:
     require_asked(names)
 
 
-def _the_prior(report: Fields) -> None:
-    """What is said of it is what its source asks for, and its choice is paid within the divergence."""
-    prior = report.part("prior")
-    source = prior["source"]
-    require(
-        report.route in _RUNS,
-        f"{report.route!r} is no way to a certificate",
-    )
-    require(
-        bool(source) == bool(prior)
-        and {*_OF_SOURCES[source].split()} <= prior.keys(),
-        f"of a prior that is {source} it says {[*prior]}",
-    )
-    hold("report.prior.unit? = report.unit", report=report)
-    chosen = number(dict.get(prior, "choice_nats") or 0.0)
-    kl = (
-        number(one.nats)
-        for made in report.certificates
-        for one in made.costs
-        if one.name in ("kl", "draw")
-    )
-    require(
-        0 <= chosen <= max(kl, default=0.0),
-        "choosing the prior is paid within the divergence",
-    )
-    if source == "Private":
-        hold(_OF_A_PRIVATE_PRIOR, report=report)
-
-
-def _price_of_the_prior(report: Fields) -> None:
-    """Certificates are at the price of a prior from its source, and say so where its maker saw some rows freely."""
-    prior = report.part("prior")
-    source = prior["source"]
-    fixed = source in ("DataFree", "HeldOut")
-    private = source in ("Private", "NoisySum")
-    for made in report.certificates:
-        standing = standings(made)
-        if "privacy_notion" in made.inputs:
-            same("the prior's source", source, "Private")
-        drawn = source == "HeldOut" and read_claim(made).prefix
-        if "n" in prior and (drawn or COVERED in standing):
-            require_named([PRIOR], standing)
-        paid = {COVERED, BY_SUMS[0]} & standing.keys()
-        own = PRIOR in standing and "n" not in prior
-        require(
-            not (fixed and paid) and not (private and own),
-            f"{made.name} is at another price than for a prior that is {source}",
-        )
-
-
-_OF_A_PRIVATE_PRIOR = """
-report.prior.privacy.notion = report.privacy.record.notion
-report.prior.privacy.adjacency = report.privacy.record.adjacency
-report.prior.privacy.status = report.privacy.record.status
-report.privacy.adjacency = report.privacy.record.adjacency
-report.privacy.status = report.privacy.record.status
-"""
-_OF_SOURCES = {
-    None: "",
-    "DataFree": "source choice_nats description",
-    "HeldOut": "source choice_nats n hash",
-    "Private": "source choice_nats privacy unit",
-    "NoisySum": "source choice_nats unit",
-}
-"""What is said of a prior, by where it is from."""
-_RUNS = (
-    "gaussian",
-    "gibbs",
-    "drawn",
-    "undrawn",
-    "released",
-    "finite",
-    "compression",
-    "disagreement",
-    "new examples",
-)
-"""The ways to a certificate of a run or a network, by their names in a report."""
 _OF_RUNS: Checks = {
     "certificates agree with it": agrees,
     **SHARED,
-    "what is said of the prior": _the_prior,
-    "hypotheses of the prior": _price_of_the_prior,
+    "what is said of the prior": the_prior,
+    "hypotheses of the prior": price_of_the_prior,
+    "what ran": check_events,
+    "weights of networks": of_finitely_many,
 }
 _OF_DETAILS = {
     "value at a price of zero": ("at_price_zero", at_price_zero),

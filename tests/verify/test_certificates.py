@@ -2,6 +2,7 @@
 
 import json
 from itertools import product
+from math import log
 
 import pytest
 from made import at_a_price, by_another_network, everything, prices, without_a_price
@@ -11,6 +12,7 @@ from bounds import (
     Certificate,
     best_of,
     catoni,
+    kl_chernoff,
     langford_seeger,
     maurer,
     mcallester,
@@ -246,6 +248,59 @@ def _other(made, value, **inputs):
     if "risk" in inputs:
         terms["empirical_risk"] = inputs["risk"]
     return {**record, "inputs": {**record["inputs"], **inputs}, "terms": terms, "value": value}
+
+
+def _renamed(made, other, **changes):
+    """The record of one certificate with the name, numbers and budget of another one."""
+    own, told = made.to_dict(), other.to_dict()
+    parts = ("name", "value", "failure_prob", "costs", "terms", "budget")
+    return {**own, **{part: told[part] for part in parts}, "inputs": {**own["inputs"], **told["inputs"]}, **changes}
+
+
+def _without_its_grid():
+    """The 20 values of eta, at the price of one temperature."""
+    record = _standard(unexpected_bernstein, second_moment=0.06).to_dict()
+    costs = [{**one, "nats": 0.0, "per_example": 0.0} if one["name"] == "grid" else one for one in record["costs"]]
+    value = record["value"] - log(20) / record["terms"]["eta"] / 5000 * (1 - 1e-10)
+    return {**record, "costs": costs, "value": value, "inputs": {**record["inputs"], "inverse_temperatures": "1.0"}}
+
+
+def _by_a_better_network(name):
+    """Another network's certificate at a value that it does not have, under a name that stands for what is added."""
+    record = by_another_network().to_dict()
+    surrogate = {**json.loads(record["inputs"]["surrogate"]), "value": 1e-4}
+    return {
+        **record, "name": name, "value": record["terms"]["disagreement"] + 1e-4,
+        "inputs": {**record["inputs"], "surrogate": json.dumps(surrogate)},
+        "terms": {**record["terms"], "surrogate_risk": 1e-4},
+    }  # fmt: skip
+
+
+_COUNTED = {"risk": 0.07, "n": 5000, "failure_prob": 0.05}
+BORROWED = {
+    "a grid of other length": _without_its_grid,
+    "a surrogate that is not asked": lambda: _by_a_better_network("test_set_disagreement"),
+    "people for effective people": lambda: _renamed(
+        new_example_kl(**_COUNTED, examples=9000, most_examples=3), kl_chernoff(**_COUNTED)
+    ),
+    "weighted errors as if each counted alike": lambda: {
+        **kl_chernoff(**_COUNTED).to_dict(), "measures": "weighted error"
+    },
+}  # fmt: skip
+
+
+@every_case("what", BORROWED)
+def test_what_belongs_to_another_formula_makes_no_bound_smaller(what):
+    assert DOES_NOT in judged(BORROWED[what]())
+
+
+def test_how_a_promise_was_come_to_is_said():
+    """A certificate without it would be rigorous that rests on a chain's having converged."""
+    record = _standard(price=prices()["concentrated"]).to_dict()
+    assert judged(record) == {FOLLOWS}
+    record["inputs"].pop("privacy_status")
+    record["hypotheses"] = [one for one in record["hypotheses"] if one["standing"] != "unproved"]
+    assert DOES_NOT in judged({**record, "status": "rigorous"})
 
 
 IMPOSSIBLE = {

@@ -1,5 +1,6 @@
 """A run's folder: everything in it follows, and no number of header, rows or certificates changes without notice."""
 
+import copy
 import json
 import shutil
 import sys
@@ -305,6 +306,21 @@ def test_weights_are_certified_at_no_less_than_their_errors(runs):
         changed = {**made, **{part: other[part] for part in ("inputs", "terms", "value", "costs")}}
         kept = [changed if one is made else one for one in report["certificates"]]
         assert verdicts(check_report({**report, "certificates": kept}), "measured errors") == {due}
+
+
+def test_a_report_says_alike_what_ran_and_pays_for_its_log_partition(runs):
+    """Alone, too: less that ran, with a smaller epsilon or price beside it, and an estimate that cannot fail."""
+    whole = read(runs["clipped-sgld"] / "certificates.json")
+    edited = copy.deepcopy(whole)
+    told = edited["details"]["accounted"]
+    told["event"] = json.loads(json.dumps(told["event"]).replace('"noise_multiplier": ', '"noise_multiplier": 1'))
+    assert verdicts(check_report(whole), "what ran") == {FOLLOWS}
+    assert verdicts(check_report(edited), "what ran") == {DOES_NOT}
+    report = read(runs["entropy-sgld"] / "certificates.json")
+    assert verdicts(check_report(report), "hypotheses") == {FOLLOWS}
+    (made,) = (one for one in report["certificates"] if one["name"] == "dp_gibbs_pac_bayes")
+    made["inputs"]["log_partition_failure_prob"] = 0.0
+    assert DOES_NOT in verdicts(check_report(report), "hypotheses")
 
 
 def test_a_folder_of_which_nothing_is_read_does_not_follow(runs, tmp_path):

@@ -9,7 +9,16 @@ from made import verdicts
 from numpy.random import default_rng
 from torch import nn
 
-from bounds import GaussianDP, PureDP, clopper_pearson_upper, kl_chernoff, maurer
+from bounds import (
+    Accounted,
+    GaussianDP,
+    PureDP,
+    Sharp,
+    clopper_pearson_upper,
+    disintegrated,
+    kl_chernoff,
+    maurer,
+)
 from bounds.accounting import Gaussian, PoissonSampled, SelfComposed, privacy_record
 from pacdp import GaussianPosterior, HeldOut, Network, Prior, Private, certify
 from pacdp.certify import BoundSet, DataFree, Finite, MonteCarlo
@@ -19,7 +28,7 @@ from pacdp.verify import loss
 from pacdp.verify.claim import DOES_NOT
 from pacdp.verify.report import check_report
 from tests.edits import WHOLE, leaves, moved, odd, unnoticed
-from tests.marks import parametrize
+from tests.marks import every_case, parametrize
 
 N = 400
 EVENT = SelfComposed(event=PoissonSampled(sample_rate=0.05, event=Gaussian(noise_multiplier=30.0)), count=200)
@@ -300,4 +309,81 @@ def test_networks_are_counted_in_whole_numbers(networks):
     told = made["inputs"]
     told |= {"networks": networks, "tail": told["failure_prob"] / (networks or 0.1)}
     made["value"] = clopper_pearson_upper(told["k"], told["n"], told["tail"])
-    assert [one.claim for one in check_report(report) if one.verdict == DOES_NOT] == ["value"]
+    assert {one.claim for one in check_report(report) if one.verdict == DOES_NOT} == {"value", "weights of networks"}
+
+
+def _counted(made, **own):
+    """What takes the place of a certificate: another one's numbers under its name, for the same predictor."""
+    return {**made.to_dict(), "hypotheses": own.pop("hypotheses"), **own}
+
+
+def _seen_by_nobody(report, of):
+    """Declared of the predictor, as of one on new rows, and the errors that were measured of it."""
+    (said,) = (one for one in report["measured"] if (one["of"], one["on"], one["loss"]) == (of, "bound", "zero-one"))
+    test = next(one for one in report["certificates"] if one["name"] == "test_set_clopper_pearson")
+    return said["mean"], {"of": of, "measures": "0-1 risk", "hypotheses": test["hypotheses"]}
+
+
+def _of_its_own_rows(report):
+    """Weights that learnt from the bound's rows, as if these were new to them."""
+    risk, own = _seen_by_nobody(report, "mean weights")
+    return _counted(kl_chernoff(risk=risk, n=N, failure_prob=0.05), **own)
+
+
+def _private_itself(report):
+    """A draw that the bound's rows chose, at the price of the prior that it is drawn near."""
+    risk, own = _seen_by_nobody(report, "one draw")
+    made = next(one for one in report["certificates"] if one["name"] == "one_draw_private_disintegrated")
+    price = Accounted(privacy=_claims()["gaussian"])
+    own["hypotheses"] = [one for one in made["hypotheses"] if one["name"] != "draws independent"]
+    return _counted(kl_chernoff(risk=risk, n=N, failure_prob=0.05, price=price), **own)
+
+
+def _at_no_price(report):
+    """A draw near a prior that saw these rows, as if it had seen none."""
+    old = next(one for one in report["certificates"] if one["name"] == "one_draw_private_disintegrated")
+    inputs = {name: old["inputs"][name] for name in ("risk", "log_density_ratio", "n", "failure_prob")}
+    free = [one for one in old["hypotheses"] if one["name"] not in ("privacy covers these rows",)]
+    return _counted(disintegrated(**inputs), of="one draw", measures="0-1 risk", hypotheses=free)
+
+
+def _at_a_bare_epsilon(report):
+    """The smallest there is, beside a promise that says another."""
+    old = next(one for one in report["certificates"] if one["name"] == "private_kl_chernoff")
+    made = kl_chernoff(risk=old["inputs"]["risk"], n=N, failure_prob=0.05, price=Sharp(epsilon=1e-9))
+    return _counted(made, of=old["of"], measures="0-1 risk", hypotheses=old["hypotheses"])
+
+
+CHEAPER = {
+    "independent prior": _of_its_own_rows,
+    "private prior, gaussian": _private_itself,
+    "private and held-out prior": _at_no_price,
+    "a released network": _at_a_bare_epsilon,
+}
+
+
+@every_case("name", CHEAPER)
+def test_a_certificate_is_at_the_price_of_what_saw_the_rows(name):
+    """What else it says follows: hypotheses, costs and value."""
+    report = json.loads(json.dumps(ROUTES[name](*_sets()).to_dict()))
+    report["details"].pop("at_price_zero", None)
+    report["certificates"].append(json.loads(json.dumps(CHEAPER[name](report))))
+    wrong = {one.claim for one in check_report(report) if one.verdict == DOES_NOT}
+    assert wrong == {"hypotheses of the prior"}
+
+
+def test_every_network_is_paid_for():
+    """The union counts those that have weights, and the ensemble's divergence is that of the weights."""
+    report = json.loads(json.dumps(ROUTES["finitely many"](*_sets()).to_dict()))
+    assert "weights of networks" not in {one.claim for one in check_report(report) if one.verdict == DOES_NOT}
+    for made in report["certificates"]:
+        told = made["inputs"]
+        if made["name"] == "one_of_finitely_many":
+            told |= {"networks": 1, "tail": told["failure_prob"]}
+            made["value"] = clopper_pearson_upper(told["k"], told["n"], told["tail"])
+        else:
+            other = maurer(**{**told, "kl_nats": 0.0}).to_dict()
+            made |= {part: other[part] for part in ("inputs", "costs", "terms")}
+            made["value"] = other["value"] * (2 if made["of"] == "vote" else 1)
+        found = check_report({**report, "certificates": [made]})
+        assert "weights of networks" in {one.claim for one in found if one.verdict == DOES_NOT}

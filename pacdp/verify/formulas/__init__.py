@@ -26,7 +26,7 @@ Formula = Callable[[Claim], arb]
 def grid(c: Claim) -> arb:
     """ln J nats ("Grids"); J is 20 for the η of "Un-expected Bernstein"."""
     count = 20
-    if "inverse_temperatures" in c.inputs:
+    if c.formula == "catoni_grid":
         count = len(c.listed("inverse_temperatures"))
     return arb(count).log()
 
