@@ -12,7 +12,7 @@ from door_toys import MU, split
 from scipy.stats import binom
 from torch import equal
 from torch.distributions import Normal
-from torch.nn import Embedding, Linear, Module, Parameter, Sequential, Tanh
+from torch.nn import Embedding, Linear, Module, Parameter
 from torch.nn.functional import one_hot
 from torch.testing import assert_close
 
