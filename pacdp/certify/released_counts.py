@@ -21,7 +21,7 @@ from torch import Tensor
 from bounds import _check
 from bounds._arithmetic import outward
 from bounds.accounting import Composed, Event, Gaussian
-from pacdp.random.grid import GRID_LOG2
+from pacdp.random.grid import GRID_LOG2, LIMIT
 from pacdp.step.paid import stream_of
 from pacdp.store.record import Values, record
 from pacdp.store.reservation import Books, Stretch, Unit
@@ -145,6 +145,12 @@ def released_errors(
     if not float(errors * _GRID).is_integer():
         raise ValueError(
             f"errors must be a multiple of 1/{_GRID}, got {errors}: take them from sum_of_rates"
+        )
+    least = n * 2.0 ** (GRID_LOG2 + 1) / LIMIT
+    if min(std_errors, std_n) < least:  # the grid of so little noise ends before n
+        raise ValueError(
+            f"std_errors and std_n must be at least {least:.1e} for {n} records, got {std_errors} and {std_n}: noise "
+            "so small hides nothing"
         )
     stds: Values = {"std_errors": float(std_errors), "std_n": float(std_n)}
     made = ReleasedErrors(errors=0.0, n=0.0, unit=unit, **stds)

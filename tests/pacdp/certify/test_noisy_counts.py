@@ -61,6 +61,15 @@ def test_no_bit_of_a_count_is_released_beside_its_noise(std, errors, unit):
     assert {one.errors % cell for one in made} == {0.0}, "the grid of the noise, whatever the count"
 
 
+def test_counts_beyond_the_grid_of_their_noise_are_refused():
+    about = {"ledger": NoLedger(), "run": "a", "randomness": SystemRandomness()}
+    for least in (2e-5, 1e-3):
+        made = released_errors(9_999, 40_000, std_errors=least, std_n=least, **about)
+        assert made.errors == near(9_999, abs=8 * least + 1e-3)
+    with refusal("must be at least 1.9e-05 for 40000 records, got 1e-09 and 50.0: noise so small hides nothing"):
+        released_errors(9_999, 40_000, std_errors=1e-9, std_n=50.0, **about)
+
+
 @parametrize(("std", "share"), [(50.0, 1e-3), (500.0, 2e-2)])
 def test_worst_counts_fail_no_more_often_than_was_paid_for_on_the_grid_of_the_noise(std, share):
     cell = math.ldexp(1.0, math.frexp(std)[1] - 1 - GRID_LOG2)
