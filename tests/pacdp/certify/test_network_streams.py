@@ -83,6 +83,15 @@ def test_logits_are_found_in_what_networks_return(form):
     assert shown(found) == shown(certify(NET, ALL))
 
 
+def test_single_outputs_that_may_be_cut_elsewhere_are_remarked_upon():
+    """A least-squares fit to 0 and 1 answers about 0.5, a logit about 0."""
+    labels = (INPUTS[:, 0] > 0).long()
+    fitted = certify(lambda x: 0.5 + 0.3 * x[:, 0].clamp(-2, 2), (INPUTS, labels), ask="error")
+    assert any("if yours is cut at 0.5, return z - 0.5" in one for one in fitted.remarks)
+    for slope in (0.1, 0.3, 1.0, 5.0):
+        assert not certify(lambda x, slope=slope: slope * x[:, 0], (INPUTS, labels), ask="error").remarks
+
+
 def binary(inputs):
     return 9.0 * NET(inputs)[:, 0]  # of which some lie outside [0, 1], however the network was drawn
 
@@ -257,6 +266,14 @@ REFUSED = {
         lambda x: NET(one_with_a_gap(x))[:, 0].sigmoid(), (INPUTS, LABELS % 2), "the outputs are probabilities"),
     "probabilities of few examples": (
         lambda x: NET(x)[:, 0].sigmoid(), (INPUTS[:9], LABELS[:9] % 2), "the outputs are probabilities"),
+    "probabilities of one class, weighted": (
+        lambda x: sum(0.1 * (40 * NET(x)[:, 0]).sigmoid() for _ in range(10)), (INPUTS, LABELS % 2),
+        "the outputs are probabilities"),
+    "probabilities, weighted": (
+        lambda x: sum(0.1 * (40 * NET(x)).softmax(1) for _ in range(10)), ALL, "the outputs are probabilities"),
+    "probabilities of which one is below nothing": (
+        lambda x: 1.0 - sum(0.1 * (40 * NET(x)[:, 0]).sigmoid() for _ in range(10)), (INPUTS, LABELS % 2),
+        "the outputs are probabilities"),
     "probabilities": (lambda x: NET(x).softmax(1), ALL, "the outputs are probabilities.* scores=True"),
     "probabilities in half precision": (
         lambda x: (20 * NET(x)).bfloat16().softmax(1), ALL, "are probabilities.* divide each row by its sum"),
