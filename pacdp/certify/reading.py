@@ -278,7 +278,8 @@ class Reading:
                 f"the network is given {one!r}, and n counts examples: if it says whose they are, add it as 'people'"
                 for one in owners
             )
-            + (() if self.loss is not None or self.law.scores else soft.remarks(self.law.of)),
+            + (() if self.loss is not None or self.law.scores else soft.remarks(self.law.of))
+            + (() if known.people is not None else tuple(hashed.shared())),
             range_by=CLIPPED if isinstance(self.loss, ClippedError) else "",
             rows=known.rows,
             **places,

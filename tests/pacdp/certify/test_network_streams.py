@@ -92,6 +92,29 @@ def test_single_outputs_that_may_be_cut_elsewhere_are_remarked_upon():
         assert not certify(lambda x, slope=slope: slope * x[:, 0], (INPUTS, labels), ask="error").remarks
 
 
+def test_pairs_that_share_items_are_remarked_upon():
+    def joined(first, second):
+        return NET(first[:, :6] * second[:, :6])
+
+    items, (i, j) = torch.randn(25, 16), torch.triu_indices(25, 25, 1)
+    pairs = {"first": items[i], "second": items[j], "labels": torch.arange(300) % 3}
+    found = certify(joined, [pairs], ask="error").remarks
+    assert [one.split(" different rows in")[0] for one in found] == ["'first' has 23", "'second' has 23"]
+    others = {**pairs, "first": torch.randn(300, 16), "second": torch.ones(300, 16)}
+    for apart in (others, {**pairs, "people": np.arange(300) // 2}):
+        assert not any("different rows" in one for one in certify(joined, [apart], ask="error").remarks)
+
+
+def test_losses_whose_neighbours_are_alike_are_remarked_upon():
+    """Overlapping windows of one series, say; a random order brings none of it."""
+    inputs = torch.linspace(0.0, 9.0, 300).sin()[:, None]
+    loss, targets = ClippedError(at=2.0), torch.zeros(300)
+    found = certify(lambda x: x, (inputs, targets), loss=loss).remarks
+    assert any("a loss on the same side of the median as the row before" in one for one in found)
+    for order in (torch.randperm(300), inputs[:, 0].abs().argsort()):
+        assert not certify(lambda x: x, (inputs[order], targets), loss=loss).remarks
+
+
 def binary(inputs):
     return 9.0 * NET(inputs)[:, 0]  # of which some lie outside [0, 1], however the network was drawn
 
