@@ -53,6 +53,7 @@ Law = GaussianPosterior | LocalGibbs | Point | Network | Finite | GibbsHead | Un
 From = Prior | Source | bounds.PrivacyClaim | NoPrivacy | None
 
 
+@np.errstate(divide="warn", over="warn", under="ignore", invalid="warn")  # whatever the caller has
 def certify(
     law: Law | Function,
     data: Any,

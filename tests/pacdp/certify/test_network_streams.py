@@ -25,7 +25,7 @@ from torch.utils.data import (
 )
 
 from pacdp import Network, certify, certify_predictions
-from pacdp.certify import BoundSet, ClippedError
+from pacdp.certify import BoundSet, ClippedError, Finite
 from pacdp.certify.loaders import bound_set
 from pacdp.data import DataError
 from tests.marks import every_case, near, parametrize, refusal
@@ -90,6 +90,16 @@ def test_single_outputs_that_may_be_cut_elsewhere_are_remarked_upon():
     assert any("if yours is cut at 0.5, return z - 0.5" in one for one in fitted.remarks)
     for slope in (0.1, 0.3, 1.0, 5.0):
         assert not certify(lambda x, slope=slope: slope * x[:, 0], (INPUTS, labels), ask="error").remarks
+
+
+def test_what_numpy_is_told_to_raise_is_the_callers_own():
+    """Tiny probabilities and weights underflow, which is no error."""
+    far, two = Network(network=lambda x: 1e3 * NET(x)), Finite(networks=[NET, Linear(6, 3).eval()])
+    for law, data in ((far, ALL), (far, (*ALL, PEOPLE)), (two, ALL)):
+        whole = shown(certify(law, data))
+        with np.errstate(all="raise"):
+            assert shown(certify(law, data)) == whole
+            assert np.geterr()["under"] == "raise"
 
 
 def test_pairs_that_share_items_are_remarked_upon():
