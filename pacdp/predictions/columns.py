@@ -39,6 +39,9 @@ _GAPS = frozenset(
 NOT_KNOWN = ("?", ".")
 """What stands for a missing value in files of UCI and of SAS: no name of a person, and of a class one to look at."""
 
+UNLABELLED = (-1, -100, "-1", "-100")
+"""What stands for a label that nobody gave, as in scikit-learn and in torch's losses."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Coded:
