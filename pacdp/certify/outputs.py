@@ -147,13 +147,13 @@ class Soft:
 
     def __init__(self) -> None:
         self._whole, self._alone, self._low, self._high = True, True, 0.0, 0.0
-        self._n = self._inside = 0
+        self._n, self._inside, self._slack = 0, 0, TOLERANCE
 
     @property
     def _within(self) -> bool:
         """Whether all lie from 0 to 1; weights that sum to one may make a little more, or less, of probabilities."""
-        least = -TOLERANCE if self._high > 0.5 else 0.0  # logits may all be tiny
-        return least <= self._low and 0.0 < self._high <= 1.0 + TOLERANCE
+        least = -self._slack if self._high > 0.5 else 0.0  # logits may all be tiny
+        return least <= self._low and 0.0 < self._high <= 1.0 + self._slack
 
     def add(self, outputs: Tensor) -> None:
         """Take a batch's outputs [m] or [m, classes] in."""
@@ -165,6 +165,7 @@ class Soft:
             min(self._low, float(rows.min())),
             max(self._high, float(rows.max())),
         )
+        self._slack = max(self._slack, 2 * torch.finfo(outputs.dtype).eps)
         self._alone = rows.shape[1] == 1
         self._whole &= not self._alone and bool(((rows.sum(dim=1) - 1.0).abs() <= TOLERANCE).all())
         self._n += len(rows)

@@ -302,6 +302,9 @@ REFUSED = {
     "probabilities of one class, weighted": (
         lambda x: sum(0.1 * (40 * NET(x)[:, 0]).sigmoid() for _ in range(10)), (INPUTS, LABELS % 2),
         "the outputs are probabilities"),
+    "probabilities of one class, weighted in half precision": (
+        lambda x: sum(0.1 * (40 * NET(x)[:, 0]).bfloat16().sigmoid() for _ in range(10)), (INPUTS, LABELS % 2),
+        "the outputs are probabilities"),
     "probabilities, weighted": (
         lambda x: sum(0.1 * (40 * NET(x)).softmax(1) for _ in range(10)), ALL, "the outputs are probabilities"),
     "probabilities of which one is below nothing": (
