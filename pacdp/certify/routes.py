@@ -183,6 +183,8 @@ def certify(
         raise ValueError(
             "the network writes on its inputs or on labels, which changes the examples: let it copy them"
         )
+    if release is None:
+        found = replace(found, remarks=(*bound.told_by_order, *found.remarks))
     if not of_chain:
         found = replace(
             found,
