@@ -9,16 +9,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 
 import torch
-from torch import Tensor
 
 import bounds
 from bounds.prices import Accounted
 from pacdp.certify.gibbs import GibbsEstimate, GibbsSettings, estimate_gibbs
 from pacdp.certify.networks import Question, released_certificate
-from pacdp.certify.outputs import error_share, logits_of
+from pacdp.certify.outputs import error_share
 from pacdp.certify.priors import privacy_to_dict
 from pacdp.chains import CERTIFY, Keys
-from pacdp.layers.plain import call_with
 from pacdp.losses import Loss
 from pacdp.objective import Objective, Risks
 from pacdp.posterior import LocalGibbs
@@ -48,8 +46,6 @@ EXAMPLES = bounds.unproved(
     "train_certified counts people",
     "example",
 )
-_FEW = 32
-"""Rows on which networks are compared."""
 _PARTITION_SHARE = 0.1  # of the failure probability, for the bound on the log-partition function
 _OF_GIBBS = (
     bounds.printed.dp_pac_bayes_2018,
@@ -172,18 +168,16 @@ def assess(asked: Question) -> Report:
                 f"law.weights must be one vector of {own.dtype} for the network's {each.dim} weights, got "
                 f"{law.weights.dtype} {tuple(law.weights.shape)}: give those of a network like the Objective's"
             )
-    rows = next(asked.data.blocks())[:_FEW]
-    said = [_outputs(one, law.weights, rows) for one in (data, test) if one]
-    if test and (
-        repr(test.model) != repr(data.model)
-        or said[0].shape != said[1].shape
-        or not torch.allclose(*said, rtol=1e-3, atol=1e-3, equal_nan=True)
-    ):
+    fixed = [dict(one.model.named_buffers()) for one in (data, test or data)]
+    same = fixed[0].keys() == fixed[1].keys() and all(
+        torch.equal(one.cpu(), fixed[1][name].cpu()) for name, one in fixed[0].items()
+    )
+    if test and not (same and repr(test.model) == repr(data.model)):
         raise ValueError(
             "test must be an Objective of the network that data is one of, which the weights are of, got another: "
             "build it with a copy of that network"
         )
-    if isinstance(law, LocalGibbs) and not _has_slope(data.loss, said[0], asked.data.labels[:_FEW]):
+    if isinstance(law, LocalGibbs) and data.loss.compiled is None and not _has_slope(data, law):
         raise ValueError(
             f"the loss of data must have a slope, by which a LocalGibbs is sampled, and {data.loss.name} has none: "
             "give bounded_cross_entropy, or certify a Point"
@@ -212,17 +206,11 @@ def assess(asked: Question) -> Report:
     return found.each(lambda made: made.resting_on(MIXED)) if data.mixes else found
 
 
-@torch.no_grad()
-def _outputs(objective: Objective, weights: Tensor, rows: Tensor) -> Tensor:
-    """What the network of an objective says of some rows at these weights, with buffers of its own."""
-    views = objective.layout.views(weights.to(objective.device))
-    return logits_of(call_with(objective.model, views, rows.to(objective.device))).cpu()
-
-
-def _has_slope(loss: Loss, outputs: Tensor, labels: Tensor) -> bool:
+def _has_slope(data: Objective, law: LocalGibbs) -> bool:
     """Whether autograd can take the loss's derivative by the outputs."""
+    outputs = data.logits(law.weights)
     with torch.inference_mode(False), torch.enable_grad():
-        return loss(outputs.clone().requires_grad_(), labels.clone()).requires_grad
+        return data.loss(outputs.clone().requires_grad_(), data.labels[0].clone()).requires_grad
 
 
 def _measured(
