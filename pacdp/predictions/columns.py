@@ -287,7 +287,7 @@ def told_by_order(
 
     Args:
         rows: all columns, or none where rows are known to differ.
-        named: the labels and predictions among them.
+        named: the labels and predictions among them, or losses alone.
         by: by what else rows may have been sorted.
     """
     for what, columns in {"": rows, **{name: [column] for name, column in named.items()}}.items():
@@ -322,12 +322,13 @@ def told_by_order(
             "are not independent and n counts each of them as often; drop the copies, or give ids"
         )
         return
-    if "labels" not in named:
+    looked = [name for name in ("labels", "losses") if name in named]
+    if not looked:
         return
-    labels = named["labels"]
-    compared = {"the label of the row before": labels}
+    labels, one = named[looked[0]], {"labels": "label", "losses": "loss"}[looked[0]]
+    compared = {f"the {one} of the row before": labels}
     if labels.dtype.kind == "f":
-        where = "a label on the same side of the median as the row before"
+        where = f"a {one} on the same side of the median as the row before"
         compared[where] = labels > np.median(labels)
     for what, own in compared.items():
         share = np.unique(own, return_counts=True)[1] / own.size

@@ -135,6 +135,9 @@ def _remarks(found: Examples, coded: Mapping[str, Coded]) -> Iterator[str]:
     named = {
         f"predictions of {of}": one.predicted for of, one in answers if one.predicted is not None
     }
+    losses = [one for _, own in answers for one in own.losses.values() if one.dtype.kind == "f"]
+    if losses and found.labels is None and not found.remarks:  # of real labels these are looked at
+        named["losses"] = losses[0]
     scores = [one.score for _, one in answers if one.score is not None]
     # ids say that no row stands twice, not that no example does
     rows = [] if repeated or "ids" in coded else [*said, *labels.values()]

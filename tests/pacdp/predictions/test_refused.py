@@ -198,6 +198,8 @@ REMARKS = {
         "87% of all rows have the label of the row before"),
     "hours": ({"labels": np.sin(np.arange(400) / 20) ** 2, "predictions": default_rng(9).random(400), "within": (0, 1)},
         "97% of all rows have a label on the same side of the median as the row before"),
+    "slices": ({"losses": {"1 - Dice": np.repeat(NUMBERS, 20) * 0.9 + 0.1 * default_rng(9).random(800)}},
+        "91% of all rows have a loss on the same side of the median as the row before"),
     "nobody": ({"labels": MIXED, "predictions": 1 - MIXED, "people": [*range(20), *[99] * 20]},
         "50% of all rows are of one person, 99, and count as one"),
     "patients as groups": ({"labels": MIXED, "predictions": 1 - MIXED, "groups": [*range(30), *range(10)]},
