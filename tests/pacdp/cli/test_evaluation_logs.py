@@ -130,6 +130,18 @@ def test_questions_that_two_tasks_of_the_harness_ask_in_other_documents_are_name
     assert [one[:38] for one in report["details"]["remarks"] if "texts" in one] == said
 
 
+@parametrize("questions, named", [(1, 0), (3, 20)])
+def test_passages_that_several_documents_ask_about_are_named(questions, named, tmp_path):
+    """Instructions that all or most documents share are none."""
+    path = _harness(tmp_path, "drop", [1.0] * 60)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for k, one in enumerate(lines):
+        one["doc"] = {"passage": f"{k // questions} " + "and so on " * 12, "question": f"{k}?", "how": "Answer. " * 20}
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    said = [one for one in _certified(path)["details"]["remarks"] if "passage" in one]
+    assert [one.split()[0] for one in said] == [str(named)] * bool(named)
+
+
 @parametrize("shuffled, n", [(True, 30), (False, 60)])
 def test_a_document_of_the_harness_is_the_same_in_whatever_order_its_choices_stand(shuffled, n, tmp_path):
     """As those of GPQA are shuffled in every task, of which the extended one holds the others."""
