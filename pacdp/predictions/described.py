@@ -135,14 +135,15 @@ def _remarks(found: Examples, coded: Mapping[str, Coded]) -> Iterator[str]:
     named = {
         f"predictions of {of}": one.predicted for of, one in answers if one.predicted is not None
     }
+    looked: dict[str, NDArray[Any]] = {**labels, **named}
     losses = [one for _, own in answers for one in own.losses.values() if one.dtype.kind == "f"]
     if losses and found.labels is None and not found.remarks:  # of real labels these are looked at
-        named["losses"] = losses[0]
+        looked["losses"] = losses[0]
     scores = [one.score for _, one in answers if one.score is not None]
     # ids say that no row stands twice, not that no example does
     rows = [] if repeated or "ids" in coded else [*said, *labels.values()]
     by = [*said, *scores, *([] if groups is None else [groups.codes])]
-    yield from columns.told_by_order(rows, labels | named, by)
+    yield from columns.told_by_order(rows, looked, by)
 
 
 def _perhaps_people(found: Examples, groups: Coded) -> Iterator[str]:

@@ -418,9 +418,7 @@ def _sorted(
 
 def _names(path: Path, column: pl.Series) -> NDArray[Any] | Coded:
     """A column of names: whole numbers where all are written as such, else texts or what the file has."""
-    if column.dtype == pl.Boolean or (
-        column.dtype.is_numeric() and not column.dtype.is_decimal()
-    ):
+    if column.dtype == pl.Boolean or (column.dtype.is_numeric() and not column.dtype.is_decimal()):
         return column.to_numpy()
     column = column.cast(pl.String)  # decimals too, as databases write whole numbers
     if column.null_count():

@@ -74,4 +74,5 @@ def test_assessments_of_the_same_examples_are_joined():
     both = plain(DATA).joined(same)
     assert len(both.certificates) == 2 * len(same.certificates)
     assert "Each certificate holds by itself with 95% confidence." in str(both), "together they pay 10%"
-    assert {*map(len, both.cells())} == {6} and len(both.cells()) == len(both.certificates)
+    assert {*map(len, both.cells())} == {6}
+    assert len(both.cells()) == len(both.certificates)

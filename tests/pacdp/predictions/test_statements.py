@@ -128,7 +128,8 @@ def test_two_models_on_the_same_examples_are_compared_example_by_example():
 def test_a_model_has_the_name_that_it_was_given_whatever_we_call_by_it(name):
     found = certified({name: SAID, "another": SAID[::-1]})
     said = found.headline()
-    assert f"are misclassified by {name} (" in said and f"that {name} had seen none of them" in said
+    assert f"are misclassified by {name} (" in said
+    assert f"that {name} had seen none of them" in said
 
 
 def test_a_leaderboard_tells_apart_what_its_intervals_do():
