@@ -116,6 +116,11 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
         drawn = np.random.RandomState([int(number), _SPLIT])
         split = parts(n_splits=1, test_size=self.certified_share, random_state=drawn)
         fitted, kept = next(split.split(X, y, whose))
+        if whose is not None and len(np.unique(whose[kept])) < 2:
+            raise ValueError(
+                f"groups must be so many that certified_share={self.certified_share} of them are two or more, got "
+                f"{len(np.unique(whose))}: give a larger share, or leave groups out if examples are independent"
+            )
         made: Any = clone(self._chosen)
         require_no_rows(made)
         cut = _check_method_params(X, fit_params, indices=fitted)

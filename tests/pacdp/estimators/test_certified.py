@@ -367,6 +367,8 @@ def test_nobody_is_on_both_sides_of_a_split_or_a_search_s_folds_and_people_are_c
     people = np.repeat(np.arange(80), 5)
     x = rng.normal(size=(400, 3)) + people[:, None]
     y = rng.integers(0, 2, 80)[people]
+    with refusal("groups must be so many that certified_share=0.3 of them are two or more, got 3"):
+        CertifiedClassifier().fit(x, y, groups=people % 3)
     model = CertifiedClassifier(KNeighborsClassifier(1), random_state=0).fit(x, y, groups=people)
     found = model.certify()
     assert found.unit == "person"
