@@ -16,6 +16,7 @@ from pacdp.predictions import columns
 from pacdp.predictions.answers import Answers
 from pacdp.predictions.columns import Coded, Codes, Name, require_rows
 from pacdp.predictions.examples import Examples
+from pacdp.predictions.parts import main_loss
 from pacdp.store.record import Values
 
 _ZEROS = re.compile(r"(?<![\d.,])0+(?=\d)")
@@ -136,9 +137,8 @@ def _remarks(found: Examples, coded: Mapping[str, Coded]) -> Iterator[str]:
         f"predictions of {of}": one.predicted for of, one in answers if one.predicted is not None
     }
     looked: dict[str, NDArray[Any]] = {**labels, **named}
-    losses = [one for _, own in answers for one in own.losses.values() if one.dtype.kind == "f"]
-    if losses and found.labels is None and not found.remarks:  # of real labels these are looked at
-        looked["losses"] = losses[0]
+    if found.labels is None and not found.remarks:  # which real labels that were looked at have
+        _, _, looked["losses"] = main_loss(found, next(iter(found.models.values())))
     scores = [one.score for _, one in answers if one.score is not None]
     # ids say that no row stands twice, not that no example does
     rows = [] if repeated or "ids" in coded else [*said, *labels.values()]
