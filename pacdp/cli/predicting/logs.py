@@ -9,6 +9,7 @@ import hashlib
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,13 @@ def read_logs(path: Path, metric: str | None = None, within: Range | None = None
         "person": [one.document for one in found],
         "group": tasks,
     }
+    answered = Counter(zip(named["model"], named["group"], named["id"], strict=True))
+    (model, task, _), times = answered.most_common(1)[0]
+    if times > 1:
+        raise ValueError(
+            f"{path} holds answers of {model} to the same samples of {task} twice, as two runs in one folder leave them: "
+            "keep the logs of one run, or certify each by itself"
+        )
     repeated = len({*zip(named["model"], named["person"], strict=True)}) < len(found)
     left_out = ["person"] * (not repeated) + ["group"] * (len(set(tasks)) == 1)
     shared, passages = _shared(found), _passages(found)
