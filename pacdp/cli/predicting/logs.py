@@ -115,8 +115,8 @@ def read_logs(path: Path, metric: str | None = None, within: Range | None = None
     (model, task, _), times = answered.most_common(1)[0]
     if times > 1:
         raise ValueError(
-            f"{path} holds answers of {model} to the same samples of {task} twice, as two runs in one folder leave them: "
-            "keep the logs of one run, or certify each by itself"
+            f"{path} holds answers of {model} to the same samples of {task} twice, as two runs in one folder leave "
+            "them: keep the logs of one run, or certify each by itself"
         )
     repeated = len({*zip(named["model"], named["person"], strict=True)}) < len(found)
     left_out = ["person"] * (not repeated) + ["group"] * (len(set(tasks)) == 1)
