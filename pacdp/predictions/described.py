@@ -16,6 +16,7 @@ from pacdp.predictions import columns
 from pacdp.predictions.answers import Answers
 from pacdp.predictions.columns import Coded, Codes, Name, require_rows
 from pacdp.predictions.examples import Examples
+from pacdp.predictions.parts import main_loss
 from pacdp.store.record import Values
 
 _ZEROS = re.compile(r"(?<![\d.,])0+(?=\d)")
@@ -143,11 +144,14 @@ def _remarks(found: Examples, coded: Mapping[str, Coded]) -> Iterator[str]:
     named = {
         f"predictions of {of}": one.predicted for of, one in answers if one.predicted is not None
     }
+    looked: dict[str, NDArray[Any]] = {**labels, **named}
+    if found.labels is None and not found.remarks:  # which real labels that were looked at have
+        _, _, looked["losses"] = main_loss(found, next(iter(found.models.values())))
     scores = [one.score for _, one in answers if one.score is not None]
     # ids say that no row stands twice, not that no example does
     rows = [] if repeated or "ids" in coded else [*said, *labels.values()]
     by = [*said, *scores, *([] if groups is None else [groups.codes])]
-    yield from columns.told_by_order(rows, labels | named, by)
+    yield from columns.told_by_order(rows, looked, by)
 
 
 def _perhaps_people(found: Examples, groups: Coded) -> Iterator[str]:

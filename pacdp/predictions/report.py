@@ -299,7 +299,7 @@ class Report:
     def joined(self, other: "Report") -> "Report":
         """This report with the certificates, measurements and refusals of another about the same examples.
 
-        Each certificate then holds by itself, at its own failure probability.
+        Each certificate then holds by itself: what held at once with a budget does so without the other's alone.
 
         Raises:
             ValueError: it is about other examples, as far as numbers and digests tell.
@@ -315,7 +315,9 @@ class Report:
         both: Values = {name: _once((*getattr(self, name), *getattr(other, name))) for name in once}
         sampled = (*self.monte_carlo, *other.monte_carlo)
         details = {**other.details, **self.details}
-        return replace(self, **both, monte_carlo=sampled, details=details, budget=None)
+        return replace(
+            self, **both, monte_carlo=sampled, details=details, statements=(), budget=None
+        )
 
     def to_dict(
         self, *, subject: Mapping[str, Any] | None = None, provenance: Any = None
