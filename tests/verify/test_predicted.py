@@ -364,6 +364,23 @@ def test_a_row_has_the_range_of_its_quantity(name):
         assert DOES_NOT in verdicts(check_report(edited), "rows"), family
 
 
+@every_case("failure_prob", [1e-150, 1e-300])
+def test_tails_that_double_precision_does_not_have_follow(failure_prob):
+    """Where Chernoff's bound takes the place of Clopper and Pearson's; what is below the exact one does not."""
+    for name in ("counts", "from errors"):
+        given = {"groups": GROUPS, **GIVEN[name], "failure_prob": failure_prob, "interval": True}
+        said = certify_predictions(LABELS, **given).to_dict()
+        assert DOES_NOT not in verdicts(check_report(said))
+    few = certify_predictions(
+        LABELS[:10], {"m": LABELS[:10], "o": 1 - LABELS[:10]}, failure_prob=failure_prob
+    ).to_dict()
+    assert DOES_NOT not in verdicts(check_report(few))
+    row, made = _of_one_family(said, "error")
+    for value in (0.99 * made["value"], 1.2 * made["value"]):
+        made["value"] = row["upper"] = value
+        assert DOES_NOT in verdicts(check_report(said), "value")
+
+
 def _of_one_family(said, family):
     """The row of a family, and the certificate behind it."""
     row = next(one for one in said["details"]["statements"] if one["family"] == family)
