@@ -33,9 +33,7 @@ def paired(c: Claim) -> arb:
     holds = value >= 1 or region.nothing_above(value)
     close = room < _TINY or c.failure_prob < LEAST_TAIL
     close = close or not region.nothing_above(less)
-    why = (
-        f"{value} is not about the least above which all is refuted"
-    )
+    why = f"{value} is not about the least bound of all"
     require(holds and close, why)
     return half
 
