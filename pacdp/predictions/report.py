@@ -311,7 +311,7 @@ class Report:
                 f"expected reports on the same examples, got {mine} and {theirs} as n, unit and examples of two that "
                 "have other rows: keep them apart"
             )
-        once = ("certificates", "refusals", "measured", "statements", "remarks")
+        once = ("certificates", "refusals", "measured", "remarks")
         both: Values = {name: _once((*getattr(self, name), *getattr(other, name))) for name in once}
         sampled = (*self.monte_carlo, *other.monte_carlo)
         details = {**other.details, **self.details}

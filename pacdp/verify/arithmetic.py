@@ -12,6 +12,8 @@ _APART = [arb(2) ** -power for power in (40, 60, 80)]
 ZERO = arb(0)
 ONE = arb(1)
 INFINITE = arb("inf")
+LEAST_TAIL = arb(1e-100)
+"""Of smaller ones double precision may know that they lie below Chernoff's bound, and no more."""
 Real = float | int
 
 

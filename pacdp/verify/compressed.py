@@ -76,7 +76,12 @@ def check_kept(f: Folder) -> None:
         _check_reported(f, rounds)
     # what else names the run there is not compared, and is named
     known = parsed(dict.get(f.header.compression, "identity"))
+    due = "0-1 risk"
+    if f.report["unit"] != "example":
+        share = f"more than {f.run.tolerance:g}"
+        due = f"share of people with {share} of their examples in error"
     for one in made:
+        same("what it measures", one.measures, due)
         same("the number of records", one.inputs.n, known.n)
         picks = f.stored.numbers("state.picks")
         listed = [0, *picks, *f.stored.numbers("state.errors")]
@@ -151,6 +156,7 @@ told.number = header.compression.best
 
 def _check_reported(f: Folder, rounds: list[Round]) -> None:
     """The report has these rounds, of which it counts the same one, at its share of all ends ("The best of J")."""
+    same("the route", f.report.route, "compression")
     told = f.report.details.compression
     ends = max(1, len(f.run.stop.rounds))
     said = [Round(*one) for one in told.rounds]

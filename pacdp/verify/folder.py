@@ -257,6 +257,9 @@ def _report(f: Folder) -> None:
             "it does not say that it is of this checkpoint"
         )
     f.hold(_SUBJECT)
+    way = report.route
+    own = way not in ("predictions", "self-certified")
+    require(own, f"the route is {way!r}, and no run's is")
     listed = header["listed_steps"]
     times = len(listed or [0])
     f.hold("report.details.stopping_times? = times", times=times)

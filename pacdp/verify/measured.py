@@ -42,6 +42,8 @@ _OF_A_RAMP = ("dp_", "printed")
 """How certificates begin whose risk may be that of a loss above the 0-1 loss."""
 _SHARES = ("zero-one", _APART)
 """Measured losses that are shares of the records."""
+_OF_NOTHING_MEASURED = ("split_kl", "recursive", "_bernstein")
+"""How the names of bounds end whose inputs are held against nothing that a report measures."""
 _PAID = re.compile(
     r"(?:a list of|among) (\d+)(?: settings)?, all paid for"
 )
@@ -127,6 +129,11 @@ def _paid_for(report: Fields) -> None:
                 said = _PAID.findall(one.by) or ["1"]
                 what = f"the settings that {made.name} pays for"
                 same(what, int(said[-1]), count)
+        other = parsed(made.inputs.get("surrogate", "{}"))
+        for one in other.get("hypotheses", []):
+            said = max(map(int, _PAID.findall(one.by)), default=1)
+            why = f"the other network is one of {said} settings"
+            require(said <= count, why)
 
 
 def _named_rows(report: Fields) -> None:
@@ -308,6 +315,10 @@ def _measured(report: Fields) -> None:
     drawn = [(one.mean, one.terms) for one in report.monte_carlo]
     for made in report.certificates:
         inputs = made.inputs
+        kind = dict.get(inputs, "chosen", made.name)
+        kind = str(dict.get(inputs, "bound", kind))
+        holds = not kind.endswith(_OF_NOTHING_MEASURED)
+        require(holds, f"no report measures what is in {kind}")
         if "monte_carlo_mean" in inputs:
             said = (
                 inputs.monte_carlo_mean,

@@ -58,6 +58,15 @@ _CALLED = {
     _WIDEST: (_WIDEST, ""),
 }
 """What the certificates of a row bound, above and below, where they call it by another name."""
+_OF_LOSSES = ("betting", "weighted_betting", "new_person_betting")
+_OF_COUNTS = (*_OF_LOSSES, "clopper_pearson", "paired", _GAP)
+_BOUNDS = {
+    "brier": _OF_LOSSES,
+    "auc": ("auc",),
+    "calibration": ("ece",),
+    "bins": ("mce_clopper_pearson",),
+}
+"""By which bounds rows of a family are certified; those of another one, by counts or by betting."""
 _NAMED = {"groups": "error in group ", "classes": "error on class "}
 """How the rows begin that name a group, or a class."""
 
@@ -164,6 +173,8 @@ def _check_same(
     n = made.inputs.get("n", row.n)
     if row.term:
         own = _bin(row, made)
+        place = int(row.term.removeprefix("gap_"))
+        same("the term of a bin", row.term, f"gap_{place}")
         n = own["counts"]
         low = float(own["lows"])
         high = float(own["highs"])
@@ -172,6 +183,12 @@ def _check_same(
         )
         same("the name of a bin", row.quantity, said)
     what = f"the certificate of {row.quantity}"
+    kinds = _BOUNDS.get(row.family, _OF_COUNTS)
+    kind = made.name.removeprefix("new_examples_")
+    require(
+        kind in kinds,
+        f"{what} is {made.name!r}, which no row of {row.family} has",
+    )
     same(f"what {what} is about", (made.of, n), (row.of, row.n))
     # an error has two names
     plain = [one.replace("0-1 risk", "error") for one in names]
@@ -208,7 +225,8 @@ def _measures(row: Fields) -> tuple[str, str]:
             f"(1 + {one} - {other})/2",
             f"(1 + {other} - {one})/2",
         )
-    if said in _CALLED:
+    given = said == "Brier risk" and row.family != "brier"
+    if said in _CALLED and not given:
         return _CALLED[said]
     if said.startswith("top-"):
         return said, said.replace("error", "accuracy")

@@ -5,9 +5,10 @@ Of a private prior alone the bound's rows were seen; what was made out of it wit
 
 from flint import arb  # pyright: ignore[reportMissingImports]
 
-from pacdp.verify.arithmetic import total
+from pacdp.verify.arithmetic import ZERO, total
 from pacdp.verify.certificate import read_claim
 from pacdp.verify.claim import (
+    Claim,
     Fields,
     about,
     exactly,
@@ -20,6 +21,7 @@ from pacdp.verify.formulas import NEEDED
 from pacdp.verify.needs import (
     BY_SUMS,
     COVERED,
+    ONE_NETWORK,
     PRIOR,
     PURE,
     require_named,
@@ -48,6 +50,8 @@ _MADE_WITH_ROWS = (
     "best network",
 )
 """What is made with the bound's rows out of a law or of networks: the privacy of these is not its own."""
+_OWN = {"compression", "disagreement"}
+"""Ways to a certificate that are called as the bound is."""
 _RUNS = (
     "gaussian",
     "gibbs",
@@ -97,29 +101,18 @@ def price_of_the_prior(report: Fields) -> None:
     source = prior["source"]
     fixed = source in ("DataFree", "HeldOut")
     private = source in ("Private", "NoisySum")
-    chosen = dict.get(prior, "choice_nats")
-    subject = report.part("subject")
-    chain = subject["sampler"]
+    chain = report.part("subject")["sampler"]
+    if law := report["gibbs"]:
+        kl = -exactly(law.tau) * exactly(law.loss)
+        kl = (kl - exactly(law.log_partition_nats)).max(ZERO)
+        about("its divergence", law.kl_nats, kl, floor=1e-6)
     for made in report.certificates:
         standing = standings(made)
         c = read_claim(made)
-        require(
-            c.prefix not in PURE or chain,
-            f"{made.name} is at a bare epsilon, which is that of a chain's law, and there is no chain",
-        )
-        if NEEDED[c.formula] == "new_rows":
-            untouched = (
-                c.head == "prior_mean" and fixed and not chosen
-            )
-            released = c.prefix and made.of not in _MADE_WITH_ROWS
-            require(
-                untouched
-                or released
-                or c.head == "test_set"
-                or c.formula == "one_of_finitely_many"
-                or (report.route == "new examples" and not subject),
-                f"{made.name} counts rows that {made.of} was made from",
-            )
+        if not chain:
+            _without_a_chain(c, report)
+        if c.head != "test_set":
+            _learnt_rows(c, report)
         if "privacy_notion" in made.inputs:
             same("the prior's source", source, "Private")
         drawn = source == "HeldOut" and c.prefix
@@ -133,10 +126,57 @@ def price_of_the_prior(report: Fields) -> None:
         )
 
 
+def _without_a_chain(c: Claim, report: Fields) -> None:
+    """There is no law of a chain to pay for, and no prior where none is named, but for that over finitely many."""
+    drawn = "log_partition_lower_nats" in c.inputs
+    require(
+        not (drawn or c.prefix in PURE),
+        f"{c.name} is at a bare epsilon, which is that of a chain's law, and there is no chain",
+    )
+    free = c.prefix or NEEDED[c.formula] not in ("prior", "drawn")
+    require(
+        report.part("prior")["source"]
+        or free
+        or report.route == "finite",
+        f"{c.name} is at the price of a prior, and there is none",
+    )
+
+
+def _learnt_rows(c: Claim, report: Fields) -> None:
+    """It is on the report's way, within its estimates, and counts no rows that a network learnt from as new to it."""
+    require(
+        c.formula == report.route
+        or not {c.formula, report.route} & _OWN,
+        f"{c.name} is on no way that is called {report.route!r}",
+    )
+    if law := report["gibbs"]:
+        most = law.log_partition_nats
+        least = c.inputs.get("log_partition_lower_nats", most)
+        why = f"{c.name} has a log partition of at least {least}, and the estimate is {most}"
+        require(least <= most, why)
+    needs = NEEDED[c.formula]
+    of = c.record.of
+    drawn = needs == "prior" and c.head in ("one_draw", "vote")
+    if needs != "new_rows" and (
+        needs != "prior" or drawn or of not in ONE_NETWORK
+    ):
+        return
+    prior = report.part("prior")
+    fixed = prior["source"] in ("DataFree", "HeldOut")
+    chosen = dict.get(prior, "choice_nats")
+    untouched = c.head == "prior_mean" and fixed and not chosen
+    new = report.route == "new examples" and not report["subject"]
+    require(
+        untouched
+        or (c.prefix and of not in _MADE_WITH_ROWS)
+        or c.formula == "one_of_finitely_many"
+        or new,
+        f"{c.name} counts rows that {of} was made from",
+    )
+
+
 def of_finitely_many(report: Fields) -> None:
     """All networks are paid for: KL(q‖π) = ln K + Σ q_j ln q_j, and K tails ("Finitely many networks")."""
-    if report.route != "finite":
-        return
     weights = [exactly(one) for one in report.details.weights]
     about("the sum of weights", 1.0, total(weights), floor=1e-9)
     require(all(one >= 0 for one in weights), "a weight is below 0")

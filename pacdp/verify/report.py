@@ -157,6 +157,8 @@ def check_report(
         if name in details
     }
     checks |= _OF_ROUTES.get(r.route, _OF_RUNS)
+    if r.route == "finite":
+        checks["weights of networks"] = of_finitely_many
     found += judged("report", checks, r)
     if r.route not in _OF_ROUTES:
         found += _of_a_run(r)
@@ -208,7 +210,6 @@ _OF_RUNS: Checks = {
     "what is said of the prior": the_prior,
     "hypotheses of the prior": price_of_the_prior,
     "what ran": check_events,
-    "weights of networks": of_finitely_many,
 }
 _OF_DETAILS = {
     "value at a price of zero": ("at_price_zero", at_price_zero),

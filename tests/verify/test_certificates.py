@@ -57,6 +57,16 @@ def test_every_certificate_follows(price):
         assert [one.verdict for one in odd] == ([CANNOT] if made.name in NOT_CHECKED else []), odd
 
 
+@every_case("tau", [10.0, 300.0, 60_000.0])
+def test_a_small_value_that_a_search_found_follows(tau):
+    """The largest over mean losses is within 1e-10 of the true one, which is much of a small value."""
+    law = {"log_partition_lower_nats": -0.5, "tau": tau, "loss_low": 0.0, "loss_high": 4.0, "error_loss": 0.69}
+    made = bounds.gibbs_pac_bayes(**law, n=60_000, failure_prob=0.05, log_partition_failure_prob=0.0).to_dict()
+    assert {one.verdict for one in check_certificate(made)} == {FOLLOWS}
+    for changed in (made["value"] - 1e-7, made["value"] + 1e-7):
+        assert DOES_NOT in {one.verdict for one in check_certificate({**made, "value": changed})}
+
+
 def _skipped(name, number):
     """Numbers that nothing depends on to one per cent, in certificates of that name."""
     if number in FREE:

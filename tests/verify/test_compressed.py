@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 from cli_tools import forge, read
-from made import SURROGATE, by_another_network
+from made import SURROGATE, by_another_network, verdicts
 
 from bounds import compression, compression_weights, maurer, unproved
 from pacdp import load_checkpoint
 from pacdp.verify.claim import CANNOT, DOES_NOT, FOLLOWS
-from pacdp.verify.report import check_path
+from pacdp.verify.report import check_path, check_report
 from tests.edits import judged, written
 from tests.marks import every_case
 
@@ -108,6 +108,40 @@ def test_a_compression_counts_as_many_records_as_its_file_names(compressed, tmp_
     written(folder / "certificates.json", report)
     written(folder / "result.json", {**result, "n": n, "value": made["value"]})
     assert [one.claim for one in check_path(folder) if one.verdict == DOES_NOT] == ["kept records"]
+
+
+def test_what_learnt_from_its_rows_is_certified_by_its_size(compressed, tmp_path):
+    """On these rows alone, at no price of a prior that there is not, and for the risk that the run counted."""
+    folder, path = tmp_path / "run", tmp_path / "report.json"
+    shutil.copytree(compressed, folder)
+    report = read(folder / "certificates.json")
+    (made,) = report["certificates"]
+    report["details"].pop("at_price_zero")
+    written(folder / "certificates.json", {**report, "certificates": [{**made, "measures": "ECE"}]})
+    assert "kept records" in {one.claim for one in check_path(folder) if one.verdict == DOES_NOT}
+    other = maurer(risk=0.0, kl_nats=0.0, n=report["n"], failure_prob=made["failure_prob"]).to_dict()
+    unseen = {"name": "prior saw none of these rows", "standing": "declared", "by": "whoever", "unit": ""}
+    other |= {"of": "weights", "measures": "0-1 risk", "hypotheses": [*made["hypotheses"], unseen]}
+    for route in ("compression", "gaussian"):
+        written(path, {**report, "route": route, "certificates": [other]})
+        assert {one.claim for one in check_path(path) if one.verdict == DOES_NOT} == {"hypotheses of the prior"}
+
+
+def _said_of_settings(record, count):
+    for one in record["hypotheses"]:
+        if one["name"] == "settings fixed beforehand":
+            one["by"] = f"whoever chose: a list of {count} settings, all paid for"
+    return record
+
+
+def test_the_settings_of_a_surrogate_are_paid_for(compressed):
+    """By as many as its own certificate says, or more."""
+    report, made = read(compressed / "certificates.json"), by_another_network().to_dict()
+    surrogate = _said_of_settings(json.loads(made["inputs"]["surrogate"]), 5)
+    made["inputs"]["surrogate"] = json.dumps(surrogate)
+    for count in (1, 5, 6):
+        edited = {**report, "certificates": [_said_of_settings(made, count)], "choices": {"count": count}}
+        assert (DOES_NOT in verdicts(check_report(edited), "settings paid for")) == (count == 1)
 
 
 RESULTS = Path(__file__).parents[2] / "experiments" / "results"

@@ -18,7 +18,7 @@ from tiny_runs import RUNTIME, leave, tiny
 from torch import nn
 
 from bounds import printed
-from pacdp import load_checkpoint, save_checkpoint
+from pacdp import certify_predictions, load_checkpoint, save_checkpoint
 from pacdp.cli.run import train
 from pacdp.data.rows import Rows
 from pacdp.models import Architecture, build
@@ -319,8 +319,22 @@ def test_a_report_says_alike_what_ran_and_pays_for_its_log_partition(runs):
     report = read(runs["entropy-sgld"] / "certificates.json")
     assert verdicts(check_report(report), "hypotheses") == {FOLLOWS}
     (made,) = (one for one in report["certificates"] if one["name"] == "dp_gibbs_pac_bayes")
-    made["inputs"]["log_partition_failure_prob"] = 0.0
-    assert DOES_NOT in verdicts(check_report(report), "hypotheses")
+    assert verdicts(check_report(report), "hypotheses of the prior") == {FOLLOWS}
+    law = made["inputs"]
+    law |= {"log_partition_failure_prob": 0.0, "log_partition_lower_nats": 0.99 * report["gibbs"]["log_partition_nats"]}
+    found = check_report(report)
+    assert DOES_NOT in verdicts(found, "hypotheses")
+    assert verdicts(found, "hypotheses of the prior") == {DOES_NOT}, "a lower end above the estimate"
+
+
+def test_a_count_on_the_rows_of_a_run_is_no_report_of_it(runs, tmp_path):
+    """As of somebody's predictions on these rows, beside what the run's report says of its checkpoint."""
+    folder = Path(shutil.copytree(runs["sgld"], tmp_path / "run"))
+    subject = read(folder / "certificates.json")["subject"]
+    counted = certify_predictions([0, 1] * 20, [0, 1] * 20).to_dict()
+    for said, due in ((None, CANNOT), (subject, DOES_NOT)):
+        written(folder / "certificates.json", json.loads(json.dumps({**counted, "subject": said})))
+        assert verdicts(check_folder(folder, read(folder / "certificates.json")), "report") == {due}
 
 
 def test_a_folder_of_which_nothing_is_read_does_not_follow(runs, tmp_path):

@@ -8,9 +8,10 @@ import numpy as np
 from made import verdicts
 from numpy.random import default_rng
 
-from bounds import ece_second_moment, kl_chernoff
+from bounds import ece_second_moment, kl_chernoff, recursive
+from bounds.refined import ExcessStep
 from pacdp import certify_predictions
-from pacdp.predictions.bounding import paired
+from pacdp.predictions.bounding import clopper_pearson, paired
 from pacdp.verify.claim import CANNOT, DOES_NOT
 from pacdp.verify.report import check_path, check_report, main
 from tests.edits import WHOLE, unnoticed, written
@@ -361,6 +362,79 @@ def test_a_row_has_the_range_of_its_quantity(name):
                 row["range"] = [one / 2 for one in row["range"]]
                 row |= {end: row[end] and row[end] / 2 for end in ("measured", "lower", "upper")}
         assert DOES_NOT in verdicts(check_report(edited), "rows"), family
+
+
+@every_case("failure_prob", [1e-150, 1e-300])
+def test_tails_that_double_precision_does_not_have_follow(failure_prob):
+    """Where Chernoff's bound takes the place of Clopper and Pearson's; what is below the exact one does not."""
+    for name in ("counts", "from errors"):
+        given = {"groups": GROUPS, **GIVEN[name], "failure_prob": failure_prob, "interval": True}
+        said = certify_predictions(LABELS, **given).to_dict()
+        assert DOES_NOT not in verdicts(check_report(said))
+    few = certify_predictions(
+        LABELS[:10], {"m": LABELS[:10], "o": 1 - LABELS[:10]}, failure_prob=failure_prob
+    ).to_dict()
+    assert DOES_NOT not in verdicts(check_report(few))
+    row, made = _of_one_family(said, "error")
+    for value in (0.99 * made["value"], 1.2 * made["value"]):
+        made["value"] = row["upper"] = value
+        assert DOES_NOT in verdicts(check_report(said), "value")
+
+
+def _of_one_family(said, family):
+    """The row of a family, and the certificate behind it."""
+    row = next(one for one in said["details"]["statements"] if one["family"] == family)
+    return row, said["certificates"][row["upper_by" if row["upper_by"] is not None else "lower_by"]]
+
+
+def _brier_among_losses(said):
+    """Whose range is half of that of the Brier risk."""
+    row, made = _of_one_family(said, "brier")
+    row |= {"family": "losses", "range": [0.0, 1.0], "upper": made["value"], "measured": made["inputs"]["risk"]}
+    made["hypotheses"].append({**made["hypotheses"][-1], "name": "losses within their range"})
+    said["details"]["budget"]["entries"] = [
+        ["losses" if name == "brier" else name, share] for name, share in said["details"]["budget"]["entries"]
+    ]
+
+
+def _term_written_twice(said):
+    """A bin's number after a zero, and what the row promises under it."""
+    row, made = _of_one_family(said, "bins")
+    row["term"] = row["term"].replace("_", "_0")
+    made["terms"][row["term"]] = row["upper"] = row["measured"]
+
+
+def _area_of_counts(said):
+    """The share of pairs, as if each record of the smaller class were right or wrong by itself."""
+    row, made = _of_one_family(said, "auc")
+    n, prob = made["inputs"]["n"], made["failure_prob"]
+    k = round(made["inputs"]["risk"] * n)
+    other = clopper_pearson(k, n, prob, name="new_examples").to_dict()
+    made |= {part: other[part] for part in ("name", "value", "inputs", "terms", "budget", "costs")}
+    row |= {"lower": np.nextafter(1.0 - made["value"], -1.0), "measured": 1.0 - k / n}
+
+
+def _error_of_free_numbers(said):
+    """An excess of one network over another that nobody measured."""
+    row, made = _of_one_family(said, "error")
+    own = {"risk": row["measured"], "kl_nats": 0.0, "n": row["n"], "failure_prob": made["failure_prob"]}
+    step = ExcessStep(shares=(0.5, 0.0, 0.0), kl_nats=0.0, n=row["n"] - 1)
+    other = recursive(**own, steps=[step], gamma=0.3).to_dict()
+    made |= {part: other[part] for part in ("value", "inputs", "terms", "budget", "costs")}
+    made["name"] = f"new_examples_{other['name']}"
+    made["hypotheses"].append({**made["hypotheses"][-1], "name": "prior saw none of these rows"})
+    row["upper"] = made["value"]
+    assert made["value"] < row["measured"]
+
+
+@every_case("edit", [_brier_among_losses, _term_written_twice, _area_of_counts, _error_of_free_numbers])
+def test_a_row_is_certified_by_a_bound_of_its_family(edit):
+    probabilities = GIVEN["probabilities"]["probabilities"]
+    said = certify_predictions(LABELS, probabilities=probabilities, ask=["brier", "bins", "auc"]).to_dict()
+    said = json.loads(json.dumps(said))
+    assert DOES_NOT not in verdicts(check_report(said))
+    edit(said)
+    assert DOES_NOT in verdicts(check_report(said), "rows")
 
 
 def test_what_has_no_answer_excuses_no_other_counts_and_no_remarks():

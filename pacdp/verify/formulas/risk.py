@@ -5,6 +5,7 @@ from itertools import pairwise
 from flint import arb  # pyright: ignore[reportMissingImports]
 
 from pacdp.verify.arithmetic import (
+    LEAST_TAIL,
     ONE,
     ZERO,
     ball,
@@ -256,7 +257,8 @@ def gibbs_pac_bayes(c: Claim) -> arb:
         there and abs(attained - value) < ball(1e-6),
         f"terms.worst_mean_loss is {float(worst)!r}, which is not the worst one",
     )
-    return value
+    said = exactly(c.record.value)
+    return said if value <= said <= value + ball(1e-9) else value
 
 
 def free_energy(c: Claim) -> arb:
@@ -284,7 +286,14 @@ def auc(c: Claim) -> arb:
 
 def clopper_pearson(c: Claim) -> arb:
     """Clopper and Pearson: p ≤ sup{p : P(Bin(n, p) ≤ k) ≥ δ} ("Averages of independent draws")."""
-    return _counted(c, c.failure_prob)
+    exact = _counted(c, c.failure_prob)
+    if c.failure_prob > LEAST_TAIL:
+        return exact
+    most = kl_upper(c.k / c.n, -c.failure_prob.log() / c.n)
+    said = exactly(c.record.value)
+    return (
+        said if exact <= said <= most * (1 + ball(1e-9)) else exact
+    )
 
 
 def _counted(c: Claim, failure_prob: arb) -> arb:
