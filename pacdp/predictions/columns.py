@@ -39,6 +39,9 @@ _GAPS = frozenset(
 NOT_KNOWN = ("?", ".")
 """What stands for a missing value in files of UCI and of SAS: no name of a person, and of a class one to look at."""
 
+UNLABELLED = (-1, -100, "-1", "-100")
+"""What stands for a label that nobody gave, as in scikit-learn and in torch's losses."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Coded:
@@ -288,7 +291,7 @@ def told_by_order(
     Args:
         rows: all columns, or none where rows are known to differ.
         named: the labels and predictions among them.
-        by: by what else rows may have been sorted.
+        by: by what else rows may have been sorted; losses among them, where there are no labels, are looked at too.
     """
     for what, columns in {"": rows, **{name: [column] for name, column in named.items()}}.items():
         own = [np.nan_to_num(one) for one in columns]
@@ -322,13 +325,15 @@ def told_by_order(
             "are not independent and n counts each of them as often; drop the copies, or give ids"
         )
         return
-    if "labels" not in named:
+    what = "label" if "labels" in named else "loss"
+    losses = (one for one in by if one.dtype.kind == "f")
+    column = named["labels"] if "labels" in named else next(losses, None)
+    if column is None:
         return
-    labels = named["labels"]
-    compared = {"the label of the row before": labels}
-    if labels.dtype.kind == "f":
-        where = "a label on the same side of the median as the row before"
-        compared[where] = labels > np.median(labels)
+    compared = {f"the {what} of the row before": column}
+    if column.dtype.kind == "f":
+        where = f"a {what} on the same side of the median as the row before"
+        compared[where] = column > np.median(column)
     for what, own in compared.items():
         share = np.unique(own, return_counts=True)[1] / own.size
         by_chance, pairs = float(share @ share), max(1, own.size - 1)

@@ -95,6 +95,14 @@ def _remarks(found: Examples, coded: Mapping[str, Coded]) -> Iterator[str]:
             f"a class is called {str(name)!r}, as some write a missing value: if it is one, fill it in, for "
             f"{columns.LEFT_OUT}"
         )
+    given = [one.predicted for one in found.models.values() if one.predicted is not None]
+    for place, name in enumerate(found.classes):
+        odd = name in columns.UNLABELLED and len(found.classes) > 2 and len(given) > 0
+        if odd and not np.isin(place, given):
+            yield (
+                f"a class is called {str(name)!r}, as some mark examples without a label, and no prediction names it: "
+                "if nobody labelled them, leave these examples out, as each counts as an error"
+            )
     for model, answers in found.models.items():
         if answers.confidence is not None and (ties := int((answers.predicted == -1).sum())):
             yield (

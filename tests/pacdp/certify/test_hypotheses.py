@@ -71,4 +71,7 @@ def test_the_best_certificate_of_one_kind_pays_for_its_kind_alone():
 
 def test_assessments_of_the_same_examples_are_joined():
     same = certify(Network(network=network(), of="another"), DATA)
-    assert len(plain(DATA).joined(same).certificates) == 2 * len(same.certificates)
+    joined = plain(DATA).joined(same)
+    assert len(joined.certificates) == 2 * len(same.certificates)
+    assert joined.budget is None  # theirs are two
+    assert "Each certificate holds by itself" in str(joined)

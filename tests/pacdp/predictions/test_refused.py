@@ -212,6 +212,7 @@ REMARKS = {
         *(f"x-{k}" for k in range(39)), "X-01"]}, "the ids 'X-01' and 'x-1' differ by a space, case or zeros alone"),
     "a question mark": ({"labels": np.array(["?", "ill"])[MIXED], "predictions": np.array(["?", "ill"])[MIXED]},
         "a class is called '?', as some write a missing value"),
+    "no label": ({"labels": [-1, -1, *MIXED[2:]], "predictions": MIXED}, "a class is called '-1', as some mark"),
     "groups of errors": ({"labels": MIXED, "predictions": MIXED[::-1], "groups": MIXED == MIXED[::-1]},
         "in every group your model errs always or never"),
     "ties": ({"labels": MIXED, "probabilities": np.full((40, 2), 0.5)}, "40 rows of your model tie for the largest"),
@@ -234,6 +235,8 @@ def test_honest_examples_bring_no_remark(seed):
     assert of_people.startswith("every person counts alike"), "which says what rates are, and no more"
     ordered = np.sort(labels)
     assert certify_predictions(ordered, ordered, groups=np.arange(400) // 20).remarks == ()
+    signs = 2 * labels - 1  # of which one is -1
+    assert certify_predictions(signs, np.ones(400, dtype=int)).remarks == ()
     p = np.sort(rng.random(400))  # as tables are looked through
     labels = (rng.random(400) < p).astype(int)
     assert certify_predictions(labels, probabilities=np.c_[1.0 - p, p]).remarks == ()
