@@ -19,6 +19,7 @@ its modules, optimizers, samplers and batch memory manager, through its own exte
 """
 
 import warnings
+from dataclasses import replace
 from functools import cache
 from typing import Any, Literal
 
@@ -66,6 +67,10 @@ from pacdp.step.units import size
 
 Batches = Literal["loader", "own"]
 _LOOP = "whoever wrote the loop, in which the private optimizer alone moves the weights"
+_MOVED = (
+    "the weights are not those that the last private step left: what moved them since may know the examples by private "
+    "steps alone, as a mean over steps does, or by no way"
+)
 _BATCHES = "and who drew its batches, Poisson samples at the sample rate in each of which a row stands once"
 
 
@@ -330,7 +335,8 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
         """Certify the network that was made private last, at its weights now, from the examples that trained it.
 
         Formal guarantee: that of :func:`pacdp.certify` at the price of everything in ``event``, if the weights are made
-        of nothing else that depends on the examples. The report itself counts errors without noise: it is private.
+        of nothing else that depends on the examples: first weights that learnt from them without noise are not paid
+        for. The report itself counts errors without noise: it is private.
 
         Args:
             data: those examples, or some of them, in any form that ``pacdp.certify`` takes; all by default. Where the
@@ -362,7 +368,7 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
         modes = {layer: layer.training for layer in module.modules()}
         module.eval()
         try:
-            return certify(
+            found = certify(
                 Predictor(network=module),
                 examples,
                 prior=source,
@@ -372,3 +378,5 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
         finally:
             for layer, training in modes.items():
                 layer.training = training
+        moved = self.event is not None and not self._guard.weights.kept()
+        return replace(found, remarks=(*found.remarks, *[_MOVED] * moved))

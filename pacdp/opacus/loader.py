@@ -72,6 +72,8 @@ class PoissonSampler(UniformWithReplacementSampler):
     else's loads them in other processes."""
     epoch: Epoch | None = None
     """Where a pass is an epoch, the one that began last."""
+    mixed = False
+    """Whether a step of this pass had another number of examples than its batch, so that later parts are another's."""
 
     def __init__(self, *, n: int, sample_rate: float, steps: int, randomness: Randomness) -> None:
         super().__init__(num_samples=n, sample_rate=sample_rate, steps=steps)
@@ -89,7 +91,7 @@ class PoissonSampler(UniformWithReplacementSampler):
         self._handed.clear()
         if self.begins is not None:
             self.begins()
-        self.unseen = self.workers > 0
+        self.unseen, self.mixed = self.workers > 0, False
         for drawn in self.draws():
             self._waiting.append(len(drawn))
             yield drawn.tolist()
@@ -204,11 +206,13 @@ class PoissonSampler(UniformWithReplacementSampler):
         expected = self._waiting.pop(0) if self._waiting else None
         if self.epoch is not None:
             self.epoch.used += 1
-        if expected != examples:
+        self.mixed |= expected != examples
+        if self.mixed:
             raise ValueError(
-                f"this step has gradients of {examples} examples, and the batch drawn for it has {expected}: take each "
-                "batch from the loader that make_private returned, with all of its parts under "
-                "BatchMemoryManager, or say "
+                f"this step has gradients of {examples} examples, and the batch drawn for it has {expected}, or an "
+                "earlier step of this pass had others than its batch: take each batch from the loader that "
+                "make_private returned, with all of its parts under BatchMemoryManager, and begin another pass after "
+                "this error, or say "
                 "batches='own' if yours are Poisson samples at sample_rate"
             )
 

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 
 from bounds.certificate import Certificate
@@ -123,7 +123,7 @@ _PROVISOS = {
     "prior saw none of these rows": "the prior had seen none of them",
     "predictor saw none of these rows": "{of} had seen none of them",
     "privacy covers these rows": "the privacy that is claimed covers them",
-    "noise secret or independent": "the noise is secret or does not depend on them",
+    "noise secret or independent": "the noise is secret or does not depend on them{start}",
     "accountant sound": "the accountant of privacy is sound",
     "chain stationary": "the chain is stationary",
     "averages exact": "averages over the chain are exact",
@@ -151,6 +151,7 @@ _PROVISOS = {
 }
 """What each hypothesis says of the records, which have been named before."""
 
+_START = ", and the private run began with nothing learnt from them"
 _PAID = ("kl", "log_density_ratio", "renyi", "draw", "transfer")
 _OF_THE_FORMULA = ("log_xi", "log_two_sqrt_n")
 """Costs that are a price, and that remain where it is zero; ln(1/failure_prob) besides."""
@@ -193,7 +194,11 @@ def headline(made: Certificate, *, failure_prob: float | None = None) -> str:
     said += f" ({sure} confidence; {known})." if known else f" ({sure} confidence)."
     what = UNITS.get(unit(made), "draws")
     both = of.replace(" against ", " and ") if _DIFFERENCE.fullmatch(measures) else of
-    stated, open_ = (_provisos(some, what, both) for some in (made.declared, made.unproved))
+    # first weights are part of a promise of privacy, and stand by themselves at other prices
+    private = any(one.name == "privacy covers these rows" for one in made.hypotheses)
+    start = _START if private else ""
+    words = {"records": what, "of": both, "start": start}
+    stated, open_ = (_provisos(some, words) for some in (made.declared, made.unproved))
     provided = [f"{stated}, which you say"] * bool(stated) + [
         f"{open_}, which nothing proves"
     ] * bool(open_)
@@ -216,9 +221,9 @@ def _said(measures: str, value: float, of: str, many: str) -> str:
     raise AssertionError("the last pattern fits everything")
 
 
-def _provisos(some: Iterable[Hypothesis], records: str, of: str) -> str:
+def _provisos(some: Iterable[Hypothesis], words: Mapping[str, str]) -> str:
     """That A, that B and that C."""
-    said = ["that " + _PROVISOS[one.name].format(records=records, of=of) for one in some]
+    said = ["that " + _PROVISOS[one.name].format_map(words) for one in some]
     return " and ".join([", ".join(said[:-1]), *said[-1:]] if len(said) > 1 else said)
 
 

@@ -259,3 +259,16 @@ def test_what_is_declared_says_who_drew_the_batches(batches):
     said = "; ".join(one.by for one in made.hypotheses)
     assert "the private optimizer alone moves the weights" in said
     assert ("who drew its batches" in said) is (batches == "own")
+
+
+def test_what_a_report_takes_of_first_and_later_weights_is_said():
+    """Weights that learnt from the examples without noise are in no price, before the loop or after it."""
+    module, optimizer, criterion, loader, engine = private(
+        engine=PrivateEngine(), steps=1, batches="loader", noise_multiplier=20.0)  # fmt: skip
+    sweep(module, optimizer, criterion, loader)
+    report = engine.certify(failure_prob=0.5)
+    assert "and the private run began with nothing learnt from them, which you say" in report.headline()
+    assert "the last private step left" not in f"{report}"
+    with torch.no_grad():
+        next(module.parameters()).mul_(0.5)
+    assert "Remark: the weights are not those that the last private step left" in f"{engine.certify()}"
