@@ -46,6 +46,7 @@ from pacdp.selfcert.predictors import (
 from pacdp.store.record import Values, record
 from pacdp.trials import own_answers
 from pacdp.trials.buffers import Holdings, where_whole
+from pacdp.trials.reachable import table_of
 
 _LEAST_STEPS = 2000
 _PRIOR_STD, _POSTERIOR = 0.01, PosteriorSettings(steps=200, step_size=0.002)
@@ -287,7 +288,8 @@ def _require_unheld(train: Train | None, model: Any, everything: Given, bound: G
     else:
         who, mine = "train, or a method of the model,", [train, _methods(model)]
     mend = "let it use the inputs and labels that it is called with, and no others"
-    forms = [bound.inputs] if _are_numbers(bound.inputs) else []
+    table = bound.inputs if _are_numbers(bound.inputs) else table_of(bound.inputs)
+    forms = [] if table is None else [table]
     if is_network(model):
         forms = [tensor(bound.inputs), bound.inputs]  # in single precision, and as they were given
     for root in mine:

@@ -23,6 +23,8 @@ _FEW = 10
 _TRIED, _LEAST_WIDTH, _ALIKE, _LARGEST, _AMONG = 16, 16, 0.9999, 2**26, 2**20
 """Inputs that are looked for changed, the fewest numbers of one, what correlation tells, the largest tensor, numbers of
 the inputs among which each must be told from all others."""
+_BESIDE = 3
+"""The most columns of a table beside those of the inputs, such as a label and an id."""
 
 
 class Held(NamedTuple):
@@ -38,10 +40,11 @@ class Holdings:
     Looked at are parameters, buffers (saved or not) and attributes of the network and of whatever objects, classes,
     lists, dictionaries, methods, partial functions, closures, caches and generators it refers to, as rows in their own
     order and, with two dimensions, as columns; bytes and lists of numbers count as arrays. A row counts if its numbers
-    are exactly an input's, in any shape and number format, or an input's times 255 as bytes; data frames of numbers are
-    read row by row. Of whole numbers there must be more than of inputs made up of the same numbers, or half. Rows of
-    one number over and over do not count, because zeros and ones are everywhere, and where an input is a single number
-    a tensor must hold half of all of them, and ten. Of 16 inputs of each batch with sixteen numbers or more it is also
+    are exactly an input's, in any shape and number format, or an input's times 255 as bytes; data frames are read row
+    by row, and tables with up to three columns before or after those of the inputs. Of whole numbers there must be more
+    than of inputs made up of the same numbers, or half. Rows of one number over and over do not count, because zeros
+    and ones are everywhere, and where an input is a single number a tensor must hold half of all of them, and ten. Of
+    16 inputs of each batch with sixteen numbers or more it is also
     looked whether the tensor holds a tenth of them rounded, scaled or shifted, or either half of them: rows of which a
     correlation is at least 0.9999, where no two inputs of the batch have that. Not found: rows that were changed
     otherwise, sparse or compressed ones, and what a file or a global variable holds.
@@ -149,10 +152,12 @@ def where_whole(root: Any, labels: Shaped[np.ndarray, " n"], source: Any) -> str
     for where, one in _tensors(root, around=True):
         held = np.asarray(array_of(one, "tensor")) if _is_dense(one) else np.empty(0)
         one_hot = held.ndim == 2 and held.size > len(held) and held.dtype.kind in "biuf"
-        if one_hot and len(held) == len(own):
-            held = held.argmax(axis=1)
-        if held.size == len(own) >= _FEW and np.array_equal(_parted(held.ravel()), own):
-            return where
+        columns = [held.ravel()]
+        if one_hot and len(held) == len(own):  # or in a table of which they are a column
+            columns = [held.argmax(axis=1), held[:, 0], held[:, -1]]
+        for each in columns:
+            if each.size == len(own) >= _FEW and np.array_equal(_parted(each), own):
+                return where
     if source is None:
         return None
     every, others = (
@@ -262,6 +267,10 @@ def _cuts(tensor: Tensor | np.ndarray, width: int) -> list[Shaped[np.ndarray, "r
     cuts = [array.reshape(-1, width)] if array.size % width == 0 else []
     if array.ndim == 2 and len(array) == width > 1:
         cuts.append(array.T)
+    beside = array.shape[-1] - width if array.ndim in (1, 2) and width > 1 else 0
+    if 0 < beside <= _BESIDE:
+        table = array.reshape(-1, width + beside)
+        cuts += [table[:, first : first + width] for first in range(beside + 1)]
     return cuts
 
 

@@ -1,7 +1,10 @@
 """Torch modules in one call: the default training, one's own, and what is refused."""
 
+from functools import lru_cache
+from itertools import count, cycle
+from os import devnull
 from threading import Lock
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -183,6 +186,60 @@ def test_a_training_function_with_the_bound_s_rows_at_hand_is_refused(hold, form
     x[:, 0] = np.round(9 * x[:, 0])
     with refusal("train, or a method of the model, refers to .* of the 50 inputs that the bound rests on", DataError):
         self_certify(network(), (x, y), train=hold(form(x)), routes=HELD_OUT, train_share=0.5)
+
+
+def cached(rows):
+    @lru_cache
+    def load():
+        return rows
+
+    return load
+
+
+def in_a_package(rows):
+    names = naming_a_module(rows).__globals__
+    names["mine"].data = ModuleType("mine.data")
+    names["mine"].data.data, names["mine"].data.mine = rows, names["mine"]
+    return names["mine"]
+
+
+@parametrize("held", [lambda rows: SimpleNamespace(data=rows), lambda rows: cycle([rows]), cached, in_a_package])
+def test_rows_in_global_variables_of_other_kinds_are_found_and_counters_are_no_rows(held):
+    x, y = problem(60)
+    names = {"HELD": held(x[:40])}
+    exec("def train(module, inputs, labels): return HELD.data.data and None", names)
+    with refusal("refers to .* of the 30 inputs that the bound rests on", DataError):
+        self_certify(network(), (x, y), train=names["train"], routes=HELD_OUT, train_share=0.5)
+    with open(devnull) as file:
+        names = {"HELD": [count(), file, held(np.ones((40, 4)))]}
+        exec("def train(module, inputs, labels): return len(HELD) and None", names)
+        self_certify(network(), (x, y), train=names["train"], routes=HELD_OUT)
+
+
+@parametrize(
+    "form",
+    [
+        lambda x, y: np.column_stack([x, y]),
+        lambda x, y: np.column_stack([np.arange(len(y)), y, x]).astype(np.float64),
+        lambda x, y: [[*map(float, one), int(label)] for one, label in zip(x, y, strict=True)],
+        lambda x, y: [{"name": "?", **dict(enumerate(map(float, one))), "y": 1} for one in x],
+        lambda x, y: {"label": y, **dict(enumerate(x.T.copy()))},
+        lambda x, y: pl.DataFrame(x).with_columns(pl.lit("?").alias("name"), pl.Series("y", y)),
+    ],
+)
+def test_rows_that_stand_beside_labels_in_a_table_are_found(form):
+    """As all columns of a file do, of which inputs and labels were cut."""
+    x, y = problem(60)
+    with refusal("refers to .* of the 30 inputs that the bound rests on", DataError):
+        self_certify(network(), (x, y), train=naming_globals(form(x[:40], y[:40])), routes=HELD_OUT, train_share=0.5)
+    others = naming_globals(form(*problem(60, seed=1)))
+    self_certify(network(), (x, y), train=others, routes=HELD_OUT, train_share=0.5)
+
+
+def test_all_labels_beside_scaled_rows_in_a_table_are_found():
+    x, y = problem(60)
+    with refusal("refers to all labels, or to the data set", DataError):
+        self_certify(network(), (x, y), train=naming_globals(np.column_stack([x / 3, y])), routes=HELD_OUT)
 
 
 def test_a_method_of_the_model_that_reads_the_bound_s_rows_is_refused_and_a_width_is_not():
