@@ -5,6 +5,7 @@ looks at what another one found.
 """
 
 import copy
+import gc
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
+from torch.utils.data import Subset
 
 import bounds
 from pacdp.algorithms import SGLD
@@ -292,19 +294,35 @@ def _require_unheld(train: Train | None, model: Any, everything: Given, bound: G
     forms = [] if table is None else [table]
     if is_network(model):
         forms = [tensor(bound.inputs), bound.inputs]  # in single precision, and as they were given
+    others = _other_parts(everything.source)
     for root in mine:
-        holdings = Holdings(root, around=True)
+        holdings = Holdings(root, around=True, without=others)
         for rows in forms:
             if found := holdings.of(rows):
                 raise DataError(
                     f"{who} refers to {found[0].rows} of the {bound.n} inputs that the bound rests on "
                     f"({found[0].where.strip()}): {mend}"
                 )
-        where = where_whole(root, everything.labels, everything.source)
+        where = where_whole(root, everything.labels, everything.source, without=others)
         if where is not None:
             raise DataError(
                 f"{who} refers to all labels, or to the data set that is certified on ({where.strip()}): {mend}"
             )
+
+
+def _other_parts(source: Any) -> set[int]:
+    """The identities of parts of the data set of which the caller gave another part, as those to stop early by.
+
+    They refer to the whole data set, and hand on examples of which none was given.
+    """
+    if type(source) is not Subset:
+        return set()
+    held: Any = source.dataset
+    own = {int(place) % len(held) for place in source.indices}
+    parts = [one for one in gc.get_objects() if type(one) is Subset and one.dataset is held]
+    return {
+        id(one) for one in parts if own.isdisjoint(int(place) % len(held) for place in one.indices)
+    }
 
 
 def _methods(module: nn.Module) -> list[FunctionType]:

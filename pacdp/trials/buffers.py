@@ -55,15 +55,23 @@ class Holdings:
             depend on the data.
         around: whether the global variables are looked at too that its functions read, and what they name of modules,
             but for those of libraries.
+        without: identities of things that are not looked into.
     """
 
-    def __init__(self, network: Any, *, paid: Collection[str] = (), around: bool = False) -> None:
+    def __init__(
+        self,
+        network: Any,
+        *,
+        paid: Collection[str] = (),
+        around: bool = False,
+        without: Collection[int] = (),
+    ) -> None:
         named = network.named_parameters() if isinstance(network, nn.Module) else ()
         self._network, self._exempt = (
             network,
             {id(tensor) for name, tensor in named if name in paid},
         )
-        self._around = around
+        self._around, self._without = around, without
         self._hashed = functools.cache(lambda width: self._own(width, _hashes_by_width))
         self._cut = functools.cache(lambda width: self._own(width, _rows_of))
 
@@ -71,7 +79,7 @@ class Holdings:
         self, width: int, read: Callable[[Tensor | np.ndarray, int], Any]
     ) -> list[tuple[str, Any]]:
         """What is read of each tensor as rows of a width, where there is something."""
-        everything = _tensors(self._network, around=self._around)
+        everything = _tensors(self._network, around=self._around, without=self._without)
         own = (one for one in everything if id(one[1]) not in self._exempt)
         found = ((where, read(tensor, width)) for where, tensor in own)
         return [(where, rows) for where, rows in found if len(rows)]
@@ -139,17 +147,20 @@ class Holdings:
         )
 
 
-def where_whole(root: Any, labels: Shaped[np.ndarray, " n"], source: Any) -> str | None:
+def where_whole(
+    root: Any, labels: Shaped[np.ndarray, " n"], source: Any, *, without: Collection[int] = ()
+) -> str | None:
     """Where all labels of a sample stand in their order, under whatever names, or the data set that they come from.
 
     Rows may stand there in another form, as bytes that are yet to be scaled or as files, or be named by their places.
-    Global variables that functions read are looked at too.
+    Global variables that functions read are looked at too, and things of the identities ``without`` are not. Of a part
+    of a data set, this data set counts too.
 
     Returns:
         The place, or None where neither is found.
     """
     own = _parted(labels)
-    for where, one in _tensors(root, around=True):
+    for where, one in _tensors(root, around=True, without=without):
         held = np.asarray(array_of(one, "tensor")) if _is_dense(one) else np.empty(0)
         one_hot = held.ndim == 2 and held.size > len(held) and held.dtype.kind in "biuf"
         columns = [held.ravel()]
@@ -161,8 +172,8 @@ def where_whole(root: Any, labels: Shaped[np.ndarray, " n"], source: Any) -> str
     if source is None:
         return None
     every, others = (
-        Counter(where for where, _ in reachable(root, without=without, around=True))
-        for without in ((), {id(source)})
+        Counter(where for where, _ in reachable(root, without={*without, *own_ids}, around=True))
+        for own_ids in ((), {id(source), id(getattr(source, "dataset", source))})
     )
     return next(iter(every - others), None)
 
@@ -281,12 +292,14 @@ def _hashes(values: Any, name: str) -> UInt64[np.ndarray, " k"]:
     return np.unique(hashes[(rows != rows[:, :1]).any(axis=1)] if rows.shape[1] > 1 else hashes)
 
 
-def _tensors(network: Any, *, around: bool) -> Iterator[tuple[str, Tensor | np.ndarray]]:
+def _tensors(
+    network: Any, *, around: bool, without: Collection[int] = ()
+) -> Iterator[tuple[str, Tensor | np.ndarray]]:
     """Every tensor and array that can be reached from the network.
 
     Bytes are read as bytes and as numbers of either precision.
     """
-    for where, one in reachable(network, around=around):
+    for where, one in reachable(network, without=without, around=around):
         if isinstance(one, Tensor | np.ndarray):
             yield where, one
         elif isinstance(one, bytes) and one:

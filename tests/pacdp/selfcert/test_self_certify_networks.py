@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn import Linear, ReLU, Sequential
 from torch.nn.functional import cross_entropy
 from torch.optim import SGD
-from torch.utils.data import DataLoader, Dataset, TensorDataset
+from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset, random_split
 
 from pacdp import self_certify
 from pacdp.backprop import Examples, FitSettings, fit
@@ -320,6 +320,20 @@ def test_training_over_the_data_set_itself_or_by_all_labels_is_refused(what):
     honest = {"HELD": [torch.ones(60), torch.arange(60) % 2, Photos(50)]}
     exec("def train(module, inputs, labels): return [one for one in HELD] and None", honest)
     self_certify(module, given, train=honest["train"], routes=HELD_OUT)
+
+
+@parametrize("data", [Photos(), TensorDataset(*(torch.tensor(one) for one in problem(60)))])
+def test_of_a_split_made_before_the_other_part_may_be_looked_at_and_the_whole_may_not(data):
+    """As for early stopping; the whole data set has the bound's examples, too."""
+    given, other = random_split(data, [0.7, 0.3], generator=seeded())
+    module = nn.Linear(data[0][0].numel(), 2)
+    names = {"HELD": DataLoader(other)}
+    exec("def train(module, inputs, labels): return [one for one in HELD] and None", names)
+    self_certify(module, given, train=names["train"], routes=HELD_OUT)
+    for held in (data, Subset(data, given.indices[-9:])):
+        names["HELD"] = DataLoader(held)
+        with refusal("train, or a method of the model, refers to", DataError):
+            self_certify(module, given, train=names["train"], routes=HELD_OUT)
 
 
 def test_what_training_leaves_for_another_call_and_what_was_learnt_before_are_remarked_upon():
