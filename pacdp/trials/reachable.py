@@ -13,6 +13,7 @@ from collections import OrderedDict, deque
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from io import IOBase
+from itertools import count
 from types import (
     CellType,
     CodeType,
@@ -237,7 +238,7 @@ def _as_numbers(thing: Any) -> np.ndarray | None:
 
 
 def table_of(thing: Any) -> np.ndarray | None:
-    """The columns of numbers of a frame, a sparse matrix, a dictionary of columns or a list of records, side by side.
+    """The columns of numbers of a frame, a sparse matrix, a dictionary of columns or of records, side by side.
 
     They are kept one by one, by type or by record, and a row of them stands nowhere. None of anything else.
     """
@@ -246,6 +247,10 @@ def table_of(thing: Any) -> np.ndarray | None:
             return thing.toarray() if math.prod(thing.shape) <= _LARGEST else None
         if hasattr(type(thing), "columns"):
             columns = [thing[name] for name in thing.columns]
+        elif isinstance(thing, np.ndarray) and thing.dtype.names:
+            columns = [thing[name] for name in thing.dtype.names]
+        elif isinstance(thing, np.ndarray) and thing.dtype == object and thing.ndim == 2:
+            columns = thing.T.tolist()
         elif isinstance(thing, list) and isinstance(thing[0], dict):
             columns = [[record[name] for record in thing] for name in thing[0]]
         elif type(thing) is dict and len(thing) > 1:
@@ -323,7 +328,7 @@ def _read_of_globals(function: FunctionType) -> Things:
         if isinstance(part, functools._lru_cache_wrapper):
             part = part.__wrapped__  # whose answers any call may add to
         if isinstance(part, _DATA) or not _is_of(type(part), _LIBRARIES):
-            if not isinstance(part, IOBase):
+            if not isinstance(part, IOBase | count):  # which hold no rows
                 yield f" global {name}", part
 
 

@@ -223,6 +223,8 @@ def test_rows_in_global_variables_of_other_kinds_are_found_and_counters_are_no_r
         lambda x, y: np.column_stack([np.arange(len(y)), y, x]).astype(np.float64),
         lambda x, y: [[*map(float, one), int(label)] for one, label in zip(x, y, strict=True)],
         lambda x, y: [{"name": "?", **dict(enumerate(map(float, one))), "y": 1} for one in x],
+        lambda x, y: np.rec.fromarrays([*x.T, y]),
+        lambda x, y: np.column_stack([x.astype(object), y.astype(str)]),
         lambda x, y: {"label": y, **dict(enumerate(x.T.copy()))},
         lambda x, y: pl.DataFrame(x).with_columns(pl.lit("?").alias("name"), pl.Series("y", y)),
     ],
