@@ -258,8 +258,15 @@ def table_of(thing: Any) -> np.ndarray | None:
         else:
             return None
         arrays = [np.asarray(one) for one in columns if hasattr(one, "__len__")]
-        numbers = [one for one in arrays if one.ndim == 1 and one.dtype.kind in "biuf"]
-        return np.column_stack(numbers).astype(np.float64)
+        numbers = [one for each in arrays if each.ndim == 1 and (one := _real(each)) is not None]
+        return np.column_stack(numbers)
+    return None
+
+
+def _real(column: np.ndarray) -> np.ndarray | None:
+    """Numbers in double precision, whatever holds them; None of anything else."""
+    with suppress(TypeError, ValueError):
+        return column.astype(np.float64) if column.dtype.kind in "biufO" else None
     return None
 
 
