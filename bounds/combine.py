@@ -19,7 +19,7 @@ from bounds._arithmetic import total
 from bounds._check import count, door, positive
 from bounds.budget import FailureBudget
 from bounds.certificate import ROUNDING, Certificate
-from bounds.hypotheses import declared_by, together
+from bounds.hypotheses import declared_by, settings_tried, together
 from bounds.means import clopper_pearson_upper
 from bounds.monte_carlo import MONTE_CARLO
 from bounds.record import record
@@ -43,7 +43,8 @@ def best_of(certificates: Sequence[Certificate], *, budget: FailureBudget | floa
     Formal guarantee: if each rigorous certificate exceeds its own risk except with its failure_prob, the one returned
     exceeds the risk of the predictor it is about with probability at least 1 - failure_prob, the sum. The hypotheses
     are those of all of them, each at its weakest standing, since all must hold together. Its input ``among`` lists
-    name, predictor, value and failure probability of all that were compared, as JSON.
+    name, predictor, value and failure probability of all that were compared, as JSON. A certificate that is one of J
+    settings has a J-th of what it owes; all must be one of as many, and so is what is returned.
 
     Args:
         certificates: all that were looked at, also those discarded earlier; they measure one risk.
@@ -55,6 +56,12 @@ def best_of(certificates: Sequence[Certificate], *, budget: FailureBudget | floa
     measured = sorted({one.measures for one in certificates})
     if len(measured) > 1:
         raise ValueError(f"certificates must measure one risk, got {', '.join(measured)}; compare like with like.")
+    counts = sorted({settings_tried(one.hypotheses) for one in certificates})
+    if len(counts) > 1:
+        raise ValueError(
+            f"certificates must each be one of as many settings, got one of {counts[0]} and one of {counts[-1]}; make "
+            f"all of them with pacdp's Settings.tried({counts[-1]}), since each must pay for all that were tried."
+        )
     left = (budget if isinstance(budget, FailureBudget) else FailureBudget(budget)).left
     spent = fsum(one.failure_prob for one in certificates)
     if not (spent <= left * ROUNDING and spent < 1.0):

@@ -7,6 +7,7 @@ unproved, so that no certificate is rigorous by silence.
 """
 
 import itertools
+import re
 from collections.abc import Iterable
 from dataclasses import asdict
 from functools import lru_cache
@@ -130,6 +131,12 @@ def together(*statements: Iterable[Hypothesis]) -> tuple[Hypothesis, ...]:
     for one in itertools.chain(*statements):
         found[one.name] = min(found.get(one.name, one), one, key=lambda stated: strength[stated.standing])
     return tuple(found.values())
+
+
+def settings_tried(statement: Iterable[Hypothesis]) -> int:
+    """Among how many settings that of a statement was chosen, which has its share of a failure probability alone."""
+    said = " ".join(one.by for one in statement if one.name == "settings fixed beforehand")
+    return max(map(int, re.findall(r"a list of (\d+) settings", said)), default=1)
 
 
 Names = tuple[Name, ...]

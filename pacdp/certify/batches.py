@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +21,8 @@ Inputs = dict[str, Tensor]
 """What the network is called with, by keyword; one tensor that is given by itself has the keyword ""."""
 _LABELS = ("labels", "label")
 _PEOPLE = ("people", "person")
+_WIDE = 16
+"""Numbers of a row from which on equal rows are no chance."""
 _PRIME = 2**61 - 1
 """Below which precisions of several inputs are one number, each input's a digit of it."""
 
@@ -97,7 +99,7 @@ class Hashed:
         self.again = True
         self.inputs, self.pairs, self.owners = (list[np.ndarray]() for _ in range(3))
         self.mark, self._forms, self._first = 0, set[Any](), dict[str, np.uint64]()
-        self._precisions = dict[str, int]()
+        self._precisions, self._parts = dict[str, int](), dict[str, list[np.ndarray]]()
 
     def add(self, batch: Batch) -> None:
         """Take a batch in.
@@ -141,9 +143,23 @@ class Hashed:
             _, place, times = np.unique(hashes, return_inverse=True, return_counts=True)
             seldom = times[place] < max(2, batch.n / 8)
             own = seldom & (hashes != self._first.setdefault(name, hashes[0]))
-            rows = one[torch.from_numpy(own) & ~_straight(one.cpu())]
+            own &= ~_straight(one.cpu()).numpy()
+            if one[0].numel() >= _WIDE:
+                self._parts.setdefault(name, []).append(hashes[own])
+            rows = one[torch.from_numpy(own)]
             if len(rows):
                 holdings.require_none(rows, whose=whose)
+
+    def shared(self) -> Iterator[str]:
+        """Remarks on inputs beside others of which most rows come again, as items do that stand in several pairs."""
+        for name, parts in self._parts.items():
+            hashes = np.concatenate(parts)
+            items = len(np.unique(hashes))
+            if 2 * items <= len(hashes) >= sum(map(len, self.pairs)) / 2:
+                yield (
+                    f"{name!r} has {items} different rows in {len(hashes)} examples: if these are items that stand in "
+                    "several pairs, the pairs are not independent and n counts each of them; keep pairs that share none"
+                )
 
     @property
     def people(self) -> Int64[np.ndarray, " n"] | None:

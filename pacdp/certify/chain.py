@@ -8,6 +8,8 @@ themselves are accounted for, nothing is assumed of convergence.
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 
+import torch
+
 import bounds
 from bounds.prices import Accounted
 from pacdp.certify.gibbs import GibbsEstimate, GibbsSettings, estimate_gibbs
@@ -166,10 +168,19 @@ def assess(asked: Question) -> Report:
                 f"law.weights must be one vector of {own.dtype} for the network's {each.dim} weights, got "
                 f"{law.weights.dtype} {tuple(law.weights.shape)}: give those of a network like the Objective's"
             )
-    if test and repr(test.model) != repr(data.model):
+    fixed = [dict(one.model.named_buffers()) for one in (data, test or data)]
+    same = fixed[0].keys() == fixed[1].keys() and all(
+        torch.equal(one.cpu(), fixed[1][name].cpu()) for name, one in fixed[0].items()
+    )
+    if test and not (same and repr(test.model) == repr(data.model)):
         raise ValueError(
             "test must be an Objective of the network that data is one of, which the weights are of, got another: "
             "build it with a copy of that network"
+        )
+    if isinstance(law, LocalGibbs) and data.loss.compiled is None and not _has_slope(data, law):
+        raise ValueError(
+            f"the loss of data must have a slope, by which a LocalGibbs is sampled, and {data.loss.name} has none: "
+            "give bounded_cross_entropy, or certify a Point"
         )
     (train,) = data.risks(law.weights[None])
     tested = test.risks(law.weights[None])[0] if test else None
@@ -193,6 +204,13 @@ def assess(asked: Question) -> Report:
     if any(each and each.people for each in (data, test)):
         found = found.resting_on(EXAMPLES, beside=EXAMPLES.name)
     return found.each(lambda made: made.resting_on(MIXED)) if data.mixes else found
+
+
+def _has_slope(data: Objective, law: LocalGibbs) -> bool:
+    """Whether autograd can take the loss's derivative by the outputs."""
+    outputs = data.logits(law.weights)
+    with torch.inference_mode(False), torch.enable_grad():
+        return data.loss(outputs.clone().requires_grad_(), data.labels[0].clone()).requires_grad
 
 
 def _measured(

@@ -4,7 +4,6 @@ Whatever can be data can be evidence: :func:`rows_of` takes all of it, and refus
 """
 
 import os
-import re
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 from jaxtyping import UInt64
 
 import bounds
-from bounds.hypotheses import NOBODY, Hypothesis, declared, proved, unproved
+from bounds.hypotheses import NOBODY, Hypothesis, declared, proved, settings_tried, unproved
 from pacdp.certify.batches import Hashed
 from pacdp.certify.examples import BoundSet, python_number, require_kinds
 from pacdp.certify.loaders import batches_of, comes_again, require_steady
@@ -349,9 +348,7 @@ class Settings:
 
     def require_pays_for(self, made: bounds.Certificate) -> None:
         """Refuse a certificate that was made at its share of the failure probability of more settings; ValueError."""
-        fixed = " ".join(one.by for one in made.hypotheses if one.name == FIXED)
-        count = max(map(int, re.findall(r"a list of (\d+) settings", fixed)), default=1)
-        if count > self.count:
+        if (count := settings_tried(made.hypotheses)) > self.count:
             raise ValueError(
                 f"the surrogate's certificate is one of {count}, each of which may fail: pass settings=Settings.tried("
                 f"{count}), by which this one pays for all of them"

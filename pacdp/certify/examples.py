@@ -16,6 +16,7 @@ from pacdp.data import Dataset, Split
 from pacdp.data.hashing import pair_hashes, precision_of, row_hashes
 from pacdp.data.rows import READ_ONCE, Rows
 from pacdp.objective import Objective
+from pacdp.predictions.columns import told_by_order
 from pacdp.predictions.examples import Counted
 from pacdp.store.record import Values, record
 
@@ -156,6 +157,13 @@ class BoundSet(Counted):
     def version(self) -> int:
         """How often inputs and labels were written on in place."""
         return sum(_versions(self.inputs, self.labels))
+
+    @property
+    def told_by_order(self) -> tuple[str, ...]:
+        """What the order of the labels tells of examples that are no independent draws, where no people are known."""
+        if self.people is not None:
+            return ()
+        return tuple(told_by_order([], {"labels": self.labels.cpu().numpy()}, []))
 
     def risk(self, name: str = "0-1 risk") -> str:
         """The risk that an error on these examples speaks of."""

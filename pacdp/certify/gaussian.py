@@ -24,7 +24,7 @@ from pacdp.certify.examples import (
 )
 from pacdp.certify.networks import Finding, Question, fresh_certificates
 from pacdp.certify.outputs import classes_of
-from pacdp.certify.priors import NoisySum, Prior, Private
+from pacdp.certify.priors import DataFree, HeldOut, NoisySum, Prior, Private
 from pacdp.certify.reading import AtWeights, Network, Reading
 from pacdp.losses import brier, zero_one
 from pacdp.posterior import GaussianPosterior
@@ -36,6 +36,10 @@ from pacdp.store.record import Values, record
 
 MONTE_CARLO, PAC_STEP = "Monte Carlo", "PAC step"
 _ONE_DRAW = 0x6F6E65  # key of the one draw among all uses of a seed
+_MOVED_ALONG = (
+    "all means of the posterior are the prior's: a prior that is made of a state_dict after training, which moves "
+    "along with the network, has seen the examples; make it before training, or of copies"
+)
 _KNOWN = {"zero-one": ("randomised", "0-1 risk"), "brier": ("half_brier", "half the Brier risk")}
 
 
@@ -77,7 +81,11 @@ def assess(asked: Question) -> Report:
         *one_draw(asked),
         *randomised_on_test(asked),
     ]
-    return asked.report("gaussian", found, prior=asked.prior.to_dict(), details={"kl_nats": nats})
+    law, prior = asked.law, asked.prior
+    unmoved = all(torch.equal(mean, prior.law.means[name]) for name, mean in law.means.items())
+    moved_along = unmoved and isinstance(prior.source, DataFree | HeldOut)
+    return asked.report("gaussian", found, prior=prior.to_dict(), details={"kl_nats": nats},
+                        remarks=(_MOVED_ALONG,) if moved_along else ())  # fmt: skip
 
 
 def _kl_nats(asked: Question) -> float:

@@ -201,7 +201,8 @@ class Surrogate:
 
     Attributes:
         network: any function from inputs to one row of logits an example.
-        certificate: of its 0-1 risk; that it is this network's is yours to declare.
+        certificate: of its 0-1 risk; that it is this network's is yours to declare. Where it is the least of several,
+            ``found.best()`` pays for the choice.
         saw: all data that it depends on, or their rows, by what to call them.
 
     Raises:

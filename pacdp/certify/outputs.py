@@ -146,23 +146,44 @@ class Soft:
     """
 
     def __init__(self) -> None:
-        self._within, self._whole, self._ever, self._n, self._alone = True, True, False, 0, True
+        self._whole, self._alone, self._low, self._high = True, True, 0.0, 0.0
+        self._n, self._inside, self._slack = 0, 0, TOLERANCE
+
+    @property
+    def _within(self) -> bool:
+        """Whether all lie from 0 to 1; weights that sum to one may make a little more, or less, of probabilities."""
+        least = -self._slack if self._high > 0.5 else 0.0  # logits may all be tiny
+        return least <= self._low and 0.0 < self._high <= 1.0 + self._slack
 
     def add(self, outputs: Tensor) -> None:
         """Take a batch's outputs [m] or [m, classes] in."""
-        if not self._within or not len(outputs):
-            return
-        rows = outputs.double().reshape(len(outputs), -1)
+        rows = outputs.double().reshape(len(outputs), -1 if len(outputs) else 1)
         rows = rows[~rows.isnan().any(dim=1)]  # a gap says nothing of the others
-        self._within = bool(((rows >= 0.0) & (rows <= 1.0)).all())
+        if not len(rows):
+            return
+        self._low, self._high = (
+            min(self._low, float(rows.min())),
+            max(self._high, float(rows.max())),
+        )
+        self._slack = max(self._slack, 2 * torch.finfo(outputs.dtype).eps)
         self._alone = rows.shape[1] == 1
         self._whole &= not self._alone and bool(((rows.sum(dim=1) - 1.0).abs() <= TOLERANCE).all())
         self._n += len(rows)
-        self._ever |= bool((rows > 0.0).any())
+        self._inside += int(((rows >= 0.0) & (rows <= 1.0)).all(dim=1).sum())
+
+    def remarks(self, of: str) -> tuple[str, ...]:
+        """That single outputs may be cut elsewhere, as those trained by a squared error on 0 and 1 are."""
+        near = -1.0 <= self._low and self._high <= 2.0 and not self._within
+        if not (self._alone and near and self._n >= _FEW and self._inside >= 0.75 * self._n):
+            return ()
+        return (
+            f"most outputs of {of} lie from 0 to 1, and each is read as a logit, above 0 the second class: if yours "
+            "is cut at 0.5, return z - 0.5",
+        )
 
     def require_none(self) -> None:
         """Refuse them; raises ValueError."""
-        if not (self._within and self._ever and (self._whole or self._alone or self._n >= _FEW)):
+        if not (self._within and (self._whole or self._alone or self._n >= _FEW)):
             return
         say, logits = "say Network(..., scores=True)", ""
         if self._alone:

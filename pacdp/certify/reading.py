@@ -50,6 +50,31 @@ from pacdp.trials import MOST, Unwritten, kept_inputs, pool_for, require_alone, 
 from pacdp.trials.buffers import Holdings
 
 Function = Callable[..., Any]
+_WHOSE = (
+    *(
+        *PEOPLE,
+        "pid",
+        "group",
+        "groups",
+        "group_id",
+        "record_id",
+        "recording",
+        "recording_id",
+        "session",
+    ),
+    *(
+        "session_id",
+        "case_id",
+        "slide_id",
+        "study_id",
+        "series_id",
+        "series_uid",
+        "speaker",
+        "speaker_id",
+    ),
+    *("video_id", "clip_id", "scan_id"),
+)
+"""What whose an example is, or of which record, is called among keywords."""
 CLIPPED = "pacdp.ClippedError, which clips"
 """Who says in which range such losses lie."""
 _LARGE = 2**25
@@ -237,7 +262,7 @@ class Reading:
         if held and self.compared:
             hashed.again = comes_again(data, hashed.inputs[0])
         known: Any = hashed if held else data
-        owners = [one for one in keys if one.casefold() in PEOPLE and known.people is None]
+        owners = [one for one in keys if one.casefold() in _WHOSE and known.people is None]
         places = (
             {"indices": data.indices, "data_hash": data.data_hash}
             if isinstance(data, BoundSet)
@@ -252,7 +277,9 @@ class Reading:
             remarks=tuple(
                 f"the network is given {one!r}, and n counts examples: if it says whose they are, add it as 'people'"
                 for one in owners
-            ),
+            )
+            + (() if self.loss is not None or self.law.scores else soft.remarks(self.law.of))
+            + (() if known.people is not None else tuple(hashed.shared())),
             range_by=CLIPPED if isinstance(self.loss, ClippedError) else "",
             rows=known.rows,
             **places,

@@ -3,9 +3,8 @@
 One more record moves each of the two counts by at most one, so that a count with noise N(0, std²) is a Gaussian
 mechanism of noise multiplier ``std``, and both together are the two composed. Where people are the records, a person's
 errors are the share of their own examples that are in error, rounded up to a multiple of 2⁻¹⁰ (:func:`sum_of_rates`):
-at most one as well, however many examples they have. Noise is rounded to a multiple of 2⁻¹⁰ before it is added: that
-commutes with adding such a multiple, so what is released is the exact sum, rounded, and no floating-point grid of a sum
-gives the count away.
+at most one as well, however many examples they have. A count and its noise are rounded as one number, to the grid of
+the noise and to a multiple of 2⁻¹⁰: whatever is released is a function of the sum of both.
 """
 
 import math
@@ -22,11 +21,14 @@ from torch import Tensor
 from bounds import _check
 from bounds._arithmetic import outward
 from bounds.accounting import Composed, Event, Gaussian
+from pacdp.random.grid import GRID_LOG2, LIMIT
 from pacdp.step.paid import stream_of
 from pacdp.store.record import Values, record
 from pacdp.store.reservation import Books, Stretch, Unit
 
 _GRID = 2**10
+_HALF_CELL = 2.0 ** -(GRID_LOG2 + 1)
+"""Of the grid of noise (:mod:`pacdp.random.grid`), at most, in standard deviations."""
 
 
 @runtime_checkable
@@ -80,8 +82,8 @@ class ReleasedErrors:
             ValueError: failure_prob outside (0, 1).
         """
         _check.open_probability(failure_prob=failure_prob)
-        # half of the failure probability for each count
-        reach = outward(-float(ndtri(failure_prob / 2.0))) + 1e-12
+        # half of the failure probability for each count; noise is rounded to a grid that grows with it
+        reach = outward(-float(ndtri(failure_prob / 2.0))) + _HALF_CELL + 1e-12
         grid, half = 1 if self.unit == "example" else _GRID, 1.0 / _GRID
         errors = math.floor((self.errors + outward(reach * self.std_errors) + half) * grid) / grid
         return max(0.0, errors), max(0, math.ceil(self.n - outward(reach * self.std_n) - half))
@@ -144,6 +146,12 @@ def released_errors(
         raise ValueError(
             f"errors must be a multiple of 1/{_GRID}, got {errors}: take them from sum_of_rates"
         )
+    least = n * 2.0 ** (GRID_LOG2 + 1) / LIMIT
+    if min(std_errors, std_n) < least:  # the grid of so little noise ends before n
+        raise ValueError(
+            f"std_errors and std_n must be at least {least:.1e} for {n} records, got {std_errors} and {std_n}: noise "
+            "so small hides nothing"
+        )
     stds: Values = {"std_errors": float(std_errors), "std_n": float(std_n)}
     made = ReleasedErrors(errors=0.0, n=0.0, unit=unit, **stds)
     granted = ledger.reserve(
@@ -153,8 +161,9 @@ def released_errors(
 
     def noisy(step: int, value: float, std: float) -> float:
         granted.draw(step)
-        noise = float(randomness.noised(torch.zeros(1, dtype=torch.float64), std=std))
-        return (round(value * _GRID) + round(noise * _GRID)) / _GRID
+        # rounded together: a count beside noise on a coarser grid would show its last bits
+        made = float(randomness.noised(torch.tensor([value], dtype=torch.float64), std=std))
+        return round(made * _GRID) / _GRID
 
     first, second = noisy(1, errors, made.std_errors), noisy(2, n, made.std_n)
     return replace(made, errors=first, n=second, receipt=granted.receipt)

@@ -1,5 +1,6 @@
 """The one door: a network or a law over networks, examples, where it came from -> a report."""
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -35,6 +36,7 @@ from pacdp.certify.priors import (
     source_to_dict,
 )
 from pacdp.certify.reading import Function, Network, Reading
+from pacdp.data.places import require_other_places
 from pacdp.features.gibbs_head import GibbsHead
 from pacdp.features.ridge_head import UndrawnHeads
 from pacdp.layers.plain import ONE_AT_A_TIME
@@ -51,6 +53,7 @@ Law = GaussianPosterior | LocalGibbs | Point | Network | Finite | GibbsHead | Un
 From = Prior | Source | bounds.PrivacyClaim | NoPrivacy | None
 
 
+@np.errstate(divide="warn", over="warn", under="ignore", invalid="warn")  # whatever the caller has
 def certify(
     law: Law | Function,
     data: Any,
@@ -184,8 +187,10 @@ def certify(
             "the network writes on its inputs or on labels, which changes the examples: let it copy them"
         )
     if not of_chain:
+        told = bound.told_by_order if release is None else ()
         found = replace(
             found,
+            remarks=(*told, *found.remarks),
             privacy=privacy_to_dict(source.privacy) if isinstance(source, Private) else None,
             rows=summaries(bound, fresh) if release is None else None,
             prior=found.prior or source_to_dict(source),
@@ -227,6 +232,9 @@ def _of_a_network(
     sets = reading.judged(data, test, held=True)
     bound, fresh = sets["bound"], sets.get("test")
     evidence = evidence_of(source, bound, fresh, settings)
+    named = {"seen": seen, "data": data, "test": test}
+    for one, other in itertools.combinations(named, 2):
+        require_other_places(named[one], named[other], (one, other))
     table = described(bound, people=bound.people)
     found = replace(
         certified(table, failure_prob=failure_prob, ask=ask),

@@ -17,7 +17,8 @@ from pacdp.cli.kinds import config_in, overridden, recipe_of
 from pacdp.cli.private.algorithms import Public, mechanism, network
 from pacdp.cli.private.config import PrivateConfig
 from pacdp.cli.runtime import Scale
-from pacdp.features.spots import spot_features
+from pacdp.data import Dataset
+from pacdp.features.named import seen_through
 from pacdp.losses import cross_entropies
 from pacdp.models import build
 
@@ -53,7 +54,13 @@ def audit(config: PrivateConfig | Run, asked: Audit) -> MechanismAudit:
         raise ValueError(
             f"the shape of data set {dataset!r} is not known here: use pacdp.private.audit_mechanism in Python"
         )
+    features = (config.problem if isinstance(config, Run) else config).features
     shape, classes = tuple(known["shape"]), known["classes"]
+    if features == "backbone":
+        shape = (_BACKBONE,)
+    elif features not in ("", "pixels"):
+        blank = np.zeros((1, *shape), dtype=np.float32), np.zeros(1, dtype=np.int64)
+        shape = seen_through(Dataset(dataset, *blank, classes), features).inputs.shape[1:]
     if isinstance(config, Run):
         problem, settings = config.problem, config.sampler
         if settings.clip_norm is None:
@@ -67,10 +74,6 @@ def audit(config: PrivateConfig | Run, asked: Audit) -> MechanismAudit:
         keys = None if config.reproducible else SecretKeys.drawn([config.chain])
         return audit_chain(settings, module, loss=problem.loss(classes), shape=shape, classes=classes, seed=asked.seed,
                            keys=keys, failure_prob=asked.failure_prob)  # fmt: skip
-    if config.features == "backbone":
-        shape = (_BACKBONE,)
-    elif config.features == "spots":
-        shape = spot_features(np.zeros((1, *shape), dtype=np.float32)).shape[1:]
     public = Public(input_shape=shape, classes=classes, size=float(known["n"]))
     units, by_person = units_for(config.sampling.sample_rate) + 1, config.method.by_person
     data, people = made_up(shape, classes=classes, units=units, people=by_person, seed=asked.seed)

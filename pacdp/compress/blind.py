@@ -5,6 +5,7 @@ that record. Trials can refute this; they cannot prove it of a function that a u
 """
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,7 +16,7 @@ from pacdp.compress.run import BATCH, Records, Rule, Trace, carry_out, scored
 from pacdp.data.hashing import row_hashes
 from pacdp.features.pooling import padded
 from pacdp.trials import Unwritten
-from pacdp.trials.buffers import Holdings
+from pacdp.trials.buffers import Holdings, where_whole
 
 _TRIAL = 3  # rounds of the trial
 _ROWS = 2000  # examples of the trial, or twice the people that it picks
@@ -25,12 +26,16 @@ class Looks(ValueError):
     """A learner whose network depends on more than the records it picked."""
 
 
-def require_blind(rule: Rule, records: Records) -> None:
+def require_blind(rule: Rule, records: Records, source: Any = None) -> None:
     """Try the learner on some of the records, and refuse it where anything but its picks decides what it becomes.
 
+    Args:
+        source: the data set that the records come from, where there is one.
+
     Raises:
-        Looks: it holds records of the sample; equal calls give other networks; scoring changes what training makes; a
-            score depends on the records beside it; or records that were never picked change what is picked.
+        Looks: it holds records of the sample, all of their labels or the data set; equal calls give other networks;
+            scoring changes what training makes; a score depends on the records beside it; or records that were never
+            picked change what is picked.
     """
     learner = rule.learner
     if found := Holdings(learner, around=True).of(records.inputs):
@@ -38,6 +43,12 @@ def require_blind(rule: Rule, records: Records) -> None:
         raise Looks(
             f"{found[0].where} of the learner holds {found[0].rows} records of the sample: "
             "it may be given none but those that it picks"
+        )
+    where = where_whole(learner, records.labels.cpu().numpy(), source)
+    if where is not None:
+        raise Looks(
+            f"the learner refers to all labels of the sample, or to the data set itself ({where.strip()}): let "
+            "training use the inputs and labels that it is called with, and no others"
         )
     rng = np.random.default_rng([rule.seed, 1])
     trial, used = replace(rule, stop=Stop(no_errors_left=False, rounds=(_TRIAL,))), 0

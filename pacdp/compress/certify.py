@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.data import DataLoader
 
 import bounds
 from bounds import _check
@@ -33,6 +34,7 @@ from pacdp.compress.blind import require_blind, require_nothing_left, require_re
 from pacdp.compress.learner import ANSWERS, Estimator, Groups, Learner, State, Stop, is_estimator
 from pacdp.compress.run import BATCH, Records, Round, Rule, Trace, carry_out, tensor_of
 from pacdp.data import Dataset
+from pacdp.data.places import behind
 from pacdp.data.rows import Rows
 from pacdp.features.pooling import padded
 from pacdp.layers.plain import ONE_AT_A_TIME
@@ -182,6 +184,7 @@ class Compressed(Reported):
             fresh = fresh_certificates(sets["test"], failure_prob=common["failure_prob"])
             findings += map(evidence.on, fresh)
         told = {**best._asdict(), "rounds": [list(one) for one in rounds], "ends": self.stop.ends}
+        common["remarks"] = data.told_by_order
         return Report.of(findings, data, details={"compression": told}, **common)
 
     def certify_other(
@@ -318,12 +321,12 @@ def compress(
             "learner must be something that can be copied, since a copy that saw nothing goes through the run again: "
             "make locks, files and generators in train or fit"
         )
-    copied = Unwritten(untouched.learner, around=True)
+    copied, held = Unwritten(untouched.learner, around=True), behind(data)
     header = {**(about or {}), "rows": bound.rows.digest, "tolerance": tolerance}
     with (
         ONE_AT_A_TIME
     ):  # global random numbers, and networks that learners share, are those of one run
-        require_blind(rule, records)
+        require_blind(rule, records, held.dataset if isinstance(held, DataLoader) else held)
         require_nothing_left(copied)
         trace = carry_out(rule, records, about=header, every=every, file=None if file is None else path_of(file=file),
                           progress=progress)  # fmt: skip

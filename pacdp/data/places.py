@@ -17,13 +17,16 @@ from torch.utils.data import (
     Dataset,
     IterableDataset,
     RandomSampler,
+    SequentialSampler,
     Subset,
     SubsetRandomSampler,
     WeightedRandomSampler,
 )
 
-_ENDS = 32
-"""Rows at either end of an array that are compared."""
+from pacdp.data.errors import DataError
+
+_SMALL, _SPACED = 2**16, 2**12
+"""Numbers of an array that are all compared; of a larger one so many, evenly spaced."""
 
 
 def behind(data: Any) -> Any:
@@ -84,6 +87,28 @@ def require_each_once(data: Any) -> None:
         raise ValueError(
             f"the data set gives {len(places) - len(set(places))} of its {len(places)} examples again, and n counts "
             "each of them once (data sets that list the same files or rows are one): give every example once"
+        )
+
+
+def require_other_places(one: Any, other: Any, names: tuple[str, str]) -> None:
+    """Refuse two data sets, or loaders, of an example that both give, which another transform hides from a hash.
+
+    Raises:
+        DataError: they do.
+    """
+    given = [behind(one), behind(other)]
+    held = [each.dataset if isinstance(each, DataLoader) else each for each in given]
+    if not all(map(_has_places, given, held)):
+        return
+    first = _first_of_same(*held)
+    known = [{first[id(leaf)] for leaf in _leaves(each)} for each in held]
+    if not known[0] & known[1]:
+        return
+    own, others = (set(_given(*each, first)) for each in zip(given, held, strict=True))
+    if shared := len(own & others):
+        raise DataError(
+            f"{names[0]} and {names[1]} give {shared} of the same examples, whose rows differ by a transform alone "
+            "(data sets that list the same files or rows are one): draw one split, and take both sides by its places"
         )
 
 
@@ -220,10 +245,27 @@ def _leaves(held: Any) -> Iterator[Any]:
         yield held
 
 
-def _first_of_same(held: Any) -> dict[int, int]:
+def _has_places(data: Any, held: Any) -> bool:
+    """Whether it is known which places of which data sets a loader of ``held``, or that itself, gives."""
+    every = not isinstance(data, DataLoader) or isinstance(
+        _sampler(data), SequentialSampler | RandomSampler
+    )
+    sized = isinstance(held, Dataset) and isinstance(held, Sized)
+    streams = not sized or any(isinstance(leaf, IterableDataset) for leaf in _leaves(held))
+    return not streams and (every or _listed(data) is not None)
+
+
+def _given(data: Any, held: Any, first: dict[int, int]) -> list[Any]:
+    """Which examples of which first data set a loader gives, or a data set."""
+    places = [(first[whose], place) for whose, place in _places(held)]
+    listed = _listed(data)
+    return places if listed is None else [places[k] for k in listed]
+
+
+def _first_of_same(*held: Any) -> dict[int, int]:
     """The first data set among those behind ``held`` that has the examples of each, both by their ids."""
     known, found = list[Any](), dict[int, int]()
-    for one in _leaves(held):
+    for one in chain.from_iterable(map(_leaves, held)):
         if id(one) not in found:
             same = next((other for other in known if _same_examples(one, other)), one)
             found[id(one)] = id(same)
@@ -256,7 +298,7 @@ def _same_examples(one: Any, other: Any) -> bool:
 
 
 def _equal(one: Any, other: Any) -> bool:
-    """Whether two attributes are equal; of arrays and tensors the first rows and the last speak for all."""
+    """Whether two attributes are equal; of large arrays and tensors some numbers speak for all."""
     if one is other:
         return True
     if type(one) is not type(other):
@@ -265,10 +307,10 @@ def _equal(one: Any, other: Any) -> bool:
         if isinstance(one, Tensor | np.ndarray):
             if one.shape != other.shape:
                 return False
-            ends = np.asarray(one[:_ENDS]), np.asarray(one[-_ENDS:])
-            return all(
-                map(np.array_equal, ends, (np.asarray(other[:_ENDS]), np.asarray(other[-_ENDS:])))
-            )
+            size = int(np.prod(one.shape))
+            step = 1 if size <= _SMALL else size // _SPACED
+            few, others = (np.asarray(each.reshape(-1)[::step]) for each in (one, other))
+            return np.array_equal(few, others)
         return bool(one.equals(other) if hasattr(one, "equals") else one == other)
     except Exception:  # a stranger's attribute may raise anything
         return False

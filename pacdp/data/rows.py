@@ -296,7 +296,8 @@ def require_apart(a: Rows, b: Rows, names: tuple[str, str] = ("a's rows", "b's r
             f"{_count(relabelled, 'more input' if shared else 'input')} under another label"
         )
     if people:
-        found.append(_count(people, "person", "people"))
+        alone = "" if found else " (by number: number people over both)"
+        found.append(_count(people, "person", "people") + alone)
     raise DataError(
         f"{names[0]} and {names[1]} share {_listed(found)}: set rows aside by their place before anything is fitted, "
         "because what was fitted to a row says nothing of new ones, and rows left out for recurring leave another law."

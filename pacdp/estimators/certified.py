@@ -2,6 +2,7 @@
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownParameterType=false, reportMissingTypeArgument=false, reportUntypedBaseClass=false
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, Literal, cast
@@ -115,6 +116,11 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
         drawn = np.random.RandomState([int(number), _SPLIT])
         split = parts(n_splits=1, test_size=self.certified_share, random_state=drawn)
         fitted, kept = next(split.split(X, y, whose))
+        if whose is not None and len(np.unique(whose[kept])) < 2:
+            raise ValueError(
+                f"groups must be so many that certified_share={self.certified_share} of them are two or more, got "
+                f"{len(np.unique(whose))}: give a larger share, or leave groups out if examples are independent"
+            )
         made: Any = clone(self._chosen)
         require_no_rows(made)
         cut = _check_method_params(X, fit_params, indices=fitted)
@@ -229,6 +235,7 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
         unseen = declared("predictor saw none of these rows", brought)
         by_order = self._by_order if X is None else ()
         remarks = (*by_order, *found.remarks, *(f"{one.name}: {one.by}" for one in shared))
+        remarks = tuple(one.replace("give people", "give groups") for one in remarks)
         if people is not None and self._people is not None:  # those of one side alone were compared
             both = coded("groups", [*self._people, *coded("groups", people).names])
             remarks = tuple(dict.fromkeys((*alike("people", both.names), *remarks)))
@@ -274,11 +281,23 @@ def _rows(X: Any, places: np.ndarray | None = None) -> Any:
 
 
 def _like(X: Any, given: Any) -> list[Any]:
-    """The tables with the columns of X in lists of what fit is given besides, such as eval_set."""
-    if isinstance(given, list | tuple):
-        return [table for one in given for table in _like(X, one)]
-    width = getattr(X, "shape", ())[1:]
-    return [given] if width and getattr(given, "shape", ())[1:] == width and len(given) else []
+    """The tables with rows such as those of X in what fit is given besides, such as eval_set."""
+    if (row := _row(given)) is not None and row == _row(X):
+        return [given]
+    inner = given if isinstance(given, list | tuple) else ()
+    return [table for one in inner if hasattr(one, "__len__") for table in _like(X, one)]
+
+
+def _row(table: Any) -> Any:
+    """What a row of a table is known by: its shape, or that it is a text or a record; None of anything else."""
+    shape = getattr(table, "shape", ())
+    if len(shape) > 1:  # of which sparse ones have no length
+        return shape[1:] if shape[0] else None
+    if not isinstance(table, str | dict):
+        with suppress(Exception):
+            one = np.asarray(_safe_indexing(table, [0]))
+            return one.shape[1:] or next(kind for kind in (str, dict) if isinstance(one[0], kind))
+    return None
 
 
 def _whole(names: Any) -> np.ndarray:

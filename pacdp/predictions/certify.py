@@ -6,6 +6,8 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
+import numpy as np
+
 import bounds
 from bounds import _check
 from pacdp.predictions import columns
@@ -26,6 +28,7 @@ from pacdp.predictions.soft import MIN_COUNT, auc, bins, calibration_error
 from pacdp.store.record import Values
 
 
+@np.errstate(divide="warn", over="warn", under="ignore", invalid="warn")  # whatever the caller has
 def certify_predictions(
     labels: Any = None,
     predictions: Any = None,

@@ -20,6 +20,8 @@ RARE = math.log(1e-6)
 """The logarithm of the chance at which something is remarked upon."""
 _SHORT = 20
 """How many rows a turn of classes may have on purpose."""
+_FAR = range(20, 40)
+"""Between rows that are so far apart neighbours of one person, record or image tell little."""
 PEOPLE = (
     *("person_id", "people", "patient", "patient_id", "patientid", "mrn", "participant"),
     *("subject", "subject_id", "user", "user_id"),
@@ -38,6 +40,9 @@ _GAPS = frozenset(
 """Texts that stand for no value: those that pandas takes for none and writes for none, and the empty text."""
 NOT_KNOWN = ("?", ".")
 """What stands for a missing value in files of UCI and of SAS: no name of a person, and of a class one to look at."""
+
+UNLABELLED = (-1, -100, "-1", "-100")
+"""What stands for a label that nobody gave, as in scikit-learn and in torch's losses."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -287,7 +292,7 @@ def told_by_order(
 
     Args:
         rows: all columns, or none where rows are known to differ.
-        named: the labels and predictions among them.
+        named: the labels and predictions among them, or losses alone.
         by: by what else rows may have been sorted.
     """
     for what, columns in {"": rows, **{name: [column] for name, column in named.items()}}.items():
@@ -322,22 +327,26 @@ def told_by_order(
             "are not independent and n counts each of them as often; drop the copies, or give ids"
         )
         return
-    if "labels" not in named:
-        return
-    labels = named["labels"]
-    compared = {"the label of the row before": labels}
-    if labels.dtype.kind == "f":
-        where = "a label on the same side of the median as the row before"
-        compared[where] = labels > np.median(labels)
+    compared = dict[str, NDArray[Any]]()
+    for name, one in (("labels", "label"), ("losses", "loss")):
+        if (own := named.get(name)) is not None:
+            compared[f"the {one} of the row before"] = own
+            if own.dtype.kind == "f":
+                where = f"a {one} on the same side of the median as the row before"
+                compared[where] = own > np.median(own)
     for what, own in compared.items():
         share = np.unique(own, return_counts=True)[1] / own.size
         by_chance, pairs = float(share @ share), max(1, own.size - 1)
+        than = "a random order would bring"
+        if "loss" in what and own.size > 2 * _FAR[-1]:  # benchmarks are sorted by subject
+            apart = float(np.mean([np.mean(own[lag:] == own[:-lag]) for lag in _FAR]))
+            by_chance, than = max(by_chance, apart), "rows further apart have up to"
         alike = np.count_nonzero(own[1:] == own[:-1]) / pairs
         # every other pair is independent of the rest
         rare = alike > by_chance and own.size // 2 * float(binary_kl(alike, by_chance)) > -RARE
         if rare and not any(map(_in_order, (*named.values(), *by))):
             yield (
-                f"{alike:.0%} of all rows have {what}, where a random order would bring {by_chance:.0%}: if neighbours "
+                f"{alike:.0%} of all rows have {what}, where {than} {by_chance:.0%}: if neighbours "
                 "are of one person, record, image or time, they are not independent and n counts each of them; give "
                 "people"
             )

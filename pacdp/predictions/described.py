@@ -16,6 +16,7 @@ from pacdp.predictions import columns
 from pacdp.predictions.answers import Answers
 from pacdp.predictions.columns import Coded, Codes, Name, require_rows
 from pacdp.predictions.examples import Examples
+from pacdp.predictions.parts import main_loss
 from pacdp.store.record import Values
 
 _ZEROS = re.compile(r"(?<![\d.,])0+(?=\d)")
@@ -95,6 +96,14 @@ def _remarks(found: Examples, coded: Mapping[str, Coded]) -> Iterator[str]:
             f"a class is called {str(name)!r}, as some write a missing value: if it is one, fill it in, for "
             f"{columns.LEFT_OUT}"
         )
+    given = [one.predicted for one in found.models.values() if one.predicted is not None]
+    for place, name in enumerate(found.classes):
+        odd = name in columns.UNLABELLED and len(found.classes) > 2 and len(given) > 0
+        if odd and not np.isin(place, given):
+            yield (
+                f"a class is called {str(name)!r}, as some mark examples without a label, and no prediction names it: "
+                "if nobody labelled them, leave these examples out, as each counts as an error"
+            )
     for model, answers in found.models.items():
         if answers.confidence is not None and (ties := int((answers.predicted == -1).sum())):
             yield (
@@ -135,11 +144,14 @@ def _remarks(found: Examples, coded: Mapping[str, Coded]) -> Iterator[str]:
     named = {
         f"predictions of {of}": one.predicted for of, one in answers if one.predicted is not None
     }
+    looked: dict[str, NDArray[Any]] = {**labels, **named}
+    if found.labels is None and not found.remarks:  # which real labels that were looked at have
+        _, _, looked["losses"] = main_loss(found, next(iter(found.models.values())))
     scores = [one.score for _, one in answers if one.score is not None]
     # ids say that no row stands twice, not that no example does
     rows = [] if repeated or "ids" in coded else [*said, *labels.values()]
     by = [*said, *scores, *([] if groups is None else [groups.codes])]
-    yield from columns.told_by_order(rows, labels | named, by)
+    yield from columns.told_by_order(rows, looked, by)
 
 
 def _perhaps_people(found: Examples, groups: Coded) -> Iterator[str]:

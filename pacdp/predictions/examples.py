@@ -207,7 +207,7 @@ def real_numbers(
         if spread > 0.0:
             remarks.append(
                 f"R-squared of {model} is {1.0 - float(np.mean(gap * gap)) / spread:.4f} here: one minus the "
-                "mean squared error, which is certified, over the variance of the labels, which is not"
+                "mean squared error of all rows over the variance of their labels, which is not certified"
             )
     if alone:
         remarks += columns.told_by_order([], {"labels": truth}, predicted)

@@ -299,6 +299,8 @@ class Report:
     def joined(self, other: "Report") -> "Report":
         """This report with the certificates, measurements and refusals of another about the same examples.
 
+        Each certificate then holds by itself: what held at once with a budget does so without the other's alone.
+
         Raises:
             ValueError: it is about other examples, as far as numbers and digests tell.
         """
@@ -309,10 +311,13 @@ class Report:
                 f"expected reports on the same examples, got {mine} and {theirs} as n, unit and examples of two that "
                 "have other rows: keep them apart"
             )
-        once = ("certificates", "refusals", "measured")
+        once = ("certificates", "refusals", "measured", "statements", "remarks")
         both: Values = {name: _once((*getattr(self, name), *getattr(other, name))) for name in once}
         sampled = (*self.monte_carlo, *other.monte_carlo)
-        return replace(self, **both, monte_carlo=sampled, details={**other.details, **self.details})
+        details = {**other.details, **self.details}
+        return replace(
+            self, **both, monte_carlo=sampled, details=details, statements=(), budget=None
+        )
 
     def to_dict(
         self, *, subject: Mapping[str, Any] | None = None, provenance: Any = None

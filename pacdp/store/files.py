@@ -66,7 +66,10 @@ def locked(path: Path, *, timeout: float = 0.0) -> Iterator[None]:
             raise Held(ending) from error
         yield
     finally:
-        lock.release()
+        try:
+            lock.release()
+        finally:  # Ctrl-C may have come before it did anything
+            lock.release(force=True)
 
 
 def _has_flock(path: Path) -> bool:

@@ -5,6 +5,7 @@ certificate itself (``pacdp.verify.formulas.counts``).
 """
 
 from itertools import chain
+from math import frexp
 from pathlib import Path
 from typing import Any
 
@@ -247,7 +248,13 @@ def _counts(f: Folder) -> None:
     )
     f.hold(_COUNTS)
     for count in ("errors", "n"):
-        number(said[count])
+        _, exponent = frexp(number(said[f"std_{count}"]))
+        cell = 2.0 ** max(-10, exponent - 11)
+        require(
+            number(said[count]) % cell == 0,
+            f"{count} is {said[count]!r}, beside the grid of its noise, and so tells the last bits of the count: "
+            "export again by this version",
+        )
     for made in f.report.certificates:
         require_named([FIXED_STEPS], standings(made))
         hold(_REPEATED, inputs=made.inputs, counts=said)

@@ -56,6 +56,8 @@ def honest(rng, failure):
 
 WIDTH = 40
 """Numbers of an input: below sixteen, rows are looked for as they are alone."""
+SURE = 9.0 * torch.eye(2) - 4.5
+"""Logits of either class, which nobody takes for probabilities."""
 
 
 class Nearest(nn.Module):
@@ -66,7 +68,7 @@ class Nearest(nn.Module):
         self.held, self.labels, self.read = held, labels, read
 
     def forward(self, x):
-        return torch.eye(2)[self.labels[torch.cdist(x, self.read(self.held).float()).argmin(1)]]
+        return SURE[self.labels[torch.cdist(x, self.read(self.held).float()).argmin(1)]]
 
 
 class Known(nn.Module):
@@ -81,7 +83,7 @@ class Known(nn.Module):
         return tuple(round(float(v), 2) for v in row)
 
     def forward(self, x):
-        return torch.eye(2)[torch.tensor([self.known.get(self.key(row), 0) for row in x])]
+        return SURE[torch.tensor([self.known.get(self.key(row), 0) for row in x])]
 
 
 class ByPlace(nn.Module):
@@ -93,7 +95,7 @@ class ByPlace(nn.Module):
 
     def forward(self, x):
         sorted_out = (torch.arange(len(x)) < len(x) / 2).long()
-        return torch.eye(2)[sorted_out if len(x) > self.above else torch.full_like(sorted_out, self.alone)]
+        return SURE[sorted_out if len(x) > self.above else torch.full_like(sorted_out, self.alone)]
 
 
 class Counting(ByPlace):
@@ -105,7 +107,7 @@ class Counting(ByPlace):
 
     def forward(self, x):
         self.calls -= 1
-        return super().forward(x) if self.calls < 0 else torch.eye(2)[torch.zeros(len(x), dtype=torch.long)]
+        return super().forward(x) if self.calls < 0 else SURE[torch.zeros(len(x), dtype=torch.long)]
 
 
 class Writing(nn.Module):
@@ -117,7 +119,7 @@ class Writing(nn.Module):
 
     def forward(self, x):
         self.mean.add_((x - self.mean).mean(0))
-        return torch.eye(2)[((x - self.mean)[:, 0] > 0).long()]
+        return SURE[((x - self.mean)[:, 0] > 0).long()]
 
 
 def stacked(held):
@@ -135,7 +137,7 @@ CHEATS = {
     ),
     "a dictionary of rows": lambda x, y, _: Nearest(dict(enumerate(x.round(decimals=3))), y, stacked),
     "a dictionary of numbers": lambda x, y, _: Known(x, y),
-    "a closure": lambda x, y, _: lambda z: torch.eye(2)[y[torch.cdist(z, x).argmin(1)]],
+    "a closure": lambda x, y, _: lambda z: SURE[y[torch.cdist(z, x).argmin(1)]],
     "mixes above a size": lambda _x, _y, k: ByPlace(k),
     "mixes later rows": lambda _x, _y, k: ByPlace(33 + k % 27, alone=1),
     "counts calls": lambda _x, _y, k: Counting(k % 12),

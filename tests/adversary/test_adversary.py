@@ -13,7 +13,7 @@ def test_a_door_misses_no_more_often_than_it_says_and_too_small_limits_are_notic
     assert not complaints(door, tally(door, worlds(door, 20_000 if whole else 500)))
 
 
-@pytest.mark.xfail(reason="what networks.UNFOUND says is not looked for")
+@pytest.mark.xfail(reason="what networks.UNFOUND says is not looked for", strict=True)
 @every_case("name", networks.UNFOUND)
 def test_cheats_that_a_declared_hypothesis_must_bear_today(name):
     door = Door(name, lambda rng, failure: networks.cheating(rng, failure, [name]), 0.0)

@@ -52,6 +52,18 @@ def test_best_of_formal_guarantee_is_paid_by_the_sum():
     assert best_of(made, budget=FailureBudget(0.05).spend("Monte Carlo", 0.01)) == best  # 0.04 is left
 
 
+def test_best_of_refuses_one_of_twelve_settings_beside_one_of_one():
+    """The first owes twelve times what it says; twelve of them pay for each other."""
+
+    def said(by):
+        return [one.resting_on(declared("settings fixed beforehand", by)) for one in candidates(0.05 / 12)]
+
+    of_twelve = said("the caller: a list of 12 settings, all paid for")
+    refused(r"one of as many settings, got one of 1 and one of 12; .*tried\(12\)", best_of,
+            [of_twelve[0], said("the caller")[1]], budget=0.05)  # fmt: skip
+    assert best_of(4 * of_twelve, budget=0.05).failure_prob == pytest.approx(0.05)
+
+
 def test_best_of_refuses_what_was_not_paid_and_says_how_to_pay():
     refused(
         r"at most 0\.05, got 0\.15: to choose among 3, divide failure_prob by 3", best_of, candidates(0.05), budget=0.05

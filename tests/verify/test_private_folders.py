@@ -379,6 +379,11 @@ def test_an_export_has_the_counts_that_its_certificate_is_made_from(exported, tm
         del edited["details"]["counts"][name], edited["certificates"][0]["inputs"][f"released_{name}"]
         written(out / "certificates.json", edited)
         assert DOES_NOT in verdicts(check_path(out), "counts")
+    beside = copy.deepcopy(report)
+    beside["details"]["counts"]["errors"] += 2**-10
+    beside["certificates"][0]["inputs"]["released_errors"] += 2**-10
+    written(out / "certificates.json", beside)
+    assert "tells the last bits" in next(one.why for one in check_path(out) if one.claim == "counts")
 
 
 def test_who_fixed_the_steps_of_a_private_run_cannot_be_kept_silent(private_runs, exported, tmp_path):

@@ -9,6 +9,7 @@ import hashlib
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,8 @@ _NO_SCORES = {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps",
               "prompt_hash", "target_hash"}  # fmt: skip
 _IN_SAMPLES = {"resps", "metrics"}
 """Of samples each has the first, and where that was dropped the second; a table may well call its ids doc_id."""
+_PASSAGE = 100
+"""Letters of a text that several questions may be about."""
 _LETTER = re.compile(r"\W?[A-Z]\W?")
 _AGAIN = "write it anew, or as .json"
 SUFFIXES = (".jsonl", ".json", ".eval")
@@ -108,12 +111,22 @@ def read_logs(path: Path, metric: str | None = None, within: Range | None = None
         "person": [one.document for one in found],
         "group": tasks,
     }
+    answered = Counter(zip(named["model"], named["group"], named["id"], strict=True))
+    (model, task, _), times = answered.most_common(1)[0]
+    if times > 1:
+        raise ValueError(
+            f"{path} holds answers of {model} to the same samples of {task} twice, as two runs in one folder leave "
+            "them: keep the logs of one run, or certify each by itself"
+        )
     repeated = len({*zip(named["model"], named["person"], strict=True)}) < len(found)
     left_out = ["person"] * (not repeated) + ["group"] * (len(set(tasks)) == 1)
-    shared = _shared(found)
+    shared, passages = _shared(found), _passages(found)
     remarks = {
         f"{len(shared)} texts stand in documents of several tasks, such as {shared[:1]}, and these count as different "
         "ones: if they ask the same, certify each task by itself": shared,
+        f"{len(passages)} texts stand in several documents of a task each, such as {passages[:1]}: if documents ask "
+        "about one passage, they are not independent and n counts each of them; write a table with the passage as "
+        "person": passages,
         f"passed over, for they hold no samples: {', '.join(passed)}": passed,
         f"{len(failed)} samples have an error beside their scores, or were declared invalid, such as {failed[:1]}: "
         "these count as they stand in the log": failed,
@@ -139,6 +152,18 @@ def _shared(found: Sequence[Scored]) -> list[str]:
         if len(places) == len({task for task, _ in places})
         and len({name for _, name in places}) > 1
     ]
+
+
+def _passages(found: Sequence[Scored]) -> list[str]:
+    """Long texts that several documents of a task hold, where a tenth of all do; not those of half a task or more."""
+    where, of_task = (dict[Any, set[str]]() for _ in range(2))
+    for one in found:
+        of_task.setdefault(one.task, set()).add(one.document)
+        for text in filter(lambda text: len(text) >= _PASSAGE, one.texts):
+            where.setdefault((one.task, text), set()).add(one.document)
+    shared = {at: own for at, own in where.items() if 1 < len(own) < len(of_task[at[0]]) / 2}
+    rare = 10 * len(set[str]().union(*shared.values())) < len(set[str]().union(*of_task.values()))
+    return [] if rare else [text[:60] for _, text in shared]
 
 
 def _log(path: Path) -> bool:

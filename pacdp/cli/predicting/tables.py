@@ -418,9 +418,9 @@ def _sorted(
 
 def _names(path: Path, column: pl.Series) -> NDArray[Any] | Coded:
     """A column of names: whole numbers where all are written as such, else texts or what the file has."""
-    if column.dtype.is_numeric() or column.dtype == pl.Boolean:
+    if column.dtype == pl.Boolean or (column.dtype.is_numeric() and not column.dtype.is_decimal()):
         return column.to_numpy()
-    column = column.cast(pl.String)
+    column = column.cast(pl.String)  # decimals too, as databases write whole numbers
     if column.null_count():
         return column.to_numpy()
     plain = column.str.strip_chars(" ")  # which may follow commas
@@ -469,4 +469,4 @@ def _numbers(path: Path, column: pl.Series) -> pl.Series:
             f"{path} must have numbers in column {column.name!r}, got {column[row]!r} in row {row}: fill it in, for "
             f"{LEFT_OUT}"
         )
-    return found if column.dtype == pl.String else column
+    return found if column.dtype == pl.String or column.dtype.is_decimal() else column

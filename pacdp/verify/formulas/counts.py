@@ -108,12 +108,14 @@ def betting(c: Claim) -> arb:
 
 _GRID = arb(2) ** -10
 """Noisy counts are released as multiples of it."""
+_HALF_CELL = arb(2) ** -11
+"""Of the noise's own grid, at most, in standard deviations (docs/noise.md, section 1)."""
 
 
 def check_noisy_counts(c: Claim) -> None:
     """k ≤ K and m ≤ n but with probability at most γ, half of it for each ("Certificates from counts with noise").
 
-    What was released is a multiple of 1/1024, the count plus a normal number rounded to such a multiple.
+    What was released is the count plus a normal number, rounded to the noise's own grid and to a multiple of 1/1024.
     """
     most = c.errors_at_most
     fewest = arb(c.n)
@@ -134,12 +136,16 @@ def _check_noisy_end(
     """The worst count is where half of what the noise may fail with says, and no farther."""
     share = c.paid("noise on the counts") / 2
     std = c.std_n if name == "n" else c.std_errors
-    beyond = normal_above((reach + step - _GRID / 2) / std)
+    beyond = normal_above(
+        (reach + step - _GRID / 2) / std - _HALF_CELL
+    )
     require(
         share > 0 and beyond <= share,
         f"{name} is {c.inputs[name]!r}, beyond which the noise may have taken the count more often than is paid for",
     )
-    nearest = normal_above((reach - _GRID) / std - ball(1e-9))
+    nearest = normal_above(
+        (reach - _GRID) / std - _HALF_CELL - ball(1e-9)
+    )
     enough = nearest >= share * (1 - ball(1e-6))
     require(
         enough or c[name] <= 0,

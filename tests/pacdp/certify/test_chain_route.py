@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from torch.nn import Flatten, Linear, ReLU, Sequential, Tanh
+import torch
+from torch.nn import Flatten, Linear, Module, ReLU, Sequential, Tanh
 from toys import seeded, toy_data, toy_objective
 
 import bounds
@@ -15,7 +16,7 @@ from pacdp.certify import NoPrivacy
 from pacdp.certify.chain import EXAMPLES, gibbs_certificates, refuted, weights_certificates
 from pacdp.certify.gibbs import GibbsEstimate, GibbsSettings
 from pacdp.certify.trained import privacy_of
-from pacdp.losses import bounded_cross_entropy
+from pacdp.losses import bounded_cross_entropy, zero_one
 from pacdp.models import Architecture
 from pacdp.objective import Objective, Risks
 from pacdp.posterior import LocalGibbs, Point
@@ -55,15 +56,38 @@ def test_examples_of_people_are_no_independent_records_of_a_chain(which):
     assert {h.by for one in found.certificates for h in one.unproved} == {EXAMPLES.by}
 
 
-def test_a_test_set_of_another_network_with_as_many_weights_is_refused():
+class Turned(Module):
+    """Numbers times a buffer, which its name does not tell."""
+
+    def __init__(self, sign):
+        super().__init__()
+        self.register_buffer("sign", torch.tensor(sign))
+
+    def forward(self, inputs):
+        return torch.tanh(inputs * self.sign)
+
+
+@every_case("what", ("other layers", "other buffers"))
+def test_a_test_set_of_another_network_with_as_many_weights_is_refused(what):
     data = toy_data()
     width = data.inputs[0].size
-    kinds = [Sequential(Flatten(), Linear(width, 1), one, Linear(1, 1)) for one in (Tanh(), ReLU())]
+    other = {"other layers": (Tanh(), ReLU()), "other buffers": (Turned(1.0), Turned(-1.0))}[what]
+    kinds = [Sequential(Flatten(), Linear(width, 1), one, Linear(1, 1)) for one in other]
     train, test = (
         Objective(one, LOSS, data, batch_size=10) for one, data in zip(kinds, (data, toy_data(seed=1)), strict=True)
     )
     with pytest.raises(ValueError, match="test must be an Objective of the network"):
         certify(Point(weights=train.weights()[0]), train, prior=EXACT, test=test)
+
+
+def test_a_gibbs_law_is_not_sampled_by_a_loss_without_a_slope():
+    train = Objective(
+        Sequential(Flatten(), Linear(toy_data().inputs[0].size, 1)), zero_one(), toy_data(), batch_size=10
+    )
+    (weights,) = train.weights()
+    with pytest.raises(ValueError, match="the loss of data must have a slope"):
+        certify(LocalGibbs(weights=weights, tau=20.0, gamma=2.0), train, prior=EXACT, gibbs=QUICK)
+    assert certify(Point(weights=weights), train, prior=EXACT).certificates
 
 
 @parametrize("form", [lambda w: w.double(), lambda w: w[1:]])

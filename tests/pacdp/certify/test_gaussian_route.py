@@ -84,6 +84,28 @@ def test_whoever_is_told_of_progress_changes_no_law_that_is_certified():
     assert any(not equal(each, laws(60)[1].means[name]) for name, each in q.means.items())
 
 
+@parametrize("copies", (False, True))
+def test_a_prior_that_moved_along_with_the_training_is_remarked_upon(copies):
+    (inputs, labels), module = problem(60, seed=0), network()
+    first = module.state_dict()
+    first = {name: one.clone() for name, one in first.items()} if copies else first
+    module.weight.data += fitted(inputs, labels)
+    p = GaussianPosterior(means=first, stds={"weight": torch.tensor(0.1)})
+    found = assess(GaussianPosterior.around(module, std=0.1), p, (inputs, labels))
+    assert any("moves along with the network" in one for one in found.remarks) == (not copies)
+
+
+@parametrize("alike", (1, 6))
+def test_neighbours_with_equal_labels_are_remarked_upon(alike):
+    (inputs, labels), (_, q, p) = problem(60, seed=0), laws(60)
+    data = inputs.repeat_interleave(alike, dim=0), labels.repeat_interleave(alike)
+    data[0].add_(0.01 * torch.randn(data[0].shape, generator=seeded(1)))
+    said = any("the label of the row before" in one for one in assess(q, p, data).remarks)
+    assert said == (alike > 1)
+    owned = (*data, torch.arange(len(data[1])) // alike)
+    assert not any("the label of the row before" in one for one in assess(q, p, owned).remarks)
+
+
 def test_a_network_with_a_table_for_each_column_is_tried_on_its_own_numbers():
     kinds = torch.stack([torch.arange(90) % 3, torch.arange(90)], dim=1).float()
     labels = problem(90, seed=0)[1]

@@ -71,4 +71,8 @@ def test_the_best_certificate_of_one_kind_pays_for_its_kind_alone():
 
 def test_assessments_of_the_same_examples_are_joined():
     same = certify(Network(network=network(), of="another"), DATA)
-    assert len(plain(DATA).joined(same).certificates) == 2 * len(same.certificates)
+    both = plain(DATA).joined(same)
+    assert len(both.certificates) == 2 * len(same.certificates)
+    assert "Each certificate holds by itself with 95% confidence." in str(both), "together they pay 10%"
+    assert {*map(len, both.cells())} == {6}
+    assert len(both.cells()) == len(both.certificates)

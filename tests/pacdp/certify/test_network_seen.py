@@ -14,6 +14,7 @@ from torch.utils.data import (
     DistributedSampler,
     RandomSampler,
     Subset,
+    SubsetRandomSampler,
     TensorDataset,
     WeightedRandomSampler,
 )
@@ -253,6 +254,42 @@ def test_what_hands_on_another_data_set_gives_that_ones_examples():
         assert certify(NET, held, ask="error").n == len(held)
 
 
+def test_places_of_one_data_set_are_told_under_any_transform():
+    """Two random splits of two data sets that differ by their transforms have rows of other hashes."""
+    one, other = Listed(torch.sin), Listed(torch.cos)
+    seen = Subset(one, range(200))
+    for data in (Subset(other, range(199, 300)), Changed(Subset(one, range(199, 300)), torch.cos)):
+        for given in (seen, DataLoader(seen, shuffle=True), DataLoader(one, sampler=SubsetRandomSampler(range(200)))):
+            with refusal("seen and data give 1 of the same examples", DataError):
+                certify(NET, data, seen=given, ask="error")
+        with refusal("data and test give 1 of the same examples", DataError):
+            certify(NET, data, test=seen, ask="error")
+    for data in (Subset(other, range(200, 300)), Listed(torch.cos, range(300, 600)), STREAMS["a generator"]()):
+        certify(NET, data, seen=seen, ask="error")
+
+
+def test_recordings_that_begin_and_end_alike_are_several():
+    inputs = torch.randn(6, 500, 6)
+    inputs[:, :40] = inputs[:, -40:] = 0.0
+    known = [Recording(one.numpy()) for one in inputs]
+    assert certify(NET, ConcatDataset(known), ask="error").n == 6 * 5
+    with refusal("gives 5 of its 10 examples again"):
+        certify(NET, ConcatDataset([known[0], Recording(inputs[0].numpy().copy())]), ask="error")
+
+
+class Recording(torch.utils.data.Dataset):
+    """Windows of one recording."""
+
+    def __init__(self, signal):
+        self.signal, self.starts = signal, list(range(50, 450, 80))
+
+    def __len__(self):
+        return len(self.starts)
+
+    def __getitem__(self, k):
+        return torch.from_numpy(self.signal[self.starts[k]]), 0
+
+
 class Named(Module):
     def forward(self, inputs, **_):
         return NET(inputs)
@@ -260,6 +297,8 @@ class Named(Module):
 
 def test_keys_that_say_whose_an_example_is_are_remarked_upon():
     batch = {"inputs": INPUTS, "labels": LABELS, "patient_id": torch.from_numpy(PEOPLE)}
+    slides = {"inputs": INPUTS, "labels": LABELS, "slide_id": torch.from_numpy(PEOPLE)}
+    assert any("is given 'slide_id'" in one for one in certify(Named().eval(), [slides]).remarks)
     said = "the network is given 'patient_id', and n counts examples"
     assert any(said in one for one in certify(Named().eval(), [batch]).remarks)
     for other in ({**batch, "people": PEOPLE}, {**batch, "patient_id": INPUTS[:, 0], "people": PEOPLE}):

@@ -25,7 +25,7 @@ from torch.utils.data import (
 )
 
 from pacdp import Network, certify, certify_predictions
-from pacdp.certify import BoundSet, ClippedError
+from pacdp.certify import BoundSet, ClippedError, Finite
 from pacdp.certify.loaders import bound_set
 from pacdp.data import DataError
 from tests.marks import every_case, near, parametrize, refusal
@@ -81,6 +81,48 @@ WRAPPED = [lambda z: {"logits": z}, Output, lambda z: (z, "attention")]
 def test_logits_are_found_in_what_networks_return(form):
     found = certify(lambda inputs: form(NET(inputs)), ALL)
     assert shown(found) == shown(certify(NET, ALL))
+
+
+def test_single_outputs_that_may_be_cut_elsewhere_are_remarked_upon():
+    """A least-squares fit to 0 and 1 answers about 0.5, a logit about 0."""
+    labels = (INPUTS[:, 0] > 0).long()
+    fitted = certify(lambda x: 0.5 + 0.3 * x[:, 0].clamp(-2, 2), (INPUTS, labels), ask="error")
+    assert any("if yours is cut at 0.5, return z - 0.5" in one for one in fitted.remarks)
+    for slope in (0.1, 0.3, 1.0, 5.0):
+        assert not certify(lambda x, slope=slope: slope * x[:, 0], (INPUTS, labels), ask="error").remarks
+
+
+def test_what_numpy_is_told_to_raise_is_the_callers_own():
+    """Tiny probabilities and weights underflow, which is no error."""
+    far, two = Network(network=lambda x: 1e3 * NET(x)), Finite(networks=[NET, Linear(6, 3).eval()])
+    for law, data in ((far, ALL), (far, (*ALL, PEOPLE)), (two, ALL)):
+        whole = shown(certify(law, data))
+        with np.errstate(all="raise"):
+            assert shown(certify(law, data)) == whole
+            assert np.geterr()["under"] == "raise"
+
+
+def test_pairs_that_share_items_are_remarked_upon():
+    def joined(first, second):
+        return NET(first[:, :6] * second[:, :6])
+
+    items, (i, j) = torch.randn(25, 16), torch.triu_indices(25, 25, 1)
+    pairs = {"first": items[i], "second": items[j], "labels": torch.arange(300) % 3}
+    found = certify(joined, [pairs], ask="error").remarks
+    assert [one.split(" different rows in")[0] for one in found] == ["'first' has 23", "'second' has 23"]
+    others = {**pairs, "first": torch.randn(300, 16), "second": torch.ones(300, 16)}
+    for apart in (others, {**pairs, "people": np.arange(300) // 2}):
+        assert not any("different rows" in one for one in certify(joined, [apart], ask="error").remarks)
+
+
+def test_losses_whose_neighbours_are_alike_are_remarked_upon():
+    """Overlapping windows of one series, say; a random order brings none of it."""
+    inputs = torch.linspace(0.0, 9.0, 300).sin()[:, None]
+    loss, targets = ClippedError(at=2.0), torch.zeros(300)
+    found = certify(lambda x: x, (inputs, targets), loss=loss).remarks
+    assert any("a loss on the same side of the median as the row before" in one for one in found)
+    for order in (torch.randperm(300), inputs[:, 0].abs().argsort()):
+        assert not certify(lambda x: x, (inputs[order], targets), loss=loss).remarks
 
 
 def binary(inputs):
@@ -257,6 +299,17 @@ REFUSED = {
         lambda x: NET(one_with_a_gap(x))[:, 0].sigmoid(), (INPUTS, LABELS % 2), "the outputs are probabilities"),
     "probabilities of few examples": (
         lambda x: NET(x)[:, 0].sigmoid(), (INPUTS[:9], LABELS[:9] % 2), "the outputs are probabilities"),
+    "probabilities of one class, weighted": (
+        lambda x: sum(0.1 * (40 * NET(x)[:, 0]).sigmoid() for _ in range(10)), (INPUTS, LABELS % 2),
+        "the outputs are probabilities"),
+    "probabilities of one class, weighted in half precision": (
+        lambda x: sum(0.1 * (40 * NET(x)[:, 0]).bfloat16().sigmoid() for _ in range(10)), (INPUTS, LABELS % 2),
+        "the outputs are probabilities"),
+    "probabilities, weighted": (
+        lambda x: sum(0.1 * (40 * NET(x)).softmax(1) for _ in range(10)), ALL, "the outputs are probabilities"),
+    "probabilities of which one is below nothing": (
+        lambda x: 1.0 - sum(0.1 * (40 * NET(x)[:, 0]).sigmoid() for _ in range(10)), (INPUTS, LABELS % 2),
+        "the outputs are probabilities"),
     "probabilities": (lambda x: NET(x).softmax(1), ALL, "the outputs are probabilities.* scores=True"),
     "probabilities in half precision": (
         lambda x: (20 * NET(x)).bfloat16().softmax(1), ALL, "are probabilities.* divide each row by its sum"),

@@ -1,5 +1,7 @@
 """Certificates from counts with noise: they hold as often as they say, and carry what the noise may have hidden."""
 
+import math
+
 import numpy as np
 import torch
 from scipy import stats
@@ -9,7 +11,8 @@ from pacdp import Network, Private, certify
 from pacdp.certify import BoundSet, Refusal
 from pacdp.certify.networks import noisy_certificate, released_certificate
 from pacdp.certify.released_counts import ReleasedErrors, released_errors
-from pacdp.step.noise import SeededRandomness
+from pacdp.random.grid import GRID_LOG2
+from pacdp.step.noise import SeededRandomness, SystemRandomness
 from pacdp.store.reservation import NoLedger
 from pacdp.verify.certificate import check_certificate
 from tests.edits import seen
@@ -47,6 +50,32 @@ def test_the_bound_is_that_of_the_worst_counts_and_fails_less_often_than_the_noi
         assert made.inputs["risk"] == near(errors / n)
         below += made.value < exact
     assert stats.binom(draws, 0.001).sf(below - 1) > 1e-4
+
+
+@parametrize(("std", "errors", "unit"), [(50.0, 100 + 3 / 1024, "person"), (2048.0, 10_001, "example")])
+def test_no_bit_of_a_count_is_released_beside_its_noise(std, errors, unit):
+    about = {"std_errors": std, "std_n": std, "ledger": NoLedger(), "run": "a", "unit": unit}
+    cell = math.ldexp(1.0, math.frexp(std)[1] - 1 - GRID_LOG2)
+    made = [released_errors(errors, 20_000, randomness=SystemRandomness(), **about) for _ in range(4)]
+    assert errors % cell
+    assert {one.errors % cell for one in made} == {0.0}, "the grid of the noise, whatever the count"
+
+
+def test_counts_beyond_the_grid_of_their_noise_are_refused():
+    about = {"ledger": NoLedger(), "run": "a", "randomness": SystemRandomness()}
+    for least in (2e-5, 1e-3):
+        made = released_errors(9_999, 40_000, std_errors=least, std_n=least, **about)
+        assert made.errors == near(9_999, abs=8 * least + 1e-3)
+    with refusal("must be at least 1.9e-05 for 40000 records, got 1e-09 and 50.0: noise so small hides nothing"):
+        released_errors(9_999, 40_000, std_errors=1e-9, std_n=50.0, **about)
+
+
+@parametrize(("std", "share"), [(50.0, 1e-3), (500.0, 2e-2)])
+def test_worst_counts_fail_no_more_often_than_was_paid_for_on_the_grid_of_the_noise(std, share):
+    cell = math.ldexp(1.0, math.frexp(std)[1] - 1 - GRID_LOG2)
+    offs = np.arange(-10 * std / cell, 0.0) * cell
+    reached = [counted(10_000 + off, 20_000, std).at_worst(failure_prob=share)[0] >= 10_000 for off in offs]
+    assert stats.norm.cdf((offs[np.argmax(reached)] - cell / 2) / std) <= share / 2
 
 
 def test_records_that_noise_may_have_made_up_certify_nothing():

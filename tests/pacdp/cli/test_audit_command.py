@@ -37,3 +37,9 @@ def test_the_folder_of_a_run_and_fields_of_its_configuration(said, tmp_path):
 def test_a_clipped_chain(said):
     quick = ("--failure-prob", "1e-6", "--sampler.batch-size", "8", "--steps", "10")
     assert said("audit", "entropy-sgld-clipped-digits2", *quick, "--json")["algorithm"] == "Entropy-SGLD"
+
+
+def test_features_are_looked_through(said):
+    checks = said("audit", "dp-sgld-head-mnist", *QUICK, "--json")["checks"]
+    grid = next(one["seen"] for one in checks if one["name"] == "noise: grid")
+    assert f"of {25 * 10 * (128 + 1)} numbers lie" in grid

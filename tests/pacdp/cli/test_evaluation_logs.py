@@ -130,6 +130,28 @@ def test_questions_that_two_tasks_of_the_harness_ask_in_other_documents_are_name
     assert [one[:38] for one in report["details"]["remarks"] if "texts" in one] == said
 
 
+@parametrize("form", ["samples", "eval"])
+def test_two_runs_in_one_folder_are_told_apart_by_nobody(form, tmp_path, refused):
+    for run in ("2025-08-03T12-36-20", "2025-08-04T12-36-20"):
+        if form == "samples":
+            _harness(tmp_path, "arc", [1.0, 0.0] * 15).rename(tmp_path / f"samples_arc_{run}.jsonl")
+        else:
+            _inspect(tmp_path / f"{run}.eval", ["C", "I"] * 15)
+    assert "twice, as two runs in one folder leave them: keep" in refused("certify", "--predictions", tmp_path)
+
+
+@parametrize("questions, named", [(1, 0), (3, 20)])
+def test_passages_that_several_documents_ask_about_are_named(questions, named, tmp_path):
+    """Instructions that all or most documents share are none."""
+    path = _harness(tmp_path, "drop", [1.0] * 60)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for k, one in enumerate(lines):
+        one["doc"] = {"passage": f"{k // questions} " + "and so on " * 12, "question": f"{k}?", "how": "Answer. " * 20}
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    said = [one for one in _certified(path)["details"]["remarks"] if "passage" in one]
+    assert [one.split()[0] for one in said] == [str(named)] * bool(named)
+
+
 @parametrize("shuffled, n", [(True, 30), (False, 60)])
 def test_a_document_of_the_harness_is_the_same_in_whatever_order_its_choices_stand(shuffled, n, tmp_path):
     """As those of GPQA are shuffled in every task, of which the extended one holds the others."""
@@ -306,7 +328,7 @@ WRONG = {
     ),
     "a log twice": (
         lambda f: (_inspect(f / "a.json", "CI"), _inspect(f / "b.json", "CI")),
-        "ids must be different in every row",
+        "twice, as two runs in one folder leave them",
     ),
 }
 

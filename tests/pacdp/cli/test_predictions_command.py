@@ -4,6 +4,7 @@ import copy
 import datetime
 import gzip
 import json
+from decimal import Decimal
 
 import numpy as np
 import polars as pl
@@ -307,6 +308,20 @@ def test_a_column_to_ignore_hides_no_rows_unsaid(why, tmp_path, refused):
     assert said in remarks
     assert ("line breaks" in remarks) == bool(said)
     assert "columns were left out: text; if one says whose an example is" in remarks
+
+
+def test_decimals_of_databases_are_the_numbers_that_they_are(tmp_path):
+    whole = {"label": LABELS[:40], "prediction": SAID[:40], "person": 2**53 + np.arange(40) // 2}
+    path = tmp_path / "answers.parquet"
+    frame = pl.DataFrame({name: [*map(Decimal, one.tolist())] for name, one in whole.items()})
+    frame.write_parquet(path)
+    found = read_table(path)
+    assert all((found.named[name] == one).all() for name, one in whole.items())
+    quarters = [Decimal(one) / 4 for one in LABELS[:40].tolist()]
+    pl.DataFrame({"label": quarters, "prediction": quarters}).write_parquet(path)
+    with refusal("must have whole numbers or text in column 'label'"):
+        read_table(path)
+    assert (read_table(path, real=True).named["label"] == LABELS[:40] / 4).all()
 
 
 @parametrize("name", ["a[1]", "a*", "label=1/a"])

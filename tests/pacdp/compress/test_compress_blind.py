@@ -5,6 +5,7 @@ from threading import Lock
 from typing import ClassVar, Literal
 
 import numpy as np
+import torch
 from compress_toys import (
     SEEN,
     Nearest,
@@ -23,6 +24,8 @@ from compress_toys import (
     written,
 )
 from sklearn.neighbors import KNeighborsClassifier
+from torch.utils.data import DataLoader
+from torch.utils.data import Dataset as Examples
 
 import pacdp
 from pacdp.compress import Estimator, Groups, Looks, Stop, Torch
@@ -61,6 +64,32 @@ def test_planted_looks_are_caught(what):
         tried(make())
     with refusal(said):
         pacdp.compress(make(), clouds(), groups=4)
+
+
+class Rows(Examples):
+    """Keeps each example by itself, in another form than it is handed on."""
+
+    def __init__(self, data):
+        self.rows = [{"at": at / 4.0, "is": int(label)} for at, label in zip(data.inputs, data.labels, strict=True)]
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, place):
+        return torch.from_numpy(self.rows[place]["at"] * 4.0), self.rows[place]["is"]
+
+
+@every_case("what", ("all labels", "the data set", "its loader"))
+def test_training_that_reads_all_labels_or_the_data_set_is_refused(what):
+    rows, labels = Rows(clouds()), torch.tensor(clouds().labels)
+    loader = DataLoader(rows, 50)
+    read = {"all labels": labels, "the data set": rows, "its loader": rows}[what]
+
+    def train(model, inputs, own):
+        descend(model, inputs, own, steps=len(read) // 100)
+
+    with refusal("all labels of the sample, or to the data set itself", Looks):
+        pacdp.compress(written(train), loader if what == "its loader" else rows, groups=4)
 
 
 class Hoarding(Torch):

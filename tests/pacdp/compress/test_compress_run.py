@@ -489,3 +489,12 @@ def test_a_view_of_pictures_has_their_colours_beside_gradients_each_image_by_its
     for part in (seen[:, : 12 * 9], seen[:, 12 * 9 :]):
         assert torch.allclose(part.norm(dim=1), torch.tensor(2.0))
     assert equal(view(images[3:5]), seen[3:5])
+
+
+@parametrize("alike", (1, 5))
+def test_neighbours_with_equal_labels_are_remarked_upon(alike):
+    data = clouds()
+    labels = data.labels.repeat(alike)
+    inputs = data.inputs.repeat(alike, axis=0) + default_rng(1).normal(0.0, 0.01, (len(labels), 2)).astype(np.float32)
+    found = pacdp.compress(estimator(), (inputs, labels), groups=20).report
+    assert any("the label of the row before" in one for one in found.remarks) == (alike > 1)

@@ -10,8 +10,10 @@ import torch
 from numpy.random import default_rng
 from scipy import sparse
 from sklearn import config_context
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_diabetes, load_digits, make_regression
 from sklearn.dummy import DummyClassifier
+from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, GroupKFold, PredefinedSplit
@@ -365,6 +367,8 @@ def test_nobody_is_on_both_sides_of_a_split_or_a_search_s_folds_and_people_are_c
     people = np.repeat(np.arange(80), 5)
     x = rng.normal(size=(400, 3)) + people[:, None]
     y = rng.integers(0, 2, 80)[people]
+    with refusal("groups must be so many that certified_share=0.3 of them are two or more, got 3"):
+        CertifiedClassifier().fit(x, y, groups=people % 3)
     model = CertifiedClassifier(KNeighborsClassifier(1), random_state=0).fit(x, y, groups=people)
     found = model.certify()
     assert found.unit == "person"
@@ -469,7 +473,7 @@ def test_neighbours_alike_are_named_though_those_kept_back_are_shuffled(of):
     x += 0.05 * draws.normal(size=x.shape)
     tree = KNeighborsClassifier(1) if of is CertifiedClassifier else Ridge()
     model = of(tree, random_state=0)
-    assert any("give people" in one for one in model.fit(x, y).certify().remarks)
+    assert any("give groups" in one for one in model.fit(x, y).certify().remarks)
     assert not any("neighbours" in one for one in model.fit(x, y, groups=people).certify().remarks)
     order = draws.permutation(480)
     assert not any("neighbours" in one for one in model.fit(x[order], y[order]).certify().remarks)
@@ -492,6 +496,21 @@ class _Stopped(KNeighborsClassifier):
         return super().fit(X, y)
 
 
+class _Reads(ClassifierMixin, BaseEstimator):
+    """Of texts, with further ones for early stopping."""
+
+    def __init__(self, words):
+        self.words = words
+
+    def fit(self, X, y, **further):
+        self.inner_ = make_pipeline(self.words, KNeighborsClassifier(1)).fit(X, y)
+        self.classes_ = self.inner_.classes_
+        return self
+
+    def predict(self, X):
+        return self.inner_.predict(X)
+
+
 @pytest.mark.parametrize("name", ["eval_set", "X_val"])
 def test_rows_that_fit_is_given_besides_are_among_those_seen(name):
     x, y = load_digits(return_X_y=True)
@@ -505,6 +524,24 @@ def test_rows_that_fit_is_given_besides_are_among_those_seen(name):
     model.fit(x[:900], y[:900], eval_set=[(x, y)], sample_weight=np.ones(900))
     with pytest.raises(DataError, match="270 of the 270"):
         model.certify()
+
+
+@every_case("form", ["sparse", "lists", "texts"])
+def test_rows_that_fit_is_given_besides_are_known_in_every_form(form):
+    x, y = load_digits(return_X_y=True)
+    words = CountVectorizer(token_pattern=r"\S+")
+    of, estimator = {
+        "sparse": (sparse.csr_array, _Stopped()),
+        "lists": (np.ndarray.tolist, _Stopped()),
+        "texts": (lambda rows: [" ".join(f"{at}:{one:.0f}" for at, one in enumerate(row)) for row in rows],
+                  _Reads(words)),
+    }[form]  # fmt: skip
+    more, told = of(x[300:400]), y[300:400]
+    model = CertifiedClassifier(estimator, random_state=0).fit(of(x[:300]), y[:300], eval_set=[(more, told)])
+    with pytest.raises(DataError, match="have an input that training saw too"):
+        model.certify(more, told)
+    assert model.certify(of(x[400:500]), y[400:500]).n == 100
+    assert model.certify().n == 90
 
 
 class _Frame:

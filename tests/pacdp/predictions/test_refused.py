@@ -198,6 +198,10 @@ REMARKS = {
         "87% of all rows have the label of the row before"),
     "hours": ({"labels": np.sin(np.arange(400) / 20) ** 2, "predictions": default_rng(9).random(400), "within": (0, 1)},
         "97% of all rows have a label on the same side of the median as the row before"),
+    "slices": ({"losses": {"1 - Dice": np.repeat(NUMBERS, 20) * 0.9 + 0.1 * default_rng(9).random(800)}},
+        "91% of all rows have a loss on the same side of the median as the row before"),
+    "questions a passage": ({"losses": {"wrong": np.repeat(default_rng(8).random(600) < 0.3, 3)}},
+        "88% of all rows have the loss of the row before, where rows further apart have up to 59%"),
     "nobody": ({"labels": MIXED, "predictions": 1 - MIXED, "people": [*range(20), *[99] * 20]},
         "50% of all rows are of one person, 99, and count as one"),
     "patients as groups": ({"labels": MIXED, "predictions": 1 - MIXED, "groups": [*range(30), *range(10)]},
@@ -212,6 +216,7 @@ REMARKS = {
         *(f"x-{k}" for k in range(39)), "X-01"]}, "the ids 'X-01' and 'x-1' differ by a space, case or zeros alone"),
     "a question mark": ({"labels": np.array(["?", "ill"])[MIXED], "predictions": np.array(["?", "ill"])[MIXED]},
         "a class is called '?', as some write a missing value"),
+    "no label": ({"labels": [-1, -1, *MIXED[2:]], "predictions": MIXED}, "a class is called '-1', as some mark"),
     "groups of errors": ({"labels": MIXED, "predictions": MIXED[::-1], "groups": MIXED == MIXED[::-1]},
         "in every group your model errs always or never"),
     "ties": ({"labels": MIXED, "probabilities": np.full((40, 2), 0.5)}, "40 rows of your model tie for the largest"),
@@ -232,8 +237,13 @@ def test_honest_examples_bring_no_remark(seed):
     assert certify_predictions(labels, said, groups=groups).remarks == ()
     (of_people,) = certify_predictions(labels, labels, groups=groups, people=people).remarks
     assert of_people.startswith("every person counts alike"), "which says what rates are, and no more"
+    by_subject = rng.random(4000) < np.repeat(rng.beta(4, 8, 20), 200)
+    for losses in (rng.random(400), rng.random(400) < 0.1, np.sort(rng.random(400)), by_subject):
+        assert certify_predictions(losses={"loss": losses}).remarks == ()
     ordered = np.sort(labels)
     assert certify_predictions(ordered, ordered, groups=np.arange(400) // 20).remarks == ()
+    signs = 2 * labels - 1  # of which one is -1
+    assert certify_predictions(signs, np.ones(400, dtype=int)).remarks == ()
     p = np.sort(rng.random(400))  # as tables are looked through
     labels = (rng.random(400) < p).astype(int)
     assert certify_predictions(labels, probabilities=np.c_[1.0 - p, p]).remarks == ()

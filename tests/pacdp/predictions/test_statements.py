@@ -124,6 +124,14 @@ def test_two_models_on_the_same_examples_are_compared_example_by_example():
     assert (turned.lower, turned.upper) == (near(-row.upper), near(-row.lower))
 
 
+@every_case("name", ["ensemble", "vote", "randomised", "weights"])
+def test_a_model_has_the_name_that_it_was_given_whatever_we_call_by_it(name):
+    found = certified({name: SAID, "another": SAID[::-1]})
+    said = found.headline()
+    assert f"are misclassified by {name} (" in said
+    assert f"that {name} had seen none of them" in said
+
+
 def test_a_leaderboard_tells_apart_what_its_intervals_do():
     """All pairs are paid for at once; equal models are tied, and ranks count those that are better, and worse."""
     right = [LABELS == SAID, *(RNG.random(2000) < p for p in (0.5, 0.99))]

@@ -139,7 +139,8 @@ def test_seeded_runs_go_on_bit_for_bit(tmp_path):
 
 
 def test_its_mechanism_passes_the_audit():
-    found = audit_mechanism(HEAD, network(), data(24), mechanism=replace(NUMBERS, steps=24), loss=cross_entropies)
+    found = audit_mechanism(HEAD, network(), data(24), mechanism=replace(NUMBERS, steps=24), loss=cross_entropies,
+                            failure_prob=1e-6)  # fmt: skip
     assert not found.refuted, found
 
 

@@ -9,6 +9,7 @@ from os import listdir
 from subprocess import PIPE
 
 import pytest
+from filelock import BaseFileLock
 
 from bounds.accounting import Gaussian
 from pacdp.cli.folder import Folder
@@ -216,6 +217,21 @@ def test_a_ledger_begun_with_flock_goes_on_without_and_back(tmp_path, monkeypatc
         book.correct(**slide)
     Ledger.load(tmp_path).correct(**slide)
     assert len(Ledger.load(tmp_path).entries) == 2
+
+
+def test_ctrl_c_just_before_a_lock_is_let_go_leaves_nothing_locked(tmp_path, monkeypatch):
+    release, interrupted = BaseFileLock.release, [KeyboardInterrupt()]
+
+    def release_later(self, *given, **named):
+        if interrupted:
+            raise interrupted.pop()
+        release(self, *given, **named)
+
+    monkeypatch.setattr(BaseFileLock, "release", release_later)
+    with pytest.raises(KeyboardInterrupt) as kept, locked(tmp_path / ".lock"):
+        pass
+    with locked(tmp_path / ".lock"):
+        assert kept.tb, "a notebook keeps the traceback, and with it the lock that is not let go"
 
 
 def test_another_error_of_a_lock_is_told(tmp_path, monkeypatch):
