@@ -1,5 +1,7 @@
 """The examples that a predictor is trained and certified on: split by places, without a look at any label."""
 
+import pickle
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -142,7 +144,11 @@ def taken(inputs: Any, places: np.ndarray) -> Any:
         ValueError: no rows can be taken by an array of places.
     """
     if hasattr(inputs, "iloc"):
-        return inputs.iloc[places].copy()  # all rows in their order share pandas' memory
+        rows = inputs.iloc[places].copy()  # all rows in their order share pandas' memory
+        with suppress(Exception):  # of cells that are arrays, say, this copies references
+            if object in np.ravel(rows.dtypes):
+                return pickle.loads(pickle.dumps(rows))  # noqa: S301 - what was pickled here
+        return rows
     if isinstance(inputs, list | tuple):
         return [twin(inputs[place]) for place in places]
     try:

@@ -5,6 +5,7 @@ looks at what another one found.
 """
 
 import copy
+import gc
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
+from torch.utils.data import Subset
 
 import bounds
 from pacdp.algorithms import SGLD
@@ -46,6 +48,7 @@ from pacdp.selfcert.predictors import (
 from pacdp.store.record import Values, record
 from pacdp.trials import own_answers
 from pacdp.trials.buffers import Holdings, where_whole
+from pacdp.trials.reachable import table_of
 
 _LEAST_STEPS = 2000
 _PRIOR_STD, _POSTERIOR = 0.01, PosteriorSettings(steps=200, step_size=0.002)
@@ -287,22 +290,39 @@ def _require_unheld(train: Train | None, model: Any, everything: Given, bound: G
     else:
         who, mine = "train, or a method of the model,", [train, _methods(model)]
     mend = "let it use the inputs and labels that it is called with, and no others"
-    forms = [bound.inputs] if _are_numbers(bound.inputs) else []
+    table = bound.inputs if _are_numbers(bound.inputs) else table_of(bound.inputs)
+    forms = [] if table is None else [table]
     if is_network(model):
         forms = [tensor(bound.inputs), bound.inputs]  # in single precision, and as they were given
+    others = _other_parts(everything.source)
     for root in mine:
-        holdings = Holdings(root, around=True)
+        holdings = Holdings(root, around=True, without=others)
         for rows in forms:
             if found := holdings.of(rows):
                 raise DataError(
                     f"{who} refers to {found[0].rows} of the {bound.n} inputs that the bound rests on "
                     f"({found[0].where.strip()}): {mend}"
                 )
-        where = where_whole(root, everything.labels, everything.source)
+        where = where_whole(root, everything.labels, everything.source, without=others)
         if where is not None:
             raise DataError(
                 f"{who} refers to all labels, or to the data set that is certified on ({where.strip()}): {mend}"
             )
+
+
+def _other_parts(source: Any) -> set[int]:
+    """The identities of parts of the data set of which the caller gave another part, as those to stop early by.
+
+    They refer to the whole data set, and hand on examples of which none was given.
+    """
+    if type(source) is not Subset:
+        return set()
+    held: Any = source.dataset
+    own = {int(place) % len(held) for place in source.indices}
+    parts = [one for one in gc.get_objects() if type(one) is Subset and one.dataset is held]
+    return {
+        id(one) for one in parts if own.isdisjoint(int(place) % len(held) for place in one.indices)
+    }
 
 
 def _methods(module: nn.Module) -> list[FunctionType]:

@@ -23,6 +23,8 @@ _FEW = 10
 _TRIED, _LEAST_WIDTH, _ALIKE, _LARGEST, _AMONG = 16, 16, 0.9999, 2**26, 2**20
 """Inputs that are looked for changed, the fewest numbers of one, what correlation tells, the largest tensor, numbers of
 the inputs among which each must be told from all others."""
+_BESIDE = 3
+"""The most columns of a table beside those of the inputs, such as a label and an id."""
 
 
 class Held(NamedTuple):
@@ -38,10 +40,11 @@ class Holdings:
     Looked at are parameters, buffers (saved or not) and attributes of the network and of whatever objects, classes,
     lists, dictionaries, methods, partial functions, closures, caches and generators it refers to, as rows in their own
     order and, with two dimensions, as columns; bytes and lists of numbers count as arrays. A row counts if its numbers
-    are exactly an input's, in any shape and number format, or an input's times 255 as bytes; data frames of numbers are
-    read row by row. Of whole numbers there must be more than of inputs made up of the same numbers, or half. Rows of
-    one number over and over do not count, because zeros and ones are everywhere, and where an input is a single number
-    a tensor must hold half of all of them, and ten. Of 16 inputs of each batch with sixteen numbers or more it is also
+    are exactly an input's, in any shape and number format, or an input's times 255 as bytes; data frames are read row
+    by row, and tables with up to three columns before or after those of the inputs. Of whole numbers there must be more
+    than of inputs made up of the same numbers, or half. Rows of one number over and over do not count, because zeros
+    and ones are everywhere, and where an input is a single number a tensor must hold half of all of them, and ten. Of
+    16 inputs of each batch with sixteen numbers or more it is also
     looked whether the tensor holds a tenth of them rounded, scaled or shifted, or either half of them: rows of which a
     correlation is at least 0.9999, where no two inputs of the batch have that. Not found: rows that were changed
     otherwise, sparse or compressed ones, and what a file or a global variable holds.
@@ -52,15 +55,23 @@ class Holdings:
             depend on the data.
         around: whether the global variables are looked at too that its functions read, and what they name of modules,
             but for those of libraries.
+        without: identities of things that are not looked into.
     """
 
-    def __init__(self, network: Any, *, paid: Collection[str] = (), around: bool = False) -> None:
+    def __init__(
+        self,
+        network: Any,
+        *,
+        paid: Collection[str] = (),
+        around: bool = False,
+        without: Collection[int] = (),
+    ) -> None:
         named = network.named_parameters() if isinstance(network, nn.Module) else ()
         self._network, self._exempt = (
             network,
             {id(tensor) for name, tensor in named if name in paid},
         )
-        self._around = around
+        self._around, self._without = around, without
         self._hashed = functools.cache(lambda width: self._own(width, _hashes_by_width))
         self._cut = functools.cache(lambda width: self._own(width, _rows_of))
 
@@ -68,7 +79,7 @@ class Holdings:
         self, width: int, read: Callable[[Tensor | np.ndarray, int], Any]
     ) -> list[tuple[str, Any]]:
         """What is read of each tensor as rows of a width, where there is something."""
-        everything = _tensors(self._network, around=self._around)
+        everything = _tensors(self._network, around=self._around, without=self._without)
         own = (one for one in everything if id(one[1]) not in self._exempt)
         found = ((where, read(tensor, width)) for where, tensor in own)
         return [(where, rows) for where, rows in found if len(rows)]
@@ -136,28 +147,33 @@ class Holdings:
         )
 
 
-def where_whole(root: Any, labels: Shaped[np.ndarray, " n"], source: Any) -> str | None:
+def where_whole(
+    root: Any, labels: Shaped[np.ndarray, " n"], source: Any, *, without: Collection[int] = ()
+) -> str | None:
     """Where all labels of a sample stand in their order, under whatever names, or the data set that they come from.
 
     Rows may stand there in another form, as bytes that are yet to be scaled or as files, or be named by their places.
-    Global variables that functions read are looked at too.
+    Global variables that functions read are looked at too, and things of the identities ``without`` are not. Of a part
+    of a data set, this data set counts too.
 
     Returns:
         The place, or None where neither is found.
     """
     own = _parted(labels)
-    for where, one in _tensors(root, around=True):
+    for where, one in _tensors(root, around=True, without=without):
         held = np.asarray(array_of(one, "tensor")) if _is_dense(one) else np.empty(0)
         one_hot = held.ndim == 2 and held.size > len(held) and held.dtype.kind in "biuf"
-        if one_hot and len(held) == len(own):
-            held = held.argmax(axis=1)
-        if held.size == len(own) >= _FEW and np.array_equal(_parted(held.ravel()), own):
-            return where
+        columns = [held.ravel()]
+        if one_hot and len(held) == len(own):  # or in a table of which they are a column
+            columns = [held.argmax(axis=1), held[:, 0], held[:, -1]]
+        for each in columns:
+            if each.size == len(own) >= _FEW and np.array_equal(_parted(each), own):
+                return where
     if source is None:
         return None
     every, others = (
-        Counter(where for where, _ in reachable(root, without=without, around=True))
-        for without in ((), {id(source)})
+        Counter(where for where, _ in reachable(root, without={*without, *own_ids}, around=True))
+        for own_ids in ((), {id(source), id(getattr(source, "dataset", source))})
     )
     return next(iter(every - others), None)
 
@@ -262,6 +278,10 @@ def _cuts(tensor: Tensor | np.ndarray, width: int) -> list[Shaped[np.ndarray, "r
     cuts = [array.reshape(-1, width)] if array.size % width == 0 else []
     if array.ndim == 2 and len(array) == width > 1:
         cuts.append(array.T)
+    beside = array.shape[-1] - width if array.ndim in (1, 2) and width > 1 else 0
+    if 0 < beside <= _BESIDE:
+        table = array.reshape(-1, width + beside)
+        cuts += [table[:, first : first + width] for first in range(beside + 1)]
     return cuts
 
 
@@ -272,12 +292,14 @@ def _hashes(values: Any, name: str) -> UInt64[np.ndarray, " k"]:
     return np.unique(hashes[(rows != rows[:, :1]).any(axis=1)] if rows.shape[1] > 1 else hashes)
 
 
-def _tensors(network: Any, *, around: bool) -> Iterator[tuple[str, Tensor | np.ndarray]]:
+def _tensors(
+    network: Any, *, around: bool, without: Collection[int] = ()
+) -> Iterator[tuple[str, Tensor | np.ndarray]]:
     """Every tensor and array that can be reached from the network.
 
     Bytes are read as bytes and as numbers of either precision.
     """
-    for where, one in reachable(network, around=around):
+    for where, one in reachable(network, without=without, around=around):
         if isinstance(one, Tensor | np.ndarray):
             yield where, one
         elif isinstance(one, bytes) and one:

@@ -3,14 +3,26 @@
 import dis
 import functools
 import gc
+import math
 import sys
 import sysconfig
 import zlib
+from argparse import Namespace
 from array import array
 from collections import OrderedDict, deque
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from types import CellType, CodeType, FrameType, FunctionType, MethodType, ModuleType
+from io import IOBase
+from itertools import count
+from types import (
+    CellType,
+    CodeType,
+    FrameType,
+    FunctionType,
+    MethodType,
+    ModuleType,
+    SimpleNamespace,
+)
 from typing import Any, ClassVar
 
 import numpy as np
@@ -49,12 +61,15 @@ _SEQUENCES = (list, tuple, deque)
 _KNOWN = (Tensor, nn.Module, Mapping, set, frozenset, FunctionType, CellType, MethodType,
           functools.partial, *_SEQUENCES)  # fmt: skip
 """Of which all parts are known."""
-_DATA = (*_KNOWN, *_VALUES, *_BUFFERS, np.ndarray, type, Dataset, Examples, DataLoader)
+_DATA = (*_KNOWN, *_VALUES, *_BUFFERS, np.ndarray, type, Dataset, Examples, DataLoader, Iterator, SimpleNamespace,
+         Namespace)  # fmt: skip
 _INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
 """Folders of libraries."""
 _CARRIERS = (Tensor, np.ndarray, list, tuple, dict)
 """What a class of a library is searched for, and its name by which it is known; other classes are followed."""
 _LIBRARIES = {*sys.stdlib_module_names, "torch", "numpy", "opacus", "pacdp"}
+_LARGEST = 2**26
+"""The most numbers of a sparse matrix that is looked into."""
 _OF_NO_ACCOUNT = ("training", "_flat_weights")
 """Of modules: their mode, and a recurrent layer's list of its parameters, which functional calls exchange."""
 _PICKLED = ("__reduce_ex__", "__reduce__", "__getstate__")
@@ -105,7 +120,7 @@ def reachable(root: Any, *, without: Collection[int] = (), around: bool) -> Thin
         if isinstance(thing, _SEQUENCES) and (numbers := _as_numbers(thing)) is not None:
             yield where.removeprefix("."), numbers
             continue
-        if hasattr(type(thing), "to_numpy") and (table := _of_frame(thing)) is not None:
+        if (around or hasattr(type(thing), "to_numpy")) and (table := table_of(thing)) is not None:
             yield where.removeprefix("."), table
         kinds = () if isinstance(thing, type) else type(thing).__mro__
         parts = [*_parts(thing), *(("", kind) for kind in kinds if id(kind) not in seen)]
@@ -222,11 +237,36 @@ def _as_numbers(thing: Any) -> np.ndarray | None:
     return found if found.dtype.kind in "biuf" else None
 
 
-def _of_frame(thing: Any) -> np.ndarray | None:
-    """The numbers of a data frame, whose columns are kept one by one or by type; None of anything else."""
-    if hasattr(type(thing), "columns"):
-        with suppress(Exception):
-            return np.asarray(thing.to_numpy(), dtype=np.float64)
+def table_of(thing: Any) -> np.ndarray | None:
+    """The columns of numbers of a frame, a sparse matrix, a dictionary of columns or of records, side by side.
+
+    They are kept one by one, by type or by record, and a row of them stands nowhere. None of anything else.
+    """
+    with suppress(Exception):
+        if hasattr(type(thing), "tocsr"):
+            return thing.toarray() if math.prod(thing.shape) <= _LARGEST else None
+        if hasattr(type(thing), "columns"):
+            columns = [thing[name] for name in thing.columns]
+        elif isinstance(thing, np.ndarray) and thing.dtype.names:
+            columns = [thing[name] for name in thing.dtype.names]
+        elif isinstance(thing, np.ndarray) and thing.dtype == object and thing.ndim == 2:
+            columns = thing.T.tolist()
+        elif isinstance(thing, list) and isinstance(thing[0], dict):
+            columns = [[record[name] for record in thing] for name in thing[0]]
+        elif type(thing) is dict and len(thing) > 1:
+            columns = [*thing.values()]
+        else:
+            return None
+        arrays = [np.asarray(one) for one in columns if hasattr(one, "__len__")]
+        numbers = [one for each in arrays if each.ndim == 1 and (one := _real(each)) is not None]
+        return np.column_stack(numbers)
+    return None
+
+
+def _real(column: np.ndarray) -> np.ndarray | None:
+    """Numbers in double precision, whatever holds them; None of anything else."""
+    with suppress(TypeError, ValueError):
+        return column.astype(np.float64) if column.dtype.kind in "biufO" else None
     return None
 
 
@@ -277,15 +317,26 @@ def _read_of_globals(function: FunctionType) -> Things:
     """The global variables that a function reads, but for a library's function, and for a library's objects."""
     if _is_of(function, _LIBRARIES) or _is_installed(function):
         return
-    for name in sorted(globals_read(function.__code__) & function.__globals__.keys()):
-        part = function.__globals__[name]
-        own = {name: part}
+    used = _names(function.__code__)
+    ahead = [
+        (name, function.__globals__[name])
+        for name in sorted(globals_read(function.__code__) & function.__globals__.keys())
+    ]
+    seen = list[Any]()
+    while ahead:
+        name, part = ahead.pop(0)
         if isinstance(part, ModuleType) and not _is_library(part):
-            named = sorted(_names(function.__code__) & vars(part).keys())
-            own = {f"{name}.{one}": vars(part)[one] for one in named}
-        for called, one in own.items():
-            if isinstance(one, _DATA) or not _is_of(type(one), _LIBRARIES):
-                yield f" global {called}", one
+            if part not in seen:  # a package may name its own modules, and they it
+                seen.append(part)
+                ahead += [
+                    (f"{name}.{one}", vars(part)[one]) for one in sorted(used & {*vars(part)})
+                ]
+            continue
+        if isinstance(part, functools._lru_cache_wrapper):
+            part = part.__wrapped__  # whose answers any call may add to
+        if isinstance(part, _DATA) or not _is_of(type(part), _LIBRARIES):
+            if not isinstance(part, IOBase | count):  # which hold no rows
+                yield f" global {name}", part
 
 
 def _is_library(module: ModuleType) -> bool:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import ClassVar
 
 import numpy as np
+import polars as pl
 from numpy import array_equal
 from numpy.random import default_rng
 from scipy import sparse, stats
@@ -304,7 +305,30 @@ class Series:
         return np.array([0 if self.centred else int(one[0] > 0) for one in x])
 
 
-@parametrize("form", [list, lambda rows: np.array([*rows, None], dtype=object)[:-1]])
+class Cells:
+    """A column of a data frame, whose cells are arrays: pandas copies what refers to them alone."""
+
+    def __init__(self, rows):
+        self.cells = np.fromiter(rows, dtype=object, count=len(rows))
+        self.iloc, self.dtypes, self.shape = self, np.dtype(object), self.cells.shape
+
+    def __iter__(self):
+        return iter(self.cells)
+
+    def __len__(self):
+        return len(self.cells)
+
+    def __getitem__(self, places):
+        return Cells(self.cells[places])
+
+    def copy(self):
+        return Cells(self.cells)
+
+    def to_numpy(self):
+        return self.cells
+
+
+@parametrize("form", [list, lambda rows: np.array([*rows, None], dtype=object)[:-1], Cells])
 def test_rows_that_are_objects_are_copied_for_who_writes_on_them(form):
     """The second model was counted on what the first had made of the rows: no errors, where half of all are."""
     rows = [5.0 + one for one in default_rng(0).normal(size=(200, 4))]
@@ -332,6 +356,9 @@ def test_an_estimator_that_brings_the_bound_s_rows_is_refused_and_what_is_frozen
     with refusal("the model refers to all labels", DataError):
         held_out(Validated((np.round(x, 3), y)), (x, y))
     held_out(Validated(world(50, seed=4)), (x, y))
+    for form in (pl.DataFrame, sparse.csr_matrix):
+        with refusal("the model refers to .* of the .* inputs that the bound rests on .*on", DataError):
+            held_out(Validated((form(x)[150:], y[150:])), (form(x), y))
     scaler = StandardScaler().fit(world(50, seed=5)[0])
     found = held_out(make_pipeline(FrozenEstimator(scaler), KNeighborsClassifier(3)), (x, y))
     said = found.predict(x)

@@ -1,7 +1,10 @@
 """Torch modules in one call: the default training, one's own, and what is refused."""
 
+from functools import lru_cache
+from itertools import count, cycle
+from os import devnull
 from threading import Lock
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -12,7 +15,7 @@ from torch import nn
 from torch.nn import Linear, ReLU, Sequential
 from torch.nn.functional import cross_entropy
 from torch.optim import SGD
-from torch.utils.data import DataLoader, Dataset, TensorDataset
+from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset, random_split
 
 from pacdp import self_certify
 from pacdp.backprop import Examples, FitSettings, fit
@@ -185,6 +188,62 @@ def test_a_training_function_with_the_bound_s_rows_at_hand_is_refused(hold, form
         self_certify(network(), (x, y), train=hold(form(x)), routes=HELD_OUT, train_share=0.5)
 
 
+def cached(rows):
+    @lru_cache
+    def load():
+        return rows
+
+    return load
+
+
+def in_a_package(rows):
+    names = naming_a_module(rows).__globals__
+    names["mine"].data = ModuleType("mine.data")
+    names["mine"].data.data, names["mine"].data.mine = rows, names["mine"]
+    return names["mine"]
+
+
+@parametrize("held", [lambda rows: SimpleNamespace(data=rows), lambda rows: cycle([rows]), cached, in_a_package])
+def test_rows_in_global_variables_of_other_kinds_are_found_and_counters_are_no_rows(held):
+    x, y = problem(60)
+    names = {"HELD": held(x[:40])}
+    exec("def train(module, inputs, labels): return HELD.data.data and None", names)
+    with refusal("refers to .* of the 30 inputs that the bound rests on", DataError):
+        self_certify(network(), (x, y), train=names["train"], routes=HELD_OUT, train_share=0.5)
+    with open(devnull) as file:
+        names = {"HELD": [count(), file, held(np.ones((40, 4)))]}
+        exec("def train(module, inputs, labels): return len(HELD) and None", names)
+        self_certify(network(), (x, y), train=names["train"], routes=HELD_OUT)
+
+
+@parametrize(
+    "form",
+    [
+        lambda x, y: np.column_stack([x, y]),
+        lambda x, y: np.column_stack([np.arange(len(y)), y, x]).astype(np.float64),
+        lambda x, y: [[*map(float, one), int(label)] for one, label in zip(x, y, strict=True)],
+        lambda x, y: [{"name": "?", **dict(enumerate(map(float, one))), "y": 1} for one in x],
+        lambda x, y: np.rec.fromarrays([*x.T, y]),
+        lambda x, y: np.column_stack([x.astype(object), y.astype(str)]),
+        lambda x, y: {"label": y, **dict(enumerate(x.T.copy()))},
+        lambda x, y: pl.DataFrame(x).with_columns(pl.lit("?").alias("name"), pl.Series("y", y)),
+    ],
+)
+def test_rows_that_stand_beside_labels_in_a_table_are_found(form):
+    """As all columns of a file do, of which inputs and labels were cut."""
+    x, y = problem(60)
+    with refusal("refers to .* of the 30 inputs that the bound rests on", DataError):
+        self_certify(network(), (x, y), train=naming_globals(form(x[:40], y[:40])), routes=HELD_OUT, train_share=0.5)
+    others = naming_globals(form(*problem(60, seed=1)))
+    self_certify(network(), (x, y), train=others, routes=HELD_OUT, train_share=0.5)
+
+
+def test_all_labels_beside_scaled_rows_in_a_table_are_found():
+    x, y = problem(60)
+    with refusal("refers to all labels, or to the data set", DataError):
+        self_certify(network(), (x, y), train=naming_globals(np.column_stack([x / 3, y])), routes=HELD_OUT)
+
+
 def test_a_method_of_the_model_that_reads_the_bound_s_rows_is_refused_and_a_width_is_not():
     """As ``train_dataloader`` of a LightningModule reads a data set of its notebook."""
     x, y = problem(100)
@@ -263,6 +322,20 @@ def test_training_over_the_data_set_itself_or_by_all_labels_is_refused(what):
     honest = {"HELD": [torch.ones(60), torch.arange(60) % 2, Photos(50)]}
     exec("def train(module, inputs, labels): return [one for one in HELD] and None", honest)
     self_certify(module, given, train=honest["train"], routes=HELD_OUT)
+
+
+@parametrize("data", [Photos(), TensorDataset(*(torch.tensor(one) for one in problem(60)))])
+def test_of_a_split_made_before_the_other_part_may_be_looked_at_and_the_whole_may_not(data):
+    """As for early stopping; the whole data set has the bound's examples, too."""
+    given, other = random_split(data, [0.7, 0.3], generator=seeded())
+    module = nn.Linear(data[0][0].numel(), 2)
+    names = {"HELD": DataLoader(other)}
+    exec("def train(module, inputs, labels): return [one for one in HELD] and None", names)
+    self_certify(module, given, train=names["train"], routes=HELD_OUT)
+    for held in (data, Subset(data, given.indices[-9:])):
+        names["HELD"] = DataLoader(held)
+        with refusal("train, or a method of the model, refers to", DataError):
+            self_certify(module, given, train=names["train"], routes=HELD_OUT)
 
 
 def test_what_training_leaves_for_another_call_and_what_was_learnt_before_are_remarked_upon():
