@@ -323,9 +323,8 @@ def compress(
         )
     copied, held = Unwritten(untouched.learner, around=True), behind(data)
     header = {**(about or {}), "rows": bound.rows.digest, "tolerance": tolerance}
-    with (
-        ONE_AT_A_TIME
-    ):  # global random numbers, and networks that learners share, are those of one run
+    # global random numbers, and networks that learners share, are those of one run
+    with ONE_AT_A_TIME:
         require_blind(rule, records, held.dataset if isinstance(held, DataLoader) else held)
         require_nothing_left(copied)
         trace = carry_out(rule, records, about=header, every=every, file=None if file is None else path_of(file=file),
