@@ -339,7 +339,9 @@ class Report:
                     del inputs["privacy_event"]
         if self.budget is not None:
             held = {"budget": self.budget.to_dict(), "statements": list(self.statements)}
-            own["details"] = {**self.details, **held, "remarks": list(self.remarks)}
+            own["details"] = {**self.details, **held}
+        if self.budget is not None or self.remarks:
+            own["details"] = {**own["details"], "remarks": list(self.remarks)}
         for made, value in at_price_zero(self.certificates):
             free = {"name": made.name, "of": made.of, "measures": made.measures, "value": value}
             own["details"] = {**own["details"], "at_price_zero": free}

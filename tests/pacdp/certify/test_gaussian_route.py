@@ -93,6 +93,7 @@ def test_a_prior_that_moved_along_with_the_training_is_remarked_upon(copies):
     p = GaussianPosterior(means=first, stds={"weight": torch.tensor(0.1)})
     found = assess(GaussianPosterior.around(module, std=0.1), p, (inputs, labels))
     assert any("moves along with the network" in one for one in found.remarks) == (not copies)
+    assert found.to_dict()["details"].get("remarks", []) == [*found.remarks], "commands show them"
 
 
 @parametrize("alike", (1, 6))
