@@ -37,7 +37,7 @@ from pacdp.predictions import Report, certify_predictions
 from pacdp.predictions.columns import coded, require_one_order, told_by_order
 from pacdp.predictions.described import alike, spelling
 from pacdp.store.record import Values
-from pacdp.trials import column, later_answers, own_answers, settle, twin
+from pacdp.trials import column, later_answers, own_answers, own_rows, settle, twin
 
 _KEPT = 0.5
 """The share of the examples kept back that may have inputs which the estimator was fitted on; of others, ``FEW``."""
@@ -275,9 +275,7 @@ def require_no_rows(estimator: Any) -> None:
 
 def _rows(X: Any, places: np.ndarray | None = None) -> Any:
     """Rows, by default all, once more, since an estimator may write into what it is asked about."""
-    found = _safe_indexing(X, np.arange(_num_samples(X)) if places is None else places)
-    # all rows in their order share pandas' memory
-    return found.copy() if hasattr(found, "iloc") else found
+    return own_rows(_safe_indexing(X, np.arange(_num_samples(X)) if places is None else places))
 
 
 def _like(X: Any, given: Any) -> list[Any]:

@@ -1,7 +1,5 @@
 """The examples that a predictor is trained and certified on: split by places, without a look at any label."""
 
-import pickle
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +16,7 @@ from pacdp.predictions import columns
 from pacdp.predictions.described import alike
 from pacdp.predictions.examples import Counted
 from pacdp.store.record import record
-from pacdp.trials import require_arithmetic, twin
+from pacdp.trials import own_rows, require_arithmetic
 
 
 @record(eq=False)
@@ -143,17 +141,10 @@ def taken(inputs: Any, places: np.ndarray) -> Any:
     Raises:
         ValueError: no rows can be taken by an array of places.
     """
-    if hasattr(inputs, "iloc"):
-        rows = inputs.iloc[places].copy()  # all rows in their order share pandas' memory
-        with suppress(Exception):  # of cells that are arrays, say, this copies references
-            if object in np.ravel(rows.dtypes):
-                return pickle.loads(pickle.dumps(rows))  # noqa: S301 - what was pickled here
-        return rows
     if isinstance(inputs, list | tuple):
-        return [twin(inputs[place]) for place in places]
+        return own_rows([inputs[place] for place in places])
     try:
-        rows = inputs[places]
-        return twin(rows) if getattr(rows, "dtype", None) == np.dtype(object) else rows
+        return own_rows(getattr(inputs, "iloc", inputs)[places])
     except TypeError as error:
         raise ValueError(
             f"inputs must be an array, a tensor, a data frame, a sparse matrix or a list, got {type(inputs).__name__}, "

@@ -26,6 +26,7 @@ from pacdp.trials.made_up import with_other_weights as with_other_weights
 from pacdp.trials.outputs import column as column
 from pacdp.trials.outputs import later_answers as later_answers
 from pacdp.trials.outputs import own_answers as own_answers
+from pacdp.trials.outputs import own_rows as own_rows
 from pacdp.trials.outputs import require_alone as require_alone
 from pacdp.trials.outputs import require_own_losses as require_own_losses
 from pacdp.trials.outputs import require_own_outputs as require_own_outputs

@@ -2,6 +2,7 @@
 
 import copy
 import math
+import pickle
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -167,6 +168,21 @@ def twin(predictor: Any) -> Any:
         memo = {id(one): one.detach().clone() for one in tensors if not one.is_leaf}
         return copy.deepcopy(predictor, memo)
     return predictor
+
+
+def own_rows(rows: Any) -> Any:
+    """Some rows of an array, tensor, data frame, sparse matrix or list in memory of their own, to be written on.
+
+    All rows in their order share pandas' memory, and cells that are arrays are references in any copy.
+    """
+    if hasattr(rows, "iloc"):
+        with suppress(Exception):
+            if object in np.ravel(rows.dtypes):
+                return pickle.loads(pickle.dumps(rows))  # noqa: S301 - what was pickled here
+        return rows.copy()
+    if isinstance(rows, list | tuple):
+        return [twin(one) for one in rows]
+    return twin(rows) if getattr(rows, "dtype", None) == np.dtype(object) else rows
 
 
 def settle(predictor: Any, learnt: Any) -> None:
