@@ -270,17 +270,23 @@ def test_a_method_of_the_model_that_reads_the_bound_s_rows_is_refused_and_a_widt
             self_certify(module, (x, y), **how)
 
 
-def test_what_training_keeps_and_goes_on_with_is_not_what_predicts():
-    """A moving average that a trainer keeps over two calls: the first predictor is the one that was certified."""
-    x, y = problem(100)
+def going_on():
+    """A training that keeps the network of its first call, and goes on with it in the next ones."""
     kept = []
 
-    def train(module, _inputs, _labels):
+    def train(module, inputs, _labels):
         kept.append(kept[0] if kept else module)
         for p in kept[0].parameters():
             nn.init.normal_(p)
+        kept[0](inputs)
         return kept[0]
 
+    return train
+
+
+def test_what_training_keeps_and_goes_on_with_is_not_what_predicts():
+    """A moving average that a trainer keeps over two calls: the first predictor is the one that was certified."""
+    (x, y), train = problem(100), going_on()
     found = self_certify(network(), (x, y), train=train, routes=HELD_OUT)
     before = found.predict_proba(x)
     self_certify(network(), (x, y), train=train, routes=HELD_OUT, seed=1)
@@ -371,16 +377,7 @@ def test_a_module_that_keeps_a_tensor_of_its_graph_is_copied_and_where_there_is_
                 self.last = outputs
             return outputs
 
-    x, y = problem(100)
-    kept = []
-
-    def train(module, inputs, _labels):
-        kept.append(kept[0] if kept else module)
-        for p in kept[0].parameters():
-            nn.init.normal_(p)
-        kept[0](inputs)
-        return kept[0]
-
+    (x, y), train = problem(100), going_on()
     found = self_certify(Keeps(), (x, y), train=train, routes=HELD_OUT)
     before = found.predict_proba(x)
     self_certify(Keeps(), (x, y), train=train, routes=HELD_OUT, seed=1)
