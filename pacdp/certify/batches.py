@@ -173,7 +173,7 @@ class Hashed:
         width = next(iter(self._forms))[0] if len(self._forms) == 1 else SEVERAL
         width = width if self.again else READ_ONCE
         precision = functools.reduce(
-            lambda all, one: (8 * all + one) % _PRIME, self._precisions.values()
+            lambda digits, one: (8 * digits + one) % _PRIME, self._precisions.values()
         )
         return Rows.sorted(
             np.concatenate(self.pairs), np.concatenate(self.inputs), owners, self.mark, width=width,

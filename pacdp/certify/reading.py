@@ -50,30 +50,11 @@ from pacdp.trials import MOST, Unwritten, kept_inputs, pool_for, require_alone, 
 from pacdp.trials.buffers import Holdings
 
 Function = Callable[..., Any]
-_WHOSE = (
-    *(
-        *PEOPLE,
-        "pid",
-        "group",
-        "groups",
-        "group_id",
-        "record_id",
-        "recording",
-        "recording_id",
-        "session",
-    ),
-    *(
-        "session_id",
-        "case_id",
-        "slide_id",
-        "study_id",
-        "series_id",
-        "series_uid",
-        "speaker",
-        "speaker_id",
-    ),
-    *("video_id", "clip_id", "scan_id"),
-)
+_RECORDS = """
+pid group groups group_id record_id recording recording_id session session_id case_id slide_id study_id series_id
+series_uid speaker speaker_id video_id clip_id scan_id
+""".split()
+_WHOSE = (*PEOPLE, *_RECORDS)
 """What whose an example is, or of which record, is called among keywords."""
 CLIPPED = "pacdp.ClippedError, which clips"
 """Who says in which range such losses lie."""

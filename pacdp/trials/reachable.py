@@ -308,7 +308,7 @@ def _parts(thing: Any) -> Things:
     elif isinstance(thing, functools.partial):
         yield from (("", thing.func), (".args", thing.args), (".keywords", thing.keywords))
     yield from ((f".{name}", part) for name, part in attributes.items())
-    yield from ((f".{name}", part) for name, part in slots_of(thing))
+    yield from ((f".{name}", part) for name, part in _slots_of(thing))
     if not isinstance(thing, _KNOWN) and not _is_of(type(thing), {"torch"}):
         yield from _held_otherwise(thing, attributes)
 
@@ -320,7 +320,7 @@ def _read_of_globals(function: FunctionType) -> Things:
     used = _names(function.__code__)
     ahead = [
         (name, function.__globals__[name])
-        for name in sorted(globals_read(function.__code__) & function.__globals__.keys())
+        for name in sorted(_globals_read(function.__code__) & function.__globals__.keys())
     ]
     seen = list[Any]()
     while ahead:
@@ -349,10 +349,10 @@ def _is_installed(made: type | FunctionType) -> bool:
     return str(file).startswith(_INSTALLED)
 
 
-def globals_read(code: CodeType) -> set[str]:
+def _globals_read(code: CodeType) -> set[str]:
     """Global names that a function reads, and those that functions inside it read."""
     read = {one.argval for one in dis.get_instructions(code) if one.opname == "LOAD_GLOBAL"}
-    return read.union(*(globals_read(one) for one in code.co_consts if isinstance(one, CodeType)))
+    return read.union(*(_globals_read(one) for one in code.co_consts if isinstance(one, CodeType)))
 
 
 def _names(code: CodeType) -> set[str]:
@@ -383,7 +383,7 @@ def _held_otherwise(thing: Any, attributes: dict[str, Any]) -> Things:
     yield from ((f" holds {k}", one) for k, one in enumerate(held) if not isinstance(one, type))
 
 
-def slots_of(thing: Any) -> Things:
+def _slots_of(thing: Any) -> Things:
     """What a thing keeps beside its dictionary, by name."""
     for kind in type(thing).__mro__:
         slots = vars(kind).get("__slots__", ())
