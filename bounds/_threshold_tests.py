@@ -19,6 +19,8 @@ from bounds.numbers import percent
 from bounds.record import record
 
 THRESHOLDS = "thresholds"
+_TIES = 1e-3
+"""The share of scores beyond which it is no chance that they equal a threshold's value in single precision."""
 REFERENCE = (
     'Angelopoulos, Bates, Candès, Jordan and Lei, "Learn then test", 2021; docs/guarantees.md, '
     '"Thresholds that control a risk"'
@@ -231,7 +233,7 @@ def descending(thresholds: Any, **scores: ArrayLike) -> tuple[float, ...]:
     if coarse:
         return tuple(sorted(set(finite(rounded)), reverse=True))
     for one, near in zip(listed, rounded, strict=True):
-        if near != one and (doubles(name, given) == near).any():
+        if near != one and (doubles(name, given) == near).mean() > _TIES:
             raise ValueError(
                 f"{name} holds {near!r}, which is the threshold {one!r} in single precision, and comparisons in that "
                 f"take them for equal: give {name} in single precision, or other thresholds."
