@@ -228,7 +228,7 @@ def descending(thresholds: Any, **scores: ArrayLike) -> tuple[float, ...]:
     ((name, given),) = scores.items()
     kind, listed = as_given(given).dtype, finite(thresholds)
     coarse = kind.kind == "f" and kind.itemsize < np.dtype(float).itemsize
-    with np.errstate(over="ignore"):
+    with np.errstate(all="ignore"):
         rounded = np.array(listed).astype(kind if coarse else np.float32).tolist()
     if coarse:
         return tuple(sorted(set(finite(rounded)), reverse=True))

@@ -139,7 +139,8 @@ def exchangeable(*, old: ArrayLike, new: ArrayLike, seed: int = 0) -> Exchangeab
     # scores that were kept in different precisions are equal in the coarser one
     floats = (as_given(one).dtype for one in (old, new))
     kind = min((one for one in floats if one.kind == "f"), key=lambda one: one.itemsize, default=before.dtype)
-    before, after = (one.astype(kind) for one in (before, after))
+    with np.errstate(all="ignore"):
+        before, after = before.astype(kind), after.astype(kind)
     kinds, places = np.unique(np.concatenate([before, after]), return_inverse=True)
     less, equal = np.empty(after.size), np.empty(after.size)
     counts = np.bincount(places[: before.size], minlength=kinds.size).astype(np.int64)

@@ -77,6 +77,8 @@ def test_scores_kept_in_two_precisions_are_equal_where_the_coarser_one_is():
     for kind in (np.float32, np.float16):
         for parts in ((votes[:400].astype(kind), votes[400:]), (votes[:400], votes[400:].astype(kind))):
             assert exchangeable(old=parts[0], new=parts[1]).evidence.tolist() == whole.evidence.tolist()
+    with np.errstate(all="raise"):
+        assert exchangeable(old=votes.astype(np.float16), new=[1e-50, 1e50]).new == 2
 
 
 def test_it_is_a_record():
