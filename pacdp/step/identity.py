@@ -81,9 +81,9 @@ def arithmetic(device: torch.device) -> list[str]:
         wave[:33].view(1, 33) @ wave[33 : 33 * 66].view(33, 65),
     ]  # fmt: skip
     own = [torch.get_num_threads(), torch.get_default_dtype(), cast, switches, reduced()]
-    target: Any = cpu_target.target_context.codegen()
+    target: Any = cpu_target
     own += [
-        target.magic_tuple(),
+        target.target_context.codegen().magic_tuple(),
         [getattr(config, name) for name in _COMPILED],
         branch := _mkl.branch(),
         {k: v for k, v in sorted(os.environ.items()) if k.startswith(_VARIABLES)},
