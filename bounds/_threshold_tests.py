@@ -218,9 +218,15 @@ def scores_of(name: str, values: ArrayLike, n: int) -> Array:
     return scores
 
 
-def descending(thresholds: Any) -> tuple[float, ...]:
-    """Different thresholds, the highest first."""
-    return tuple(sorted(set(finite(thresholds)), reverse=True))
+def descending(thresholds: Any, beside: Any) -> tuple[float, ...]:
+    """Different thresholds, the highest first, as numbers of the type of what they are compared with.
+
+    ``confidence >= 0.9`` of single precision is decided in single precision, where 0.9 is another number than here.
+    """
+    kind = as_given(beside).dtype
+    made = np.array(finite(thresholds))
+    made = made.astype(kind).astype(np.float64) if kind.kind == "f" else made
+    return tuple(sorted(set(made.tolist()), reverse=True))
 
 
 def finite(thresholds: Any) -> tuple[float, ...]:

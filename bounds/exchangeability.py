@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bounds._arithmetic import jit
-from bounds._check import Array, Integers, open_probability, vector, whole
+from bounds._check import Array, Integers, as_given, open_probability, vector, whole
 
 _AT_ONCE = 2**16
 _LARGEST = 2.0**900
@@ -134,7 +134,7 @@ def exchangeable(*, old: ArrayLike, new: ArrayLike, seed: int = 0) -> Exchangeab
         new: one number for each new record, in the order in which the records came, not in one that scores decided.
         seed: of the numbers U; not to be chosen by looking at results.
     """
-    before, after = _scores("old", old), _scores("new", new)
+    before, after = _alike(old, new)
     whole(seed=seed)
     kinds, places = np.unique(np.concatenate([before, after]), return_inverse=True)
     less, equal = np.empty(after.size), np.empty(after.size)
@@ -180,6 +180,16 @@ def _ranks(counts: Integers, places: Integers, less: Array, equal: Array) -> flo
             tree[k] += 1
             k += k & -k
     return 0.0
+
+
+def _alike(old: ArrayLike, new: ArrayLike) -> list[Array]:
+    """Both as doubles; where one is of a coarser precision, in which its scores were rounded, so is the other."""
+    found = [_scores(name, values) for name, values in (("old", old), ("new", new))]
+    kinds = [as_given(values).dtype for values in (old, new)]
+    if all(one.kind == "f" for one in kinds):
+        coarser = min(kinds, key=lambda one: one.itemsize)
+        found = [one.astype(coarser).astype(np.float64) for one in found]
+    return found
 
 
 def _scores(name: str, values: ArrayLike) -> Array:

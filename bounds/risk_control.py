@@ -116,13 +116,13 @@ def control_selective_risk(
     Args:
         confidence: one number a record.
         losses: one loss a record, of the answer it would get: bool or whole numbers for errors, floats in [0, 1] else.
-        thresholds: fixed beforehand, in any order.
+        thresholds: fixed beforehand, in any order; of single or half precision where ``confidence`` is.
         target: what the selective risk is to stay below.
         failure_prob: as in ``control_risk``; so are starts and groups.
     """
     values, exact = losses_of(losses, dimension=1)
     confident = scores_of("confidence", confidence, len(values))
-    listed = descending(thresholds)
+    listed = descending(thresholds, confidence)
     starts = len(listed) if starts is None else starts
 
     def answered(position: int) -> Array:
@@ -153,14 +153,14 @@ def control_set_size(
 
     Args:
         scores: one row a record and one column a label.
-        thresholds: fixed beforehand, in any order.
+        thresholds: fixed beforehand, in any order; of single or half precision where ``scores`` are.
         most_labels: what the mean number of labels in a set is to stay below, from 0 to K.
         failure_prob: as in ``control_risk``; so are starts and groups.
     """
     table = doubles("scores", scores)
     if table.ndim != 2 or table.size == 0 or np.isnan(table).any():
         raise ValueError(f"scores must be one row a record and one column a label, none NaN, got shape {table.shape}.")
-    labels, listed = table.shape[1], descending(thresholds)
+    labels, listed = table.shape[1], descending(thresholds, scores)
     target = min(1.0, inward(most_labels / labels))
 
     def sizes(position: int) -> Array:

@@ -44,6 +44,16 @@ def test_evidence_against_a_naive_twin(ties):
     assert made.p_value == within_rounding(min(1.0, 1 / made.evidence.max()))
 
 
+def test_scores_of_two_precisions_are_compared_in_the_coarser():
+    """Shares of ten votes that were kept in single precision lie beside the same ones, not on them."""
+    rng = default_rng(0)
+    old, new = (np.mean(rng.random((n, 10)) < 0.8, axis=1) for n in (900, 300))
+    both = exchangeable(old=old.astype(np.float32), new=new.astype(np.float32))
+    for pair in ((old.astype(np.float32), new), (old, new.astype(np.float32))):
+        assert (exchangeable(old=pair[0], new=pair[1]).evidence == both.evidence).all()
+    assert (exchangeable(old=old, new=new).evidence == both.evidence).all()
+
+
 @pytest.mark.parametrize("shift", [0.3, -0.3])
 def test_a_shift_is_found_from_both_sides_and_late(shift):
     found = []

@@ -132,3 +132,20 @@ def test_one_threshold_for_every_group_is_judged_by_the_worst():
     )
     assert {name: one.certificate.failure_prob for name, one in own.items()} == {"a": 0.025, "b": 0.025}
     assert own["b"].certificate.of == "predictor where it answers in group b"
+
+
+def test_thresholds_are_numbers_of_the_precision_in_which_a_predictor_compares():
+    """Nine votes of ten are 0.9 in single precision, and below 0.9 in double."""
+    rng = default_rng(0)
+    share = (rng.random((900, 10)) < 0.9).mean(axis=1)
+    errors = rng.random(900) < 1.0 - share
+    for kind in (np.float16, np.float32, np.float64):
+        confidence = share.astype(kind)
+        made = control_selective_risk(
+            confidence=confidence, losses=errors, thresholds=[0.9, 0.7], target=0.3, failure_prob=0.05
+        )
+        assert made.share == (confidence >= made.threshold).mean() == (share >= 0.7).mean()
+        assert made.tests[0].records == (share >= 0.9).sum()
+        table = np.stack([confidence, 1 - confidence], axis=1)
+        sets = control_set_size(scores=table, thresholds=[0.9, 0.7], most_labels=2, failure_prob=0.05)
+        assert 0.0 <= sets.tests[0].risk - (table >= kind(0.9)).mean() < 1e-12
