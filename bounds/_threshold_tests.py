@@ -222,10 +222,19 @@ def descending(thresholds: Any, beside: Any) -> tuple[float, ...]:
     """Different thresholds, the highest first, as numbers of the type of what they are compared with.
 
     ``confidence >= 0.9`` of single precision is decided in single precision, where 0.9 is another number than here.
+
+    Raises:
+        ValueError: what was of single precision, such as 0.8999999761581421, is beside 0.9 in double precision.
     """
-    kind = as_given(beside).dtype
-    made = np.array(finite(thresholds))
-    made = made.astype(kind).astype(np.float64) if kind.kind == "f" else made
+    given, made = as_given(beside), np.array(finite(thresholds))
+    with np.errstate(over="ignore"):
+        made = made.astype(given.dtype).astype(np.float64) if given.dtype.kind == "f" else made
+        single = made.astype(np.float32).astype(np.float64)
+    if (met := np.isin(single, given) & (single != made) & np.isfinite(single)).any():
+        raise ValueError(
+            f"thresholds must be of the precision of what they are compared with, got {made[met][0]} beside "
+            f"{single[met][0]}, which is it in single precision; round both to six digits, or pass single precision."
+        )
     return tuple(sorted(set(made.tolist()), reverse=True))
 
 

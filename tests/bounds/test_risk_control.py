@@ -3,6 +3,7 @@
 from math import fsum
 
 import numpy as np
+import pytest
 from cells import read_again
 from hypothesis import given
 from hypothesis.strategies import floats, integers
@@ -149,3 +150,6 @@ def test_thresholds_are_numbers_of_the_precision_in_which_a_predictor_compares()
         table = np.stack([confidence, 1 - confidence], axis=1)
         sets = control_set_size(scores=table, thresholds=[0.9, 0.7], most_labels=2, failure_prob=0.05)
         assert 0.0 <= sets.tests[0].risk - (table >= kind(0.9)).mean() < 1e-12
+    listed = share.astype(np.float32).tolist()  # as a file holds them
+    with pytest.raises(ValueError, match=r"got 0\.9 beside 0\.899999976"):
+        control_selective_risk(confidence=listed, losses=errors, thresholds=[0.9], target=0.3, failure_prob=0.05)
