@@ -354,19 +354,44 @@ def told_by_order(
             return
 
 
-def told_by_turns(labels: NDArray[Any]) -> Iterator[str]:
-    """Whether two labels come in turns of so many rows, each place of which has a rate of its own, as several labels of
-    an example do that were written one after another; the same turn all over may be on purpose.
+def told_within_labels(
+    labels: NDArray[Any],
+    wrong: NDArray[np.bool_],
+    groups: Sequence[NDArray[Any]],
+    by: Sequence[NDArray[Any]],
+) -> Iterator[str]:
+    """What tells of rows that are alike where labels in a row do not: they stand together in folders of classes.
+
+    Errors of neighbours with one label are compared with those of rows further apart. Two labels may come in turns of
+    so many rows, each place of which has a rate of its own, as several labels of an example do that were written one
+    after another; the same turn all over may be on purpose.
+
+    Args:
+        wrong: which rows are errors.
+        groups: within which rows are compared.
+        by: by what rows may have been sorted, besides.
     """
+    both = [0, 0], [0, 0]
+    for lag in (1, *_FAR) if wrong.size > 2 * _FAR[-1] else ():
+        near = np.logical_and.reduce([one[lag:] == one[:-lag] for one in (labels, *groups)])
+        counts = both[lag > 1]
+        counts[0] += int(np.count_nonzero(near & (wrong[lag:] == wrong[:-lag])))
+        counts[1] += int(np.count_nonzero(near))
+    (same, pairs), (far, others) = both
+    near, apart = same / max(1, pairs), far / max(1, others)
+    rare = near > apart and pairs // 2 * float(binary_kl(near, apart)) > -RARE
+    if rare and pairs <= others and not any(map(_in_order, (wrong, *by))):
+        yield (
+            f"{near:.0%} of neighbours with one label are both right or both wrong, where rows further apart are in up "
+            f"to {apart:.0%}: if neighbours are of one person, record, image or time, they are not independent and n "
+            "counts each of them; give people"
+        )
     n, first = labels.size, labels == labels[0]
     rate = float(first.mean())
-    if np.unique(labels).size != 2:
-        return
     most = min(100, n // 20, int(min(rate, 1.0 - rate) * n / 5))  # five of each at every place
     turns = [size for size in range(2, most + 1) if n % size == 0]
-    if any((labels[size:] == labels[:-size]).all() for size in turns):
-        return
-    for turn in turns:
+    same_all_over = any([(labels[size:] == labels[:-size]).all() for size in turns])
+    for turn in turns if np.unique(labels).size == 2 and not same_all_over else ():
         counts, rows = first.reshape(-1, turn).sum(0), n // turn
         square = float(((counts - rate * rows) ** 2).sum() / (rows * rate * (1.0 - rate)))
         if chdtrc(turn - 1, square) < math.exp(RARE) / len(turns):
@@ -375,35 +400,6 @@ def told_by_turns(labels: NDArray[Any]) -> Iterator[str]:
                 "rows are several labels of one example, they are not independent and n counts each; give people"
             )
             return
-
-
-def told_by_errors(
-    wrong: NDArray[np.bool_], alike: Sequence[NDArray[Any]], by: Sequence[NDArray[Any]]
-) -> Iterator[str]:
-    """What errors tell of neighbours with the same label, who stand together in folders of classes.
-
-    Args:
-        wrong: which rows are errors.
-        alike: what is the same of all rows that are compared, such as labels.
-        by: by what rows may have been sorted, besides.
-    """
-    both = [0, 0], [0, 0]
-    for lag in (1, *_FAR) if wrong.size > 2 * _FAR[-1] else ():
-        near = np.logical_and.reduce([one[lag:] == one[:-lag] for one in alike])
-        counts = both[lag > 1]
-        counts[0] += int(np.count_nonzero(near & (wrong[lag:] == wrong[:-lag])))
-        counts[1] += int(np.count_nonzero(near))
-    (same, pairs), (far, others) = both
-    if not 0 < pairs <= others:
-        return
-    near, apart = same / pairs, far / others
-    rare = near > apart and pairs // 2 * float(binary_kl(near, apart)) > -RARE
-    if rare and not any(map(_in_order, (wrong, *by))):
-        yield (
-            f"{near:.0%} of neighbours with one label are both right or both wrong, where rows further apart are in up "
-            f"to {apart:.0%}: if neighbours are of one person, record, image or time, they are not independent and n "
-            "counts each of them; give people"
-        )
 
 
 def _in_order(column: NDArray[Any]) -> bool:

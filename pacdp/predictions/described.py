@@ -162,10 +162,10 @@ def _remarks(found: Examples, coded: Mapping[str, Coded]) -> Iterator[str]:
     by = [*said, *scores, *([] if groups is None else [groups.codes])]
     told = list(columns.told_by_order(rows, looked, by))
     if not told and found.labels is not None and given:
-        kinds = [found.labels, *([] if groups is None else [groups.codes])]
-        by += [found.labels * len(found.classes) + said for said in given]
-        told += columns.told_by_errors(given[0] != found.labels, kinds, by)
-        told += columns.told_by_turns(found.labels)
+        sorted_by = [*by, *(found.labels * len(found.classes) + said for said in given)]
+        within = [] if groups is None else [groups.codes]
+        wrong = given[0] != found.labels
+        told = columns.told_within_labels(found.labels, wrong, within, sorted_by)
     yield from told
 
 
