@@ -134,13 +134,8 @@ def exchangeable(*, old: ArrayLike, new: ArrayLike, seed: int = 0) -> Exchangeab
         new: one number for each new record, in the order in which the records came, not in one that scores decided.
         seed: of the numbers U; not to be chosen by looking at results.
     """
-    before, after = _scores("old", old), _scores("new", new)
+    before, after = _alike(old, new)
     whole(seed=seed)
-    # scores that were kept in different precisions are equal in the coarser one
-    floats = (as_given(one).dtype for one in (old, new))
-    kind = min((one for one in floats if one.kind == "f"), key=lambda one: one.itemsize, default=before.dtype)
-    with np.errstate(all="ignore"):
-        before, after = before.astype(kind), after.astype(kind)
     kinds, places = np.unique(np.concatenate([before, after]), return_inverse=True)
     less, equal = np.empty(after.size), np.empty(after.size)
     counts = np.bincount(places[: before.size], minlength=kinds.size).astype(np.int64)
@@ -185,6 +180,17 @@ def _ranks(counts: Integers, places: Integers, less: Array, equal: Array) -> flo
             tree[k] += 1
             k += k & -k
     return 0.0
+
+
+def _alike(old: ArrayLike, new: ArrayLike) -> list[Array]:
+    """Both as doubles; where one is of a coarser precision, in which its scores were rounded, so is the other."""
+    found = [_scores(name, values) for name, values in (("old", old), ("new", new))]
+    kinds = [as_given(values).dtype for values in (old, new)]
+    if all(one.kind == "f" for one in kinds):
+        coarser = min(kinds, key=lambda one: one.itemsize)
+        with np.errstate(all="ignore"):
+            found = [one.astype(coarser).astype(np.float64) for one in found]
+    return found
 
 
 def _scores(name: str, values: ArrayLike) -> Array:

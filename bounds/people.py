@@ -32,6 +32,8 @@ from bounds.monte_carlo import gibbs_risk_upper
 from bounds.prices import INDEPENDENT, billed, of_people, settled
 
 NEW_PERSON = "risk of a new person"
+_THINNED = 0x7468696E
+"""What sets the draws of ``thinned`` apart from those of ``default_rng(seed)``."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -143,7 +145,9 @@ def thinned(*, people: ArrayLike, most_examples: int, seed: int) -> Integers:
     is then that of an example from the same population thinned in the same way. ``people`` is as for ``people_sample``.
     """
     position = _positions(people)
-    order = np.lexsort((np.random.default_rng(seed).permutation(position.size), position))
+    # apart from the draws by which a caller with the same seed may have put the rows in order
+    drawn = np.random.default_rng([seed, _THINNED]).permutation(position.size)
+    order = np.lexsort((drawn, position))
     first = np.searchsorted(position[order], position[order])
     kept = order[np.arange(position.size) - first < most_examples]
     return np.sort(kept).astype(np.int64)

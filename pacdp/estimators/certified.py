@@ -9,7 +9,14 @@ from typing import Any, Literal, cast
 
 import numpy as np
 from sklearn import get_config
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, RegressorMixin, clone
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    MetaEstimatorMixin,
+    RegressorMixin,
+    _clone_parametrized,
+    clone,
+)
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GroupShuffleSplit, PredefinedSplit, ShuffleSplit
 from sklearn.model_selection._split import GroupsConsumerMixin
@@ -63,6 +70,12 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
     random_state: Any
     _scale = 0.0
     """Of errors, where answers are numbers."""
+
+    def __sklearn_clone__(self) -> Any:
+        """A copy that knows which of its kind it is, since searches make many and keep one."""
+        made: Any = _clone_parametrized(self)
+        self._copies = made._place = getattr(self, "_copies", 0) + 1
+        return made
 
     def _default(self) -> Any:
         raise NotImplementedError
@@ -233,13 +246,23 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
         if people is not None and self._people is None:
             brought += "; that fit, which was told no groups, saw no other example of these people"
         unseen = declared("predictor saw none of these rows", brought)
-        by_order = self._by_order if X is None else ()
+        by_order = (*self._by_order, *self._of_a_search()) if X is None else ()
         remarks = (*by_order, *found.remarks, *(f"{one.name}: {one.by}" for one in shared))
         remarks = tuple(one.replace("give people", "give groups") for one in remarks)
         if people is not None and self._people is not None:  # those of one side alone were compared
             both = coded("groups", [*self._people, *coded("groups", people).names])
             remarks = tuple(dict.fromkeys((*alike("people", both.names), *remarks)))
         return replace(found.each(lambda one: one.resting_on(unseen, *shared)), remarks=remarks)
+
+    def _of_a_search(self) -> list[str]:
+        """What is said of the copy of an estimator that a search around it kept, of its third one on."""
+        if (place := getattr(self, "_place", 0)) < 3:
+            return []
+        return [
+            f"this is copy {place} of one estimator, as searches make them: if others' scores on these examples chose "
+            "its settings, those kept back had a part in it, and groups were not passed on; make the search the "
+            "estimator, CertifiedClassifier(GridSearchCV(...)), and give groups to fit"
+        ]
 
     def predict(self, X: Any) -> Any:
         """What the fitted estimator answers, [n] or [n, outputs]."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import chdtrc
 
 from bounds.kl import binary_kl
 from pacdp.errors import UNKNOWN
@@ -349,6 +350,54 @@ def told_by_order(
                 f"{alike:.0%} of all rows have {what}, where {than} {by_chance:.0%}: if neighbours "
                 "are of one person, record, image or time, they are not independent and n counts each of them; give "
                 "people"
+            )
+            return
+
+
+def told_within_labels(
+    labels: NDArray[Any],
+    wrong: NDArray[np.bool_],
+    groups: Sequence[NDArray[Any]],
+    by: Sequence[NDArray[Any]],
+) -> Iterator[str]:
+    """What tells of rows that are alike where labels in a row do not: they stand together in folders of classes.
+
+    Errors of neighbours with one label are compared with those of rows further apart. Two labels may come in turns of
+    so many rows, each place of which has a rate of its own, as several labels of an example do that were written one
+    after another; the same turn all over may be on purpose.
+
+    Args:
+        wrong: which rows are errors.
+        groups: within which rows are compared.
+        by: by what rows may have been sorted, besides.
+    """
+    both = [0, 0], [0, 0]
+    for lag in (1, *_FAR) if wrong.size > 2 * _FAR[-1] else ():
+        near = np.logical_and.reduce([one[lag:] == one[:-lag] for one in (labels, *groups)])
+        counts = both[lag > 1]
+        counts[0] += int(np.count_nonzero(near & (wrong[lag:] == wrong[:-lag])))
+        counts[1] += int(np.count_nonzero(near))
+    (same, pairs), (far, others) = both
+    near, apart = same / max(1, pairs), far / max(1, others)
+    rare = near > apart and pairs // 2 * float(binary_kl(near, apart)) > -RARE
+    if rare and pairs <= others and not any(map(_in_order, (wrong, *by))):
+        yield (
+            f"{near:.0%} of neighbours with one label are both right or both wrong, where rows further apart are in up "
+            f"to {apart:.0%}: if neighbours are of one person, record, image or time, they are not independent and n "
+            "counts each of them; give people"
+        )
+    n, first = labels.size, labels == labels[0]
+    rate = float(first.mean())
+    most = min(100, n // 20, int(min(rate, 1.0 - rate) * n / 5))  # five of each at every place
+    turns = [size for size in range(2, most + 1) if n % size == 0]
+    same_all_over = any([(labels[size:] == labels[:-size]).all() for size in turns])
+    for turn in turns if np.unique(labels).size == 2 and not same_all_over else ():
+        counts, rows = first.reshape(-1, turn).sum(0), n // turn
+        square = float(((counts - rate * rows) ** 2).sum() / (rows * rate * (1.0 - rate)))
+        if chdtrc(turn - 1, square) < math.exp(RARE) / len(turns):
+            yield (
+                f"labels come in turns of {turn} rows, and how often each of two stands there depends on the place: if "
+                "rows are several labels of one example, they are not independent and n counts each; give people"
             )
             return
 

@@ -22,6 +22,9 @@ from pacdp.store.record import Values
 _ZEROS = re.compile(r"(?<![\d.,])0+(?=\d)")
 """Those that a number begins with, as in p007, but no decimals."""
 
+_LEARNT_FROM = ("train", "training", "val", "valid", "validation")
+"""What the parts of data are called that a model learns from, or is chosen by."""
+
 
 def described(
     found: Examples, *, groups: Any = None, people: Any = None, weights: Any = None, ids: Any = None
@@ -115,6 +118,12 @@ def _remarks(found: Examples, coded: Mapping[str, Coded]) -> Iterator[str]:
                 f"in every group {model} errs always or never: if groups were made from the errors, "
                 "their rows say nothing, since groups must be settled beforehand"
             )
+    for name in () if groups is None else groups.names:
+        if str(name).strip().casefold() in _LEARNT_FROM:
+            yield (
+                f"a group is called {str(name)!r}: if the model learnt from its rows, or was chosen by them, leave "
+                "them out, as they count in the error of all"
+            )
     if groups is not None and people is None:
         yield from _perhaps_people(found, groups)
     repeated = 0
@@ -151,7 +160,13 @@ def _remarks(found: Examples, coded: Mapping[str, Coded]) -> Iterator[str]:
     # ids say that no row stands twice, not that no example does
     rows = [] if repeated or "ids" in coded else [*said, *labels.values()]
     by = [*said, *scores, *([] if groups is None else [groups.codes])]
-    yield from columns.told_by_order(rows, looked, by)
+    told = list(columns.told_by_order(rows, looked, by))
+    if not told and found.labels is not None and given:
+        sorted_by = [*by, *(found.labels * len(found.classes) + said for said in given)]
+        within = [] if groups is None else [groups.codes]
+        wrong = given[0] != found.labels
+        told = columns.told_within_labels(found.labels, wrong, within, sorted_by)
+    yield from told
 
 
 def _perhaps_people(found: Examples, groups: Coded) -> Iterator[str]:

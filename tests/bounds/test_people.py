@@ -76,6 +76,14 @@ def test_thinning_keeps_at_most_so_many_and_everyone_and_draws_without_favour():
     assert chisquare(np.bincount(drawn - 5, minlength=40)).pvalue > 1e-4
 
 
+def test_thinning_is_blind_to_an_order_that_the_same_seed_made():
+    """Of a shuffled table it kept those that stood first before, as by class."""
+    for seed in range(5):
+        order = default_rng(seed).permutation(600)
+        kept = thinned(people=np.arange(600) // 10, most_examples=2, seed=seed)
+        assert abs(order[kept].mean() - 299.5) < 75.0
+
+
 @every_bound
 def test_one_example_a_person_gives_the_plain_bound_back(name):
     for losses in ((np.arange(50) % 7 == 0) * 1.0, default_rng(0).random(50)):

@@ -183,6 +183,8 @@ def test_rows_that_repeat_another_are_remarked_upon_unless_ids_tell_them_apart()
 MIXED = default_rng(8).integers(0, 2, 40)
 NUMBERS = default_rng(8).random(40)
 TILES = np.arange(40) % 7 + 1
+OFTEN = np.repeat(default_rng(8).random(60) < 0.3, 8)
+FLAT = (default_rng(8).random((100, 4)) < [0.1, 0.3, 0.5, 0.2]).astype(int).ravel()
 REMARKS = {
     "copies": ({"labels": np.tile(MIXED, 10), "predictions": np.tile(MIXED[::-1], 10)},
         "the 40 first rows stand 10 times over"),
@@ -219,6 +221,11 @@ REMARKS = {
     "no label": ({"labels": [-1, -1, *MIXED[2:]], "predictions": MIXED}, "a class is called '-1', as some mark"),
     "groups of errors": ({"labels": MIXED, "predictions": MIXED[::-1], "groups": MIXED == MIXED[::-1]},
         "in every group your model errs always or never"),
+    "training rows": ({"labels": MIXED, "predictions": 1 - MIXED, "groups": ["Train", "test"] * 20},
+        "a group is called 'Train': if the model learnt from its rows"),
+    "folders of classes": ({"labels": np.arange(480) // 240, "predictions": (np.arange(480) // 240 + OFTEN) % 2},
+        "95% of neighbours with one label are both right or both wrong"),
+    "several labels flattened": ({"labels": FLAT, "predictions": 1 - FLAT}, "labels come in turns of 4 rows"),
     "ties": ({"labels": MIXED, "probabilities": np.full((40, 2), 0.5)}, "40 rows of your model tie for the largest"),
 }  # fmt: skip
 
@@ -240,7 +247,11 @@ def test_honest_examples_bring_no_remark(seed):
     by_subject = rng.random(4000) < np.repeat(rng.beta(4, 8, 20), 200)
     for losses in (rng.random(400), rng.random(400) < 0.1, np.sort(rng.random(400)), by_subject):
         assert certify_predictions(losses={"loss": losses}).remarks == ()
-    ordered = np.sort(labels)
+    ordered, turns = np.sort(labels), np.arange(400) % 2
+    assert certify_predictions(turns, said).remarks == (), "a turn of classes, on purpose"
+    by_class = np.repeat(rng.permutation(10), 40)  # of which some are harder
+    others = np.where(rng.random(400) < np.repeat(rng.beta(2, 8, 10), 40), (by_class + 1) % 10, by_class)
+    assert certify_predictions(by_class, others).remarks == ()
     assert certify_predictions(ordered, ordered, groups=np.arange(400) // 20).remarks == ()
     signs = 2 * labels - 1  # of which one is -1
     assert certify_predictions(signs, np.ones(400, dtype=int)).remarks == ()
