@@ -2,7 +2,8 @@
 
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,7 @@ def called(name: str, option: str) -> Any:
         ValueError: as for :func:`imported`, whatever it raises, or nothing, which would pass for an option left out.
     """
     function = imported(name, option)
-    with refusing(f"--{option} {name}() failed", Exception):
+    with refusing(f"--{option} {name}() failed", Exception), _beside():
         found = function()
     if found is None:
         raise ValueError(f"--{option} {name}() returned None: let it return what it made")
@@ -58,16 +59,27 @@ def imported(name: str, option: str) -> Callable[..., Any]:
     module, _, attribute = name.partition(":")
     if not module or not attribute:
         raise ValueError(f"--{option} must be package.module:callable, got {name!r}")
-    sys.path.insert(0, str(Path.cwd()))
-    try:
-        with refusing(f"--{option} {name} cannot be imported", Exception):
-            function: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
-    finally:
-        sys.path.pop(0)
+    with refusing(f"--{option} {name} cannot be imported", Exception), _beside():
+        function: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
     if not callable(function):
         takes = "of outputs and labels" if option == "loss" else "without arguments"
         raise ValueError(f"--{option} {name} is {type(function).__name__}: name a function {takes}")
     return function
+
+
+@contextmanager
+def _beside() -> Iterator[None]:
+    """The working directory is searched for modules, also for those that code of the user's imports when it is called.
+
+    Folders that this code adds to the search stay there.
+    """
+    folder = str(Path.cwd())
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        if folder in sys.path:
+            sys.path.remove(folder)
 
 
 def loss_of(text: str | None) -> LossOf | ClippedError | None:
@@ -145,11 +157,11 @@ def certify_foreign(path: Path, given: Foreign, runtime: Runtime, how: Certifyin
             loss=loss_of(given.loss), ask=given.ask or None, **common,
         )  # fmt: skip
     else:
-        if source is None:
+        if (known := source_of(source)) is None:
             raise ValueError(
                 "say what the prior saw: --seen names its examples, their hashes or their indices, or nothing"
             )
-        prior = Prior(law=law_of(module, given.prior, std=how.spread), source=source_of(source))
+        prior = Prior(law=law_of(module, given.prior, std=how.spread), source=known)
         found = certify(
             law_of(module, path, std=how.spread), examples, prior=prior, network=module,
             test=fresh, monte_carlo=MonteCarlo(passes=PASSES), seed=how.seed, progress=how.progress, **common,

@@ -292,7 +292,7 @@ def told_by_order(
 
     Args:
         rows: all columns, or none where rows are known to differ.
-        named: the labels and predictions among them, or losses alone.
+        named: the labels and predictions among them, or losses or errors alone.
         by: by what else rows may have been sorted.
     """
     for what, columns in {"": rows, **{name: [column] for name, column in named.items()}}.items():
@@ -328,7 +328,11 @@ def told_by_order(
         )
         return
     compared = dict[str, NDArray[Any]]()
-    for name, one in (("labels", "label"), ("losses", "loss")):
+    for name, one in (
+        ("labels", "label"),
+        ("losses", "loss"),
+        ("errors", "outcome (right or wrong)"),
+    ):
         if (own := named.get(name)) is not None:
             compared[f"the {one} of the row before"] = own
             if own.dtype.kind == "f":
@@ -338,7 +342,7 @@ def told_by_order(
         share = np.unique(own, return_counts=True)[1] / own.size
         by_chance, pairs = float(share @ share), max(1, own.size - 1)
         than = "a random order would bring"
-        if "loss" in what and own.size > 2 * _FAR[-1]:  # benchmarks are sorted by subject
+        if "label" not in what and own.size > 2 * _FAR[-1]:  # benchmarks are sorted by subject
             apart = float(np.mean([np.mean(own[lag:] == own[:-lag]) for lag in _FAR]))
             by_chance, than = max(by_chance, apart), "rows further apart have up to"
         alike = np.count_nonzero(own[1:] == own[:-1]) / pairs

@@ -151,7 +151,11 @@ def _remarks(found: Examples, coded: Mapping[str, Coded]) -> Iterator[str]:
     # ids say that no row stands twice, not that no example does
     rows = [] if repeated or "ids" in coded else [*said, *labels.values()]
     by = [*said, *scores, *([] if groups is None else [groups.codes])]
-    yield from columns.told_by_order(rows, looked, by)
+    told = [*columns.told_by_order(rows, looked, by)]
+    if not told and found.labels is not None:
+        _, _, wrong = main_loss(found, next(iter(found.models.values())))
+        told = columns.told_by_order([], {"errors": wrong}, [*by, found.labels])
+    yield from told
 
 
 def _perhaps_people(found: Examples, groups: Coded) -> Iterator[str]:

@@ -182,6 +182,7 @@ def test_rows_that_repeat_another_are_remarked_upon_unless_ids_tell_them_apart()
 
 MIXED = default_rng(8).integers(0, 2, 40)
 NUMBERS = default_rng(8).random(40)
+COINS = default_rng(9).integers(0, 2, 480)
 TILES = np.arange(40) % 7 + 1
 REMARKS = {
     "copies": ({"labels": np.tile(MIXED, 10), "predictions": np.tile(MIXED[::-1], 10)},
@@ -202,6 +203,9 @@ REMARKS = {
         "91% of all rows have a loss on the same side of the median as the row before"),
     "questions a passage": ({"losses": {"wrong": np.repeat(default_rng(8).random(600) < 0.3, 3)}},
         "88% of all rows have the loss of the row before, where rows further apart have up to 59%"),
+    "slices of one scanner": (
+        {"labels": COINS, "predictions": COINS ^ np.repeat(default_rng(8).random(60) < 0.3, 8)},
+        "95% of all rows have the outcome (right or wrong) of the row before"),
     "nobody": ({"labels": MIXED, "predictions": 1 - MIXED, "people": [*range(20), *[99] * 20]},
         "50% of all rows are of one person, 99, and count as one"),
     "patients as groups": ({"labels": MIXED, "predictions": 1 - MIXED, "groups": [*range(30), *range(10)]},
@@ -240,6 +244,8 @@ def test_honest_examples_bring_no_remark(seed):
     by_subject = rng.random(4000) < np.repeat(rng.beta(4, 8, 20), 200)
     for losses in (rng.random(400), rng.random(400) < 0.1, np.sort(rng.random(400)), by_subject):
         assert certify_predictions(losses={"loss": losses}).remarks == ()
+    coins = rng.integers(0, 2, 4000)
+    assert certify_predictions(coins, coins ^ by_subject).remarks == ()
     ordered = np.sort(labels)
     assert certify_predictions(ordered, ordered, groups=np.arange(400) // 20).remarks == ()
     signs = 2 * labels - 1  # of which one is -1
