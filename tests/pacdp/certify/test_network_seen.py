@@ -241,6 +241,15 @@ def test_default_types_of_torch_do_not_decide_which_examples_are_tried():
         torch.set_default_dtype(torch.float32)
 
 
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_nested_tensors_are_told_so():
+    nested = torch.nested.nested_tensor([*INPUTS])
+    with refusal("must be a dense tensor that holds values, got a nested one"):
+        certify(NET, (nested, LABELS))
+    with refusal("the network returned Tensor of torch.float32 and nested"):
+        certify(lambda x: torch.nested.nested_tensor([*x]), ALL)
+
+
 def test_one_folder_under_two_transforms_is_refused_and_two_folders_are_not():
     same, other = Listed(torch.sin), Listed(torch.cos)
     for held in ([same, other], [Subset(same, range(200)), Subset(other, range(199, 300))]):
