@@ -19,6 +19,8 @@ from bounds.numbers import percent
 from bounds.record import record
 
 THRESHOLDS = "thresholds"
+_TIES = 1e-3
+"""The share of scores beyond which it is no chance that they equal a threshold's value in single precision."""
 REFERENCE = (
     'Angelopoulos, Bates, Candès, Jordan and Lei, "Learn then test", 2021; docs/guarantees.md, '
     '"Thresholds that control a risk"'
@@ -218,9 +220,25 @@ def scores_of(name: str, values: ArrayLike, n: int) -> Array:
     return scores
 
 
-def descending(thresholds: Any) -> tuple[float, ...]:
-    """Different thresholds, the highest first."""
-    return tuple(sorted(set(finite(thresholds)), reverse=True))
+def descending(thresholds: Any, **scores: ArrayLike) -> tuple[float, ...]:
+    """Different thresholds, the highest first, as NumPy and torch compare them with one array of ``scores``.
+
+    Beside numbers of single precision both round 0.9 to that, and so to a number below it, which a score can be.
+    """
+    ((name, given),) = scores.items()
+    kind, listed = as_given(given).dtype, finite(thresholds)
+    coarse = kind.kind == "f" and kind.itemsize < np.dtype(float).itemsize
+    with np.errstate(all="ignore"):
+        rounded = np.array(listed).astype(kind if coarse else np.float32).tolist()
+    if coarse:
+        return tuple(sorted(set(finite(rounded)), reverse=True))
+    for one, near in zip(listed, rounded, strict=True):
+        if near != one and (doubles(name, given) == near).mean() > _TIES:
+            raise ValueError(
+                f"{name} holds {near!r}, which is the threshold {one!r} in single precision, and comparisons in that "
+                f"take them for equal: give {name} in single precision, or other thresholds."
+            )
+    return tuple(sorted(set(listed), reverse=True))
 
 
 def finite(thresholds: Any) -> tuple[float, ...]:

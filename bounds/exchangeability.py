@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bounds._arithmetic import jit
-from bounds._check import Array, Integers, open_probability, vector, whole
+from bounds._check import Array, Integers, as_given, open_probability, vector, whole
 
 _AT_ONCE = 2**16
 _LARGEST = 2.0**900
@@ -136,6 +136,11 @@ def exchangeable(*, old: ArrayLike, new: ArrayLike, seed: int = 0) -> Exchangeab
     """
     before, after = _scores("old", old), _scores("new", new)
     whole(seed=seed)
+    # scores that were kept in different precisions are equal in the coarser one
+    floats = (as_given(one).dtype for one in (old, new))
+    kind = min((one for one in floats if one.kind == "f"), key=lambda one: one.itemsize, default=before.dtype)
+    with np.errstate(all="ignore"):
+        before, after = before.astype(kind), after.astype(kind)
     kinds, places = np.unique(np.concatenate([before, after]), return_inverse=True)
     less, equal = np.empty(after.size), np.empty(after.size)
     counts = np.bincount(places[: before.size], minlength=kinds.size).astype(np.int64)

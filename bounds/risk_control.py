@@ -110,6 +110,7 @@ def control_selective_risk(
     The predictor answers where its confidence is at least the threshold. Its selective risk is the mean loss among the
     records that it answers, R = E[loss | answered]; ``share`` is the share answered. Thresholds are tested from the
     highest down. By default each is a start (Bonferroni), because at the highest few records are left to judge by.
+    Thresholds are rounded to the precision of the numbers that they are compared with, as NumPy and torch round them.
 
     Formal guarantee: that of ``control_risk``, for the selective risk.
 
@@ -122,7 +123,7 @@ def control_selective_risk(
     """
     values, exact = losses_of(losses, dimension=1)
     confident = scores_of("confidence", confidence, len(values))
-    listed = descending(thresholds)
+    listed = descending(thresholds, confidence=confidence)
     starts = len(listed) if starts is None else starts
 
     def answered(position: int) -> Array:
@@ -160,7 +161,7 @@ def control_set_size(
     table = doubles("scores", scores)
     if table.ndim != 2 or table.size == 0 or np.isnan(table).any():
         raise ValueError(f"scores must be one row a record and one column a label, none NaN, got shape {table.shape}.")
-    labels, listed = table.shape[1], descending(thresholds)
+    labels, listed = table.shape[1], descending(thresholds, scores=scores)
     target = min(1.0, inward(most_labels / labels))
 
     def sizes(position: int) -> Array:

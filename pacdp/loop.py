@@ -123,8 +123,11 @@ def train(
         mechanism: the public numbers of the run: clip norm, noise, sample rate, divisor, steps.
         loss: per-record losses of (outputs, targets), shape (batch,). A penalty on ``module.parameters()`` in it is one
             on the caller's network, which stays as it is: give the algorithm a ``prior``.
-        people: the person's number for each record, (records,), integers, where people are the units.
-        randomness: the operating system's generator by default.
+        people: the person's number for each record, (records,), integers, where people are the units. Leave out records
+            whose person is unknown: under one number epsilon would hide no single one of them.
+        randomness: the operating system's generator by default. With a seed ``nn.Dropout`` draws from torch's global
+            generator, which no checkpoint carries: for a resumed run that is bit for bit the unbroken one take
+            :func:`pacdp.private.with_example_dropout`.
         progress: called for every step, before its checkpoint is written; on a GPU for up to 16 steps at a time, whose
             numbers are waited for once.
         checkpoint: written every ``checkpoint_every`` steps, if that is positive, and at the end. A file that is there

@@ -46,6 +46,7 @@ from pacdp.store.canonical import digest
 from pacdp.store.checkpoint import Checkpoint
 from pacdp.store.files import on_disk, remove_partial, replacing
 from pacdp.store.ledger import Ledger
+from pacdp.store.reservation import SYSTEM
 
 FORMAT = "pacdp-release/1"
 COUNTS = "pacdp-released-counts/2"
@@ -221,9 +222,20 @@ def _counted(asked: Export, one: Leaving) -> tuple[Ledger, str]:
         ]
         if asked.correct and not counted:
             label = "trained without a ledger, exported"
-            tells = bool(one.config.public)
+            tells, key = bool(one.config.public), header.get("noise_key")
+            numbers = ["ChaCha20", key, header.get("chain")]  # which two copies of a chain share
+            stream = (
+                book.stream(keyed_by=numbers, settings=one.checkpoint.content_hash, secret=True)
+                if key
+                else SYSTEM
+            )
             book.correct(
-                event=one.event, unit=one.bound.unit, label=label, run=name, tells_size=tells
+                event=one.event,
+                unit=one.bound.unit,
+                label=label,
+                run=name,
+                tells_size=tells,
+                stream=stream,
             )
             messages.print(f"the steps of {run} are entered into {ledger} as a correction")
         if asked.correct or counted:

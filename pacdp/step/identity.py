@@ -24,6 +24,8 @@ _SWITCH = re.compile(
 
 _VARIABLES = ("MKL_", "DNNL_", "ONEDNN_", "ATEN_", "KMP_")
 """How variables begin that choose kernels of torch's libraries."""
+_COMPILED = ("OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "DISABLE_JIT")
+"""Of numba's settings those by which its loops add up in another order."""
 
 
 def identity(*things: Any) -> str:
@@ -55,10 +57,15 @@ def versions() -> dict[str, str]:
 def arithmetic(device: torch.device) -> list[str]:
     """Versions, and a digest of all that decides how sums on a device are rounded: a seed draws for one rounding.
 
-    That is what torch was told (threads, kernels, precision, autocast), the processor, MKL's instructions, the
-    variables of the libraries, and, for what says nothing of itself, what some products and sums of fixed numbers come
-    to. Where the bits of a product depend on its place in memory, it is another one each time.
+    That is what torch was told (threads, kernels, precision, autocast), the processor, MKL's instructions, those that
+    numba compiles loops to, the variables of the libraries, and, for what says nothing of itself, what some products
+    and sums of fixed numbers come to. Where the bits of a product depend on its place in memory, it is another one each
+    time.
     """
+    from numba.core.registry import cpu_target  # which help does without
+
+    from pacdp.random.kernels import config
+
     kind = device.type
     told = {name: getattr(torch._C, name) for name in dir(torch._C) if _SWITCH.fullmatch(name)}
     switches = {name: str(switch()) for name, switch in sorted(told.items())}
@@ -74,7 +81,10 @@ def arithmetic(device: torch.device) -> list[str]:
         wave[:33].view(1, 33) @ wave[33 : 33 * 66].view(33, 65),
     ]  # fmt: skip
     own = [torch.get_num_threads(), torch.get_default_dtype(), cast, switches, reduced()]
+    target: Any = cpu_target
     own += [
+        target.target_context.codegen().magic_tuple(),
+        [getattr(config, name) for name in _COMPILED],
         branch := _mkl.branch(),
         {k: v for k, v in sorted(os.environ.items()) if k.startswith(_VARIABLES)},
     ]

@@ -114,8 +114,8 @@ class Units:
             return cls(dataset, None)
         if not isinstance(people, Tensor):
             raise ValueError(
-                f"people must be a tensor, got a {type(people).__name__}: pass torch.as_tensor(people), of names "
-                "torch.as_tensor(np.unique(people, return_inverse=True)[1])"
+                f"people must be a tensor, got a {type(people).__name__}: pass torch.as_tensor(people), of names, none "
+                "of them missing, torch.as_tensor(np.unique(people, return_inverse=True)[1])"
             )
         if (
             people.dim() != 1

@@ -78,8 +78,9 @@ def save_checkpoint(path: Path | str, checkpoint: Checkpoint) -> None:
     try:
         write_whole(path, save(tensors, metadata={"pacdp": canonical(header)}))
     except (OSError, SafetensorError) as error:
+        why = getattr(error, "strerror", None) or error
         raise CheckpointError(
-            f"cannot write checkpoint {path}: {error}; free space or choose another folder"
+            f"cannot write checkpoint {path}: {why}; free space, let its folder be written, or choose another"
         ) from error
 
 

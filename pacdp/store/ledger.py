@@ -25,7 +25,7 @@ from pacdp.store.chained_lines import Kind, Lines, append, create, locked, read
 from pacdp.store.files import path_of
 from pacdp.store.ledger_entries import Entry, Limit, from_line
 from pacdp.store.ledger_totals import Spent, Tally, keeps_to, spent
-from pacdp.store.reservation import Reservation, Stream, Stretch, Unit
+from pacdp.store.reservation import SYSTEM, Reservation, Stream, Stretch, Unit
 
 FORMAT = "pacdp-ledger/1"
 
@@ -155,13 +155,21 @@ class Ledger:
         return Reservation(stretch=stretch, receipt=receipt, repeated=known is not None)
 
     def correct(
-        self, *, event: Event, unit: Unit, label: str, run: str = "none", tells_size: bool = False
+        self,
+        *,
+        event: Event,
+        unit: Unit,
+        label: str,
+        run: str = "none",
+        tells_size: bool = False,
+        stream: Stream = SYSTEM,
     ) -> None:
         """Count something that was released without having been reserved, or that an entry understates.
 
         It is counted whatever the limit says: it has happened. Nothing can be taken out again.
 
         Raises:
+            SharedNoise: another release drew the numbers of ``stream``; nothing was written.
             ValueError: a value out of range, or no word in ``label`` on what it was; the ledger cannot be written.
         """
         made = Stretch(
@@ -174,12 +182,15 @@ class Ledger:
             label=label,
             kind="correction",
             tells_size=tells_size,
+            stream=stream,
         )
         if not label.strip():
             raise ValueError(f"label must say what was released, got {label!r}")
         _require_theorem(event)
         with self._locked():
-            self._append(self._entry(made).to_line())
+            entry = self._entry(made)
+            self._require_own_numbers(entry)
+            self._append(entry.to_line())
 
     def set_limit(self, limit: Limit, *, raising: bool = False) -> None:
         """Refuse, from now on, whatever would make the total pass ``limit``.

@@ -71,6 +71,16 @@ def test_what_was_said_of_the_first_scores_stays(scores, seed):
     assert scaled.evidence.tolist() == made.evidence.tolist()
 
 
+def test_scores_kept_in_two_precisions_are_equal_where_the_coarser_one_is():
+    votes = default_rng(0).integers(0, 11, 800) / 10
+    whole = exchangeable(old=votes[:400], new=votes[400:])
+    for kind in (np.float32, np.float16):
+        for parts in ((votes[:400].astype(kind), votes[400:]), (votes[:400], votes[400:].astype(kind))):
+            assert exchangeable(old=parts[0], new=parts[1]).evidence.tolist() == whole.evidence.tolist()
+    with np.errstate(all="raise"):
+        assert exchangeable(old=votes.astype(np.float16), new=[1e-50, 1e50]).new == 2
+
+
 def test_it_is_a_record():
     made = exchangeable(old=[1.0], new=[2.0, 3.0])
     assert not made.evidence.flags.writeable

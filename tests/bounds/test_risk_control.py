@@ -3,6 +3,7 @@
 from math import fsum
 
 import numpy as np
+import pytest
 from cells import read_again
 from hypothesis import given
 from hypothesis.strategies import floats, integers
@@ -132,3 +133,22 @@ def test_one_threshold_for_every_group_is_judged_by_the_worst():
     )
     assert {name: one.certificate.failure_prob for name, one in own.items()} == {"a": 0.025, "b": 0.025}
     assert own["b"].certificate.of == "predictor where it answers in group b"
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float16])
+def test_the_threshold_answers_the_records_that_were_tested_whatever_precision_scores_have(kind):
+    votes = default_rng(3).integers(0, 11, 500)  # of ten networks, whose mean is 0.9 in their own precision
+    confidence, thresholds = (votes / 10).astype(kind), [0.9, 0.7, 0.6, 0.3]
+    at = {"thresholds": thresholds, "target": 0.5, "failure_prob": 0.1}
+    made = control_selective_risk(confidence=confidence, losses=votes < 9, **at)
+    for one in made.tests:
+        assert one.records == (confidence >= one.threshold).sum() == (confidence.astype(float) >= one.threshold).sum()
+    assert [one.records for one in made.tests] == [(confidence >= one).sum() for one in thresholds]
+    sizes = {"thresholds": thresholds, "most_labels": 1, "failure_prob": 0.1}
+    sets = control_set_size(scores=np.stack([confidence, 0 * confidence], 1), **sizes)
+    assert made.certificate.inputs["thresholds"] == sets.certificate.inputs["thresholds"]
+    if kind is np.float32:
+        with pytest.raises(ValueError, match=r"0\.89999\d+, which is the threshold 0\.9 in single precision"):
+            control_selective_risk(confidence=confidence.tolist(), losses=votes < 9, **at)
+    exact = control_selective_risk(confidence=votes / 10, losses=votes < 9, **at)
+    assert [one.threshold for one in exact.tests] == thresholds

@@ -24,6 +24,7 @@ from pacdp.data import load
 from pacdp.random import cipher
 from pacdp.step.paid import Paid
 from pacdp.store.canonical import digest
+from pacdp.store.checkpoint import save_checkpoint
 from pacdp.store.ledger import Ledger, Overdrawn, SharedNoise
 from pacdp.store.ledger_entries import Limit
 from pacdp.verify.report import check_path
@@ -294,3 +295,18 @@ def test_a_listed_run_leaves_at_what_is_left_of_its_failure_probability(tmp_path
     report = leave(run, tmp_path / "out", **NOISE)
     assert report["certificates"][0]["budget"]["other stopping times"] == near(0.025)
     assert verdicts(tmp_path / "out") == {"follows"}
+
+
+def test_two_copies_of_a_chain_that_no_ledger_counted_do_not_leave_as_two_runs(tmp_path):
+    """One key drew the noise of both: rounded otherwise, as on another machine, they differ by no noise at all."""
+    train(secret(), tmp_path / "a", RUNTIME)
+    copytree(tmp_path / "a", tmp_path / "b")
+    one = load_checkpoint(tmp_path / "b")
+    moved = {name: weights.nextafter(weights.new_tensor(9.0)) for name, weights in one.model.items()}
+    save_checkpoint(tmp_path / "b" / "checkpoint.safetensors", replace(one, model=moved))
+    for out in ("out", "again"):  # the second costs nothing
+        leave(tmp_path / "a", tmp_path / out, correct=True, **NOISE)
+    with refusal("would draw the random numbers", SharedNoise):
+        leave(tmp_path / "b", tmp_path / "other", correct=True, **NOISE)
+    assert stretches(tmp_path / "ledger", "correction") == [(1, 1)]
+    assert not (tmp_path / "other").exists()

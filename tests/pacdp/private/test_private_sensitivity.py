@@ -147,6 +147,34 @@ def test_gradients_too_many_to_be_kept_are_summed_with_those_that_are(monkeypatc
         assert_close(found, expected, rtol=1e-4, atol=1e-4)
 
 
+class SortedByLength(torch.nn.Module):
+    """Averages over places that are not padding, of sequences that one layer meets longest first."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner, self.outer = torch.nn.Linear(5, 8), torch.nn.Linear(8, 2)
+
+    def forward(self, x):
+        lengths, order = (x.abs().sum(2) > 0).sum(1).sort(descending=True, stable=True)
+        real = (torch.arange(x.shape[1]) < lengths[:, None])[:, :, None]
+        mean = (torch.relu(self.inner(x[order])) * real).sum(1) / real.sum(1).clamp(min=1)
+        return self.outer(mean[order.argsort()])
+
+
+def test_norms_of_other_examples_stop_the_step_of_a_batch_of_the_data():
+    ghost, inputs, slopes = Ghost(SortedByLength(), Clip(1.0)), randn(9, 6, 5), randn(9, 2, seed=1)
+    padded = inputs.clone()
+    for i, example in enumerate(padded):
+        example[1 + 5 * i % 6 :] = 0.0
+    with torch.enable_grad():
+        ghost.sum([ghost([inputs], {})], [slopes])  # no padding, as in a trial: all keep their places
+        for _ in range(2):
+            ghost.sum([ghost([padded], {})], [slopes])
+        outputs = ghost([padded], {})  # the fourth pass is looked at, as the first was
+    with refusal("gradients of another length than each has alone"):
+        ghost.sum([outputs], [slopes])
+
+
 def used_twice():
     layer = torch.nn.Linear(1, 1)
     return torch.nn.Sequential(layer, layer)

@@ -15,6 +15,7 @@ from torch.utils.data import Dataset, TensorDataset
 
 from pacdp import _mkl
 from pacdp.private import DPSGD, Mechanism, SeededRandomness, UserDPSGD, train
+from pacdp.random.kernels import config
 from pacdp.step.identity import arithmetic, identity
 from pacdp.store.ledger import Ledger, SharedNoise
 from pacdp.store.reservation import NoLedger
@@ -185,6 +186,8 @@ AROUND = {
     "another number of threads": (torch.set_num_threads, torch.get_num_threads() + 1, torch.get_num_threads()),
     "numbers below the normal ones": (torch.set_flush_denormal, True, False),
     "automatic casts": (partial(torch.set_autocast_enabled, "cpu"), True, False),
+    "loops compiled for another processor": (partial(setattr, config, "CPU_NAME"), "generic", config.CPU_NAME),
+    "loops that add up one by one": (partial(setattr, config, "LOOP_VECTORIZE"), 0, config.LOOP_VECTORIZE),
 }
 
 
