@@ -246,8 +246,9 @@ def dense(value: Any, what: str) -> Tensor:
             "keyword in a dictionary"
         ) from error
     if found.layout != torch.strided or found.is_nested or found.device.type == "meta":
+        kind = "a nested one" if found.is_nested else found.layout
         raise ValueError(
-            f"{what} must be a dense tensor that holds values, got {found.layout} on {found.device}: make it one"
+            f"{what} must be a dense tensor that holds values, got {kind} on {found.device}: make it one"
         )
     if found.itemsize == 1:
         require_arithmetic(found, what)

@@ -61,7 +61,7 @@ def rows_of(data: Any, name: str) -> Rows:
         raise ValueError(
             f"{name} must be data, or the rows of data, and it holds no examples: leave it out"
         )
-    hashed.again = comes_again(data, hashed.inputs[0])
+    hashed.again = comes_again(data, hashed.inputs)
     return hashed.rows
 
 

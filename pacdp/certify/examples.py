@@ -16,8 +16,8 @@ from pacdp.data import Dataset, Split
 from pacdp.data.hashing import pair_hashes, precision_of, row_hashes
 from pacdp.data.rows import READ_ONCE, Rows
 from pacdp.objective import Objective
-from pacdp.predictions.columns import told_by_order
 from pacdp.predictions.examples import Counted
+from pacdp.predictions.order import told_by_order
 from pacdp.store.record import Values, record
 
 MAX = sys.float_info.max

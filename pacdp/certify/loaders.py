@@ -7,9 +7,9 @@ more than a batch is held: its pages are handed back to the system as soon as th
 import copy
 import functools
 import mmap
-from collections.abc import Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import suppress
-from itertools import count
+from itertools import chain, count, zip_longest
 from typing import Any, cast
 
 import numpy as np
@@ -92,12 +92,12 @@ def is_steady(data: Any, name: str) -> bool:
     return all(map(np.array_equal, first, again))
 
 
-def comes_again(data: Any, first: UInt64[np.ndarray, " m"]) -> bool:
-    """Whether another reading begins with the same rows, as far as no places of the data were read twice.
+def comes_again(data: Any, first: Iterable[UInt64[np.ndarray, "_"]]) -> bool:
+    """Whether another reading gives the same rows, as far as no places of the data were read twice.
 
     Args:
         data: what was read to its end.
-        first: hashes of the inputs that it began with.
+        first: hashes of the inputs, batch by batch.
     """
     source = behind(data)
     loader = isinstance(source, DataLoader)
@@ -105,12 +105,13 @@ def comes_again(data: Any, first: UInt64[np.ndarray, " m"]) -> bool:
     places = BoundSet | Images | Dataset | Sequence | Tensor | np.ndarray
     if not isinstance(held, IterableDataset) and (loader or isinstance(held, places)):
         return True
-    again = np.zeros(0, dtype=np.uint64)
-    if not isinstance(data, Iterator):
-        with suppress(Exception), kept_draws():  # a stranger's stream may raise anything
-            again = next(batches_of(data)).hashes()
-    both = min(len(first), len(again))
-    return both > 0 and np.array_equal(first[:both], again[:both])
+    if isinstance(data, Iterator):
+        return False
+    with suppress(Exception), kept_draws():  # a stranger's stream may raise anything
+        before = chain.from_iterable(one.tolist() for one in first)
+        again = chain.from_iterable(one.hashes().tolist() for one in batches_of(data))
+        return all(one == other for one, other in zip_longest(before, again))
+    return False
 
 
 def batches_of(data: Any, *, batch_size: int | None = None) -> Iterator[Batch]:
@@ -193,7 +194,7 @@ def bound_set(data: Any) -> BoundSet:
         labels=labels.long() if whole else labels,
         people=np.concatenate(people) if people else None,
     )
-    return made if comes_again(data, found[0].hashes()) else made.read_once()
+    return made if comes_again(data, (one.hashes() for one in found)) else made.read_once()
 
 
 def collated(data: Any) -> tuple[Batch, list[Batch]] | None:

@@ -239,12 +239,13 @@ def logits_of(outputs: Any) -> Tensor:
         and found.is_floating_point()
         and found.itemsize > 1
         and found.layout == torch.strided
+        and not found.is_nested
     ):
         # a network may write each batch into one tensor, and squeeze() takes the axis of a single example
         return torch.atleast_1d(found.detach().clone())
     has = "" if named is None else f" with {', '.join(named) or 'nothing'}"
     if isinstance(outputs, Tensor):
-        has = f" of {outputs.dtype} and {outputs.layout}"
+        has = f" of {outputs.dtype} and {'nested' if outputs.is_nested else outputs.layout}"
     raise ValueError(
         f"the network returned {type(outputs).__name__}{has}: let it return a dense tensor of logits, in floats, or "
         "name them 'logits'"

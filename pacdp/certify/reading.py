@@ -35,7 +35,7 @@ from pacdp.certify.outputs import (
     require_rows,
 )
 from pacdp.data import Dataset, Split
-from pacdp.data.places import behind, require_each_once
+from pacdp.data.places import behind, order_of, require_each_once
 from pacdp.data.rows import Rows
 from pacdp.errors import said
 from pacdp.layers.plain import call_with, repeats_itself
@@ -241,7 +241,7 @@ class Reading:
         if not self.law.scores:
             soft.require_none()
         if held and self.compared:
-            hashed.again = comes_again(data, hashed.inputs[0])
+            hashed.again = comes_again(data, hashed.inputs)
         known: Any = hashed if held else data
         owners = [one for one in keys if one.casefold() in _WHOSE and known.people is None]
         places = (
@@ -249,12 +249,15 @@ class Reading:
             if isinstance(data, BoundSet)
             else {}
         )
+        order = order_of(data)
+        if order is None or len(order) != known.rows.n:
+            order = np.arange(known.rows.n)
         return Seen(
             n=known.rows.n,
-            models={self.law.of: joined(answers)},
-            labels=np.concatenate(named) if named else None,
+            models={self.law.of: joined(answers).taken(order)},
+            labels=np.concatenate(named)[order] if named else None,
             classes=tuple(range(classes)),
-            people=known.people,
+            people=None if known.people is None else known.people[order],
             remarks=tuple(
                 f"the network is given {one!r}, and n counts examples: if it says whose they are, add it as 'people'"
                 for one in owners

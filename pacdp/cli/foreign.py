@@ -2,7 +2,8 @@
 
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,6 @@ import numpy as np
 from torch import nn
 
 from pacdp.certify import (
-    BoundSet,
     ClippedError,
     DataFree,
     HeldOut,
@@ -20,8 +20,8 @@ from pacdp.certify import (
     Settings,
     certify,
 )
+from pacdp.certify.evidence import source_of
 from pacdp.certify.foreign import file_hash, law_of, load_into, read_weights
-from pacdp.certify.loaders import bound_set
 from pacdp.certify.outputs import LossOf
 from pacdp.cli.commands.certify import Foreign
 from pacdp.cli.folder import reported
@@ -40,11 +40,14 @@ def called(name: str, option: str) -> Any:
     """What the user's own callable returns.
 
     Raises:
-        ValueError: as for :func:`imported`, or whatever it raises.
+        ValueError: as for :func:`imported`, whatever it raises, or nothing, which would pass for an option left out.
     """
     function = imported(name, option)
-    with refusing(f"--{option} {name}() failed", Exception):
-        return function()
+    with refusing(f"--{option} {name}() failed", Exception), _beside():
+        found = function()
+    if found is None:
+        raise ValueError(f"--{option} {name}() returned None: let it return what it made")
+    return found
 
 
 def imported(name: str, option: str) -> Callable[..., Any]:
@@ -56,27 +59,27 @@ def imported(name: str, option: str) -> Callable[..., Any]:
     module, _, attribute = name.partition(":")
     if not module or not attribute:
         raise ValueError(f"--{option} must be package.module:callable, got {name!r}")
-    sys.path.insert(0, str(Path.cwd()))
-    try:
-        with refusing(f"--{option} {name} cannot be imported", Exception):
-            function: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
-    finally:
-        sys.path.pop(0)
+    with refusing(f"--{option} {name} cannot be imported", Exception), _beside():
+        function: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
     if not callable(function):
         takes = "of outputs and labels" if option == "loss" else "without arguments"
         raise ValueError(f"--{option} {name} is {type(function).__name__}: name a function {takes}")
     return function
 
 
-def examples_of(name: str, option: str) -> BoundSet:
-    """The examples that a callable returns, all at once, with their people where it names them.
+@contextmanager
+def _beside() -> Iterator[None]:
+    """The working directory is searched for modules, also for those that code of the user's imports when it is called.
 
-    Raises:
-        ValueError: as for :func:`called`, or it returns something else.
+    Folders that this code adds to the search stay there.
     """
-    found = called(name, option)
-    with refusing(f"--{option} {name} gives no examples", ValueError):
-        return bound_set(found)
+    folder = str(Path.cwd())
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        if folder in sys.path:
+            sys.path.remove(folder)
 
 
 def loss_of(text: str | None) -> LossOf | ClippedError | None:
@@ -96,17 +99,18 @@ def loss_of(text: str | None) -> LossOf | ClippedError | None:
         return ClippedError(at=float(rest), kind=kind)
 
 
-def seen(name: str) -> DataFree | HeldOut:
-    """What ``--seen`` names: nothing, a user's callable, or a file of rows or of indices.
+def seen(name: str) -> Any:
+    """What ``--seen`` names, as :func:`pacdp.certify` takes it: nothing, what a user's callable returns, or a file of
+    rows or of indices.
 
     Raises:
-        ValueError: as for :func:`examples_of`, or no such file, or none of rows or of whole numbers.
+        ValueError: as for :func:`called`, or no such file, or none of rows or of whole numbers.
     """
     if name == "nothing":
         return DataFree()
     path = Path(name)
     if ":" in name and not path.exists():
-        return HeldOut(rows=examples_of(name, "seen").rows)
+        return called(name, "seen")
     if path.suffix == ".npy":
         with refusing(f"{path} holds no list of whole numbers"):
             raw = read_npy(path)
@@ -144,28 +148,27 @@ def certify_foreign(path: Path, given: Foreign, runtime: Runtime, how: Certifyin
         "device": runtime.device,
     }  # fmt: skip
     details: Values = {}
-    test = given.test
+    examples, fresh = called(given.data, "data"), given.test and called(given.test, "test")
     if given.prior is None:
         require_unset(how, "std", by="for weights without --prior, around which no Gaussian is put")
         network = load_into(module, read_weights(path), source=str(path)).to(runtime.device)
         found = certify(
-            network, called(given.data, "data"), test=test and called(test, "test"), seen=source,
+            network, examples, test=fresh, seen=source,
             loss=loss_of(given.loss), ask=given.ask or None, **common,
         )  # fmt: skip
     else:
-        if source is None:
+        if (known := source_of(source)) is None:
             raise ValueError(
                 "say what the prior saw: --seen names its examples, their hashes or their indices, or nothing"
             )
-        examples, fresh = examples_of(given.data, "data"), test and examples_of(test, "test")
-        law = law_of(module, given.prior, std=how.spread)
+        prior = Prior(law=law_of(module, given.prior, std=how.spread), source=known)
         found = certify(
-            law_of(module, path, std=how.spread), examples, prior=Prior(law=law, source=source), network=module,
+            law_of(module, path, std=how.spread), examples, prior=prior, network=module,
             test=fresh, monte_carlo=MonteCarlo(passes=PASSES), seed=how.seed, progress=how.progress, **common,
         )  # fmt: skip
         details = {"std": how.spread, "prior_std": how.spread, "prior_checkpoint": str(given.prior)}
-    prior = {} if given.prior is None else {"prior_hash": file_hash(given.prior)}
+    hashed = {} if given.prior is None else {"prior_hash": file_hash(given.prior)}
     return reported(
         replace(found, details={**found.details, **details}), device=runtime.device, seed=how.seed,
-        checkpoint=str(path), content_hash=file_hash(path), **prior,
+        checkpoint=str(path), content_hash=file_hash(path), **hashed,
     )  # fmt: skip

@@ -10,6 +10,7 @@ from operator import index
 from typing import Any, cast
 
 import numpy as np
+from jaxtyping import Int64
 from torch import Tensor
 from torch.utils.data import (
     ConcatDataset,
@@ -110,6 +111,24 @@ def require_other_places(one: Any, other: Any, names: tuple[str, str]) -> None:
             f"{names[0]} and {names[1]} give {shared} of the same examples, whose rows differ by a transform alone "
             "(data sets that list the same files or rows are one): draw one split, and take both sides by its places"
         )
+
+
+def order_of(data: Any) -> Int64[np.ndarray, " n"] | None:
+    """In which order examples of a part of a data set, which come as somebody listed them, stand in that data set.
+
+    A random split is listed in a random order, which tells nothing of neighbours.
+
+    Returns:
+        The places to take them from, or None where these are not known.
+    """
+    data = behind(data)
+    held = data.dataset if isinstance(data, DataLoader) else data
+    random = isinstance(data, DataLoader) and not isinstance(_sampler(data), SequentialSampler)
+    if random or not _made_of(held) or not _has_places(data, held):
+        return None
+    numbers = {id(leaf): number for number, leaf in enumerate(_leaves(held))}
+    listed = [(numbers[whose], place) for whose, place in _places(held)]
+    return np.lexsort(np.array(listed, dtype=np.int64).reshape(-1, 2).T[::-1])
 
 
 def _sampler(data: DataLoader[Any]) -> Any:

@@ -41,8 +41,9 @@ from pacdp.data import DataError
 from pacdp.data.hashing import require_no_mask, table_hashes
 from pacdp.data.rows import FEW
 from pacdp.predictions import Report, certify_predictions
-from pacdp.predictions.columns import coded, require_one_order, told_by_order
+from pacdp.predictions.columns import coded, require_one_order
 from pacdp.predictions.described import alike, spelling
+from pacdp.predictions.order import told_by_order
 from pacdp.store.record import Values
 from pacdp.trials import column, later_answers, own_answers, own_rows, settle, twin
 

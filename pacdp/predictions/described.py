@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pacdp.predictions import columns
+from pacdp.predictions import columns, order
 from pacdp.predictions.answers import Answers
 from pacdp.predictions.columns import Coded, Codes, Name, require_rows
 from pacdp.predictions.examples import Examples
@@ -160,12 +160,12 @@ def _remarks(found: Examples, coded: Mapping[str, Coded]) -> Iterator[str]:
     # ids say that no row stands twice, not that no example does
     rows = [] if repeated or "ids" in coded else [*said, *labels.values()]
     by = [*said, *scores, *([] if groups is None else [groups.codes])]
-    told = list(columns.told_by_order(rows, looked, by))
-    if not told and found.labels is not None and given:
-        sorted_by = [*by, *(found.labels * len(found.classes) + said for said in given)]
+    told = list(order.told_by_order(rows, looked, by))
+    if not told and found.labels is not None:
+        _, _, wrong = main_loss(found, next(iter(found.models.values())))
+        sorted_by = [*by, *(found.labels * len(found.classes) + one for one in given)]
         within = [] if groups is None else [groups.codes]
-        wrong = given[0] != found.labels
-        told = columns.told_within_labels(found.labels, wrong, within, sorted_by)
+        told = order.told_within_labels(found.labels, wrong, within, sorted_by)
     yield from told
 
 
@@ -222,4 +222,4 @@ def _made_from_errors(answers: Answers, labels: Codes | None, groups: Coded) -> 
     n, k = wrong.size, int(wrong.sum())
     log_ways = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
     pure = bool(((errors == 0) | (errors == sizes)).all())
-    return pure and sizes.size * math.log(2.0) - log_ways < columns.RARE
+    return pure and sizes.size * math.log(2.0) - log_ways < order.RARE

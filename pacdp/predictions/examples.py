@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pacdp.predictions import columns
+from pacdp.predictions import columns, order
 from pacdp.predictions.answers import Answers, from_probabilities, table_of
 from pacdp.predictions.columns import Coded, Codes, Floats, Losses, Name, require_rows
 from pacdp.store.record import record
@@ -210,7 +210,7 @@ def real_numbers(
                 "mean squared error of all rows over the variance of their labels, which is not certified"
             )
     if alone:
-        remarks += columns.told_by_order([], {"labels": truth}, predicted)
+        remarks += order.told_by_order([], {"labels": truth}, predicted)
     remarks.append(f"every prediction is cut off at {low:g} and {high:g} before its error is taken")
     return replace(of_losses(losses, None), remarks=tuple(remarks))
 

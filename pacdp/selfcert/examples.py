@@ -12,7 +12,7 @@ from pacdp.certify.loaders import require_steady
 from pacdp.data import DataError, Dataset
 from pacdp.data.hashing import array_of, table_hashes
 from pacdp.data.places import require_each_once
-from pacdp.predictions import columns
+from pacdp.predictions import columns, order
 from pacdp.predictions.described import alike
 from pacdp.predictions.examples import Counted
 from pacdp.store.record import record
@@ -97,7 +97,7 @@ def given(data: Any, *, people: Any = None) -> Given:
     told = {"classes": named.names, "people": () if owners is None else owners.names}
     remarks = [one for what, names in told.items() for one in alike(what, names)]
     if owners is None:
-        remarks += columns.told_by_order([], {"labels": named.codes}, [])
+        remarks += order.told_by_order([], {"labels": named.codes}, [])
     return Given(
         inputs=inputs.detach() if isinstance(inputs, torch.Tensor) else inputs,
         labels=labels,

@@ -72,7 +72,8 @@ def require_alone(
     Raises:
         ValueError: an output moved.
     """
-    rows = torch.linspace(0, len(outputs) - 1, min(_SPOTS, max(1, len(outputs) - 1))).round().long()
+    spots = np.linspace(0, len(outputs) - 1, min(_SPOTS, max(1, len(outputs) - 1)))
+    rows = torch.from_numpy(spots.round().astype(np.int64))
     found = _rows(run(rows), len(rows))
     _require_same(found, outputs[rows], _rounding(outputs, least)[rows], rows)
 

@@ -22,7 +22,12 @@ class Examples:
     def __init__(
         self, inputs: Any, labels: Any, people: Any = None
     ) -> None:
-        self.inputs = np.asarray(inputs)
+        self._brain = "bfloat16" in str(
+            getattr(inputs, "dtype", "")
+        )  # a type that NumPy lacks
+        self.inputs = np.asarray(
+            inputs.float() if self._brain else inputs
+        )
         self.labels = np.asarray(labels)
         if self.labels.size != len(self.labels):
             raise ValueError(
@@ -47,8 +52,9 @@ class Examples:
 
         places = np.split(self.order, self.starts[1:-1])
         own = np.concatenate([places[one] for one in records])
+        inputs = torch.from_numpy(self.inputs[own])
         return (
-            torch.from_numpy(self.inputs[own]),
+            inputs.bfloat16() if self._brain else inputs,
             torch.from_numpy(self.labels[own]),
             np.repeat(
                 np.arange(len(records)),

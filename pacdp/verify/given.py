@@ -28,7 +28,8 @@ def called(
         ValueError: there is no such callable, it fails, or what it returns is of no use; the option is named.
     """
     module, _, attribute = name.partition(":")
-    sys.path.insert(0, str(Path.cwd()))
+    folder = str(Path.cwd())
+    sys.path.insert(0, folder)
     try:
         made = getattr(importlib.import_module(module), attribute)
         return use(made())
@@ -37,7 +38,8 @@ def called(
             f"{option} {name} is no module:callable that returns {_RETURNS[option]}: {type(error).__name__}: {error}"
         ) from error
     finally:
-        sys.path.pop(0)
+        if folder in sys.path:  # that code may add its own
+            sys.path.remove(folder)
 
 
 def examples_of(given: Any) -> Examples:

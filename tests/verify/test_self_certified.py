@@ -3,11 +3,15 @@
 import copy
 import json
 
+import numpy as np
+import torch
 from made import verdicts
 from numpy.random import default_rng
 
 from bounds import Monitor, maurer
+from pacdp.data import Rows
 from pacdp.verify.claim import CANNOT, DOES_NOT, FOLLOWS
+from pacdp.verify.examples import Examples
 from pacdp.verify.report import check_path, check_report, main
 from tests.edits import unnoticed, written
 from tests.marks import every_case, made_once
@@ -118,3 +122,10 @@ def test_records_that_trained_are_not_held_out(record, train, bound):
     (said,) = [one for one in check_report(edited) if one.claim == "counts"]
     assert (said.verdict == FOLLOWS) == (bound == 156)
     assert (f"{train} of 400 records trained" in said.why) == (bound == 400)
+
+
+def test_inputs_in_bfloat16_are_hashed_and_handed_on_as_they_are():
+    inputs, labels = torch.randn(40, 5).bfloat16(), torch.arange(40) % 3
+    found = Examples(inputs, labels)
+    assert found.digest() == Rows.of(inputs, labels).digest
+    assert torch.equal(found.of(np.array([3, 1]))[0], inputs[[3, 1]])

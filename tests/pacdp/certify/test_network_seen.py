@@ -193,7 +193,15 @@ def test_rows_that_are_padded_batch_by_batch_prove_nothing_of_what_was_seen():
         assert "inputs have several widths" in kept.by
 
 
+class Late(Jittered):
+    """A stream whose first batch alone comes again."""
+
+    def __iter__(self):
+        return iter([*zip(INPUTS[:50], LABELS[:50], strict=True), *list(super().__iter__())[50:]])
+
+
 STREAMS = {
+    "random transforms from the second batch on": lambda: DataLoader(Late(), batch_size=50),
     "random transforms": lambda: DataLoader(Jittered(), batch_size=50),
     "a stream without a loader": lambda: itertools.chain(DataLoader(Jittered(), batch_size=50)),
     "a generator": lambda: ((x, y) for x, y in zip(INPUTS.split(50), LABELS.split(50), strict=True)),
@@ -210,6 +218,36 @@ def test_streams_whose_next_reading_is_another_prove_nothing(stream):
         assert "rows of a stream are others at another reading" in kept.by
     assert bound_set(STREAMS[stream]()).rows.silent(Rows.of(*far))
     assert not bound_set(DataLoader(Stream(), batch_size=50)).rows.silent(Rows.of(*far))
+
+
+def test_rows_of_a_random_split_are_looked_at_in_the_order_of_their_data_set():
+    """People with eight rows after another stand apart in a split by examples."""
+    whole = TensorDataset(INPUTS, torch.arange(300) // 8 * 7 % 5 % 2)
+    places = torch.randperm(300, generator=torch.Generator().manual_seed(0))[:200].tolist()
+    for part in (Subset(whole, places), Subset(Changed(whole, torch.sin), places)):
+        for data in (part, DataLoader(part, batch_size=50)):
+            (remark,) = certify(NET, data, ask="error").remarks
+            assert "the label of the row before" in remark
+    held, people = TensorDataset(*ALL, torch.from_numpy(PEOPLE)), PEOPLE[places]
+    found = certify(NET, Subset(held, places), ask="error")
+    assert found.statements == certify(NET, (INPUTS[places], LABELS[places], people), ask="error").statements
+
+
+def test_default_types_of_torch_do_not_decide_which_examples_are_tried():
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        assert certify(NET, DataLoader(TensorDataset(*ALL), batch_size=300), ask="error").n == 300
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_nested_tensors_are_told_so():
+    nested = torch.nested.nested_tensor([*INPUTS])
+    with refusal("must be a dense tensor that holds values, got a nested one"):
+        certify(NET, (nested, LABELS))
+    with refusal("the network returned Tensor of torch.float32 and nested"):
+        certify(lambda x: torch.nested.nested_tensor([*x]), ALL)
 
 
 def test_one_folder_under_two_transforms_is_refused_and_two_folders_are_not():

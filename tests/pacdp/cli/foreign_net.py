@@ -6,6 +6,7 @@ from numpy.random import default_rng
 from sklearn.datasets import load_digits
 from torch import nn
 from torch.nn import Flatten, Linear, ReLU, Sequential
+from torch.utils.data import DataLoader, Dataset
 
 from pacdp.certify import BoundSet
 from pacdp.data import Split, index_hash
@@ -96,3 +97,29 @@ def trained():
         nn.functional.cross_entropy(module(inputs), labels).backward()
         optimizer.step()
     return module.eval()
+
+
+class Noisy(Dataset):
+    """Examples under a random transform, as a training loader gives them."""
+
+    def __init__(self, indices):
+        self.pairs = [*zip(*examples(indices), strict=True)]
+
+    def __len__(self):
+        return len(self.pairs)
+
+    def __getitem__(self, place):
+        inputs, label = self.pairs[place]
+        return inputs + 0.01 * torch.randn(64), label
+
+
+def noisy():
+    return DataLoader(Noisy(PRIOR), batch_size=100, shuffle=True)
+
+
+def noisy_bound_set():
+    return Noisy(BOUND)
+
+
+def forgotten():
+    examples(TEST)

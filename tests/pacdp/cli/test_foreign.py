@@ -1,5 +1,6 @@
 """Weights that pacdp did not train: certified by the command line, refused in a sentence, never run as code."""
 
+import sys
 from pathlib import Path
 
 import foreign_net
@@ -12,6 +13,7 @@ from torch import nn
 
 import bounds
 from pacdp.certify.foreign import load_into, read_weights
+from pacdp.cli import foreign
 from pacdp.data import Rows
 from pacdp.errors import CheckpointError
 from tests.marks import made_once, near, parametrize, refusal
@@ -87,6 +89,18 @@ def test_without_a_prior_the_network_is_counted_as_it_is(files, certify):
     everything = certify(*given(files, "test_set"))
     assert everything["details"]["budget"]["total"] == 0.05 > everything["certificates"][0]["failure_prob"]
     assert standings(certify(*given(files, "test_set", *prior)), saw) == {"proved"}
+
+
+def test_modules_beside_the_user_s_are_found_when_called_and_folders_that_they_add_stay(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", before := [*sys.path])
+    (tmp_path / "helping_them.py").write_text("made = 3")
+    (tmp_path / "lazy_user.py").write_text(
+        "import sys\nsys.path.insert(0, 'src')\n\ndef made():\n    from helping_them import made\n    return made"
+    )
+    assert foreign.called("lazy_user:made", "data") == 3
+    assert before[0] == "src"
+    assert str(tmp_path) not in before
 
 
 class Evil:

@@ -182,6 +182,7 @@ def test_rows_that_repeat_another_are_remarked_upon_unless_ids_tell_them_apart()
 
 MIXED = default_rng(8).integers(0, 2, 40)
 NUMBERS = default_rng(8).random(40)
+COINS = default_rng(9).integers(0, 2, 480)
 TILES = np.arange(40) % 7 + 1
 OFTEN = np.repeat(default_rng(8).random(60) < 0.3, 8)
 FLAT = (default_rng(8).random((100, 4)) < [0.1, 0.3, 0.5, 0.2]).astype(int).ravel()
@@ -204,6 +205,9 @@ REMARKS = {
         "91% of all rows have a loss on the same side of the median as the row before"),
     "questions a passage": ({"losses": {"wrong": np.repeat(default_rng(8).random(600) < 0.3, 3)}},
         "88% of all rows have the loss of the row before, where rows further apart have up to 59%"),
+    "slices of one scanner": (
+        {"labels": COINS, "predictions": COINS ^ np.repeat(default_rng(8).random(60) < 0.3, 8)},
+        "95% of neighbours with one label are both right or both wrong"),
     "nobody": ({"labels": MIXED, "predictions": 1 - MIXED, "people": [*range(20), *[99] * 20]},
         "50% of all rows are of one person, 99, and count as one"),
     "patients as groups": ({"labels": MIXED, "predictions": 1 - MIXED, "groups": [*range(30), *range(10)]},
@@ -247,6 +251,8 @@ def test_honest_examples_bring_no_remark(seed):
     by_subject = rng.random(4000) < np.repeat(rng.beta(4, 8, 20), 200)
     for losses in (rng.random(400), rng.random(400) < 0.1, np.sort(rng.random(400)), by_subject):
         assert certify_predictions(losses={"loss": losses}).remarks == ()
+    coins = rng.integers(0, 2, 4000)
+    assert certify_predictions(coins, coins ^ by_subject).remarks == ()
     ordered, turns = np.sort(labels), np.arange(400) % 2
     assert certify_predictions(turns, said).remarks == (), "a turn of classes, on purpose"
     by_class = np.repeat(rng.permutation(10), 40)  # of which some are harder
