@@ -273,23 +273,6 @@ class Folder:
             line["hash"] = last = said
         return self.lines
 
-    def require_whole(self) -> None:
-        """Raise Unchecked where its result rests on a file that is not there."""
-        there = {
-            "config": self.config,
-            "metrics": self.lines,
-            "checkpoint": self.header,
-        }
-        gone = [
-            name
-            for name, own in there.items()
-            if self.result["rests_on"][name] and not own
-        ]
-        if gone:
-            raise Unchecked(
-                f"it rests on {' and '.join(gone)}, which the folder does not hold"
-            )
-
     def another_version(self) -> str:
         """Why the folder is not one of this version's; empty if it is."""
         provenance = read_json(self.path / "provenance.json")

@@ -207,7 +207,14 @@ def _metrics(f: Folder) -> None:
 def _result(f: Folder) -> None:
     """It rests on these files, and repeats their last row, step, event and sizes."""
     header = f.header
-    f.require_whole()
+    parts = "config", "metrics", "checkpoint"
+    for name, found in zip(
+        parts, (f.config, f.lines, header), strict=True
+    ):
+        if not found and f.result["rests_on"][name]:
+            raise Unchecked(
+                f"it rests on {name}, which is not there"
+            )
     last = dict(f.rows[-1]) if f.rows else {}
     own = last.pop("hash", None)
     final = dict(f.result.get("final", last) or {})
