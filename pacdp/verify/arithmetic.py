@@ -7,6 +7,7 @@ from math import inf, nextafter
 from flint import arb, ctx  # pyright: ignore[reportMissingImports]
 
 ctx.prec = 160  # bits
+ctx.cap = 1025  # terms of a series, up to the order 1024
 _NARROW = arb(2) ** -80
 _APART = [arb(2) ** -power for power in (40, 60, 80)]
 ZERO = arb(0)

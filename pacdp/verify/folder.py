@@ -189,18 +189,32 @@ def _steps(f: Folder) -> None:
 
 
 def _metrics(f: Folder) -> None:
-    """The rows of metrics.jsonl are of rising steps, none beyond the checkpoint's."""
+    """The rows of metrics.jsonl are of rising steps, none beyond the checkpoint's, which a row comes before."""
     steps = [row.step for row in f.rows]
     last = f.header.step if f.header else inf
+    beyond = [step for step in steps if step > last]
+    broken_off = f.result is None and len(beyond) == 1
     require(
-        steps == sorted(set(steps)) and steps[-1] <= last,
+        steps == sorted(set(steps)) and (broken_off or not beyond),
         f"its rows are of the steps {steps}",
     )
+    if beyond:
+        raise Unchecked(
+            "the run was broken off between its last row and the checkpoint"
+        )
 
 
 def _result(f: Folder) -> None:
     """It rests on these files, and repeats their last row, step, event and sizes."""
     header = f.header
+    parts = "config", "metrics", "checkpoint"
+    for name, found in zip(
+        parts, (f.config, f.lines, header), strict=True
+    ):
+        if not found and f.result["rests_on"][name]:
+            raise Unchecked(
+                f"it rests on {name}, which is not there"
+            )
     last = dict(f.rows[-1]) if f.rows else {}
     own = last.pop("hash", None)
     final = dict(f.result.get("final", last) or {})

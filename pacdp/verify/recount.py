@@ -87,6 +87,11 @@ def _check_errors(
         raise Unchecked(
             "the report counts no errors of a network as it is"
         )
+    n = len(data.inputs)
+    if n != report["examples"]:
+        raise Unchecked(
+            f"the report is about {report['examples']} examples, and --data gave {n}"
+        )
     found = count_errors(network, stored, data)
     for name, count in said.items():
         same(f"the number of errors of {name}", count, found)

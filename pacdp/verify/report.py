@@ -39,6 +39,7 @@ from pacdp.verify.claim import (
 from pacdp.verify.compressed import check_told
 from pacdp.verify.events import replaces, steps_of
 from pacdp.verify.files import (
+    SETTINGS,
     WEIGHTS,
     other_format,
     read_checkpoint,
@@ -95,7 +96,12 @@ def check_path(
     report = read_json(file)
     beside = []
     if path.is_dir():
-        exported = (path / WEIGHTS).is_file()
+        # weights of anybody have no header of pacdp
+        weights = path / WEIGHTS
+        exported = weights.is_file() and (
+            (path / SETTINGS).is_file()
+            or read_checkpoint(weights).header
+        )
         check = check_release if exported else check_folder
         beside = check(path, report)
     if report is None:

@@ -78,7 +78,7 @@ class Rerun:
             made = np.append(made, worst[: one.picked - len(made)])
             require(
                 np.array_equal(made, self.picks[: one.picked]),
-                f"round {one.number} of the run on the {len(kept)} records kept picks others",
+                f"round {one.number} on the {len(kept)} records kept picks others, or --data has another order",
             )
             inputs, labels, _ = self.data.of(made)
             how = {"round": one.number, "seed": header.seed}

@@ -5,8 +5,8 @@ import json
 import numpy as np
 from made import prices
 
-from bounds import RealisedPoissonSum, declared, ece_pac_bayes, maurer, poisson_sum_realised
-from bounds.accounting import Composed, Gaussian, PoissonSampled, event_to_dict
+from bounds import OnceSum, RealisedPoissonSum, declared, ece_pac_bayes, maurer, poisson_sum_realised
+from bounds.accounting import Composed, Gaussian, OnceAnEpoch, PoissonSampled, SelfComposed, event_to_dict
 from pacdp.verify.arithmetic import ball
 from pacdp.verify.certificate import check_certificate
 from pacdp.verify.claim import CANNOT, DOES_NOT, FOLLOWS, Fields, Unchecked, Wrong
@@ -115,6 +115,19 @@ def test_norms_of_a_run_are_added_up_once_more():
     for odd, why in ((norms[:2], "3 steps ran, and 2 norms were recorded"), ([1.0, -1.0, 1.0], "negative")):
         with refusal(why, Wrong):
             realised_contributions(odd, [1.0, 2.0, 4.0])
+
+
+@parametrize("noise", [20.0, 100.0, 3000.0])
+@parametrize("batches", [2, 50])
+def test_orders_of_epochs_may_be_as_large_as_much_noise_makes_them(noise, batches):
+    """A series of moments has as many terms as the order, up to 1024."""
+    epoch = OnceAnEpoch(batches=batches, event=Gaussian(noise_multiplier=noise))
+    price = OnceSum(event=SelfComposed(event=epoch, count=3))
+    made = maurer(risk=0.1, kl_nats=5.0, n=5000, failure_prob=0.05, price=price).to_dict()
+    assert DOES_NOT not in judged(made)
+    for cost in made["costs"]:
+        cost["nats"] *= 0.999
+    assert DOES_NOT in judged(made)
 
 
 @parametrize("rate", [-0.1, 1.5, float("nan")])
