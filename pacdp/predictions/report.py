@@ -14,7 +14,13 @@ from bounds.numbers import confidence, down, up
 from pacdp.predictions.bounding import Statement
 from pacdp.predictions.named import named, rank_lines
 from pacdp.predictions.parts import shown
-from pacdp.predictions.sentence import at_price_zero, first_sentence, headline, said_at_price_zero
+from pacdp.predictions.sentence import (
+    at_price_zero,
+    first_sentence,
+    headline,
+    of_all_settings,
+    said_at_price_zero,
+)
 from pacdp.store.files import path_of, replacing
 from pacdp.store.record import Values, record
 
@@ -376,11 +382,6 @@ class Reported:
 
     def _repr_html_(self) -> str:
         return self.report._repr_html_()
-
-
-def of_all_settings(failure_prob: float, choices: Mapping[str, Any] | None) -> float:
-    """With which probability something fails at the best of the settings that are paid for in ``failure_prob``."""
-    return min(1.0, failure_prob * (choices or {}).get("count", 1))
 
 
 def _end(value: float | None, nothing: float, rounded: Any) -> str:

@@ -14,6 +14,7 @@ from report_pages import write
 from pacdp import load_checkpoint, save_checkpoint
 from pacdp.cli.compressing import recipe
 from pacdp.cli.main import main
+from pacdp.cli.reading import Reading
 from pacdp.cli.runtime import Runtime
 from pacdp.compress import Groups
 from pacdp.verify.claim import DOES_NOT, FOLLOWS
@@ -55,8 +56,10 @@ def test_a_run_is_certified_verified_reported_and_drawn(folder):
 def test_settings_that_were_tried_on_the_sample_are_paid_for(folder):
     """Before, who had tried several groups was told that they were chosen on the test set, and to leave --tried out."""
     succeed("certify", folder, "--threads", "1", "--tried", 4)
-    (made,) = validate(read(folder / "certificates.json"))
+    report = read(folder / "certificates.json")
+    (made,) = validate(report)
     assert made.failure_prob == 0.05 / 4
+    assert "(95% confidence" in Reading(report).headline, "it was 98.75%, which the best of four settings has not"
     assert "a list of 4 settings, all paid for" in made.hypothesis("settings fixed beforehand").by
     assert DOES_NOT not in verdicts(folder)
 
