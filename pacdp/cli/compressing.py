@@ -126,7 +126,11 @@ class Compression:
     def _as_written(self) -> bool:
         """Whether a recipe has these settings, as it has them for this problem and seed."""
         problem = self.problem
-        given: Values = {"random_labels": problem.random_labels, "train_size": problem.train_size, "seed": self.seed}
+        given: Values = {
+            "random_labels": problem.random_labels,
+            "train_size": problem.train_size,
+            "seed": self.seed,
+        }
         scales: tuple[Scale, ...] = ("smoke", "cpu", "paper")
         known = (
             compression(learner, problem.dataset, scale=scale, **given)

@@ -66,9 +66,7 @@ class Reading:
         """With which probability anything in the report fails; None where each certificate holds by itself."""
         self.quoted = self.paid if self.paid > report["failure_prob"] else None
         """What a certificate fails with at the best of several settings; None where there is one."""
-        self.headline = first_sentence(
-            self.certificates, failure_prob=self.quoted or self.together
-        )
+        self.headline = first_sentence(self.certificates, failure_prob=self.quoted or self.together)
         """What is said first."""
         found = dict.fromkeys(one for made in self.certificates for one in made.hypotheses)
         ordered = sorted(found, key=lambda one: _ORDER.index(one.standing))

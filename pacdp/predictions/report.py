@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, field, fields, is_dataclass, replace
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -308,7 +309,8 @@ class Report:
         Each certificate then holds by itself: what held at once with a budget does so without the other's alone.
 
         Raises:
-            ValueError: it is about other examples, as far as numbers and digests tell.
+            ValueError: it is about other examples, as far as numbers and digests tell, or its certificates fail with
+                another probability.
         """
         mine, theirs = ((each.n, each.unit, each.examples) for each in (self, other))
         apart = self.rows and other.rows and self.rows["bound"] != other.rows["bound"]
@@ -317,12 +319,26 @@ class Report:
                 f"expected reports on the same examples, got {mine} and {theirs} as n, unit and examples of two that "
                 "have other rows: keep them apart"
             )
+        if self.failure_prob != other.failure_prob:
+            raise ValueError(
+                f"expected reports at one failure_prob, divided by the settings of each, got {self.failure_prob:g} and "
+                f"{other.failure_prob:g}: certify at one, or keep them apart"
+            )
+        choices = max(
+            filter(None, (self.choices, other.choices)), key=itemgetter("count"), default=None
+        )
         once = ("certificates", "refusals", "measured", "remarks")
         both: Values = {name: _once((*getattr(self, name), *getattr(other, name))) for name in once}
         sampled = (*self.monte_carlo, *other.monte_carlo)
         details = {**other.details, **self.details}
         return replace(
-            self, **both, monte_carlo=sampled, details=details, statements=(), budget=None
+            self,
+            **both,
+            monte_carlo=sampled,
+            details=details,
+            statements=(),
+            budget=None,
+            choices=choices,
         )
 
     def to_dict(
