@@ -186,12 +186,11 @@ def certify(
         raise ValueError(
             "the network writes on its inputs or on labels, which changes the examples: let it copy them"
         )
-    silent = release is not None or (of_chain and bool(data.people))
-    told = () if silent else bound.told_by_order
-    found = replace(found, remarks=(*told, *found.remarks))
     if not of_chain:
+        told = bound.told_by_order if release is None else ()
         found = replace(
             found,
+            remarks=(*told, *found.remarks),
             privacy=privacy_to_dict(source.privacy) if isinstance(source, Private) else None,
             rows=summaries(bound, fresh) if release is None else None,
             prior=found.prior or source_to_dict(source),

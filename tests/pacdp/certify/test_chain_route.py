@@ -56,18 +56,6 @@ def test_examples_of_people_are_no_independent_records_of_a_chain(which):
     assert {h.by for one in found.certificates for h in one.unproved} == {EXAMPLES.by}
 
 
-@parametrize(("alike", "people"), [(1, False), (6, False), (6, True)])
-def test_neighbours_with_equal_labels_are_remarked_upon_where_nobody_is_named(alike, people):
-    """Before, chains gave no remark on order, as every other law does."""
-    data, noise = toy_data(), np.random.default_rng(0)
-    inputs, labels = (np.repeat(one, alike, axis=0) for one in (data.inputs, data.labels))
-    inputs = inputs + 0.01 * noise.standard_normal(inputs.shape, dtype=np.float32)
-    whose = {"people": np.arange(len(labels)) // alike, "unit": "person"} if people else {}
-    train = toy_objective(replace(data, inputs=inputs, labels=labels, **whose))
-    found = certify(Point(weights=train.weights()[0]), train, prior=EXACT)
-    assert any("the label of the row before" in one for one in found.remarks) == (alike > 1 and not people)
-
-
 class Turned(Module):
     """Numbers times a buffer, which its name does not tell."""
 
