@@ -60,11 +60,13 @@ class Reading:
             from pacdp.predictions.named import rank_lines  # brings all of predictions
 
             self.leaderboard = rank_lines(board)
-        self.paid = of_all_settings(report["failure_prob"], report["choices"])
+        alone, choices = report["failure_prob"], report["choices"]
+        several = (choices or {}).get("count", 1) > 1
+        self.paid: float = of_all_settings(alone, choices) if several else alone
         """With which probability what is quoted fails, at the best of all settings that are paid for."""
         self.together = self.paid if budget else None
         """With which probability anything in the report fails; None where each certificate holds by itself."""
-        self.quoted = self.paid if self.paid > report["failure_prob"] else None
+        self.quoted = self.paid if several else None
         """What a certificate fails with at the best of several settings; None where there is one."""
         self.headline = first_sentence(self.certificates, failure_prob=self.quoted or self.together)
         """What is said first."""
