@@ -8,6 +8,7 @@ from pacdp.certify.evidence import Settings as Settings
 from pacdp.certify.examples import BoundSet as BoundSet
 from pacdp.certify.finite import Finite as Finite
 from pacdp.certify.gaussian import MonteCarlo as MonteCarlo
+from pacdp.certify.gaussian import one_draw_weights as one_draw_weights
 from pacdp.certify.networks import Surrogate as Surrogate
 from pacdp.certify.outputs import ClippedError as ClippedError
 from pacdp.certify.priors import DataFree as DataFree

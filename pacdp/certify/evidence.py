@@ -310,11 +310,13 @@ class Settings:
             made at failure_prob / J, so that those of all J settings hold together.
         hypothesis: "settings fixed beforehand", and by what.
         elsewhere: the hashes of the rows that settings were chosen on, where these are apart from the bound's.
+        alone: whether nothing else had a part in choosing them.
     """
 
     count: int = 1
     hypothesis: Hypothesis
     elsewhere: Rows | None = None
+    alone: bool = True
 
     def __post_init__(self) -> None:
         if isinstance(self.count, bool) or not isinstance(self.count, int) or self.count < 1:
@@ -372,6 +374,7 @@ class Settings:
             require_apart(self.elsewhere, test.rows, (chosen, "the test set's rows"))
         whose = "the bound's" if test is None else "the bound's or the test set's"
         for one in filter(None, (data, test)):
-            if self.elsewhere.silent(one.rows) or not _of_other_people(self.elsewhere, one):
+            silent = self.elsewhere.silent(one.rows) or not _of_other_people(self.elsewhere, one)
+            if silent or not self.alone or self.count > 1:
                 return self.hypothesis
         return proved(FIXED, f"{self.hypothesis.by}; row hashes show that these are not {whose}")

@@ -40,6 +40,10 @@ _MOVED_ALONG = (
     "all means of the posterior are the prior's: a prior that is made of a state_dict after training, which moves "
     "along with the network, has seen the examples; make it before training, or of copies"
 )
+_WHICH_DRAW = (
+    "one draw has the weights of pacdp.certify.one_draw_weights(law, seed={seed}), and what is certified of it is "
+    "certified of no other draw"
+)
 _KNOWN = {"zero-one": ("randomised", "0-1 risk"), "brier": ("half_brier", "half the Brier risk")}
 
 
@@ -84,8 +88,10 @@ def assess(asked: Question) -> Report:
     law, prior = asked.law, asked.prior
     unmoved = all(torch.equal(mean, prior.law.means[name]) for name, mean in law.means.items())
     moved_along = unmoved and isinstance(prior.source, DataFree | HeldOut)
+    drawn = any(isinstance(one, bounds.Certificate) and one.of == "one draw" for one in found)
+    remarks = {_MOVED_ALONG: moved_along, _WHICH_DRAW.format(seed=asked.seed): drawn}
     return asked.report("gaussian", found, prior=prior.to_dict(), details={"kl_nats": nats},
-                        remarks=(_MOVED_ALONG,) if moved_along else ())  # fmt: skip
+                        remarks=tuple(one for one, holds in remarks.items() if holds))  # fmt: skip
 
 
 def _kl_nats(asked: Question) -> float:

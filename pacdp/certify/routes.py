@@ -85,8 +85,8 @@ def certify(
     - The same with a ``surrogate``: another network has a certificate, and examples without labels, which neither saw,
       say how often the two differ.
     - A Gaussian over weights (``law``), a :class:`Prior` and the network's module: the randomised network (0-1 and
-      Brier risk), one network drawn from it (0-1 risk, calibration), the prior's mean by a plain count where the
-      examples are new to it, and with ``test`` the mean weights.
+      Brier risk), the one network that ``one_draw_weights`` draws from it with ``seed`` (0-1 risk, calibration), the
+      prior's mean by a plain count where the examples are new to it, and with ``test`` the mean weights.
     - A :class:`Network` that a private mechanism released (``prior=Private(...)``), and the examples that it was
       trained on: the transfer.
     - A :class:`GibbsHead` on fixed features, whose anchor ``prior`` says where it came from: one head is drawn from it

@@ -105,7 +105,7 @@ def told(report: Values) -> Iterator[str | Table]:
             f"{up_digits(spent['epsilon_replace_one'])} replace-one, at delta = {spent['delta']:g}, over "
             f"{spent['mechanisms']} noisy steps; mu about {spent['mu_central_limit']:.4g} (central limit, no bound)"
         )
-    held = f"each failing with probability at most {report['failure_prob']:g} by itself"
+    held = f"each failing with probability at most {found.paid:g} by itself"
     if found.together is not None:
         held = f"all of which hold at once with {confidence(found.together)} confidence"
     if found.statements:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from bounds import Certificate, Hypothesis
 from bounds.numbers import up_digits
 from pacdp.cli.figures.names import COSTS, label
-from pacdp.predictions.sentence import first_sentence, records, said_at_price_zero
+from pacdp.predictions.sentence import first_sentence, of_all_settings, records, said_at_price_zero
 
 FORMAT = "pacdp-certificates/2"
 _ORDER = ("unproved", "declared", "proved")
@@ -60,13 +60,15 @@ class Reading:
             from pacdp.predictions.named import rank_lines  # brings all of predictions
 
             self.leaderboard = rank_lines(board)
-        self.together: float | None = None
+        alone, choices = report["failure_prob"], report["choices"]
+        several = (choices or {}).get("count", 1) > 1
+        self.paid: float = of_all_settings(alone, choices) if several else alone
+        """With which probability what is quoted fails, at the best of all settings that are paid for."""
+        self.together = self.paid if budget else None
         """With which probability anything in the report fails; None where each certificate holds by itself."""
-        if budget:
-            from pacdp.predictions.report import of_all_settings  # brings all of predictions
-
-            self.together = of_all_settings(report["failure_prob"], report["choices"])
-        self.headline = first_sentence(self.certificates, failure_prob=self.together)
+        self.quoted = self.paid if several else None
+        """What a certificate fails with at the best of several settings; None where there is one."""
+        self.headline = first_sentence(self.certificates, failure_prob=self.quoted or self.together)
         """What is said first."""
         found = dict.fromkeys(one for made in self.certificates for one in made.hypotheses)
         ordered = sorted(found, key=lambda one: _ORDER.index(one.standing))

@@ -1,5 +1,6 @@
 """From a learner and a sample to a certificate: ``pacdp.compress``."""
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -295,7 +296,8 @@ def compress(
         require_kind(name, given, kind)
     if seed < 0:
         raise ValueError(f"seed must be a whole number of at least 0, got {seed}")
-    stop, settings = stop or Stop(), settings or Settings.declared()
+    stop, settings, expected = stop or Stop(), settings or Settings.declared(), tuple(expected)
+    start = copy.deepcopy(start)  # whose tensors may be those of a network that trains on
     rule = Rule(learner=learner, groups=groups, stop=stop, seed=seed, start=start)
     _check.open_probability(failure_prob=failure_prob)
     if not 0.0 <= tolerance < 1.0:

@@ -323,6 +323,7 @@ class Estimator:
         found = torch.full((len(viewed), self.classes), -torch.inf, dtype=torch.float64)
         if isinstance(state, int):
             found[:, state] = 0.0
+        if isinstance(state, int) or not len(viewed):  # as what a head start kept that errs on none
             return found
         rows, places = viewed.numpy(), torch.from_numpy(np.asarray(state.classes_, dtype=np.int64))
         said = next(getattr(state, name) for name in ANSWERS if hasattr(state, name))

@@ -47,7 +47,11 @@ class View:
 
     @torch.no_grad()
     def __call__(self, inputs: Tensor) -> Tensor:
-        """Each image's own features."""
+        """Each image's own features; ValueError for numbers that are not in single precision."""
+        if inputs.dtype != torch.float32:
+            raise ValueError(
+                f"data of pacdp's own learners must be in single precision, got {inputs.dtype}: call .float()"
+            )
         if not self.gradients:
             return inputs
         made = OrientedGradients(

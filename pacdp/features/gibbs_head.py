@@ -78,6 +78,8 @@ class GibbsHead:
             raise ValueError("expected anchor and metric in double precision: call .double()")
         for name in ("anchor", "metric"):
             object.__setattr__(self, name, getattr(self, name).detach().clone())
+        if isinstance(self.seed, np.integer):
+            object.__setattr__(self, "seed", int(self.seed))
         fits = self.normaliser >= 1 and LEAST_SCALE <= self.tau / self.normaliser < math.inf
         if not (fits and 0 <= self.seed < 2**63):
             raise ValueError(

@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, field, fields, is_dataclass, replace
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,13 @@ from bounds.numbers import confidence, down, up
 from pacdp.predictions.bounding import Statement
 from pacdp.predictions.named import named, rank_lines
 from pacdp.predictions.parts import shown
-from pacdp.predictions.sentence import at_price_zero, first_sentence, headline, said_at_price_zero
+from pacdp.predictions.sentence import (
+    at_price_zero,
+    first_sentence,
+    headline,
+    of_all_settings,
+    said_at_price_zero,
+)
 from pacdp.store.files import path_of, replacing
 from pacdp.store.record import Values, record
 
@@ -302,7 +309,8 @@ class Report:
         Each certificate then holds by itself: what held at once with a budget does so without the other's alone.
 
         Raises:
-            ValueError: it is about other examples, as far as numbers and digests tell.
+            ValueError: it is about other examples, as far as numbers and digests tell, or its certificates fail with
+                another probability.
         """
         mine, theirs = ((each.n, each.unit, each.examples) for each in (self, other))
         apart = self.rows and other.rows and self.rows["bound"] != other.rows["bound"]
@@ -311,12 +319,26 @@ class Report:
                 f"expected reports on the same examples, got {mine} and {theirs} as n, unit and examples of two that "
                 "have other rows: keep them apart"
             )
+        if self.failure_prob != other.failure_prob:
+            raise ValueError(
+                f"expected reports at one failure_prob, divided by the settings of each, got {self.failure_prob:g} and "
+                f"{other.failure_prob:g}: certify at one, or keep them apart"
+            )
+        choices = max(
+            filter(None, (self.choices, other.choices)), key=itemgetter("count"), default=None
+        )
         once = ("certificates", "refusals", "measured", "remarks")
         both: Values = {name: _once((*getattr(self, name), *getattr(other, name))) for name in once}
         sampled = (*self.monte_carlo, *other.monte_carlo)
         details = {**other.details, **self.details}
         return replace(
-            self, **both, monte_carlo=sampled, details=details, statements=(), budget=None
+            self,
+            **both,
+            monte_carlo=sampled,
+            details=details,
+            statements=(),
+            budget=None,
+            choices=choices,
         )
 
     def to_dict(
@@ -376,11 +398,6 @@ class Reported:
 
     def _repr_html_(self) -> str:
         return self.report._repr_html_()
-
-
-def of_all_settings(failure_prob: float, choices: Mapping[str, Any] | None) -> float:
-    """With which probability something fails at the best of the settings that are paid for in ``failure_prob``."""
-    return min(1.0, failure_prob * (choices or {}).get("count", 1))
 
 
 def _end(value: float | None, nothing: float, rounded: Any) -> str:

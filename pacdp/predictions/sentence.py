@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
+from typing import Any
 
 from bounds.certificate import Certificate
 from bounds.hypotheses import UNITS, Hypothesis
@@ -236,6 +237,11 @@ def first_sentence(
         return "Nothing was certified."
     rigorous = [made for made in risks if made.status == "rigorous"] or risks
     return headline(rigorous[0], failure_prob=failure_prob)
+
+
+def of_all_settings(failure_prob: float, choices: Mapping[str, Any] | None) -> float:
+    """With which probability something fails at the best of the settings that are paid for in ``failure_prob``."""
+    return min(1.0, failure_prob * (choices or {}).get("count", 1))
 
 
 def whose(of: str) -> str:

@@ -46,13 +46,12 @@ class Export:
                       by="by pacdp export, which evaluates in float32")  # fmt: skip
         from bounds.numbers import up_digits
         from pacdp.cli.exporting import export_run
-        from pacdp.cli.reading import certificates_of
-        from pacdp.predictions.sentence import first_sentence
+        from pacdp.cli.reading import Reading
 
         report = export_run(self)
         cost = report["details"]["counts"]["with_the_run"]
         answer(report, [
-            first_sentence(certificates_of(report)),
+            Reading(report).headline,
             f"privacy of all that is in {self.out}: epsilon <= {up_digits(cost['epsilon'])} at delta "
             f"{cost['delta']:g}, {cost['adjacency']}, per {report['unit']}",
         ], as_json=self.json)  # fmt: skip

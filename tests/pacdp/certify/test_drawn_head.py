@@ -45,6 +45,10 @@ def exponent(law, move):
     return rest + sum(potential(law, move, *one) for one in zip(ROWS.double(), LABELS, strict=True))
 
 
+def test_a_seed_of_numpy_draws_the_same_head():
+    assert torch.equal(*(head(seed=kind(3)).draw(ROWS, LABELS).weights for kind in (int, np.int64)))
+
+
 def test_the_draw_has_the_law_that_is_paid_for():
     """2 (U(D) - min U) is chi-squared with as many degrees as D has numbers; at a tenth more temperature it is not."""
     law, zero = head(), torch.zeros((CLASSES, DIM), dtype=torch.float64)

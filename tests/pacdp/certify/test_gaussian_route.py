@@ -191,6 +191,8 @@ def test_one_draw_s_numbers_are_its_own():
     assert len(errors) > 2
     trained = q.sample(seeded(0))["weight"]
     assert all(not equal(trained, one_draw_weights(q, seed=seed)["weight"]) for seed in range(50))
+    said = assess(q, q, data, seed=4).remarks
+    assert any("one_draw_weights(law, seed=4)" in one for one in said), "of others nothing is certified"
 
 
 def test_a_private_prior_pays_the_transfer_and_its_single_draw_a_share_of_the_failure_probability():

@@ -9,7 +9,7 @@ from door_toys import MU, PURE, examples, gaussian, network, plain, split
 import bounds
 from pacdp import HeldOut, Network, Private, Settings, certify
 from pacdp.certify import Finite
-from tests.marks import every_case, near
+from tests.marks import every_case, near, refusal
 
 DATA, FRESH = examples(80), examples(40, seed=2)
 OF_PEOPLE = replace(DATA, people=np.repeat(np.arange(16), 5).astype(np.int64))
@@ -76,3 +76,11 @@ def test_assessments_of_the_same_examples_are_joined():
     assert "Each certificate holds by itself with 95% confidence." in str(both), "together they pay 10%"
     assert {*map(len, both.cells())} == {6}
     assert len(both.cells()) == len(both.certificates)
+
+
+def test_what_is_joined_is_said_at_the_confidence_that_it_has():
+    """Before, a certificate at 80% stood under "each certificate holds by itself with 99.9% confidence"."""
+    one, tried = plain(DATA, failure_prob=0.01), plain(DATA, failure_prob=0.08, settings=Settings.tried(8))
+    assert "with 92% confidence" in str(one.joined(tried)), "of one of eight settings"
+    with refusal("reports at one failure_prob"):
+        one.joined(plain(DATA, failure_prob=0.2))

@@ -14,6 +14,9 @@ from report_pages import write
 from pacdp import load_checkpoint, save_checkpoint
 from pacdp.cli.compressing import recipe
 from pacdp.cli.main import main
+from pacdp.cli.reading import Reading
+from pacdp.cli.runtime import Runtime
+from pacdp.compress import Groups
 from pacdp.verify.claim import DOES_NOT, FOLLOWS
 from pacdp.verify.report import check_path
 from tests.file_faults import Fault, carried_out
@@ -48,6 +51,25 @@ def test_a_run_is_certified_verified_reported_and_drawn(folder):
     for command in ("report", "plot"):
         succeed(command, folder)
     assert {"report.html", "figure.png"} <= {*listdir(folder)}
+
+
+def test_settings_that_were_tried_on_the_sample_are_paid_for(folder):
+    """Before, who had tried several groups was told that they were chosen on the test set, and to leave --tried out."""
+    succeed("certify", folder, "--threads", "1", "--tried", 4)
+    report = read(folder / "certificates.json")
+    (made,) = validate(report)
+    assert made.failure_prob == 0.05 / 4
+    assert "(95% confidence" in Reading(report).headline, "it was 98.75%, which the best of four settings has not"
+    assert "a list of 4 settings, all paid for" in made.hypothesis("settings fixed beforehand").by
+    assert DOES_NOT not in verdicts(folder)
+
+
+def test_settings_of_a_recipe_are_those_that_the_test_set_chose():
+    written = recipe("kernel-digits", scale="smoke", seed=3)
+    _, test, _ = written.parts(Runtime())
+    for config, alone in ((written, True), (replace(written, failure_prob=0.01), True),
+                          (replace(written, groups=Groups(sizes=(7,))), False)):  # fmt: skip
+        assert config.settings(test).alone == alone
 
 
 def edited(folder, change):

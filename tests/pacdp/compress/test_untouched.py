@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from compress_toys import LEARNERS, clouds, descend
+from sklearn.tree import DecisionTreeClassifier
 
 import bounds
 import pacdp
@@ -19,7 +20,7 @@ from pacdp.losses import margins
 from pacdp.verify.claim import DOES_NOT, FOLLOWS
 from pacdp.verify.report import check_report
 from tests.edits import seen
-from tests.marks import made_once, near, refusal
+from tests.marks import made_once, near, parametrize, refusal
 from tests.pacdp.toys import pair
 from tests.schema import validate
 
@@ -39,6 +40,29 @@ def network():
         torch.manual_seed(0)
         descend(made, *pair(DATA), steps=400)
     return made.eval()
+
+
+@parametrize("kind", ["network", "estimator"])
+def test_a_head_start_that_errs_on_none_is_kept_as_it_was(kind):
+    """Before, training the network on whose state_dict it was moved what had been certified with k = 0."""
+    (inputs, labels), other = pair(clouds(n=80, seed=3)), clouds(n=80, seed=4)
+    learner = start = state = DecisionTreeClassifier().fit(inputs, labels)
+    if kind == "network":
+        start = torch.nn.Linear(2, 3)
+        descend(start, inputs, labels, steps=400)
+        right = start(inputs).argmax(1) == labels
+        inputs, labels = inputs[right], labels[right]
+        learner, state = toys.written(model=torch.nn.Linear(2, 3)), start.state_dict()
+    made = pacdp.compress(learner, (inputs, labels), start=state, start_rows=other, expected=(sizes := [9]))
+    before, value = made.network(other.inputs), made.certificate.value
+    sizes.append(70)
+    if kind == "network":
+        torch.nn.init.zeros_(start.weight)
+    else:
+        start.fit(inputs, (labels + 1) % 3)
+    assert made.kept == 0
+    assert torch.equal(made.network(other.inputs), before)
+    assert made.certificate.value == value
 
 
 def test_the_certificate_is_the_sum_of_what_both_halves_say(found, network):
@@ -157,3 +181,11 @@ def test_ties_and_nans_are_differences_and_classes_must_agree(found):
             FRESH,
             surrogate=Surrogate(network=found, certificate=found.certificate, saw=found.saw),
         )
+
+
+def test_learners_of_pacdp_s_own_name_the_precision_that_they_take():
+    """Before, doubles ended in torch's words, and so did the next run on the same images in single precision."""
+    inputs, labels = torch.tensor(DATA.inputs[:200]), torch.tensor(DATA.labels[:200])
+    with refusal("in single precision, got torch.float64"):
+        pacdp.compress(LEARNERS["kernel"], (inputs.double(), labels))
+    assert pacdp.compress(LEARNERS["kernel"], (inputs, labels)).kept < 200
