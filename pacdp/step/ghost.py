@@ -18,7 +18,7 @@ examples' gradients are formed, and what is summed is what was measured, bit for
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -32,6 +32,8 @@ from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 from pacdp.errors import said
 from pacdp.layers.bayes import BAYES_LAYERS, BayesLinear, Draw
+from pacdp.layers.plain import of_known_layers
+from pacdp.layers.random import random_state, rewind
 from pacdp.step.clip import (
     Clip,
     Clipping,
@@ -47,10 +49,12 @@ from pacdp.step.clip import (
 from pacdp.step.gradients import slopes_of_outputs
 from pacdp.step.precision import full_precision
 from pacdp.step.sums import Sum, added_up, parts
-from pacdp.step.units import Network, Units
+from pacdp.step.units import Network, Units, rows_at
 
 ByParameter = dict[Any, Tensor]
 """By parameter of a layer."""
+_POWERS, _OUT_OF_ORDER = 8, 1e-2
+"""By how many powers of two places of a batch are told apart, and how far a slope may be off by rounding."""
 _KEPT = 2**25
 """Numbers in the gradients of a batch by one layer that are kept until their sum."""
 
@@ -156,6 +160,8 @@ class Use(NamedTuple):
     """Where the outputs lie in the graph, whatever is written into them later."""
     draw: tuple[Draw, ...]
     """Of a Bayesian layer."""
+    shared: Set[int] = frozenset()
+    """Places of inputs that all examples share."""
 
     def measured(self, slopes: Tensor) -> Measured:
         """By the rule of its kind, or by gradients that are formed."""
@@ -169,7 +175,7 @@ class Use(NamedTuple):
         weights = {name: p.detach() for name, p in self.own.items()}
 
         n = len(slopes)
-        by_row = [isinstance(x, Tensor) and x.shape[:1] == (n,) for x in self.inputs]
+        by_row = [_is_row(x, n) and k not in self.shared for k, x in enumerate(self.inputs)]
 
         def of_one(slope: Tensor, *inputs: Any) -> dict[str, Tensor]:
             leaves = [x[None] if cut else x for x, cut in zip(inputs, by_row, strict=True)]
@@ -197,8 +203,30 @@ def _as_kind(given: Tensor, kind: torch.dtype) -> Tensor:
     return given.to(kind) if given.is_floating_point() else given
 
 
+def _is_row(x: Any, n: int) -> bool:
+    return isinstance(x, Tensor) and x.shape[:1] == (n,)
+
+
 def _versions(inputs: Sequence[Any]) -> list[int]:
     return [x._version for x in inputs if isinstance(x, Tensor)]
+
+
+def _by_place(slopes: Tensor) -> Tensor:
+    """Slopes times powers of two, one for each place of a batch, so that products are exact."""
+    powers = 2.0 ** (torch.arange(len(slopes), device=slopes.device) % _POWERS)
+    return slopes * powers.to(slopes).view(-1, *[1] * (slopes.dim() - 1))
+
+
+def _require_in_order(expected: Tensor, found: Tensor) -> None:
+    """Refuse, by raising ValueError, slopes that do not grow with those of the example in the same place."""
+    size, away = (x.double().nan_to_num(0.0, 0.0, 0.0).flatten(1).norm(dim=1)
+                  for x in (expected, expected - found))  # fmt: skip
+    least = expected[0].numel() * torch.finfo(expected.dtype).tiny
+    if not bool((away <= _OUT_OF_ORDER * size + least).all()):
+        raise ValueError(
+            "a layer is given the examples of a batch in another order, as where they are sorted by their lengths, so "
+            "that the norm of one would clip another's gradient: keep their order, or leave grad_sample_mode out"
+        )
 
 
 def own_weights(layer: nn.Module) -> dict[str, nn.Parameter]:
@@ -245,16 +273,43 @@ class Ghost:
     def __init__(self, module: nn.Module, clip: Clip) -> None:
         self.module, self.clip = module, clip
         self._uses, self._watches = list[Use](), False
+        self._known, self._shared = of_known_layers(module), dict[Any, set[int]]()
         layers = filter(own_weights, module.modules())
         self.hooks = [layer.register_forward_hook(self._meet, with_kwargs=True) for layer in layers]
 
     def __call__(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> Any:
         """The outputs of a batch of examples."""
+        if self._known:
+            return self._pass(inputs, named)
+        before = random_state(self.module)
+        outputs = self._pass(inputs, named)
+        uses, now = self._uses, random_state(self.module)
+        if any(use.layer not in self._shared for use in uses):
+            rewind(self.module, before)
+            self._find_shared(inputs, named)
+            rewind(self.module, now)
+        self._uses = [use._replace(shared=self._shared.get(use.layer, set())) for use in uses]
+        return outputs
+
+    def _pass(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> Any:
         self._uses, self._watches = [], True
         try:
             return self.module(*inputs, **named)
         finally:
             self._watches = False
+
+    def _find_shared(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> None:
+        """Find which inputs of layers no example has a row of, as a mask: they do not grow with a batch.
+
+        In a batch of as many examples as a mask has rows, nothing else tells them apart.
+        """
+        n = next(len(x) for x in tree_leaves((inputs, named)) if isinstance(x, Tensor))
+        met = [(use, n) for use in self._uses]
+        more, more_named = rows_at(torch.arange(n + 1) % n, (inputs, named))
+        self._pass(more, more_named)
+        for use, rows in (*met, *((use, n + 1) for use in self._uses)):
+            fixed = {k for k, x in enumerate(use.inputs) if not _is_row(x, rows)}
+            self._shared[use.layer] = self._shared.get(use.layer, set()) | fixed
 
     def _meet(self, layer: nn.Module, inputs: Any, named: Any, outputs: Any) -> None:
         # a recurrent layer of Opacus names its cells' weights too, and returns several tensors
@@ -302,10 +357,16 @@ class Ghost:
             raise ValueError(
                 "what went into a layer was modified by an inplace operation before the backward pass: write x = f(x)"
             )
-        moving = [k for k, slope in enumerate(slopes) if slope is not None]
-        outputs, given = ([of[k] for k in moving] for of in (leaves, slopes))
+        given = [slope for slope in slopes if slope is not None]
+        outputs = [leaf for leaf, slope in zip(leaves, slopes, strict=True) if slope is not None]
         edges = [use.outputs for use in uses]
-        back = grad(outputs, edges, given, allow_unused=True)  # pyright: ignore
+        back = grad(outputs, edges, given, allow_unused=True, retain_graph=not self._known)  # pyright: ignore
+        if not self._known:
+            scaled_up = [_by_place(x) for x in given]
+            grown = grad(outputs, edges, scaled_up, allow_unused=True)  # pyright: ignore
+            for one, other in zip(back, grown, strict=True):
+                if one is not None and other is not None and len(one) == len(given[0]):
+                    _require_in_order(_by_place(one), other)
         met = [(use, s) for use, s in zip(uses, back, strict=True) if s is not None]
         times = Counter(p for use, _ in met for p in use.own.values())
         found, shared = list[Measured](), ByParameter()

@@ -100,6 +100,56 @@ def test_what_went_into_a_layer_is_not_written_before_it_is_added_up():
         clipped_sum(Overwrites(), *batch(), mode="ghost")
 
 
+class BySize(torch.nn.Module):
+    """Between two layers the examples are in the order of their first numbers, where these differ in sign."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.other = Linear(4, 4), Linear(4, 3)
+
+    def forward(self, x):
+        order = (x[:, 0] > 0).long().sort(stable=True).indices
+        return self.other(self.one(x[order])[order.argsort()])
+
+
+def test_examples_that_a_network_sorts_for_some_layers_have_no_ghost_clipping():
+    inputs, targets = batch()
+    with refusal("in another order"):
+        clipped_sum(fresh(BySize()), inputs, targets, mode="ghost")
+    found, expected = [
+        clipped_sum(fresh(BySize()), inputs.abs(), targets, mode=mode)[0] for mode in ("ghost", "reference")
+    ]
+    assert_close(found, expected, atol=1e-6, rtol=1e-5)
+
+
+class Gated(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gate, self.next = torch.nn.Parameter(torch.ones(4)), Linear(4, 3)
+
+    def forward(self, x, mask):
+        return self.next((x @ mask) * self.gate)
+
+
+class Causal(torch.nn.Module):
+    """A layer with a weight of its own is given a mask that all examples share."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = fresh(Gated())
+        self.register_buffer("mask", torch.ones(4, 4).tril())
+
+    def forward(self, x):
+        return self.layer(x, self.mask)
+
+
+@parametrize("n", [3, 4])
+def test_a_mask_of_as_many_rows_as_the_batch_is_not_cut_into_examples(n):
+    inputs, targets = batch(n)
+    found, expected = [clipped_sum(Causal(), inputs, targets, mode=mode)[0] for mode in ("ghost", "reference")]
+    assert_close(found, expected, atol=1e-6, rtol=1e-5)
+
+
 @dtypes
 @parametrize("clipping", get_args(ClippingRule))
 @every_case("length", [1, 129, 3000])
