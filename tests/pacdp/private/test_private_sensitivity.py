@@ -100,6 +100,23 @@ def test_what_went_into_a_layer_is_not_written_before_it_is_added_up():
         clipped_sum(Overwrites(), *batch(), mode="ghost")
 
 
+@every_mode
+def test_backward_within_autocast_is_one_after_it(mode):
+    inputs, targets = batch()
+    found = []
+    for within in (True, False):
+        module, optimizer, criterion, _, _ = private(fresh(mlp()), mode=mode, noise_multiplier=0.0)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = criterion(module(inputs), targets)
+            if within:
+                loss.backward()
+        if not within:
+            loss.backward()
+        optimizer.step()
+        found.append(gradient(module))
+    assert_close(*found, atol=1e-6, rtol=1e-5)
+
+
 class BySize(torch.nn.Module):
     """Between two layers the examples are in the order of their first numbers, where these differ in sign."""
 
