@@ -100,3 +100,15 @@ def is_plain_linear(layer: nn.Module) -> TypeGuard[nn.Linear]:
     return is_plain(
         layer, nn.Linear, {"weight": (layer.out_features, layer.in_features), "bias": bias}
     )
+
+
+def of_known_layers(module: nn.Module) -> bool:
+    """Whether no code but torch's and ours runs in the network, so that trials on made-up examples decide for all.
+
+    Other code may use a weight outside of its layer for some examples only, whose norm ghost clipping would miss, or
+    give a layer the examples in an order that their data decide.
+    """
+    return all(
+        type(layer).__module__.startswith(("torch.nn.modules.", "pacdp.")) and not is_hooked(layer)
+        for layer in module.modules()
+    )

@@ -294,7 +294,8 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
     ) -> Any:
         """Call :meth:`make_private` with the least noise with which ``epochs`` passes of its loader keep to the target.
 
-        Formal guarantee: ``get_epsilon(target_delta) <= target_epsilon`` after that many passes, or fewer.
+        Formal guarantee: ``get_epsilon(target_delta) <= target_epsilon`` after that many passes, or fewer, if no other
+        network of this engine takes a step.
 
         Args:
             others: all other arguments of :meth:`make_private`.
@@ -306,6 +307,11 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
             raise ValueError(
                 f"this engine has recorded {len(self.accountant)} steps, which the target would not cover: give "
                 "make_private the noise_multiplier that pacdp.private.calibrated finds for what is left"
+            )
+        if self._made is not None:
+            warnings.warn(
+                "this engine made another network private before: the target is kept to if that one takes no step",
+                stacklevel=2,
             )
         if "noise_multiplier" in others:
             raise ValueError("noise_multiplier is what is found for target_epsilon: leave it out")

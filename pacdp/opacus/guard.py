@@ -177,8 +177,10 @@ class Guard:
             )
         self.goes_back = True
         try:
-            slopes = self.losses.slopes(loss, record) if self.examples else ()
-            self.handed_over = self.clipped(slopes)
+            # which an autocast around backward would round
+            with torch.autocast(loss.device.type, enabled=False):
+                slopes = self.losses.slopes(loss, record) if self.examples else ()
+                self.handed_over = self.clipped(slopes)
         finally:
             self.goes_back = False
         record.tape.used = True

@@ -7,10 +7,8 @@ long as it was found to be, whatever the network: where there is no formula for 
 weight are added up, examples' gradients are formed by that layer, and these very numbers are measured and summed. An
 example whose gradient is NaN would poison the sum whatever its factor (0·NaN = NaN): zeros stand in its place.
 
-What happens outside the layers is missed, a layer's weight used functionally for instance, and a layer that is given
-rows in another order, as where sequences are sorted by their lengths, has norms of other examples:
-:mod:`pacdp.step.set_up` compares with the reference, on made-up examples, before ghost clipping is used. On the data,
-now and then, a few examples of a batch pass alone too, and must have the norms that they had in it.
+What happens outside the layers is missed, a layer's weight used functionally for instance: :mod:`pacdp.step.set_up`
+compares with the reference before ghost clipping is used.
 
 Of one call of a layer the norms of its examples' gradients are taken, and their sum. An example's gradient over a
 sequence is a sum over places, whose terms may cancel. In single precision its norm then falls short of the truth by
@@ -19,14 +17,12 @@ the norm. Here both are taken in double precision, and their rounding is added t
 examples' gradients are formed, and what is summed is what was measured, bit for bit.
 """
 
-import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from functools import partial
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 from torch.autograd import grad
 from torch.autograd.graph import GradientEdge, get_gradient_edge
@@ -36,7 +32,8 @@ from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 from pacdp.errors import said
 from pacdp.layers.bayes import BAYES_LAYERS, BayesLinear, Draw
-from pacdp.layers.random import generators, random_state, rewind, same_state
+from pacdp.layers.plain import of_known_layers
+from pacdp.layers.random import random_state, rewind
 from pacdp.step.clip import (
     Clip,
     Clipping,
@@ -56,14 +53,10 @@ from pacdp.step.units import Network, Units, rows_at
 
 ByParameter = dict[Any, Tensor]
 """By parameter of a layer."""
+_POWERS, _OUT_OF_ORDER = 8, 1e-2
+"""By how many powers of two places of a batch are told apart, and how far a slope may be off by rounding."""
 _KEPT = 2**25
 """Numbers in the gradients of a batch by one layer that are kept until their sum."""
-_ALONE = 3
-"""Examples that pass alone too, in the passes 1, 4, 16, 64, ...; at a kink of the loss one may differ by rounding."""
-_NEAR = {torch.float16: 0.05, torch.bfloat16: 0.05}
-"""How near its norm must come, relative to itself; 2e-3 in other precisions."""
-_ROUNDING = 1e-6
-"""Relative to the largest norm of a batch; smaller ones may come of nothing else."""
 
 
 class Measured(NamedTuple):
@@ -167,6 +160,8 @@ class Use(NamedTuple):
     """Where the outputs lie in the graph, whatever is written into them later."""
     draw: tuple[Draw, ...]
     """Of a Bayesian layer."""
+    shared: Set[int] = frozenset()
+    """Places of inputs that all examples share."""
 
     def measured(self, slopes: Tensor) -> Measured:
         """By the rule of its kind, or by gradients that are formed."""
@@ -180,7 +175,7 @@ class Use(NamedTuple):
         weights = {name: p.detach() for name, p in self.own.items()}
 
         n = len(slopes)
-        by_row = [isinstance(x, Tensor) and x.shape[:1] == (n,) for x in self.inputs]
+        by_row = [_is_row(x, n) and k not in self.shared for k, x in enumerate(self.inputs)]
 
         def of_one(slope: Tensor, *inputs: Any) -> dict[str, Tensor]:
             leaves = [x[None] if cut else x for x, cut in zip(inputs, by_row, strict=True)]
@@ -208,8 +203,30 @@ def _as_kind(given: Tensor, kind: torch.dtype) -> Tensor:
     return given.to(kind) if given.is_floating_point() else given
 
 
+def _is_row(x: Any, n: int) -> bool:
+    return isinstance(x, Tensor) and x.shape[:1] == (n,)
+
+
 def _versions(inputs: Sequence[Any]) -> list[int]:
     return [x._version for x in inputs if isinstance(x, Tensor)]
+
+
+def _by_place(slopes: Tensor) -> Tensor:
+    """Slopes times powers of two, one for each place of a batch, so that products are exact."""
+    powers = 2.0 ** (torch.arange(len(slopes), device=slopes.device) % _POWERS)
+    return slopes * powers.to(slopes).view(-1, *[1] * (slopes.dim() - 1))
+
+
+def _require_in_order(expected: Tensor, found: Tensor) -> None:
+    """Refuse, by raising ValueError, slopes that do not grow with those of the example in the same place."""
+    size, away = (x.double().nan_to_num(0.0, 0.0, 0.0).flatten(1).norm(dim=1)
+                  for x in (expected, expected - found))  # fmt: skip
+    least = expected[0].numel() * torch.finfo(expected.dtype).tiny
+    if not bool((away <= _OUT_OF_ORDER * size + least).all()):
+        raise ValueError(
+            "a layer is given the examples of a batch in another order, as where they are sorted by their lengths, so "
+            "that the norm of one would clip another's gradient: keep their order, or leave grad_sample_mode out"
+        )
 
 
 def own_weights(layer: nn.Module) -> dict[str, nn.Parameter]:
@@ -256,42 +273,43 @@ class Ghost:
     def __init__(self, module: nn.Module, clip: Clip) -> None:
         self.module, self.clip = module, clip
         self._uses, self._watches = list[Use](), False
-        self._passes, self._alone = 0, dict[int, tuple[list[Use], Any]]()
+        self._known, self._shared = of_known_layers(module), dict[Any, set[int]]()
         layers = filter(own_weights, module.modules())
         self.hooks = [layer.register_forward_hook(self._meet, with_kwargs=True) for layer in layers]
 
     def __call__(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> Any:
         """The outputs of a batch of examples."""
-        self._passes += 1
-        tried = math.log2(self._passes) % 2 == 0
-        self._alone = self._pass_alone(inputs, named) if tried else {}
-        self._uses, outputs = self._pass(inputs, named)
+        if self._known:
+            return self._pass(inputs, named)
+        before = random_state(self.module)
+        outputs = self._pass(inputs, named)
+        uses, now = self._uses, random_state(self.module)
+        if any(use.layer not in self._shared for use in uses):
+            rewind(self.module, before)
+            self._find_shared(inputs, named)
+            rewind(self.module, now)
+        self._uses = [use._replace(shared=self._shared.get(use.layer, set())) for use in uses]
         return outputs
 
-    def _pass(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Use], Any]:
+    def _pass(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> Any:
         self._uses, self._watches = [], True
         try:
-            return self._uses, self.module(*inputs, **named)
+            return self.module(*inputs, **named)
         finally:
             self._watches = False
 
-    def _pass_alone(
-        self, inputs: Sequence[Any], named: Mapping[str, Any]
-    ) -> dict[int, tuple[list[Use], Any]]:
-        """Passes of a few examples alone, by their places; none of a network that draws."""
-        leaves = tree_leaves((inputs, named))
-        n = next(len(leaf) for leaf in leaves if isinstance(leaf, Tensor))
-        if n < 2 or generators(self.module):
-            return {}
-        before, found = random_state(self.module), dict[int, tuple[list[Use], Any]]()
-        for place in {(self._passes + k * n // _ALONE) % n for k in range(_ALONE)}:
-            rows, by_name = rows_at(torch.tensor([place]), (inputs, named))
-            uses, outputs = self._pass(rows, by_name)
-            found[place] = uses, tree_leaves(outputs)
-        if same_state(before, random_state(self.module)):
-            return found
-        rewind(self.module, before)
-        return {}
+    def _find_shared(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> None:
+        """Find which inputs of layers no example has a row of, as a mask: they do not grow with a batch.
+
+        In a batch of as many examples as a mask has rows, nothing else tells them apart.
+        """
+        n = next(len(x) for x in tree_leaves((inputs, named)) if isinstance(x, Tensor))
+        met = [(use, n) for use in self._uses]
+        more, more_named = rows_at(torch.arange(n + 1) % n, (inputs, named))
+        self._pass(more, more_named)
+        for use, rows in (*met, *((use, n + 1) for use in self._uses)):
+            fixed = {k for k, x in enumerate(use.inputs) if not _is_row(x, rows)}
+            self._shared[use.layer] = self._shared.get(use.layer, set()) | fixed
 
     def _meet(self, layer: nn.Module, inputs: Any, named: Any, outputs: Any) -> None:
         # a recurrent layer of Opacus names its cells' weights too, and returns several tensors
@@ -313,17 +331,16 @@ class Ghost:
         """
         weights = {name: p for name, p in self.module.named_parameters() if p.requires_grad}
         with full_precision(next(iter(weights.values())).device, convolutions=True):
-            measured = _measured(self._uses, leaves, slopes)
-            norms, self._uses = _norms(measured, weights), []
+            measured = self._back(leaves, slopes)
+            trained, found = {*weights.values()}, [one.norms.items() for one in measured]
+            norms = {p: norm for one in found for p, norm in one if p in trained}
             examples = next(len(slope) for slope in slopes if slope is not None)
             if any(len(one) != examples for one in norms.values()):
                 raise ValueError(
                     "a layer is given another number of rows than there are examples, so that it tells no example's "
                     "gradient from another's: keep examples along the first dimension, or leave grad_sample_mode out"
                 )
-            joint = joint_norms([*norms.values()])
-            self._require_own(joint, slopes, weights)
-            clip = clip_factors(joint, self.clip, coarsest(norms))
+            clip = clip_factors(joint_norms([*norms.values()]), self.clip, coarsest(norms))
             sums = {p: total for one in measured for p, total in one.total(clip).items()}
         total = {
             name: sums[p].to(p.device, kind_of_sums(p)) if p in sums else torch.zeros_like(p)
@@ -333,61 +350,34 @@ class Ghost:
             total = {name: clip.scale * one for name, one in total.items()}
         return Sum(total, (~clip.finite).sum(), 0.0, clip.within.sum())
 
-    def _require_own(
-        self,
-        norms: Float[Tensor, " batch"],
-        slopes: Sequence[Tensor | None],
-        weights: Mapping[str, Tensor],
-    ) -> None:
-        """Refuse a batch of which examples have gradients of another length than alone."""
-        alone, self._alone, away = self._alone, {}, list[int]()
-        near = max(_NEAR.get(slope.dtype, 2e-3) for slope in slopes if slope is not None)
-        rounding = _ROUNDING * float(norms.nan_to_num(0.0, 0.0).max()) if alone else 0.0
-        for place, (uses, leaves) in alone.items():
-            own = [None if s is None else s[place : place + 1] for s in slopes]
-            if all(s is None or s.shape == leaf.shape for s, leaf in zip(own, leaves, strict=True)):
-                found = joint_norms([*_norms(_measured(uses, leaves, own), weights).values()])
-                if not torch.isclose(
-                    found[0], norms[place], rtol=near, atol=rounding, equal_nan=True
-                ):
-                    away.append(place)
-        if len(away) > 1:
+    def _back(self, leaves: Sequence[Any], slopes: Sequence[Tensor | None]) -> list[Measured]:
+        """What each layer measures; the gradient by a weight that was used several times is the sum over its uses."""
+        uses, self._uses = self._uses, []
+        if any(_versions(use.inputs) != use.versions for use in uses):
             raise ValueError(
-                "examples of a batch have gradients of another length than each has alone, so that ghost clipping "
-                "takes one for another, as where a layer is given rows in another order (sorted by length), or what "
-                "all share cut into rows: nothing of this batch is released; leave grad_sample_mode out"
+                "what went into a layer was modified by an inplace operation before the backward pass: write x = f(x)"
             )
-
-
-def _measured(
-    uses: Sequence[Use], leaves: Sequence[Any], slopes: Sequence[Tensor | None]
-) -> list[Measured]:
-    """What each layer measures; the gradient by a weight that was used several times is the sum over its uses."""
-    if any(_versions(use.inputs) != use.versions for use in uses):
-        raise ValueError(
-            "what went into a layer was modified by an inplace operation before the backward pass: write x = f(x)"
-        )
-    moving = [k for k, slope in enumerate(slopes) if slope is not None]
-    outputs, given = ([of[k] for k in moving] for of in (leaves, slopes))
-    edges = [use.outputs for use in uses]
-    back = grad(outputs, edges, given, allow_unused=True)  # pyright: ignore
-    met = [(use, s) for use, s in zip(uses, back, strict=True) if s is not None]
-    times = Counter(p for use, _ in met for p in use.own.values())
-    found, shared = list[Measured](), ByParameter()
-    for use, slope in met:
-        slope = slope.to(next(iter(use.own.values())).dtype)
-        if all(times[p] == 1 for p in use.own.values()):
-            found.append(use.measured(slope))
-            continue
-        for p, row in use.rows(slope).items():
-            shared[p] = shared[p] + row if p in shared else row
-    return [*found, Measured.by_rows(lambda: shared)]
-
-
-def _norms(measured: Sequence[Measured], weights: Mapping[str, Tensor]) -> dict[Any, Tensor]:
-    """The norms of examples' gradients by each weight that is trained."""
-    trained = {*weights.values()}
-    return {p: norm for one in measured for p, norm in one.norms.items() if p in trained}
+        given = [slope for slope in slopes if slope is not None]
+        outputs = [leaf for leaf, slope in zip(leaves, slopes, strict=True) if slope is not None]
+        edges = [use.outputs for use in uses]
+        back = grad(outputs, edges, given, allow_unused=True, retain_graph=not self._known)  # pyright: ignore
+        if not self._known:
+            scaled_up = [_by_place(x) for x in given]
+            grown = grad(outputs, edges, scaled_up, allow_unused=True)  # pyright: ignore
+            for one, other in zip(back, grown, strict=True):
+                if one is not None and other is not None and len(one) == len(given[0]):
+                    _require_in_order(_by_place(one), other)
+        met = [(use, s) for use, s in zip(uses, back, strict=True) if s is not None]
+        times = Counter(p for use, _ in met for p in use.own.values())
+        found, shared = list[Measured](), ByParameter()
+        for use, slope in met:
+            slope = slope.to(next(iter(use.own.values())).dtype)
+            if all(times[p] == 1 for p in use.own.values()):
+                found.append(use.measured(slope))
+                continue
+            for p, row in use.rows(slope).items():
+                shared[p] = shared[p] + row if p in shared else row
+        return [*found, Measured.by_rows(lambda: shared)]
 
 
 class GhostSums:

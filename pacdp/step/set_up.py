@@ -28,7 +28,7 @@ from torch.utils.data import TensorDataset
 
 from pacdp.chains.pixels import Pixels
 from pacdp.errors import naming
-from pacdp.layers.plain import is_hooked
+from pacdp.layers.plain import of_known_layers
 from pacdp.layers.random import generators, random_state, rewind, same_state
 from pacdp.losses import Loss
 from pacdp.step.clip import Clip, Weights
@@ -95,7 +95,7 @@ def chosen_mode(
     Raises:
         ValueError: ghost clipping was asked for, and cannot be used.
     """
-    if asked == "reference" or (asked is None and not _of_known_layers(network.module)):
+    if asked == "reference" or (asked is None and not of_known_layers(network.module)):
         return "reference"
     if draws > 1:
         wrong = f"it sees each layer once a step, and draws is {draws}"
@@ -114,17 +114,6 @@ def chosen_mode(
             "then takes gradients example by example"
         )
     return "ghost" if wrong is None else "reference"
-
-
-def _of_known_layers(module: nn.Module) -> bool:
-    """Whether no code but torch's and ours runs in the network, so that trials on made-up examples decide for all.
-
-    Other code may use a weight outside of its layer for some examples only, whose norm ghost clipping would miss.
-    """
-    return all(
-        type(layer).__module__.startswith(("torch.nn.modules.", "pacdp.")) and not is_hooked(layer)
-        for layer in module.modules()
-    )
 
 
 def _parametrized(module: nn.Module) -> str | None:

@@ -87,6 +87,17 @@ def test_the_noise_for_a_target_is_found_and_batches_may_come_in_parts(workers, 
     assert engine.certify().certificates[0].status == "rigorous"
 
 
+def test_a_target_for_each_of_several_networks_is_remarked_upon():
+    engine, net = PrivateEngine(), mlp()
+    how = {"target_epsilon": 3.0, "target_delta": 1e-3, "epochs": 1, "sample_rate": 0.5, "expected_batch_size": 20.0}
+    for warns in (nullcontext(), pytest.warns(UserWarning, match="another network private before")):
+        with warns:
+            engine.make_private_with_epsilon(
+                module=net, optimizer=SGD(net.parameters(), lr=0.1), dataset=data(), max_grad_norm=1.0, **how
+            )
+        net = mlp()
+
+
 @parametrize("seeded", [False, True])
 def test_a_run_goes_on_within_its_epoch(seeded, tmp_path):
     path, noise = tmp_path / "run.safetensors", Exponential(initial=1.5, factor=0.9)

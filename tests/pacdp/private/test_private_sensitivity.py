@@ -100,6 +100,73 @@ def test_what_went_into_a_layer_is_not_written_before_it_is_added_up():
         clipped_sum(Overwrites(), *batch(), mode="ghost")
 
 
+@every_mode
+def test_backward_within_autocast_is_one_after_it(mode):
+    inputs, targets = batch()
+    found = []
+    for within in (True, False):
+        module, optimizer, criterion, _, _ = private(fresh(mlp()), mode=mode, noise_multiplier=0.0)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = criterion(module(inputs), targets)
+            if within:
+                loss.backward()
+        if not within:
+            loss.backward()
+        optimizer.step()
+        found.append(gradient(module))
+    assert_close(*found, atol=1e-6, rtol=1e-5)
+
+
+class BySize(torch.nn.Module):
+    """Between two layers the examples are in the order of their first numbers, where these differ in sign."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.other = Linear(4, 4), Linear(4, 3)
+
+    def forward(self, x):
+        order = (x[:, 0] > 0).long().sort(stable=True).indices
+        return self.other(self.one(x[order])[order.argsort()])
+
+
+def test_examples_that_a_network_sorts_for_some_layers_have_no_ghost_clipping():
+    inputs, targets = batch()
+    with refusal("in another order"):
+        clipped_sum(fresh(BySize()), inputs, targets, mode="ghost")
+    found, expected = [
+        clipped_sum(fresh(BySize()), inputs.abs(), targets, mode=mode)[0] for mode in ("ghost", "reference")
+    ]
+    assert_close(found, expected, atol=1e-6, rtol=1e-5)
+
+
+class Gated(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gate, self.next = torch.nn.Parameter(torch.ones(4)), Linear(4, 3)
+
+    def forward(self, x, mask):
+        return self.next((x @ mask) * self.gate)
+
+
+class Causal(torch.nn.Module):
+    """A layer with a weight of its own is given a mask that all examples share."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = fresh(Gated())
+        self.register_buffer("mask", torch.ones(4, 4).tril())
+
+    def forward(self, x):
+        return self.layer(x, self.mask)
+
+
+@parametrize("n", [3, 4])
+def test_a_mask_of_as_many_rows_as_the_batch_is_not_cut_into_examples(n):
+    inputs, targets = batch(n)
+    found, expected = [clipped_sum(Causal(), inputs, targets, mode=mode)[0] for mode in ("ghost", "reference")]
+    assert_close(found, expected, atol=1e-6, rtol=1e-5)
+
+
 @dtypes
 @parametrize("clipping", get_args(ClippingRule))
 @every_case("length", [1, 129, 3000])
@@ -145,34 +212,6 @@ def test_gradients_too_many_to_be_kept_are_summed_with_those_that_are(monkeypatc
         exact = torch.autograd.grad(network(inputs), [*network.parameters()], slopes)
     for found, expected in zip(ghost.sum([outputs], [slopes]).total.values(), exact, strict=True):
         assert_close(found, expected, rtol=1e-4, atol=1e-4)
-
-
-class SortedByLength(torch.nn.Module):
-    """Averages over places that are not padding, of sequences that one layer meets longest first."""
-
-    def __init__(self):
-        super().__init__()
-        self.inner, self.outer = torch.nn.Linear(5, 8), torch.nn.Linear(8, 2)
-
-    def forward(self, x):
-        lengths, order = (x.abs().sum(2) > 0).sum(1).sort(descending=True, stable=True)
-        real = (torch.arange(x.shape[1]) < lengths[:, None])[:, :, None]
-        mean = (torch.relu(self.inner(x[order])) * real).sum(1) / real.sum(1).clamp(min=1)
-        return self.outer(mean[order.argsort()])
-
-
-def test_norms_of_other_examples_stop_the_step_of_a_batch_of_the_data():
-    ghost, inputs, slopes = Ghost(SortedByLength(), Clip(1.0)), randn(9, 6, 5), randn(9, 2, seed=1)
-    padded = inputs.clone()
-    for i, example in enumerate(padded):
-        example[1 + 5 * i % 6 :] = 0.0
-    with torch.enable_grad():
-        ghost.sum([ghost([inputs], {})], [slopes])  # no padding, as in a trial: all keep their places
-        for _ in range(2):
-            ghost.sum([ghost([padded], {})], [slopes])
-        outputs = ghost([padded], {})  # the fourth pass is looked at, as the first was
-    with refusal("gradients of another length than each has alone"):
-        ghost.sum([outputs], [slopes])
 
 
 def used_twice():
