@@ -156,7 +156,10 @@ def fit(
             if step % per_epoch == 0:
                 order = torch.randperm(n, generator=generator)
             start = step % per_epoch * settings.batch_size
-            rows = order[start : start + settings.batch_size]
+            least = min(
+                n, settings.batch_size, 2
+            )  # a last batch of one has no variance for BatchNorm
+            rows = order[min(start, n - least) : start + settings.batch_size]
             optimizer.param_groups[0]["lr"] = settings.step_size * _cycle(step / steps)
             inputs = data.inputs[rows].to(device)
             if images:

@@ -14,6 +14,7 @@ from torch import Tensor
 from pacdp.compress.learner import Learner, State, Stop, of_tensors
 from pacdp.compress.run import BATCH, Records, Rule, Trace, carry_out, scored
 from pacdp.data.hashing import row_hashes
+from pacdp.data.places import relatives
 from pacdp.features.pooling import padded
 from pacdp.trials import Unwritten
 from pacdp.trials.buffers import Holdings, where_whole
@@ -44,7 +45,7 @@ def require_blind(rule: Rule, records: Records, source: Any = None) -> None:
             f"{found[0].where} of the learner holds {found[0].rows} records of the sample: "
             "it may be given none but those that it picks"
         )
-    where = where_whole(learner, records.labels.cpu().numpy(), source)
+    where = where_whole(learner, records.labels.cpu().numpy(), relatives(source)[0])
     if where is not None:
         raise Looks(
             f"the learner refers to all labels of the sample, or to the data set itself ({where.strip()}): let "

@@ -4,7 +4,9 @@ Lists of places name an example twice where no hash would tell: with random tran
 sampler or a data set of somebody else's does is not seen.
 """
 
+import gc
 from collections.abc import Iterator, Sequence, Sized
+from contextlib import suppress
 from itertools import chain
 from operator import index
 from typing import Any, cast
@@ -131,6 +133,27 @@ def order_of(data: Any) -> Int64[np.ndarray, " n"] | None:
     return np.lexsort(np.array(listed, dtype=np.int64).reshape(-1, 2).T[::-1])
 
 
+def relatives(source: Any) -> tuple[set[int], set[int]]:
+    """Which data sets of this process give an example of ``source``, under whatever transform, and which none of them,
+    though they are made of the same ones, as parts to stop early by are; by their identities.
+    """
+    sharing, apart = {id(source)}, set[int]()
+    if not _has_places(source, source):
+        return sharing, apart
+    first = _first_of_same(source)
+    own = {(first[whose], place) for whose, place in _places(source)}
+    known = [each for each in gc.get_objects() if issubclass(type(each), Dataset)]
+    for one in [*_inside(source), *known]:
+        with suppress(Exception):  # a stranger's data set may raise anything
+            first = _first_of_same(source, one)
+            others = {(first[whose], place) for whose, place in _places(one)}
+            if own & others:
+                sharing.add(id(one))
+            elif {whose for whose, _ in others} <= {whose for whose, _ in own}:
+                apart.add(id(one))
+    return sharing, apart
+
+
 def _sampler(data: DataLoader[Any]) -> Any:
     """What draws the places of a loader, which may stand inside what puts them into batches."""
     found: Any = data.sampler if data.batch_sampler is None else data.batch_sampler
@@ -255,6 +278,13 @@ def _places(held: Any) -> Iterator[tuple[int, Any]]:
         yield from ((id(held), place) for place in range(len(held)))
 
 
+def _inside(held: Any) -> Iterator[Any]:
+    """The data sets that one is made of, and what these are made of."""
+    for one in _made_of(held):
+        yield one
+        yield from _inside(one)
+
+
 def _leaves(held: Any) -> Iterator[Any]:
     """The data sets that one is made of, which are not made of others."""
     inner = _made_of(held)
@@ -300,7 +330,11 @@ def _same_examples(one: Any, other: Any) -> bool:
     if type(one) is not type(other) or not hasattr(one, "__dict__") or len(one) != len(other):
         return False
     own, others = (
-        {name: value for name, value in vars(each).items() if not callable(value)}
+        {
+            name: value
+            for name, value in vars(each).items()
+            if not (value is None or callable(value))
+        }
         for each in (one, other)
     )
     listed = [

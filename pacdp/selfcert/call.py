@@ -135,8 +135,8 @@ def self_certify(
         expected_error: how often the predictor is expected to err, by default 0.05; only the split follows from it, so
             that it goes without ``train_share``.
         train: trains a torch module in place on (module, inputs, labels), and refers to no others. Rows, all labels
-            and the data set itself are looked for in its closure, defaults, object and globals, and in those of the
-            module's methods; by default :func:`pacdp.backprop.fit`.
+            and data sets that give an example of the data are looked for in its closure, defaults, object and globals,
+            and in those of the module; by default :func:`pacdp.backprop.fit`.
         settings: of the default training of a torch module; fixed without a look at the data.
         seed: of the split, of training and of all draws; fixed without a look at the data.
         device: where a torch module is trained.

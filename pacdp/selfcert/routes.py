@@ -5,17 +5,14 @@ looks at what another one found.
 """
 
 import copy
-import gc
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from types import FunctionType
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
-from torch.utils.data import Subset
 
 import bounds
 from pacdp.algorithms import SGLD
@@ -28,6 +25,7 @@ from pacdp.certify.reading import AtWeights
 from pacdp.compress import Estimator, Groups, Stop, Torch, compress
 from pacdp.compress.learner import is_estimator, unfitted
 from pacdp.data import DataError, Dataset
+from pacdp.data.places import relatives
 from pacdp.errors import naming
 from pacdp.losses import bounded_cross_entropy
 from pacdp.posterior import GaussianPosterior
@@ -279,22 +277,23 @@ CARRY_OUT = {HELD_OUT: held_out, PAC_BAYES: pac_bayes, COMPRESSION: compression,
 def _require_unheld(train: Train | None, model: Any, everything: Given, bound: Given) -> None:
     """Refuse training that has rows of the bound, all labels or the data set at hand; raises DataError.
 
-    Looked at is what the function refers to before it is called: closure, defaults, the object whose method it is, and
-    the global variables that it, or a method of the module, reads, as of one that makes a loader. Of an estimator it is
-    what it brings along, such as examples to validate on.
+    Looked at is what the function, and the module that it is called with, refer to before it is called: closure,
+    defaults, attributes, the object whose method it is, and global variables that are read, as to make a loader. Of an
+    estimator it is what it brings along, such as examples to validate on.
     """
+    sources, others = relatives(everything.source)
     if is_estimator(model):
         who, mine = "the model", [unfitted(model)]
     elif train is None:
         return
     else:
-        who, mine = "train, or a method of the model,", [train, _methods(model)]
+        who, mine = "train, or the model,", [train, model]
+        others |= _makers(model)
     mend = "let it use the inputs and labels that it is called with, and no others"
     table = bound.inputs if _are_numbers(bound.inputs) else table_of(bound.inputs)
     forms = [] if table is None else [table]
     if is_network(model):
         forms = [tensor(bound.inputs), bound.inputs]  # in single precision, and as they were given
-    others = _other_parts(everything.source)
     for root in mine:
         holdings = Holdings(root, around=True, without=others)
         for rows in forms:
@@ -303,37 +302,17 @@ def _require_unheld(train: Train | None, model: Any, everything: Given, bound: G
                     f"{who} refers to {found[0].rows} of the {bound.n} inputs that the bound rests on "
                     f"({found[0].where.strip()}): {mend}"
                 )
-        where = where_whole(root, everything.labels, everything.source, without=others)
+        where = where_whole(root, everything.labels, sources, without=others)
         if where is not None:
             raise DataError(
                 f"{who} refers to all labels, or to the data set that is certified on ({where.strip()}): {mend}"
             )
 
 
-def _other_parts(source: Any) -> set[int]:
-    """The identities of parts of the data set of which the caller gave another part, as those to stop early by.
-
-    They refer to the whole data set, and hand on examples of which none was given.
-    """
-    if type(source) is not Subset:
-        return set()
-    held: Any = source.dataset
-    own = {int(place) % len(held) for place in source.indices}
-    parts = [one for one in gc.get_objects() if type(one) is Subset and one.dataset is held]
-    return {
-        id(one) for one in parts if own.isdisjoint(int(place) % len(held) for place in one.indices)
-    }
-
-
-def _methods(module: nn.Module) -> list[FunctionType]:
-    """Those of a module and its parts, but for what makes them, which may ask for a width."""
-    return [
-        part
-        for one in module.modules()
-        for kind in type(one).__mro__
-        for name, part in vars(kind).items()
-        if isinstance(part, FunctionType) and name != "__init__"
-    ]
+def _makers(module: nn.Module) -> set[int]:
+    """The identities of what makes a module and its parts, which may ask the examples for a width."""
+    kinds = {kind for one in module.modules() for kind in type(one).__mro__}
+    return {id(vars(kind).get("__init__")) for kind in kinds}
 
 
 def _fit_in_place(settings: FitSettings | None) -> Train:

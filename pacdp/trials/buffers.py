@@ -148,13 +148,17 @@ class Holdings:
 
 
 def where_whole(
-    root: Any, labels: Shaped[np.ndarray, " n"], source: Any, *, without: Collection[int] = ()
+    root: Any,
+    labels: Shaped[np.ndarray, " n"],
+    sources: Collection[int] = (),
+    *,
+    without: Collection[int] = (),
 ) -> str | None:
-    """Where all labels of a sample stand in their order, under whatever names, or the data set that they come from.
+    """Where all labels of a sample stand in their order, under whatever names, or a data set that gives them.
 
     Rows may stand there in another form, as bytes that are yet to be scaled or as files, or be named by their places.
-    Global variables that functions read are looked at too, and things of the identities ``without`` are not. Of a part
-    of a data set, this data set counts too.
+    Global variables that functions read are looked at too, and things of the identities ``without`` are not; data sets
+    are those of the identities ``sources``.
 
     Returns:
         The place, or None where neither is found.
@@ -169,11 +173,9 @@ def where_whole(
         for each in columns:
             if each.size == len(own) >= _FEW and np.array_equal(_parted(each), own):
                 return where
-    if source is None:
-        return None
     every, others = (
-        Counter(where for where, _ in reachable(root, without={*without, *own_ids}, around=True))
-        for own_ids in ((), {id(source), id(getattr(source, "dataset", source))})
+        Counter(where for where, _ in reachable(root, without={*without, *left}, around=True))
+        for left in ((), sources)
     )
     return next(iter(every - others), None)
 

@@ -70,6 +70,8 @@ _CARRIERS = (Tensor, np.ndarray, list, tuple, dict)
 _LIBRARIES = {*sys.stdlib_module_names, "torch", "numpy", "opacus", "pacdp"}
 _LARGEST = 2**26
 """The most numbers of a sparse matrix that is looked into."""
+_MANY, _SHORT = 10, 16
+"""The fewest records of a list, and the most fields of one, that are looked at column by column."""
 _OF_NO_ACCOUNT = ("training", "_flat_weights")
 """Of modules: their mode, and a recurrent layer's list of its parameters, which functional calls exchange."""
 _PICKLED = ("__reduce_ex__", "__reduce__", "__getstate__")
@@ -122,6 +124,8 @@ def reachable(root: Any, *, without: Collection[int] = (), around: bool) -> Thin
             continue
         if (around or hasattr(type(thing), "to_numpy")) and (table := table_of(thing)) is not None:
             yield where.removeprefix("."), table
+        if around:
+            yield from ((where.removeprefix("."), column) for column in _columns_of_names(thing))
         kinds = () if isinstance(thing, type) else type(thing).__mro__
         parts = [*_parts(thing), *(("", kind) for kind in kinds if id(kind) not in seen)]
         if around and isinstance(thing, FunctionType):
@@ -261,6 +265,41 @@ def table_of(thing: Any) -> np.ndarray | None:
         numbers = [one for each in arrays if each.ndim == 1 and (one := _real(each)) is not None]
         return np.column_stack(numbers)
     return None
+
+
+def _columns_of_names(thing: Any) -> Iterator[np.ndarray]:
+    """What stands in a list, a dictionary, a frame or an array of names or of short records, as text, column by column.
+
+    So stand labels beside the names of files. Nothing of any other thing.
+    """
+    with suppress(Exception):
+        rows: Any = thing
+        if isinstance(thing, Mapping):
+            rows = [*thing.values()]
+        elif isinstance(thing, np.ndarray):
+            rows = thing.tolist() if thing.dtype.kind in "OU" else ()
+        elif hasattr(type(thing), "columns"):
+            rows = [*zip(*(thing[name] for name in thing.columns), strict=True)]
+        elif hasattr(type(thing), "to_numpy"):
+            rows = [*thing]
+        if (
+            isinstance(rows, list | tuple)
+            and len(rows) >= _MANY
+            and len(_fields(rows[0])) <= _SHORT
+        ):
+            for column in zip(*map(_fields, rows), strict=True):
+                own = [one.item() if isinstance(one, Tensor) else one for one in column]
+                if all(isinstance(one, _VALUES) for one in own):
+                    yield np.asarray([*map(str, own)])
+
+
+def _fields(record: Any) -> Any:
+    """What a record has beside each other: the items of a tuple, the values of a dictionary or of an object."""
+    if isinstance(record, _VALUES) or (isinstance(record, Tensor) and not record.ndim):
+        return (record,)
+    if isinstance(record, list | tuple):
+        return record
+    return (*getattr(record, "__dict__", record).values(),)
 
 
 def _real(column: np.ndarray) -> np.ndarray | None:

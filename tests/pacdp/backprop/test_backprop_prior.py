@@ -77,6 +77,13 @@ def test_fitting_learns(optimizer):
     assert float(errors) < 0.1
 
 
+@parametrize(("n", "size"), [(41, 20), (3, 1), (1, 5)])
+def test_a_last_batch_of_one_takes_a_second_example(n, size):
+    """One alone has no variance, so that BatchNorm raises; batches of one that are asked for stay."""
+    module = Sequential(Linear(4, 3), *([BatchNorm1d(3)] if size == 20 else []))
+    fit(module, Examples(*pair(blobs(n))), settings=replace(QUICK, batch_size=size), generator=seeded(0))
+
+
 def test_images_are_distorted_while_fitting():
     images, labels = torch.rand(12, 1, 9, 9), torch.arange(12) % 2
     module = Sequential(Conv2d(1, 2, 3), Flatten(), Linear(98, 2))

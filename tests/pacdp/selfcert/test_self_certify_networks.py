@@ -184,7 +184,7 @@ def test_a_training_function_with_the_bound_s_rows_at_hand_is_refused(hold, form
     x, y = problem(100)
     x = x.astype(np.float64) if double else x
     x[:, 0] = np.round(9 * x[:, 0])
-    with refusal("train, or a method of the model, refers to .* of the 50 inputs that the bound rests on", DataError):
+    with refusal("train, or the model, refers to .* of the 50 inputs that the bound rests on", DataError):
         self_certify(network(), (x, y), train=hold(form(x)), routes=HELD_OUT, train_share=0.5)
 
 
@@ -266,7 +266,7 @@ def test_a_method_of_the_model_that_reads_the_bound_s_rows_is_refused_and_a_widt
         if name == "__init__":
             self_certify(module, (x, y), **how)
             continue
-        with refusal("a method of the model, refers to 50 of the 50 inputs", DataError):
+        with refusal("or the model, refers to 50 of the 50 inputs", DataError):
             self_certify(module, (x, y), **how)
 
 
@@ -323,7 +323,7 @@ def test_training_over_the_data_set_itself_or_by_all_labels_is_refused(what):
     module = nn.Linear(75, 2)
     given = (x, y) if what == "labels" else data
     for routes in (HELD_OUT, ["compression"]):
-        with refusal("train, or a method of the model, refers to all labels, or to the data set", ValueError):
+        with refusal("train, or the model, refers to all labels, or to the data set", ValueError):
             self_certify(module, given, train=names["train"], routes=routes)
     honest = {"HELD": [torch.ones(60), torch.arange(60) % 2, Photos(50)]}
     exec("def train(module, inputs, labels): return [one for one in HELD] and None", honest)
@@ -340,7 +340,7 @@ def test_of_a_split_made_before_the_other_part_may_be_looked_at_and_the_whole_ma
     self_certify(module, given, train=names["train"], routes=HELD_OUT)
     for held in (data, Subset(data, given.indices[-9:])):
         names["HELD"] = DataLoader(held)
-        with refusal("train, or a method of the model, refers to", DataError):
+        with refusal("train, or the model, refers to", DataError):
             self_certify(module, given, train=names["train"], routes=HELD_OUT)
 
 
