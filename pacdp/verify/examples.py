@@ -22,11 +22,11 @@ class Examples:
     def __init__(
         self, inputs: Any, labels: Any, people: Any = None
     ) -> None:
-        self._brain = "bfloat16" in str(
+        self._bfloat16 = "bfloat16" in str(
             getattr(inputs, "dtype", "")
         )  # a type that NumPy lacks
         self.inputs = np.asarray(
-            inputs.float() if self._brain else inputs
+            inputs.float() if self._bfloat16 else inputs
         )
         self.labels = np.asarray(labels)
         if self.labels.size != len(self.labels):
@@ -54,7 +54,7 @@ class Examples:
         own = np.concatenate([places[one] for one in records])
         inputs = torch.from_numpy(self.inputs[own])
         return (
-            inputs.bfloat16() if self._brain else inputs,
+            inputs.bfloat16() if self._bfloat16 else inputs,
             torch.from_numpy(self.labels[own]),
             np.repeat(
                 np.arange(len(records)),
