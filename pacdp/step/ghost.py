@@ -313,7 +313,7 @@ class Ghost:
 
     def _meet(self, layer: nn.Module, inputs: Any, named: Any, outputs: Any) -> None:
         # a recurrent layer of Opacus names its cells' weights too, and returns several tensors
-        if self._watches and isinstance(outputs, Tensor):
+        if self._watches and isinstance(outputs, Tensor) and outputs.requires_grad:
             own = own_weights(layer)
             kind = next(iter(own.values())).dtype
             given, form = tree_flatten((inputs, named))
@@ -334,12 +334,6 @@ class Ghost:
             measured = self._back(leaves, slopes)
             trained, found = {*weights.values()}, [one.norms.items() for one in measured]
             norms = {p: norm for one in found for p, norm in one if p in trained}
-            examples = next(len(slope) for slope in slopes if slope is not None)
-            if any(len(one) != examples for one in norms.values()):
-                raise ValueError(
-                    "a layer is given another number of rows than there are examples, so that it tells no example's "
-                    "gradient from another's: keep examples along the first dimension, or leave grad_sample_mode out"
-                )
             clip = clip_factors(joint_norms([*norms.values()]), self.clip, coarsest(norms))
             sums = {p: total for one in measured for p, total in one.total(clip).items()}
         total = {
@@ -368,6 +362,12 @@ class Ghost:
                 if one is not None and other is not None and len(one) == len(given[0]):
                     _require_in_order(_by_place(one), other)
         met = [(use, s) for use, s in zip(uses, back, strict=True) if s is not None]
+        # one row more would be added to the rows of all
+        if any(slope.shape[:1] != given[0].shape[:1] for _, slope in met):
+            raise ValueError(
+                "a layer is given another number of rows than there are examples, so that it tells no example's "
+                "gradient from another's: keep examples along the first dimension, or leave grad_sample_mode out"
+            )
         times = Counter(p for use, _ in met for p in use.own.values())
         found, shared = list[Measured](), ByParameter()
         for use, slope in met:

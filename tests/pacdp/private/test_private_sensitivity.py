@@ -1,6 +1,7 @@
 """What one example can move, and how much noise covers it."""
 
 import math
+from contextlib import nullcontext
 from typing import get_args
 
 import pytest
@@ -137,6 +138,31 @@ def test_examples_that_a_network_sorts_for_some_layers_have_no_ghost_clipping():
         clipped_sum(fresh(BySize()), inputs.abs(), targets, mode=mode)[0] for mode in ("ghost", "reference")
     ]
     assert_close(found, expected, atol=1e-6, rtol=1e-5)
+
+
+class Again(torch.nn.Module):
+    """Large examples go through a layer once more."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.other = Linear(4, 4), Linear(4, 3)
+
+    def forward(self, x):
+        with torch.no_grad():
+            gate = self.one(x).sigmoid()
+        h, large = self.one(x), x.abs().amax(1) > 9.0
+        return self.other(gate * (h.index_put((large,), self.one(h[large])) if large.any() else h))
+
+
+@parametrize("large", [1, 2, 6])
+def test_a_layer_that_some_examples_pass_twice_is_refused(large):
+    ghost, inputs = Ghost(fresh(Again()), Clip(CLIP)), batch()[0]
+    for times in (1.0, 100.0):  # of 6 rows and 1 torch would make 6
+        inputs[:large] *= times
+        with torch.enable_grad():
+            outputs = ghost([inputs], {})
+        with refusal("another number of rows") if times > 1.0 and large < 6 else nullcontext():
+            ghost.sum([outputs], [torch.ones_like(outputs)])
 
 
 class Gated(torch.nn.Module):
