@@ -20,7 +20,9 @@ from bounds.record import record
 
 THRESHOLDS = "thresholds"
 _TIES = 1e-3
-"""The share of scores beyond which it is no chance that they equal a threshold's value in single precision."""
+"""The share of scores beyond which it is no chance that they equal a threshold's value in a coarser precision."""
+_COARSER = {"bfloat16": 8, "half precision": 11, "single precision": 24}
+"""How many binary digits numbers have in these."""
 REFERENCE = (
     'Angelopoulos, Bates, Candès, Jordan and Lei, "Learn then test", 2021; docs/guarantees.md, '
     '"Thresholds that control a risk"'
@@ -223,22 +225,34 @@ def scores_of(name: str, values: ArrayLike, n: int) -> Array:
 def descending(thresholds: Any, **scores: ArrayLike) -> tuple[float, ...]:
     """Different thresholds, the highest first, as NumPy and torch compare them with one array of ``scores``.
 
-    Beside numbers of single precision both round 0.9 to that, and so to a number below it, which a score can be.
+    Beside numbers of single precision both round 0.9 to that, and so to a number below it, which a score can be. Scores
+    that were of a coarser precision when a network made them are compared so again.
     """
     ((name, given),) = scores.items()
-    kind, listed = as_given(given).dtype, finite(thresholds)
-    coarse = kind.kind == "f" and kind.itemsize < np.dtype(float).itemsize
+    kind, values = as_given(given).dtype, doubles(name, given)
+    own = kind if kind.kind == "f" and kind.itemsize < values.itemsize else values.dtype
     with np.errstate(all="ignore"):
-        rounded = np.array(listed).astype(kind if coarse else np.float32).tolist()
-    if coarse:
-        return tuple(sorted(set(finite(rounded)), reverse=True))
-    for one, near in zip(listed, rounded, strict=True):
-        if near != one and (doubles(name, given) == near).mean() > _TIES:
-            raise ValueError(
-                f"{name} holds {near!r}, which is the threshold {one!r} in single precision, and comparisons in that "
-                f"take them for equal: give {name} in single precision, or other thresholds."
-            )
-    return tuple(sorted(set(listed), reverse=True))
+        rounded = np.array(finite(thresholds)).astype(own).tolist()
+    listed = sorted(set(finite(rounded)), reverse=True)
+    for coarser, digits in _COARSER.items():
+        near = _of_digits(listed, digits).tolist() if digits <= np.finfo(own).nmant else listed
+        for one, other in zip(listed, near, strict=True):
+            if other >= one or (values == other).mean() <= _TIES:
+                continue
+            # bfloat16 has no arrays of its own, and is given in single precision; votes of 128 networks have 7 digits
+            brain = (values == _of_digits(values, 8)).all() and (values != _of_digits(values, 7)).any()
+            if digits > 8 or (own == np.float32 and brain):
+                raise ValueError(
+                    f"{name} holds {other!r}, which is the threshold {one!r} in {coarser}, and comparisons in that "
+                    f"take them for equal: give {other!r} as the threshold, or {name} in that precision."
+                )
+    return tuple(listed)
+
+
+def _of_digits(values: ArrayLike, digits: int) -> Array:
+    """The nearest numbers of so many binary digits."""
+    part, power = np.frexp(np.asarray(values, dtype=np.float64))
+    return np.ldexp(np.rint(np.ldexp(part, digits)), power - digits)
 
 
 def finite(thresholds: Any) -> tuple[float, ...]:

@@ -53,7 +53,7 @@ class ClippedError:
     def name(self) -> str:
         """What the loss is called in certificates, with its clip."""
         share = "it" if self.kind == "absolute" else "its square"
-        return f"{self.kind} error clipped at {self.at:g}, as a share of {share}"
+        return f"{self.kind} error clipped at {self.at:.15g}, as a share of {share}"
 
     def __call__(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """The losses [m] of outputs [m, ...] against targets of the same shape, up to axes of one."""

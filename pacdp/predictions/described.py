@@ -163,9 +163,9 @@ def _remarks(found: Examples, coded: Mapping[str, Coded]) -> Iterator[str]:
     told = list(order.told_by_order(rows, looked, by))
     if not told and found.labels is not None:
         _, _, wrong = main_loss(found, next(iter(found.models.values())))
-        sorted_by = [*by, *(found.labels * len(found.classes) + one for one in given)]
+        looked_through = [found.labels * len(found.classes) + one for one in (*given, wrong)]
         within = [] if groups is None else [groups.codes]
-        told = order.told_within_labels(found.labels, wrong, within, sorted_by)
+        told = order.told_within_labels(found.labels, wrong, within, [*by, *looked_through])
     yield from told
 
 

@@ -190,8 +190,8 @@ def real_numbers(
     truth = columns.reals("labels", labels)
     if (out := np.flatnonzero((truth < low) | (truth > high))).size:
         raise ValueError(
-            f"labels must lie in {low:g} to {high:g}, got {truth[out[0]]:g} in row {int(out[0])}: within is what is "
-            "possible, known without these examples"
+            f"labels must lie in {low:.15g} to {high:.15g}, got {truth[out[0]]:.15g} in row "
+            f"{int(out[0])}: within is what is possible, known without these examples"
         )
     losses, remarks, predicted = dict[str, dict[str, Losses]](), list[str](), list[Floats]()
     for model, argument, said in _models("predictions", predictions):
@@ -200,8 +200,8 @@ def real_numbers(
         predicted.append(told)
         gap = np.minimum(1.0, np.abs(truth - told.clip(low, high)) / width)
         losses[model] = {
-            f"absolute error over {width:g}": gap,
-            f"squared error over {width * width:g}": gap * gap,
+            f"absolute error over {width:.15g}": gap,
+            f"squared error over {width * width:.15g}": gap * gap,
         }
         spread = float(np.var(truth)) / width**2
         if spread > 0.0:
@@ -211,7 +211,9 @@ def real_numbers(
             )
     if alone:
         remarks += order.told_by_order([], {"labels": truth}, predicted)
-    remarks.append(f"every prediction is cut off at {low:g} and {high:g} before its error is taken")
+    remarks.append(
+        f"every prediction is cut off at {low:.15g} and {high:.15g} before its error is taken"
+    )
     return replace(of_losses(losses, None), remarks=tuple(remarks))
 
 

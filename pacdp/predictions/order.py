@@ -4,6 +4,7 @@ A random order shows none of it but once in a million. An order that somebody ma
 """
 
 import math
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -129,7 +130,8 @@ def _told_by_turns(labels: NDArray[Any]) -> Iterator[str]:
     rate = float(first.mean())
     most = min(_TURN, n // 20, int(min(rate, 1.0 - rate) * n / 5))  # five of each at every place
     turns = [size for size in range(2, most + 1) if n % size == 0]
-    same_all_over = any([(labels[size:] == labels[:-size]).all() for size in turns])
+    others = [np.count_nonzero(labels[size:] != labels[:-size]) for size in turns]
+    same_all_over = any(map(operator.le, others, turns))  # or until one of two classes ran out
     for turn in turns if np.unique(labels).size == 2 and not same_all_over else ():
         counts, rows = first.reshape(-1, turn).sum(0), n // turn
         square = float(((counts - rate * rows) ** 2).sum() / (rows * rate * (1.0 - rate)))

@@ -1,5 +1,6 @@
 """Thresholds that control a risk: a naive twin of the tests, what is chosen. How often they fail: tests/coverage."""
 
+from functools import partial
 from math import fsum
 
 import numpy as np
@@ -152,3 +153,22 @@ def test_the_threshold_answers_the_records_that_were_tested_whatever_precision_s
             control_selective_risk(confidence=confidence.tolist(), losses=votes < 9, **at)
     exact = control_selective_risk(confidence=votes / 10, losses=votes < 9, **at)
     assert [one.threshold for one in exact.tests] == thresholds
+
+
+def test_scores_of_half_a_precision_in_single_meet_the_threshold_that_comparisons_in_theirs_do():
+    errors = np.zeros(2000, dtype=bool)
+    tested = partial(control_selective_risk, losses=errors, target=0.5, failure_prob=0.1)
+    drawn = 1.0 - 0.25 * default_rng(4).random(2000)
+    trees = [np.rint(many * drawn) / many for many in (128, 256)]  # 0.8984375, 0.9 in bfloat16, is one of them
+    for scores in (*trees, drawn, drawn.round(3), drawn.astype(np.float32), trees[0].astype(np.float32)):
+        tested(confidence=scores, thresholds=[0.9])
+    brain = (drawn.astype(np.float32).view(np.uint32) & 0xFFFF0000).view(np.float32)  # bfloat16
+    half = np.where(drawn < 0.9, 0.9, drawn).astype(np.float16)
+    for coarse, near, precision in ((brain, 0.8984375, "bfloat16"), (half, 0.89990234375, "half precision")):
+        for scores in (coarse.astype(np.float32), coarse.astype(float))[: 1 + (coarse is half)]:
+            with pytest.raises(ValueError, match=rf"holds {near}, which is the threshold 0\.[89]\d* in {precision}"):
+                tested(confidence=scores, thresholds=[0.9])
+            with pytest.raises(ValueError, match=rf"scores holds {near}"):
+                control_set_size(scores=scores[:, None], thresholds=[0.9], most_labels=1, failure_prob=0.1)
+            found = tested(confidence=scores, thresholds=[near])
+            assert found.tests[0].records == (scores >= near).sum()

@@ -255,6 +255,11 @@ def test_honest_examples_bring_no_remark(seed):
     assert certify_predictions(coins, coins ^ by_subject).remarks == ()
     ordered, turns = np.sort(labels), np.arange(400) % 2
     assert certify_predictions(turns, said).remarks == (), "a turn of classes, on purpose"
+    ran_out = np.r_[np.arange(300) % 2, np.zeros(100, int)]
+    assert certify_predictions(ran_out, said).remarks == (), "turns until one class ran out"
+    wrong = np.sort((rng.random((4, 100)) < 0.2).astype(int), 1)[:, :: rng.choice([-1, 1])].ravel()
+    classes = np.repeat(np.arange(4), 100)
+    assert certify_predictions(classes, (classes + wrong * rng.integers(1, 4, 400)) % 4).remarks == (), "errors apart"
     by_class = np.repeat(rng.permutation(10), 40)  # of which some are harder
     others = np.where(rng.random(400) < np.repeat(rng.beta(2, 8, 10), 40), (by_class + 1) % 10, by_class)
     assert certify_predictions(by_class, others).remarks == ()

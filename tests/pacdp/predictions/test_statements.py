@@ -372,6 +372,9 @@ def test_numbers_that_are_predicted_have_absolute_and_squared_errors_in_a_declar
     assert found.remarks[0].startswith(f"R-squared of line is {r2_score(truth, cut):.4f} here")
     assert "line, whose predictions are cut off at the ends of the range, on" in found.headline()
     assert found.remarks[-1] == "every prediction is cut off at -5 and 5 before its error is taken"
+    wide = certify_predictions([1234567.5, *[0.0] * 50], [0.0] * 51, within=(0, 1234567.5))
+    assert "of 1234567.5, the largest possible" in wide.headline(), "by which a reader multiplies"
+    assert wide.statements[-1].quantity == "squared error over 1524156912056.25"
     for words, how in {
         "in 0 to 5, got": {"within": (0, 5)}, "the smaller first": {"within": (5, -5)},
         "with labels and predictions alone": {"within": (-5, 5), "classes": [0, 1]},
