@@ -41,8 +41,8 @@ _MOVED_ALONG = (
     "along with the network, has seen the examples; make it before training, or of copies"
 )
 _WHICH_DRAW = (
-    "one draw has the weights and buffers of pacdp.certify.one_draw_weights(law, seed={seed}), with the law's parameters "
-    "in this order, which some files sort, and what is certified of it is certified of no other draw"
+    "one draw has the weights and buffers of pacdp.certify.one_draw_weights(law, seed={seed}), the law's parameters in "
+    "this order, which some files sort, and what is certified of it is certified of no other draw"
 )
 _KNOWN = {"zero-one": ("randomised", "0-1 risk"), "brier": ("half_brier", "half the Brier risk")}
 
