@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bounds import _check
 from bounds._arithmetic import log_inverse, outward, total
-from bounds._check import Array, door, doubles, probability, rates, reals, vector, whole
+from bounds._check import Array, as_given, door, doubles, probability, rates, reals, vector, whole
 from bounds.certificate import Certificate
 from bounds.hypotheses import declared_by
 from bounds.means import GRID_NATS, clopper_pearson_lower, clopper_pearson_upper
@@ -175,12 +175,15 @@ def calibration_sample(*, confidence: ArrayLike, correct: ArrayLike, edges: Sequ
 
     ``confidence`` holds f_i in [0, 1] and ``correct`` whether the label was right, one number an example. Bin b holds
     the confidences in [edges[b], edges[b+1]), the last one also 1. The edges, which increase from 0 to 1, must be fixed
-    before the examples were seen; quantiles of their confidences are not.
+    before the examples were seen; quantiles of their confidences are not. Beside confidences of single precision they
+    are rounded to that, as NumPy and torch compare 0.9 with them.
     """
     f, c = vector("confidence", rates("confidence", confidence)), doubles("correct", correct)
     if c.shape != f.shape or not ((c == 0.0) | (c == 1.0)).all():
         raise ValueError("correct must hold one 0 or 1 for every confidence; pass whether each prediction was right.")
-    ends = reals("edges", edges)
+    ends, kind = reals("edges", edges), as_given(confidence).dtype
+    if kind.kind == "f" and kind.itemsize < np.dtype(float).itemsize:
+        ends = tuple(np.array(ends).astype(kind).tolist())
     if len(ends) < 2 or (ends[0], ends[-1]) != (0.0, 1.0) or any(a >= b for a, b in itertools.pairwise(ends)):
         raise ValueError(f"edges must increase from 0 to 1, got {ends!r}; numpy.linspace(0, 1, 16) makes 15 bins.")
     slot = np.minimum(np.searchsorted(np.asarray(ends), f, side="right") - 1, len(ends) - 2)

@@ -14,7 +14,7 @@ import bounds
 from bounds.prices import Accounted
 from pacdp.certify.gibbs import GibbsEstimate, GibbsSettings, estimate_gibbs
 from pacdp.certify.networks import Question, released_certificate
-from pacdp.certify.outputs import error_share
+from pacdp.certify.outputs import error_share, require_logits
 from pacdp.certify.priors import privacy_to_dict
 from pacdp.chains import CERTIFY, Keys
 from pacdp.losses import Loss
@@ -168,6 +168,8 @@ def assess(asked: Question) -> Report:
                 f"law.weights must be one vector of {own.dtype} for the network's {each.dim} weights, got "
                 f"{law.weights.dtype} {tuple(law.weights.shape)}: give those of a network like the Objective's"
             )
+        turned = (law.weights, -law.weights)  # of logits few lie from 0 to 1 at both
+        require_logits(torch.cat([each.logits(weights) for weights in turned]))
     fixed = [dict(one.model.named_buffers()) for one in (data, test or data)]
     same = fixed[0].keys() == fixed[1].keys() and all(
         torch.equal(one.cpu(), fixed[1][name].cpu()) for name, one in fixed[0].items()

@@ -41,8 +41,8 @@ _MOVED_ALONG = (
     "along with the network, has seen the examples; make it before training, or of copies"
 )
 _WHICH_DRAW = (
-    "one draw has the weights of pacdp.certify.one_draw_weights(law, seed={seed}), and what is certified of it is "
-    "certified of no other draw"
+    "one draw has the weights and buffers of pacdp.certify.one_draw_weights(law, seed={seed}), the law's parameters in "
+    "this order, which some files sort, and what is certified of it is certified of no other draw"
 )
 _KNOWN = {"zero-one": ("randomised", "0-1 risk"), "brier": ("half_brier", "half the Brier risk")}
 
@@ -109,7 +109,7 @@ def _network(
     asked: Question, law: GaussianPosterior, weights: Mapping[str, Tensor] | None = None
 ) -> AtWeights:
     """The network at these weights of a law, by default at its means."""
-    return AtWeights(asked.network, {**law.buffers, **(weights or law.means)})
+    return AtWeights(asked.network, weights or {**law.buffers, **law.means})
 
 
 def _bound_at(asked: Question) -> Values:
@@ -240,6 +240,11 @@ def _overall(
 
 
 def one_draw_weights(posterior: GaussianPosterior, *, seed: int) -> dict[str, Tensor]:
-    """The weights of the one network that is drawn from a posterior, by the seed that it is certified with."""
+    """The weights of the one network that is drawn from a posterior, by the seed that it is certified with.
+
+    With the posterior's buffers, which a network that was trained on may have moved. The draw depends on the order of
+    the posterior's parameters, which safetensors sorts: keep the weights themselves.
+    """
     words = np.random.SeedSequence(seed, spawn_key=(_ONE_DRAW,)).generate_state(1, np.uint64)
-    return posterior.sample(torch.Generator().manual_seed(int(words[0] >> np.uint64(1))))
+    drawn = posterior.sample(torch.Generator().manual_seed(int(words[0] >> np.uint64(1))))
+    return {**{name: one.clone() for name, one in posterior.buffers.items()}, **drawn}

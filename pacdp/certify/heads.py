@@ -31,6 +31,10 @@ from pacdp.predictions.report import Measured, Report
 
 DRAWN, ANCHOR, UNDRAWN = "drawn head", "prior mean", "randomised"
 _PRIOR = declared("prior saw none of these rows", "the caller")
+_WHICH_HEAD = (
+    "drawn head has the weights of law.draw(inputs, labels{people}) for these examples, and what is certified of it is "
+    "certified of no other draw"
+)
 
 
 def _known(potentials: str, fixed: str, losses: str, norms: str) -> tuple[Hypothesis, ...]:
@@ -103,6 +107,7 @@ def drawn(asked: Question) -> Report:
     return asked.report(
         "drawn",
         [made.resting_on(_PRIOR), *asked.on_both(head), *measured, beside],
+        remarks=(_WHICH_HEAD.format(people="" if people is None else ", people"),),
         details={
             "features": law.features,
             "law": f"temperature 1/{law.tau!r}, divisor {law.normaliser}, drawn by the seed {law.seed}",

@@ -223,7 +223,7 @@ def pac_bayes(task: Task, failure_prob: float) -> Tried:
     found = certify(posterior, bound, prior=Prior(law=law, source=source), network=module,
                     failure_prob=failure_prob, seed=seed, monte_carlo=MonteCarlo(passes=1))  # fmt: skip
     made = found.certificate(of=of, measures=bound.risk())
-    weights = {**posterior.buffers, **one_draw_weights(posterior, seed=seed)}
+    weights = one_draw_weights(posterior, seed=seed)
     return Tried(
         certificate=task.about(made, f"{of} of {task.name}", "prior saw none of these rows"),
         error=found.error(of, "bound"), train=task.learning.units,

@@ -121,3 +121,16 @@ def test_the_plug_in_of_people_is_that_of_the_formula_rounded_up_a_little():
     found = np.array(people_calibration(confidence, gap + confidence > 0.5, people, edges))
     assert (found >= exact * (1.0 - 1e-14)).all()
     assert found == pytest.approx(exact, rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+def test_a_confidence_lies_in_the_bin_that_a_comparison_in_its_own_precision_says(kind):
+    """Nine votes of ten are 0.9, which single precision rounds below the 0.9 of doubles."""
+    edges, votes = np.linspace(0.0, 1.0, 11), (np.arange(1, 11).repeat(3) / 10).astype(kind)
+    sample = calibration_sample(confidence=votes, correct=np.ones(30), edges=edges)
+    rounded = edges.astype(kind)
+    expected = [int(((votes >= low) & (votes < high)).sum()) for low, high in pairwise(rounded)]
+    expected[-1] += 3  # the last bin has 1 too
+    assert [one.count for one in sample.bins] == expected
+    assert sum(expected) == 30
+    assert [one.low for one in sample.bins] == rounded[:-1].tolist()

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from torch.nn import Flatten, Linear, Module, ReLU, Sequential, Tanh
+from torch.nn import Flatten, Identity, Linear, Module, ReLU, Sequential, Sigmoid, Tanh
 from toys import seeded, toy_data, toy_objective
 
 import bounds
@@ -54,6 +54,26 @@ def test_examples_of_people_are_no_independent_records_of_a_chain(which):
     found = certify(Point(weights=train.weights()[0]), train, prior=EXACT, test=test)
     assert {one.status for one in found.certificates} == {"optimistic"}
     assert {h.by for one in found.certificates for h in one.unproved} == {EXAMPLES.by}
+
+
+@parametrize("local", [False, True])
+def test_probabilities_in_place_of_logits_are_refused_as_by_all_other_routes(local):
+    """All of them lie above 0, so that each would be read as class 1."""
+    data = toy_data()
+    layers = Flatten(), Linear(data.inputs[0].size, 1)
+    for last, refused in ((Sigmoid(), True), (Identity(), False)):
+        net = Sequential(*layers, last)
+        net[1].weight.data.mul_(0.001)
+        net[1].bias.data.fill_(0.5)  # an honest logit between 0 and 1 for every example
+        train = Objective(net, LOSS, data, batch_size=10)
+        (weights,) = train.weights()
+        law = LocalGibbs(weights=weights, tau=20.0, gamma=2.0) if local else Point(weights=weights)
+        effort = {"gibbs": QUICK} if local else {}
+        if refused:
+            with pytest.raises(ValueError, match="the outputs are probabilities, as far as can be seen"):
+                certify(law, train, prior=EXACT, **effort)
+        else:
+            assert certify(law, train, prior=EXACT, **effort).certificates
 
 
 class Turned(Module):

@@ -49,6 +49,16 @@ def test_a_seed_of_numpy_draws_the_same_head():
     assert torch.equal(*(head(seed=kind(3)).draw(ROWS, LABELS).weights for kind in (int, np.int64)))
 
 
+@parametrize("people", [None, np.arange(N) // 4])
+def test_a_report_says_which_head_it_is_about(people):
+    data = BoundSet(inputs=ROWS, labels=LABELS, people=people)
+    others = OTHERS if people is None else HeldOut(
+        rows=BoundSet(inputs=randn((30, DIM), seed=2), labels=LABELS[:30], people=np.arange(100, 130)).rows
+    )  # fmt: skip
+    (said,) = (one for one in certify(head(), data, prior=others).remarks if "draw" in one)
+    assert f"law.draw(inputs, labels{'' if people is None else ', people'})" in said
+
+
 def test_the_draw_has_the_law_that_is_paid_for():
     """2 (U(D) - min U) is chi-squared with as many degrees as D has numbers; at a tenth more temperature it is not."""
     law, zero = head(), torch.zeros((CLASSES, DIM), dtype=torch.float64)

@@ -12,7 +12,8 @@ from door_toys import MU, split
 from scipy.stats import binom
 from torch import equal
 from torch.distributions import Normal
-from torch.nn import Embedding, Linear, Module, Parameter
+from torch.func import functional_call
+from torch.nn import BatchNorm1d, Embedding, Linear, Module, Parameter, Sequential
 from torch.nn.functional import one_hot
 from torch.testing import assert_close
 
@@ -193,6 +194,22 @@ def test_one_draw_s_numbers_are_its_own():
     assert all(not equal(trained, one_draw_weights(q, seed=seed)["weight"]) for seed in range(50))
     said = assess(q, q, data, seed=4).remarks
     assert any("one_draw_weights(law, seed=4)" in one for one in said), "of others nothing is certified"
+
+
+def test_one_draw_has_the_buffers_of_its_law_and_not_those_that_a_network_moved_to():
+    module = Sequential(Linear(5, 4), BatchNorm1d(4), Linear(4, 1)).eval()
+    law = GaussianPosterior.around(module, std=0.1)
+    module[1].running_mean += 3.0
+    data, _, _ = laws(60)
+    found = assess(law, law, data, module=module, seed=2)
+    drawn = one_draw_weights(law, seed=2)
+    outputs = functional_call(module, drawn, (data.inputs,))[:, 0]
+    assert found.error("one draw", "bound") == near(float(((outputs > 0) != data.labels).double().mean()))
+    drawn["1.running_mean"] += 1.0
+    assert equal(law.buffers["1.running_mean"], torch.zeros(4)), "a copy"
+    (said,) = (one for one in found.remarks if "one_draw_weights" in one)
+    assert "buffers" in said
+    assert "order" in said
 
 
 def test_a_private_prior_pays_the_transfer_and_its_single_draw_a_share_of_the_failure_probability():
