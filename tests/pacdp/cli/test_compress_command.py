@@ -126,7 +126,7 @@ def test_verify_runs_the_learner_again_on_what_was_kept(folder, monkeypatch):
         state["picks"][[0, 15]] = state["picks"][[15, 0]]
 
     edited(folder, swapped)
-    assert "round 1 of the run" in _rerun(folder, monkeypatch)["run on the records kept"][1]
+    assert "round 1 on the" in _rerun(folder, monkeypatch)["run on the records kept"][1]
 
 
 def test_verify_finds_an_error_that_was_left_out(tmp_path, monkeypatch):

@@ -331,7 +331,7 @@ REFUSALS = [
     *((lambda run=run, wrong=wrong: run(wrong), "randomness.batch gave a unit twice")
       for run in (lambda one: trained(OURS, randomness=one), swept)
       for wrong in (Drawn(3, 3), Drawn(-1), Drawn(2, 40))),
-    (lambda: trained(OURS, people=["Ada"] * 40), "of names .*return_inverse"),
+    (lambda: trained(OURS, people=["Ada"] * 40), "of names.*return_inverse"),
     *((lambda run=run, held=held: run(dataset=held),
        f"gives {again} of its {len(held)} examples again, as records of their own")
       for run in (private, partial(trained, OURS)) for held, again in TWICE),

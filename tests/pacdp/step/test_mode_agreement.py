@@ -379,7 +379,7 @@ def test_what_does_not_show_at_the_first_weights_or_the_own_clip_norm_is_found(n
 def test_unchecked_one_example_would_move_the_sum_by_more(name, monkeypatch):
     left_out(monkeypatch, "loop.require_apart", "loop.Unwritten.require", "step.set_up.disagreement")
     monkeypatch.setitem(globals(), "PAIRS", 30)
-    left_out(monkeypatch, "step.set_up.runs_at_once")
+    left_out(monkeypatch, "step.set_up.runs_at_once", "step.ghost._require_in_order")
     build, loss = MEETINGS.get(name) or (OUTSIDE_THE_LAYERS[name], cross_entropy)
     mode, classes = "ghost", 4 if build is maps_back else 3
     most, _ = moved(build(), mode=mode, loss=loss, classes=classes)
