@@ -333,7 +333,8 @@ def compress(
                           progress=progress)  # fmt: skip
         require_nothing_left(copied)
         require_replayed(untouched, records, trace, used=learner)
-    # the copy, since the caller's own network or learner may go on
+    # copies, since the caller's own network or learner, and what is frozen in it, may go on
+    trace.best_state = twin(trace.best_state)
     return Compressed(learner=untouched.learner, trace=trace, data=bound, test=fresh, stop=stop, expected=expected,
                       tolerance=tolerance, settings=settings, start_rows=start_rows,
                       failure_prob=failure_prob)  # fmt: skip

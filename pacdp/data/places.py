@@ -142,10 +142,13 @@ def relatives(source: Any) -> tuple[set[int], set[int]]:
         return sharing, apart
     first = _first_of_same(source)
     own = {(first[whose], place) for whose, place in _places(source)}
+    leaves = {*first.values()}
     known = [each for each in gc.get_objects() if issubclass(type(each), Dataset)]
     for one in [*_inside(source), *known]:
         with suppress(Exception):  # a stranger's data set may raise anything
             first = _first_of_same(source, one)
+            if leaves.isdisjoint(first[id(leaf)] for leaf in _leaves(one)):
+                continue  # its places may be very many
             others = {(first[whose], place) for whose, place in _places(one)}
             if own & others:
                 sharing.add(id(one))

@@ -272,6 +272,8 @@ def _columns_of_names(thing: Any) -> Iterator[np.ndarray]:
 
     So stand labels beside the names of files. Nothing of any other thing.
     """
+    if type(thing) in (list, tuple) and len(thing) < _MANY:
+        return
     with suppress(Exception):
         rows: Any = thing
         if isinstance(thing, Mapping):

@@ -23,7 +23,10 @@ from compress_toys import (
     unseeded,
     written,
 )
+from sklearn.decomposition import PCA
+from sklearn.frozen import FrozenEstimator
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
 from torch.utils.data import DataLoader
 from torch.utils.data import Dataset as Examples
 
@@ -209,3 +212,13 @@ def test_a_learner_that_has_no_copy_is_refused():
     """One that remembers earlier calls would go through the run once more with what it remembers."""
     with refusal("learner must be something that can be copied, .* make locks, files and generators in train"):
         pacdp.compress(Locked(), clouds(), groups=4)
+
+
+def test_what_is_certified_does_not_move_with_a_frozen_part_of_the_callers():
+    data = clouds(60)
+    frozen = PCA(2).fit(data.inputs)
+    found = pacdp.compress(make_pipeline(FrozenEstimator(frozen), KNeighborsClassifier(1)), data)
+    points = torch.tensor(data.inputs)
+    before = found(points)
+    frozen.fit(data.inputs[::-1] ** 3 - 5.0)
+    assert torch.equal(found(points), before)

@@ -126,3 +126,19 @@ def test_all_labels_are_found_in_whatever_lists_them(held):
     with refusal("refers to all labels", DataError):
         attempt((inputs, LABELS), held)
     attempt((inputs, LABELS), held[1:] if isinstance(held, list) else "others")
+
+
+class Windows(Dataset):
+    """Very many places, none of which may be asked for."""
+
+    def __len__(self):
+        return 10**15
+
+    def __getitem__(self, place):
+        raise AssertionError(place)
+
+
+def test_places_of_what_has_nothing_to_do_with_the_data_are_not_counted():
+    huge = Windows()
+    attempt(Files(), "others")
+    assert len(huge) > 0
