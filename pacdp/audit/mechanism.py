@@ -17,6 +17,7 @@ from torch.utils.data import TensorDataset
 
 from bounds import _check
 from bounds.accounting import NonPrivate
+from bounds.numbers import down, up
 from pacdp.algorithms.algorithm import Algorithm
 from pacdp.audit.canaries import audit_training
 from pacdp.audit.checks import Check, MechanismAudit, certain
@@ -132,7 +133,8 @@ def audit_mechanism(
             short.algorithm, module, short.dataset, mechanism=short.mechanism, loss=loss, people=short.people,
             generator=generator, delta=_DELTA, canaries=canaries, failure_prob=share / 3.0, randomness=randomness(),
         )  # fmt: skip
-        seen = f"epsilon at least {found.result.epsilon_lower:.3f} of {found.claimed_epsilon:.3f}, delta {_DELTA:g}"
+        least, most = down(found.result.epsilon_lower, 3), up(found.claimed_epsilon, 3)
+        seen = f"epsilon at least {least} of {most}, delta {_DELTA:g}"
         claim = "no test of canaries is better than the accountant allows"
         return certain("canaries", claim, found.contradicted, seen, share=share)
 

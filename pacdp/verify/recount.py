@@ -92,6 +92,10 @@ def _check_errors(
         raise Unchecked(
             f"the report is about {report['examples']} examples, and --data gave {n}"
         )
+    if any("extra.snapshots" in name for name in stored.tensors):
+        raise Unchecked(
+            "the predictor averages over snapshots of a private run, and --model gives one network"
+        )
     found = count_errors(network, stored, data)
     for name, count in said.items():
         same(f"the number of errors of {name}", count, found)

@@ -315,7 +315,7 @@ def _cost_alone(f: Folder) -> None:
     most = loss.epsilon_upper(ran, _DELTA, replaced)
     raise Unchecked(
         f"the folder holds weights and the event that they cost, and no report: the event is private at epsilon = "
-        f"{most:.4f} and delta = {_DELTA:g} for {words} neighbours, and nothing shows that it is what ran"
+        f"{most!r} and delta = {_DELTA:g} for {words} neighbours, and nothing shows that it is what ran"
     )
 
 
