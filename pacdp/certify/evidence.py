@@ -62,7 +62,7 @@ def rows_of(data: Any, name: str) -> Rows:
             f"{name} must be data, or the rows of data, and it holds no examples: leave it out"
         )
     hashed.again = comes_again(data, hashed.inputs)
-    return hashed.rows
+    return replace(hashed.rows, source=data)
 
 
 def _rows_of_run(path: str | os.PathLike[str], name: str) -> Rows:

@@ -14,6 +14,7 @@ from torch import Tensor
 from pacdp.chains.pixels import Pixels
 from pacdp.data import Dataset, Split
 from pacdp.data.hashing import pair_hashes, precision_of, row_hashes
+from pacdp.data.places import order_of
 from pacdp.data.rows import READ_ONCE, Rows
 from pacdp.objective import Objective
 from pacdp.predictions.examples import Counted
@@ -145,8 +146,14 @@ class BoundSet(Counted):
         """Hashes of the examples, computed once as long as nobody writes on the tensors."""
         at = self.version
         if self._kept.get("at") != at:
-            self._kept.update(at=at, rows=Rows.of(self.inputs, self.labels, self.people))
+            made = Rows.of(self.inputs, self.labels, self.people)
+            self._kept.update(at=at, rows=replace(made, source=self._kept.get("source")))
         return self._kept["rows"]
+
+    def read_from(self, source: Any) -> "BoundSet":
+        """Itself, whose rows know the data set or loader that they were read from."""
+        self._kept["source"] = source
+        return self
 
     def read_once(self) -> "BoundSet":
         """Itself, with rows that prove nothing, since another reading may give others."""
@@ -163,7 +170,8 @@ class BoundSet(Counted):
         """What the order of the labels tells of examples that are no independent draws, where no people are known."""
         if self.people is not None:
             return ()
-        return tuple(told_by_order([], {"labels": self.labels.cpu().numpy()}, []))
+        order = order_of(self._kept.get("source"), self.n)
+        return tuple(told_by_order([], {"labels": self.labels.cpu().numpy()[order]}, []))
 
     def risk(self, name: str = "0-1 risk") -> str:
         """The risk that an error on these examples speaks of."""

@@ -193,7 +193,7 @@ def bound_set(data: Any) -> BoundSet:
         inputs=torch.cat([one for batch in found for one in batch.inputs.values()]),
         labels=labels.long() if whole else labels,
         people=np.concatenate(people) if people else None,
-    )
+    ).read_from(data)
     return made if comes_again(data, (one.hashes() for one in found)) else made.read_once()
 
 

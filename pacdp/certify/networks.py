@@ -25,6 +25,7 @@ from pacdp.certify.priors import Source
 from pacdp.certify.reading import Function, Network, Reading, Seen
 from pacdp.certify.released_counts import ReleasedErrors, sum_of_rates
 from pacdp.data.errors import DataError
+from pacdp.data.places import require_other_places
 from pacdp.data.rows import require_plain
 from pacdp.predictions.bounding import about, clopper_pearson
 from pacdp.predictions.report import Measured, Refusal, Report
@@ -272,6 +273,7 @@ def disagreement(
     known = saw if seen is None else {**saw, "the network's rows": rows_of(seen, "seen")}
     require_plain(found.rows, name="the unlabelled rows")
     for name, one in known.items():
+        require_other_places(found.rows.source, one.source, ("the unlabelled rows", name))
         if shared := found.rows.shared(one, "inputs"):
             raise DataError(
                 f"{shared} of the unlabelled rows are among {name}: give rows that were set aside by their place, "

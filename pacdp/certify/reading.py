@@ -7,7 +7,7 @@ shape that a batch has (:mod:`pacdp.trials`).
 
 import ctypes
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -249,9 +249,7 @@ class Reading:
             if isinstance(data, BoundSet)
             else {}
         )
-        order = order_of(data)
-        if order is None or len(order) != known.rows.n:
-            order = np.arange(known.rows.n)
+        order = order_of(data, known.rows.n)
         return Seen(
             n=known.rows.n,
             models={self.law.of: joined(answers).taken(order)},
@@ -265,7 +263,7 @@ class Reading:
             + (() if self.loss is not None or self.law.scores else soft.remarks(self.law.of))
             + (() if known.people is not None else tuple(hashed.shared())),
             range_by=CLIPPED if isinstance(self.loss, ClippedError) else "",
-            rows=known.rows,
+            rows=replace(known.rows, source=data) if held else known.rows,
             **places,
         )
 

@@ -1,6 +1,5 @@
 """The one door: a network or a law over networks, examples, where it came from -> a report."""
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -36,7 +35,6 @@ from pacdp.certify.priors import (
     source_to_dict,
 )
 from pacdp.certify.reading import Function, Network, Reading
-from pacdp.data.places import require_other_places
 from pacdp.features.gibbs_head import GibbsHead
 from pacdp.features.ridge_head import UndrawnHeads
 from pacdp.layers.plain import ONE_AT_A_TIME
@@ -232,9 +230,6 @@ def _of_a_network(
     sets = reading.judged(data, test, held=True)
     bound, fresh = sets["bound"], sets.get("test")
     evidence = evidence_of(source, bound, fresh, settings)
-    named = {"seen": seen, "data": data, "test": test}
-    for one, other in itertools.combinations(named, 2):
-        require_other_places(named[one], named[other], (one, other))
     table = described(bound, people=bound.people)
     found = replace(
         certified(table, failure_prob=failure_prob, ask=ask),

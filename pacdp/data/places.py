@@ -115,22 +115,23 @@ def require_other_places(one: Any, other: Any, names: tuple[str, str]) -> None:
         )
 
 
-def order_of(data: Any) -> Int64[np.ndarray, " n"] | None:
+def order_of(data: Any, n: int) -> Int64[np.ndarray, " n"]:
     """In which order examples of a part of a data set, which come as somebody listed them, stand in that data set.
 
     A random split is listed in a random order, which tells nothing of neighbours.
 
     Returns:
-        The places to take them from, or None where these are not known.
+        The places to take n examples from; as they come where these are not known.
     """
     data = behind(data)
     held = data.dataset if isinstance(data, DataLoader) else data
     random = isinstance(data, DataLoader) and not isinstance(_sampler(data), SequentialSampler)
     if random or not _made_of(held) or not _has_places(data, held):
-        return None
+        return np.arange(n)
     numbers = {id(leaf): number for number, leaf in enumerate(_leaves(held))}
     listed = [(numbers[whose], place) for whose, place in _places(held)]
-    return np.lexsort(np.array(listed, dtype=np.int64).reshape(-1, 2).T[::-1])
+    order = np.lexsort(np.array(listed, dtype=np.int64).reshape(-1, 2).T[::-1])
+    return order if len(order) == n else np.arange(n)
 
 
 def relatives(source: Any) -> tuple[set[int], set[int]]:
@@ -368,8 +369,9 @@ def _equal(one: Any, other: Any) -> bool:
             few, others = (np.asarray(each.reshape(-1)[::step]) for each in (one, other))
             return np.array_equal(few, others)
         return bool(one.equals(other) if hasattr(one, "equals") else one == other)
-    except Exception:  # a stranger's attribute may raise anything
-        return False
+    except Exception:  # a stranger's attribute may raise anything, and a list of arrays does
+        listed = isinstance(one, list | tuple) and len(one) == len(other)
+        return listed and all(map(_equal, one, other))
 
 
 def _from_the_start(places: Any, held: Any) -> list[int]:

@@ -30,6 +30,7 @@ from pacdp.data.hashing import (
     precision_of,
     row_hashes,
 )
+from pacdp.data.places import require_other_places
 from pacdp.store.record import record
 
 SEVERAL = -1
@@ -57,6 +58,8 @@ class Rows:
             that is not known, as of rows that an earlier version kept in a file.
         precision: of the inputs, as `pacdp.data.hashing.precision_of` says, of several by keyword in digits to the base
             8; 0 where that is not known.
+        source: the data set or loader of this process that they were read from, whose places tell of an example that
+            another transform hides from a hash; or None. It is written nowhere.
     """
 
     examples: Hashes
@@ -65,6 +68,7 @@ class Rows:
     key_mark: int = 0
     width: int = 0
     precision: int = 0
+    source: Any = None
 
     def __post_init__(self) -> None:
         """Check that the hashes belong together; raises DataError naming the field."""
@@ -282,6 +286,8 @@ def _order(
 def require_apart(a: Rows, b: Rows, names: tuple[str, str] = ("a's rows", "b's rows")) -> None:
     """Refuse two sets of rows that share an example, an input under another label, or a person.
 
+    Of data sets it is an example that both give, too, whatever transform each has.
+
     Raises:
         DataError: they do; the sentence counts all three.
     """
@@ -289,6 +295,8 @@ def require_apart(a: Rows, b: Rows, names: tuple[str, str] = ("a's rows", "b's r
     shared, people = a.shared(b), a.shared(b, "owners")
     relabelled = a.shared(b, "inputs") - len(np.unique(a.inputs[np.isin(a.examples, common)]))
     if not (shared or relabelled or people):
+        if a.source is not None and b.source is not None:
+            require_other_places(a.source, b.source, names)
         return
     found = [_count(shared, "example")] if shared else []
     if relabelled:

@@ -20,8 +20,8 @@ from torch.utils.data import (
 )
 
 import bounds
-from pacdp import HeldOut, Private, Settings, certify
-from pacdp.certify import Finite, Surrogate
+from pacdp import GaussianPosterior, HeldOut, Prior, Private, Settings, certify
+from pacdp.certify import DataFree, Finite, Surrogate
 from pacdp.certify.evidence import rows_of
 from pacdp.certify.loaders import bound_set
 from pacdp.data import DataError, Rows
@@ -228,6 +228,9 @@ def test_rows_of_a_random_split_are_looked_at_in_the_order_of_their_data_set():
         for data in (part, DataLoader(part, batch_size=50)):
             (remark,) = certify(NET, data, ask="error").remarks
             assert "the label of the row before" in remark
+    law = GaussianPosterior.around(NET, std=0.01)
+    found = certify(law, Subset(whole, places), prior=Prior(law=law, source=DataFree()), network=NET)
+    assert "the label of the row before" in found.remarks[0]
     held, people = TensorDataset(*ALL, torch.from_numpy(PEOPLE)), PEOPLE[places]
     found = certify(NET, Subset(held, places), ask="error")
     assert found.statements == certify(NET, (INPUTS[places], LABELS[places], people), ask="error").statements
@@ -298,12 +301,41 @@ def test_places_of_one_data_set_are_told_under_any_transform():
     seen = Subset(one, range(200))
     for data in (Subset(other, range(199, 300)), Changed(Subset(one, range(199, 300)), torch.cos)):
         for given in (seen, DataLoader(seen, shuffle=True), DataLoader(one, sampler=SubsetRandomSampler(range(200)))):
-            with refusal("seen and data give 1 of the same examples", DataError):
+            with refusal("the prior's rows and the bound's rows give 1 of the same examples", DataError):
                 certify(NET, data, seen=given, ask="error")
-        with refusal("data and test give 1 of the same examples", DataError):
-            certify(NET, data, test=seen, ask="error")
+        law = GaussianPosterior.around(NET, std=0.01)
+        known = certify(NET, Subset(one, range(200)), ask="error").certificates[0]
+        by = Surrogate(network=NET, certificate=known, saw={"its own": seen})
+        around: Values = {"law": law, "network": NET}
+        held = Prior(law=law, source=HeldOut(rows=rows_of(seen, "seen")))
+        for asked in (
+            {"law": NET, "test": seen},
+            {"law": NET, "settings": Settings.chosen_on(seen)},
+            {"law": NET, "surrogate": by, "failure_prob": 0.2},
+            {**around, "prior": held},
+            {**around, "prior": Prior(law=law, source=DataFree()), "test": seen},
+        ):
+            with refusal("give 1 of the same examples", DataError):
+                certify(data=data, **asked)
     for data in (Subset(other, range(200, 300)), Listed(torch.cos, range(300, 600)), STREAMS["a generator"]()):
         certify(NET, data, seen=seen, ask="error")
+
+
+def test_images_kept_in_lists_are_the_same_under_two_transforms():
+    one, other = Kept(torch.sin), Kept(torch.cos)
+    with refusal("give 1 of the same examples", DataError):
+        certify(NET, Subset(other, range(199, 300)), seen=Subset(one, range(200)), ask="error")
+
+
+class Kept(torch.utils.data.Dataset):
+    def __init__(self, transform):
+        self.images, self.labels, self.transform = [one.clone() for one in INPUTS], LABELS.tolist(), transform
+
+    def __len__(self):
+        return len(self.images)
+
+    def __getitem__(self, k):
+        return self.transform(self.images[k]), self.labels[k]
 
 
 def test_recordings_that_begin_and_end_alike_are_several():
