@@ -12,6 +12,7 @@ Certificates ask of rows that they are apart from those of a prior or a test, co
 import hashlib
 import math
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -86,6 +87,10 @@ class Rows:
             raise DataError(
                 "examples of Rows must be sorted, and at least one; make them with Rows.of."
             )
+
+    def __getstate__(self) -> list[Any]:
+        """All but the data set, which does not go along into a pickle that somebody hands on."""
+        return [None if one.name == "source" else getattr(self, one.name) for one in fields(self)]
 
     @classmethod
     def of(cls, inputs: Any, labels: Any, people: Any = None) -> "Rows":

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -125,3 +126,10 @@ def test_copies_are_equal():
     again = copy.deepcopy(ALL)
     assert again.shared(ALL) == ALL.n
     assert pickle.loads(pickle.dumps(ALL)).digest == ALL.digest  # noqa: S301
+
+
+def test_a_pickle_of_rows_leaves_the_data_set_behind():
+    rows = replace(ALL, source=INPUTS)
+    again = pickle.loads(pickle.dumps(rows))
+    assert again.source is None
+    assert again.shared(rows) == ALL.n
