@@ -141,8 +141,8 @@ def certify_foreign(path: Path, given: Foreign, runtime: Runtime, how: Certifyin
         raise ValueError(
             f"--model {given.model} returned {type(module).__name__}: return a torch.nn.Module"
         )
-    if given.loss is not None and given.prior:
-        raise ValueError("--loss goes without --prior: it bounds the 0-1 error")
+    if given.prior and (given.loss is not None or given.ask):
+        raise ValueError("--loss and --ask go without --prior: it bounds the 0-1 error")
     common: Values = {
         "failure_prob": how.failure_prob or 0.05, "settings": Settings.tried(how.tried),
         "device": runtime.device,

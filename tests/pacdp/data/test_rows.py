@@ -130,6 +130,6 @@ def test_copies_are_equal():
 
 def test_a_pickle_of_rows_leaves_the_data_set_behind():
     rows = replace(ALL, source=INPUTS)
-    again = pickle.loads(pickle.dumps(rows))
+    again = pickle.loads(pickle.dumps(rows))  # noqa: S301
     assert again.source is None
     assert again.shared(rows) == ALL.n
