@@ -132,7 +132,7 @@ def told(report: Values) -> Iterator[str | Table]:
         yield table("what each pays", ("certificate", "costs"), paid)
     yield "rests on:"
     yield from (f"  {note}" for note in found.notes)
-    yield from (f"remark: {line}" for line in (*found.remarks, *details.get("remarks", ())))
+    yield from (f"remark: {line}" for line in found.remarks)
     yield from (
         f"not applicable: {one['name']}: {one['reason']}" for one in report["not_applicable"]
     )

@@ -100,13 +100,14 @@ class Reading:
 
     @property
     def remarks(self) -> list[str]:
-        """What each certificate below the measured test error means."""
-        return [
+        """What each certificate below the measured test error means, and what else should be looked at."""
+        below = [
             f"{label(made.name)} ({made.measures}, {made.of}) lies below the measured test error {error:.4f}: it may "
             "have failed, or the test set may be too small to tell, or follow another law."
             for made in self.certificates
             if (error := self.error(made)) is not None and made.value < error
         ]
+        return [*below, *self.report["details"].get("remarks", ())]
 
     @property
     def measured(self) -> list[str]:

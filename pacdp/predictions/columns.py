@@ -156,7 +156,7 @@ _OURS = (
     "0-1 risk", "zero-one", "ece", "mce", "half the brier risk", "brier risk", "calibration error", "recall of",
     "precision of", "specificity of", "false-alarm rate of", "accuracy", "weighted error", "largest gap",
     "error on class", "error in group", "share of errors among", "share of people with", "mean set size", "auc",
-    "1 - auc", "empirical risk", "absolute error over", "squared error over"
+    "1 - auc", "empirical risk"
 )  # fmt: skip
 """What names of quantities of ours begin with."""
 

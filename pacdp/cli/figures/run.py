@@ -161,11 +161,10 @@ def draw_certificates(axes: Axes, found: Reading) -> None:
     bounded = textwrap.fill(
         f"{', '.join(kinds) or 'risk'} (bar: certificate, tick: test error)", 60
     )
-    failure_prob = found.report["failure_prob"]
     axes.set(
         xlim=(0.0, 1.2 * top),
         xlabel=bounded + starred * assumed,
-        title=f"certificates, each failing with\nprobability at most {failure_prob:g} by itself",
+        title=f"certificates, each failing with\nprobability at most {found.paid:g} by itself",
     )
 
 

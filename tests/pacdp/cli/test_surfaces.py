@@ -85,3 +85,18 @@ def test_a_certificate_below_the_measured_error_is_remarked_on(surface, shown):
     assert shown(surface, report).count(said) == 1
     report["measured"][1]["mean"] = 0.01
     assert said not in shown(surface, report)
+
+
+@every_surface
+def test_the_best_of_several_settings_fails_with_what_all_pay_on_every_surface(surface, shown):
+    report = handmade()
+    report |= {"choices": {"count": 3}, "failure_prob": 0.05 / 3}
+    said = "at one of the 3 settings that are paid for" if surface == "page" else "probability at most 0.05 by itself"
+    assert said in shown(surface, report)
+
+
+@parametrize("surface", SURFACES[1:3])
+def test_what_should_be_looked_at_is_told(surface, shown):
+    report = handmade()
+    report["details"]["remarks"] = ["neighbours are of one person"]
+    assert shown(surface, report).count("neighbours are of one person") == 1
