@@ -165,7 +165,8 @@ class Report:
     def best(self, *, of: str | None = None, measures: str = "0-1 risk") -> bounds.Certificate:
         """The smallest rigorous certificate of a risk, with the choice among them paid for.
 
-        Formal guarantee: that of :func:`bounds.best_of`; its failure probability is the sum of those compared.
+        Formal guarantee: that of :func:`bounds.best_of`; its failure probability is the sum of those compared, of
+        each setting that is paid for by itself: at the best of J settings it is J times that.
 
         Args:
             of: the predictor; by default any.
