@@ -284,13 +284,12 @@ class Reading:
             ValueError: as for :meth:`seen`.
         """
         network, shape = self.law.network, torch.Size()
-        forms, done, settled = None, set[int](), list[Unwritten]()
+        forms, done, settled, leasts = None, set[int](), list[Unwritten](), self._leasts
         module = network.module if isinstance(network, AtWeights) else network
         repeats = self.loss is None and repeats_itself(module)
-        least = 0.0 if self.loss is None else 1.0  # the size below which rounding is relative to it
 
-        def rows_of(batch: Batch) -> Callable[[Tensor], Tensor]:
-            return lambda places: _real(self._judged(batch.at(places), shape))
+        def rows_of(batch: Batch, part: int) -> Callable[[Tensor], Tensor]:
+            return lambda places: _real(self._judged(batch.at(places), shape)[part])
 
         def tried(batch: Batch, size: int) -> Batch:
             """So many examples, those of the batch in turn, and as many others; of several inputs examples again.
@@ -313,52 +312,70 @@ class Reading:
                 [one.shape[1:] for one in batch.inputs.values()] if len(batch.inputs) == 1 else []
             )
             if not settled:  # made-up numbers first
-                shape = self._judged(tried(batch.at(slice(1)), 1).at([-1])).shape[1:]
+                shape = self._judged(tried(batch.at(slice(1)), 1).at([-1]))[0].shape[1:]
                 settled = [Unwritten(network), Unwritten(self.loss, name="loss")]
                 if both is not None:
-                    self._require_own_batch(*both, least=least, around=behind(data) is not data)
+                    self._require_own_batch(*both, around=behind(data) is not data)
             if given != forms:
                 forms, done = given, set[int]()
             sizes = {MOST} if repeats else {MOST, batch.n}
             for size in sorted(sizes - done):
-                require_own_outputs(rows_of(tried(batch, size)), size=size, least=least)
+                made = tried(batch, size)
+                for part, least in enumerate(leasts):
+                    require_own_outputs(rows_of(made, part), size=size, least=least)
             found = self._judged(batch, shape)
             # layers that repeat themselves may still take a batch of one size for one example
             if not repeats or batch.n not in done:
-                require_alone(_real(found), rows_of(batch), least=least)
+                for part, least in enumerate(leasts):
+                    require_alone(_real(found[part]), rows_of(batch, part), least=least)
             done |= {MOST, batch.n}
-            yield batch, found.cpu()
+            yield batch, found[0].cpu()
         for one in settled:
             one.require()
 
-    def _require_own_batch(
-        self, whole: Batch, each: list[Batch], *, least: float, around: bool
-    ) -> None:
+    def _require_own_batch(self, whole: Batch, each: list[Batch], *, around: bool) -> None:
         """Refuse examples that have other outputs in a batch which ``collate_fn`` made than in one of their own."""
         try:
-            outputs, *alone = (_real(self._judged(one)) for one in (whole, *each))
+            outputs, *alone = (self._judged(one) for one in (whole, *each))
         except ValueError:
             if around:  # what stands around the loader may change what it makes
                 return
             raise
         try:
-            require_alone(outputs, torch.cat(alone).__getitem__, least=least)
-        except ValueError as error:
+            for part, least in enumerate(self._leasts):
+                own = _real(torch.cat([one[part] for one in alone]))
+                require_alone(_real(outputs[part]), own.__getitem__, least=least)
+        except (ValueError, RuntimeError) as error:  # of other shapes
             raise ValueError(MIXED) from error
 
     @torch.no_grad()
-    def _judged(self, batch: Batch, shape: torch.Size | None = None) -> Tensor:
-        """Logits, or losses, one row an example, each of a shape that is known from the first pass."""
-        outputs = self._outputs(batch)
+    def _judged(self, batch: Batch, shape: torch.Size | None = None) -> tuple[Tensor, ...]:
+        """Logits, or losses, one row an example, each of a shape that is known from the first pass.
+
+        After losses comes what they are errors of, where that is numbers by rule or one an example, else zeros: losses
+        that are small beside their range hide how it moves with the batch.
+        """
+        outputs, parts = self._outputs(batch), tuple[Tensor, ...]()
         if self.loss is None:
             found = require_rows(logits_of(outputs), batch.n)
         else:
+            alone = isinstance(outputs, Tensor) and outputs.numel() == batch.n
+            told = isinstance(self.loss, ClippedError) or (alone and outputs.is_floating_point())
+            # of its own, since a loss may write on outputs
+            parts = (logits_of(outputs) if told else torch.zeros(batch.n),)
             found = losses_of(self.loss, outputs, batch.labels.to(self.device))
         if shape is not None and found.shape[1:] != shape:
             raise ValueError(
                 f"expected {list(shape)} outputs an example in every batch, got {list(found.shape[1:])}"
             )
-        return found
+        return found, *parts
+
+    @property
+    def _leasts(self) -> tuple[float, ...]:
+        """Below which sizes rounding is relative to them, of each part of what :meth:`_judged` gives."""
+        if self.loss is None:
+            return (0.0,)
+        return 1.0, 1e-3 * (self.loss.at if isinstance(self.loss, ClippedError) else 1.0)
 
     def _outputs(self, batch: Batch) -> Any:
         given = {name: value.to(self.device) for name, value in batch.inputs.items()}

@@ -576,3 +576,31 @@ def test_networks_are_tried_at_the_batches_that_they_meet(name):
     with refusal(words):
         certify(network, data)
     assert torch.equal(INPUTS, before)
+
+
+HIDDEN = {
+    "by a large clip": ClippedError(at=1e4),
+    "of several outputs": ClippedError(at=1e4, kind="squared"),
+    "by a function": lambda z, y: ((z - y) / 1e4).abs().clamp(max=1.0),
+}
+
+
+@every_case("name", HIDDEN)
+def test_a_loss_that_is_small_beside_its_range_hides_no_mixing(name):
+    columns = slice(0, 3) if "several" in name else 0
+    inputs, loss = INPUTS.clamp(-2.0, 2.0), HIDDEN[name]
+    targets = inputs[:, columns] + 0.1
+
+    def own(x):
+        return x.clamp(-2.0, 2.0)[:, columns]
+
+    assert certify(own, (inputs, targets), loss=loss).certificates[0].value < 0.02
+    with refusal("other examples of its batch"):
+        certify(lambda x: own(x) - own(x).mean(0), (inputs, targets), loss=loss)
+
+
+def test_a_loss_may_write_on_outputs():
+    targets = INPUTS[:, 0] + 0.1
+    plain = certify(lambda x: x[:, 0], (INPUTS, targets), loss=ClippedError(at=1.0)).certificates[0]
+    written = certify(lambda x: x[:, 0].clone(), (INPUTS, targets), loss=lambda z, y: z.sub_(y).abs_().clamp_(max=1.0))
+    assert written.certificates[0].value == near(plain.value)
