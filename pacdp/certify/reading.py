@@ -352,8 +352,8 @@ class Reading:
     def _judged(self, batch: Batch, shape: torch.Size | None = None) -> tuple[Tensor, ...]:
         """Logits, or losses, one row an example, each of a shape that is known from the first pass.
 
-        After losses comes what they are errors of, where that is numbers by rule or one an example, else zeros: losses
-        that are small beside their range hide how it moves with the batch.
+        After losses comes how large that is which they are errors of, where it is numbers by rule or one an example,
+        else zeros: losses that are small beside their range hide how it moves with the batch.
         """
         outputs, parts = self._outputs(batch), tuple[Tensor, ...]()
         if self.loss is None:
@@ -362,7 +362,7 @@ class Reading:
             alone = isinstance(outputs, Tensor) and outputs.numel() == batch.n
             told = isinstance(self.loss, ClippedError) or (alone and outputs.is_floating_point())
             # of its own, since a loss may write on outputs
-            parts = (logits_of(outputs) if told else torch.zeros(batch.n),)
+            parts = (_one_each(logits_of(outputs), batch.n) if told else torch.zeros(batch.n),)
             found = losses_of(self.loss, outputs, batch.labels.to(self.device))
         if shape is not None and found.shape[1:] != shape:
             raise ValueError(
@@ -405,3 +405,10 @@ def _trim() -> Callable[[int], Any]:
 def _real(values: Tensor) -> Tensor:
     """Numbers that can be compared up to rounding."""
     return values.double() if values.dtype == torch.bool else values
+
+
+def _one_each(outputs: Tensor, n: int) -> Tensor:
+    """The number of each example, or the root mean square of its numbers, which need not be told apart as logits do."""
+    if outputs.numel() == n or len(outputs) != n:
+        return outputs
+    return outputs.double().reshape(n, -1).square().mean(dim=1).sqrt().to(outputs)
