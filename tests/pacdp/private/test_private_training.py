@@ -159,6 +159,16 @@ def test_training_leaves_the_caller_s_network_alone_and_reports_progress():
     assert all(p.private_loss > 0.0 for p in seen)
 
 
+@parametrize("around", [torch.no_grad, torch.inference_mode])
+def test_gradients_are_taken_wherever_training_is_called(around):
+    """A cell or a function that takes none ended in torch's error."""
+    module, dataset = mlp(), data()
+    with around():
+        inside = trained(DPSGD(learning_rate=0.1), module, dataset)
+        assert not torch.is_grad_enabled()
+    assert equal(flat(inside.weights), flat(trained(DPSGD(learning_rate=0.1)).weights))
+
+
 @parametrize("settings, numbers", [(DPSGD(learning_rate=0.1), M), (sgld("tempered", step_size=0.01), FIXED)])
 def test_weights_may_lie_in_memory_in_any_order(settings, numbers, tmp_path):
     """As those of ``channels_last`` do: a run paid for all of its steps and came to an error at its end."""
