@@ -76,7 +76,8 @@ def test_data_of_another_size_and_averages_of_snapshots_or_draws_accuse_no_netwo
     measured = [{"of": "weights", "on": "bound", "loss": "zero-one", "errors": 0, "n": 5}]
     averaged = NOTHING._replace(tensors={"state.extra.snapshots": torch.zeros(3, 6)})
     drawn = NOTHING._replace(header=parsed({"about": {"run": {"method": {"kind": "DPBBP", "test_draws": 20}}}}))
-    for n, stored, verdict in ((4, NOTHING, CANNOT), (5, averaged, CANNOT), (5, drawn, CANNOT), (5, NOTHING, DOES_NOT)):
+    cases = (4, NOTHING, CANNOT), (5, averaged, CANNOT), (5, drawn, CANNOT), (5, NOTHING, DOES_NOT)
+    for n, stored, verdict in cases:
         module.data = lambda n=n: (torch.zeros(n, 2), torch.tensor([0, 1] * n)[:n])
         found = recount({"examples": 5, "measured": measured}, stored, "mine:data", "mine:model")
         assert verdicts(found, "errors") == {verdict}

@@ -20,7 +20,7 @@ _TINY = ball(1e-6)
 _NEEDED = ball(0.99)
 """How much of the way from what was measured to the value is needed at least."""
 _ROUGH = 1e-8
-"""Below this failure probability a rate that is refuted lies closer to 1 than its rounding, and a value may be larger."""
+"""Below this failure probability rates that are refuted lie closer to 1 than rounding, and a value may be larger."""
 
 
 def paired(c: Claim) -> arb:
