@@ -92,9 +92,11 @@ def _check_errors(
         raise Unchecked(
             f"the report is about {report['examples']} examples, and --data gave {n}"
         )
-    if any("extra.snapshots" in name for name in stored.tensors):
+    method = stored.header.part("about").part("run").part("method")
+    kept = any("extra.snapshots" in name for name in stored.tensors)
+    if kept or method["test_draws"]:
         raise Unchecked(
-            "the predictor averages over snapshots of a private run, and --model gives one network"
+            "the predictor averages over snapshots or draws of a private run, and --model gives one network"
         )
     found = count_errors(network, stored, data)
     for name, count in said.items():

@@ -136,6 +136,16 @@ def test_events_that_are_not_covered_say_so():
                     events.steps_of(noted)
 
 
+@every_case(
+    ("rate", "noise", "times", "epsilon", "replaced"),
+    [(0.01, 0.0574, 1, 200.0, True), (1e-4, 0.0877, 1000, 200.0, True), (1.0, 0.1654, 40, 1000.0, False)],
+)
+def test_so_little_noise_that_arithmetic_fails_cannot_be_checked(rate, noise, times, epsilon, replaced):
+    """Runs at budgets such as 200 and 1000, which stand for training without privacy, are as honest as others."""
+    with np.errstate(all="ignore"), refusal("too large for this checker", Unchecked):
+        loss.private([events.Step(rate, noise)] * times, epsilon, 1e-5, replaced)
+
+
 @parametrize("rate", [0.3, 1.0])
 def test_noise_and_a_choice_on_a_sample_are_one_step_also_where_all_records_are_in_it(rate):
     """P3SGD on everybody: as many steps as ran, at the epsilon of the accountant."""

@@ -14,7 +14,7 @@ from tiny_runs import RUNTIME, interrupted, tiny
 
 from pacdp import certify_predictions, load_checkpoint
 from pacdp.cli.run import train
-from pacdp.verify.claim import CANNOT, DOES_NOT, Fields
+from pacdp.verify.claim import CANNOT, DOES_NOT, Fields, parsed
 from pacdp.verify.files import Stored
 from pacdp.verify.recount import recount
 from pacdp.verify.report import check_path, check_report
@@ -69,14 +69,16 @@ def test_what_numpy_does_of_an_underflow_changes_no_verdict(exported):
     assert DOES_NOT not in verdicts(check_report(_report().to_dict()))
 
 
-def test_data_of_another_size_and_averages_of_snapshots_accuse_no_network(monkeypatch):
+def test_data_of_another_size_and_averages_of_snapshots_or_draws_accuse_no_network(monkeypatch):
     """A chain's report names no rows, so that nothing else tells the checker's own data from the bound's."""
     module = types.ModuleType("mine")
     monkeypatch.setitem(sys.modules, "mine", module)
     module.model = lambda: torch.nn.Linear(2, 2)
     measured = [{"of": "weights", "on": "bound", "loss": "zero-one", "errors": 0, "n": 5}]
     averaged = NOTHING._replace(tensors={"state.extra.snapshots": torch.zeros(3, 6)})
-    for n, stored, verdict in ((4, NOTHING, CANNOT), (5, averaged, CANNOT), (5, NOTHING, DOES_NOT)):
+    drawn = NOTHING._replace(header=parsed({"about": {"run": {"method": {"kind": "DPBBP", "test_draws": 20}}}}))
+    cases = (4, NOTHING, CANNOT), (5, averaged, CANNOT), (5, drawn, CANNOT), (5, NOTHING, DOES_NOT)
+    for n, stored, verdict in cases:
         module.data = lambda n=n: (torch.zeros(n, 2), torch.tensor([0, 1] * n)[:n])
         found = recount({"examples": 5, "measured": measured}, stored, "mine:data", "mine:model")
         assert verdicts(found, "errors") == {verdict}

@@ -12,6 +12,7 @@ from bounds import ece_second_moment, kl_chernoff, recursive
 from bounds.refined import ExcessStep
 from pacdp import certify_predictions
 from pacdp.predictions.bounding import clopper_pearson, paired
+from pacdp.verify.certificate import check_certificate
 from pacdp.verify.claim import CANNOT, DOES_NOT
 from pacdp.verify.report import check_path, check_report, main
 from tests.edits import WHOLE, unnoticed, written
@@ -465,3 +466,10 @@ def test_what_has_no_answer_excuses_no_other_counts_and_no_remarks():
         assert DOES_NOT in verdicts(
             check_report({**silent, "details": {**silent["details"], "remarks": left}}), "remarks"
         )
+
+
+def test_ends_of_differences_at_a_tiny_failure_probability_are_accused_of_no_slack():
+    """There rates that are refuted lie closer to 1 than what doubles are rounded by, and the end may be larger."""
+    made = paired(1950, 2393, 5000, 1e-12).to_dict()
+    assert DOES_NOT not in verdicts(check_certificate(made))
+    assert DOES_NOT in verdicts(check_certificate({**made, "value": made["value"] - 0.02}), "value")

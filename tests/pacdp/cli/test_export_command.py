@@ -255,7 +255,8 @@ def test_more_than_may_leave_does_not_follow(made):
     (out / "weights.safetensors").write_bytes(whole[out / "weights.safetensors"] + b"rows")
     assert "does not follow" in verdicts(out)
     (out / "weights.safetensors").write_bytes(whole[out / "weights.safetensors"])
-    (out / "report.html").touch()
+    for made in ("report.html", "figure.png", "figure.pdf"):  # by pacdp report and pacdp plot
+        (out / made).touch()
     assert verdicts(out) == {"follows", "cannot be checked"}
     (out / "settings.json").unlink()
     assert "does not follow" in verdicts(out)
