@@ -22,12 +22,11 @@ from bounds.kl import binary_kl_upper
 from bounds.means import betting_upper, clopper_pearson_upper, paired_upper, ratio_betting_upper
 from bounds.people import PeopleSample
 from pacdp.predictions.columns import Floats
-from pacdp.predictions.examples import Examples
+from pacdp.predictions.examples import BY, Examples
 from pacdp.store.record import record
 
 NEW = "new_examples"
 """What the names of certificates of predictions begin with."""
-BY = "whoever gave these predictions"
 _CALLER = "the caller of bounds.clopper_pearson_upper"
 
 
@@ -205,7 +204,7 @@ def _upper(part: Part, examples: Examples, *, failure_prob: float) -> bounds.Cer
         made = paired(int((losses > 0).sum()), int((losses < 0).sum()), n, failure_prob)
     else:
         made = betting(losses, outward(part.mean), failure_prob)
-    ranged = part.given and (not counted or bool(examples.range_by))  # else their type says it
+    ranged = part.given and (not counted or bool(examples.range_by))  # else they are truth values
     return described(made, examples, of=part.of, measures=measures, ranged=ranged)
 
 

@@ -64,7 +64,7 @@ def certify_predictions(
         probabilities: in the place of predictions, [n, classes], rows that sum to one; or {model: probabilities}.
         losses: further losses in [0, 1] by name, {name: [n]}; alone, the first of them is that of the first row.
             Truth values and whole numbers are errors, which are counted; floats are bounded by betting, whatever they
-            are, and the report takes for true that all others lie in [0, 1] too.
+            are. The report takes for true that all others are errors, or lie in [0, 1], too.
         classes: all classes, in the order of the columns of ``probabilities``; by default those of the labels, or the
             numbers of the columns. A class called like a gap, such as "NA", must stand here.
         groups: a name for each example: the error in each group, and the largest gap between groups.

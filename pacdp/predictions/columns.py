@@ -152,11 +152,16 @@ def losses(name: str, values: Any) -> Losses:
     return found if kind == "f" else found == 1.0
 
 
+def is_whole(values: Any) -> bool:
+    """Whether a column is one of whole numbers, which may be larger elsewhere, and not of truth values."""
+    return np.asarray(values).dtype.kind in "iu"
+
+
 _OURS = (
     "0-1 risk", "zero-one", "ece", "mce", "half the brier risk", "brier risk", "calibration error", "recall of",
     "precision of", "specificity of", "false-alarm rate of", "accuracy", "weighted error", "largest gap",
     "error on class", "error in group", "share of errors among", "share of people with", "mean set size", "auc",
-    "1 - auc", "empirical risk"
+    "1 - auc", "empirical risk", "absolute error over", "squared error over"
 )  # fmt: skip
 """What names of quantities of ours begin with."""
 

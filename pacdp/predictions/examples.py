@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from numbers import Real
 from typing import Any
 
@@ -14,6 +15,9 @@ from pacdp.store.record import record
 
 MODEL = "your model"
 """What a single model is called."""
+BY = "whoever gave these predictions"
+_WHOLE = f"{BY}: they lie in 0 to 1, and whole numbers are 0 or 1"
+"""Who says so of losses some of which were given as whole numbers: that none is larger here does not."""
 
 
 class Counted:
@@ -158,7 +162,9 @@ def of_losses(losses: Any, found: Examples | None) -> Examples:
         model: replace(answers, losses=own.get(model, {}))
         for model, answers in found.models.items()
     }
-    return replace(found, models=models)
+    given = (own.values() if isinstance(own, Mapping) else [own] for own in losses.values())
+    whole = any(map(columns.is_whole, chain.from_iterable(given)))
+    return replace(found, models=models, range_by=_WHOLE if whole else "")
 
 
 def real_numbers(
@@ -214,7 +220,8 @@ def real_numbers(
     remarks.append(
         f"every prediction is cut off at {low:.15g} and {high:.15g} before its error is taken"
     )
-    return replace(of_losses(losses, None), remarks=tuple(remarks))
+    models = {model: Answers(losses=own) for model, own in losses.items()}
+    return Examples(n=truth.size, models=models, remarks=tuple(remarks))
 
 
 def _loss_columns(losses: Any, models: tuple[str, ...] | None) -> dict[str, dict[str, Losses]]:

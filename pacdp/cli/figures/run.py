@@ -115,6 +115,9 @@ def draw_training(axes: Axes, rows: list[Values]) -> None:
     axes.legend(ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.13))
 
 
+_STARRED = "* optimistic: rests on a hypothesis that is not proved"
+
+
 def draw_statements(axes: Axes, found: Reading) -> None:
     """Each row of a report on predictions: what was measured, as a dot, and how far the truth may lie from it."""
     rows = found.statements[:_MOST_STATEMENTS]
@@ -130,9 +133,9 @@ def draw_statements(axes: Axes, found: Reading) -> None:
     in_percent(axes.xaxis)
     sure = confidence(found.report["failure_prob"] if found.together is None else found.together)
     more = f"; the first {len(rows)} of {len(found.statements)}"
-    axes.set_title(
-        f"all at once with {sure} confidence" + more * (len(rows) < len(found.statements))
-    )
+    said = f"all at once with {sure} confidence" + more * (len(rows) < len(found.statements))
+    assumed = any(made.status == "optimistic" for made in found.certificates)
+    axes.set(title=said + " *" * assumed, xlabel=_STARRED * assumed)
 
 
 def draw_certificates(axes: Axes, found: Reading) -> None:
@@ -156,14 +159,13 @@ def draw_certificates(axes: Axes, found: Reading) -> None:
     axes.invert_yaxis()
     in_percent(axes.xaxis)
     kinds = dict.fromkeys(plain(made.measures[:60]) for made in found.certificates)
-    starred = "\n* optimistic: rests on a hypothesis that is not proved"
     assumed = any(made.status == "optimistic" for made in found.certificates)
     bounded = textwrap.fill(
         f"{', '.join(kinds) or 'risk'} (bar: certificate, tick: test error)", 60
     )
     axes.set(
         xlim=(0.0, 1.2 * top),
-        xlabel=bounded + starred * assumed,
+        xlabel=bounded + f"\n{_STARRED}" * assumed,
         title=f"certificates, each failing with\nprobability at most {found.paid:g} by itself",
     )
 

@@ -75,7 +75,8 @@ def examples_of(
             weights=own.get("weight"),
         )
     remarks = (*table.remarks, *found.remarks)
-    return replace(found, record=table.record, range_by=table.range_by, remarks=remarks)
+    by = table.range_by or found.range_by
+    return replace(found, record=table.record, range_by=by, remarks=remarks)
 
 
 def _rows_by_model(path: Path, table: Table) -> dict[str, Any]:

@@ -179,7 +179,8 @@ def test_names_of_ours_one_keyword_and_settings_that_were_chosen_among():
             certify(NET, (INPUTS, TARGETS), loss=named_like_ours)
         with refusal("a name of its own"):
             certify_predictions(losses={name: np.zeros(N)})
-    for name in ("error on class 1", "error in group b", "1 - AUC", "share of people with more than 0.5 of their own"):
+    for name in ("error on class 1", "error in group b", "1 - AUC", "share of people with more than 0.5 of their own",
+                 "absolute_error_over_10", "Squared error over 4"):  # fmt: skip
         with refusal("a name of its own"):
             certify_predictions(losses={name: np.zeros(N, dtype=bool)})
     batches = [{"input": INPUTS, "labels": TARGETS}]

@@ -7,6 +7,7 @@ import pytest
 from cli_tools import read, succeed
 from reports import BELOW, handmade
 
+import bounds
 from bounds.numbers import percent
 from pacdp import certify_predictions
 from pacdp.cli.figures import run, style
@@ -62,7 +63,12 @@ def test_rows_of_predictions_are_lines_around_what_was_measured(axes):
     spans, dots = axes.lines[::2], axes.lines[1::2]
     assert [tuple(line.get_xdata()) for line in spans] == [(row.lower, row.upper) for row in found.statements]
     assert [line.get_xdata()[0] for line in dots] == [row.measured for row in found.statements]
-    assert "all at once with 95% confidence" in axes.get_title()
+    assert axes.get_title() == "all at once with 95% confidence"
+    assert not axes.get_xlabel()
+    open_ = found.resting_on(bounds.unproved("records independent", "nobody"), beside="records independent")
+    run.draw_statements(axes, Reading(open_.to_dict()))
+    assert axes.get_title().endswith("95% confidence *")
+    assert axes.get_xlabel().startswith("* optimistic")
 
 
 def _at_once(_, function, *given, **more):

@@ -101,6 +101,16 @@ def test_values_of_which_a_text_would_show_a_part_are_refused(one, suffix, tmp_p
     assert "in column 'label', which are no single text or number: write one in each row" in said
 
 
+@parametrize("suffix", [".jsonl", ".parquet"])
+@parametrize("kind", [bool, int])
+def test_losses_of_whole_numbers_rest_on_none_being_larger_elsewhere(kind, suffix, tmp_path):
+    frame, path = pl.DataFrame({"loss": (SAID != LABELS).astype(kind)}), tmp_path / f"answers{suffix}"
+    frame.write_ndjson(path) if suffix == ".jsonl" else frame.write_parquet(path)
+    (made,) = _report(path)["certificates"]
+    said = [one["by"] for one in made["hypotheses"] if one["name"] == "losses within their range"]
+    assert said == ["whoever gave these predictions: they lie in 0 to 1, and whole numbers are 0 or 1"] * (kind is int)
+
+
 def test_one_file_is_certified_at_a_time(tmp_path, refused):
     path = _write(tmp_path / "answers.csv", COLUMNS)
     for words in (("--predictions", path), (f"--predictions={path}",)):

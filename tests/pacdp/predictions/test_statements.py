@@ -190,7 +190,19 @@ def test_the_type_that_was_given_chooses_the_bound_and_not_the_values(given, nam
     (made,) = certify_predictions(**given, ask="error").certificates
     assert made.name == f"new_examples_{name}"
     declared = [one.by for one in made.hypotheses if one.name == "losses within their range"]
-    assert bool(declared) == (given.keys() == {"losses"} and name == "betting")
+    said = "and whole numbers are 0 or 1" if name == "clopper_pearson" else ""
+    real = given.keys() == {"losses"} and given["losses"]["loss"].dtype != bool
+    assert declared == [", ".join(filter(None, ["whoever gave these predictions: they lie in 0 to 1", said]))] * real
+
+
+def test_counts_that_happened_to_be_none_or_one_are_taken_for_errors_in_print():
+    mistakes = np.random.default_rng(2).choice([0, 1, 40], 100, p=[0.9, 0.095, 0.005])  # on average 0.295
+    assert mistakes.max() == 1
+    found = certify_predictions(losses={"mistakes": mistakes})
+    assert found.statements[0].upper < 0.295
+    assert "and that losses lie in their range, which you say" in found.headline()
+    both = certify_predictions(losses={"a": {"mistakes": mistakes}, "b": {"mistakes": mistakes[::-1]}})
+    assert all(made.hypothesis("losses within their range") for made in both.certificates)
 
 
 @every_case(
