@@ -42,6 +42,7 @@ from pacdp.verify.formulas import (
     counts,
     prices,
 )
+from pacdp.verify.formulas.risk import rounding
 from pacdp.verify.formulas.transfer import SPLIT
 from pacdp.verify.needs import (
     KNOWN,
@@ -313,7 +314,10 @@ def _costs(c: Claim) -> None:
         if one.name == price:
             prices.check_price(Price(c, what, c.costs[price], c.n))
         else:
-            agree(what, one.nats, COSTS[one.name](c))
+            floor = (
+                rounding(c) if one.name == "free_energy" else 1e-12
+            )
+            agree(what, one.nats, COSTS[one.name](c), floor=floor)
 
 
 def _terms(c: Claim) -> None:

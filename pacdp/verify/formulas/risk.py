@@ -250,7 +250,9 @@ def gibbs_pac_bayes(c: Claim) -> arb:
     value = zero_of(law.margin, 0, 1)
     worst = c.term("worst_mean_loss")
     risk, kl = law.at(worst)
-    c.terms_are(kl_cap_nats=law.cap, worst_kl_nats=kl)
+    c.terms_are(
+        floor=rounding(c), kl_cap_nats=law.cap, worst_kl_nats=kl
+    )
     attained = kl_upper(risk, (kl + c.nats) / c.n)
     there = c.loss_low <= worst <= law.most + ball(1e-9)
     require(
@@ -258,7 +260,8 @@ def gibbs_pac_bayes(c: Claim) -> arb:
         f"terms.worst_mean_loss is {float(worst)!r}, which is not the worst one",
     )
     said = exactly(c.record.value)
-    return said if value <= said <= value + ball(1e-9) else value
+    room = ball(1e-9 + rounding(c))
+    return said if value <= said <= value + room else value
 
 
 def free_energy(c: Claim) -> arb:
@@ -270,6 +273,14 @@ def free_energy(c: Claim) -> arb:
         return spread
     nats = -c.log_partition_lower_nats - tau * low
     return nats.max(ZERO).min(spread)
+
+
+def rounding(c: Claim) -> float:
+    """What doubles make of a sum of ln Z, τa and τb, which may be large where it is small."""
+    sizes = c.tau * (abs(c.loss_low) + abs(c.loss_high))
+    if "log_partition_lower_nats" in c.inputs:
+        sizes += abs(c.log_partition_lower_nats)
+    return 1e-12 + 2.0**-46 * float(sizes)
 
 
 def gibbs_catoni(c: Claim) -> arb:
