@@ -42,7 +42,7 @@ from pacdp.verify.formulas import (
     counts,
     prices,
 )
-from pacdp.verify.formulas.risk import rounding
+from pacdp.verify.formulas.risk import Gibbs
 from pacdp.verify.formulas.transfer import SPLIT
 from pacdp.verify.needs import (
     KNOWN,
@@ -315,7 +315,10 @@ def _costs(c: Claim) -> None:
             prices.check_price(Price(c, what, c.costs[price], c.n))
         else:
             floor = (
-                rounding(c) if one.name == "free_energy" else 1e-12
+                Gibbs(c).floor
+                if one.name == "free_energy"
+                and "log_partition_lower_nats" in c.inputs
+                else 1e-12
             )
             agree(what, one.nats, COSTS[one.name](c), floor=floor)
 

@@ -320,7 +320,7 @@ class Claim:
         return exactly(self.terms[name])
 
     def terms_are(
-        self, *, floor: float = 1e-12, **exact: arb
+        self, floor: float = 1e-12, /, **exact: arb
     ) -> None:
         """Raise Wrong unless these terms are the exact numbers but for rounding."""
         for name, value in exact.items():
