@@ -22,7 +22,7 @@ from pacdp.certify.examples import (
     require_kinds,
     require_labels,
 )
-from pacdp.certify.networks import Finding, Question, fresh_certificates
+from pacdp.certify.networks import Finding, Question, fresh_certificates, knows_already
 from pacdp.certify.outputs import classes_of
 from pacdp.certify.priors import DataFree, HeldOut, NoisySum, Prior, Private
 from pacdp.certify.reading import AtWeights, Network, Reading
@@ -35,10 +35,15 @@ from pacdp.stochastic.law import require_law_of
 from pacdp.store.record import Values, record
 
 MONTE_CARLO, PAC_STEP = "Monte Carlo", "PAC step"
+_FIRST = "prior mean"
 _ONE_DRAW = 0x6F6E65  # key of the one draw among all uses of a seed
 _MOVED_ALONG = (
     "all means of the posterior are the prior's: a prior that is made of a state_dict after training, which moves "
     "along with the network, has seen the examples; make it before training, or of copies"
+)
+_KNOWS_ALREADY = (
+    "the prior's mean errs on {errors} of {n} examples: weights that other data taught may do so, but a prior counts "
+    "as fixed beforehand only if none of it learnt from these examples, fixed weights and buffers among it"
 )
 _WHICH_DRAW = (
     "one draw has the weights and buffers of pacdp.certify.one_draw_weights(law, seed={seed}), the law's parameters in "
@@ -89,7 +94,16 @@ def assess(asked: Question) -> Report:
     unmoved = all(torch.equal(mean, prior.law.means[name]) for name, mean in law.means.items())
     moved_along = unmoved and isinstance(prior.source, DataFree | HeldOut)
     drawn = any(isinstance(one, bounds.Certificate) and one.of == "one draw" for one in found)
+    first = [
+        one for one in found if isinstance(one, Measured) and (one.of, one.on) == (_FIRST, "bound")
+    ]
+    known = isinstance(prior.source, DataFree) and [
+        one for one in first if knows_already(one.errors or 0, asked.data.labels)
+    ]
     remarks = {_MOVED_ALONG: moved_along, _WHICH_DRAW.format(seed=asked.seed): drawn}
+    remarks |= {
+        _KNOWS_ALREADY.format(errors=one.errors, n=asked.data.n): True for one in known or ()
+    }
     return asked.report("gaussian", found, prior=prior.to_dict(), details={"kl_nats": nats},
                         remarks=tuple(one for one, holds in remarks.items() if holds))  # fmt: skip
 
@@ -155,7 +169,7 @@ def randomised_on_test(asked: Question) -> Iterator[Finding]:
 def prior_mean(asked: Question) -> Iterator[Finding]:
     """The network with the prior's means, to which the bound's examples are new unless it met them privately."""
     if not isinstance(asked.prior.source, Private | NoisySum) and not asked.prior.choice_nats:
-        sets = asked.judged(_network(asked, asked.prior.law), "prior mean")
+        sets = asked.judged(_network(asked, asked.prior.law), _FIRST)
         yield from (one.measured(on) for on, one in sets.items())
         how: Values = {"failure_prob": asked.failure_prob, "name": "prior_mean"}
         yield fresh_certificates(sets["bound"], **how)[0]

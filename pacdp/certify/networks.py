@@ -38,6 +38,8 @@ _FOR_PEOPLE = (bounds.new_person_betting, bounds.new_person_kl)
 _NOISE_SHARE = (
     0.02  # of a failure probability, for noise on counts: near the best on 60,000 examples
 )
+_BEYOND_CHANCE = 1e-6
+"""How seldom luck alone makes it said of a network that errs as one answer for all would that it knows the examples."""
 Finding = bounds.Certificate | Refusal | Measured | MonteCarloRisk
 """One thing that a route has to say."""
 Release = Callable[[float, int, Unit], ReleasedErrors]
@@ -169,6 +171,13 @@ def fresh_certificates(
         )
         found.append(about(made, f"{name}_ece", of=of, measures="ECE"))
     return found
+
+
+def knows_already(errors: int, labels: Tensor) -> bool:
+    """Whether a network errs on less than a quarter of what one answer for all examples would, beyond chance."""
+    n = len(labels)
+    guessed = n - int(labels.unique(return_counts=True)[1].max())
+    return bounds.clopper_pearson_upper(errors, n, _BEYOND_CHANCE) < guessed / (4 * n)
 
 
 def released_certificate(

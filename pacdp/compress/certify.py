@@ -26,13 +26,23 @@ from pacdp.certify.evidence import (
 )
 from pacdp.certify.examples import BoundSet, python_number, require_kind, require_labels
 from pacdp.certify.loaders import bound_set
-from pacdp.certify.networks import Surrogate, fresh_certificates
+from pacdp.certify.networks import Surrogate, fresh_certificates, knows_already
 from pacdp.certify.outputs import error_share
 from pacdp.certify.priors import HeldOut
 from pacdp.certify.reading import Function, Network, Reading
 from pacdp.certify.routes import certify
 from pacdp.compress.blind import require_blind, require_nothing_left, require_replayed
-from pacdp.compress.learner import ANSWERS, Estimator, Groups, Learner, State, Stop, is_estimator
+from pacdp.compress.learner import (
+    ANSWERS,
+    Estimator,
+    Groups,
+    Learner,
+    State,
+    Stop,
+    Torch,
+    is_estimator,
+    unfitted,
+)
 from pacdp.compress.run import BATCH, Records, Round, Rule, Trace, carry_out, tensor_of
 from pacdp.data import Dataset
 from pacdp.data.places import behind
@@ -47,8 +57,13 @@ from pacdp.trials import Unwritten, twin
 _MOST_CLASSES = 1 << 16
 """Columns of an estimator's outputs, of which a batch takes half a gigabyte."""
 REPLAYED = (
-    "whoever wrote the learner; the run on the records that it kept, and on no others, gave the same network, bit for "
-    "bit"
+    "whoever wrote the learner, of its first weights and of parts that were fitted before too; the run on the records "
+    "that it kept, and on no others, gave the same network, bit for bit"
+)
+_KNOWS_ALREADY = (
+    "the learner errs on {errors} of {n} examples before it is trained: first weights, or parts fitted before, that "
+    "other data taught may do so (start= and start_rows= name such rows), but where these examples taught them the "
+    "certificate is false"
 )
 
 
@@ -132,6 +147,25 @@ class Compressed(Reported):
         return evidence_of(source, self.data, None, self.settings)
 
     @property
+    def _known_already(self) -> tuple[str, ...]:
+        """A remark where the learner, which nobody trained yet, answers nearly all examples right."""
+        match self.learner:
+            case Torch():
+                first = None
+            case Estimator():
+                first = unfitted(self.learner.estimator)
+            case _:
+                return ()
+        try:
+            law = Network(network=partial(outputs_of, self.learner, first), batch_size=2**30)
+            errors = Reading(law=law).judged(self.data, None)["bound"].errors
+        except Exception:  # a stranger's class, which says so as it likes that it is not fitted
+            return ()
+        if not knows_already(errors, self.data.labels):
+            return ()
+        return (_KNOWS_ALREADY.format(errors=errors, n=self.data.n),)
+
+    @property
     def certificate(self) -> bounds.Certificate:
         """The bound on the network's error on a new record; ValueError where the sample ran out before the end."""
         return self.certificate_at(self.failure_prob)
@@ -185,7 +219,7 @@ class Compressed(Reported):
             fresh = fresh_certificates(sets["test"], failure_prob=common["failure_prob"])
             findings += map(evidence.on, fresh)
         told = {**best._asdict(), "rounds": [list(one) for one in rounds], "ends": self.stop.ends}
-        common["remarks"] = data.told_by_order
+        common["remarks"] = (*data.told_by_order, *self._known_already)
         return Report.of(findings, data, details={"compression": told}, **common)
 
     def certify_other(

@@ -139,7 +139,7 @@ _PROVISOS = {
     "norms of all records kept": "the norms of all of them were kept",
     "schedule blind to the records": "the schedule does not depend on them",
     "first weights independent": "the first weights do not depend on them",
-    "learner saw picked records alone": "the learner saw those alone that it had picked",
+    "learner saw picked records alone": "the learner, its first weights too, saw those alone that it had picked",
     "neither network saw the unlabelled rows": "neither network saw the unlabelled rows",
     "thresholds fixed beforehand": "thresholds were settled beforehand",
     "order blind to the losses": "their order does not depend on the losses",

@@ -42,6 +42,7 @@ from pacdp.verify.formulas import (
     counts,
     prices,
 )
+from pacdp.verify.formulas.risk import Gibbs
 from pacdp.verify.formulas.transfer import SPLIT
 from pacdp.verify.needs import (
     KNOWN,
@@ -313,7 +314,13 @@ def _costs(c: Claim) -> None:
         if one.name == price:
             prices.check_price(Price(c, what, c.costs[price], c.n))
         else:
-            agree(what, one.nats, COSTS[one.name](c))
+            floor = (
+                Gibbs(c).floor
+                if one.name == "free_energy"
+                and "log_partition_lower_nats" in c.inputs
+                else 1e-12
+            )
+            agree(what, one.nats, COSTS[one.name](c), floor=floor)
 
 
 def _terms(c: Claim) -> None:

@@ -319,10 +319,12 @@ class Claim:
         """An ingredient that is not among the inputs."""
         return exactly(self.terms[name])
 
-    def terms_are(self, **exact: arb) -> None:
+    def terms_are(
+        self, floor: float = 1e-12, /, **exact: arb
+    ) -> None:
         """Raise Wrong unless these terms are the exact numbers but for rounding."""
         for name, value in exact.items():
-            about(f"terms.{name}", self.terms[name], value)
+            about(f"terms.{name}", self.terms[name], value, floor)
 
     def paid(self, *names: str) -> arb:
         """What the budget holds under these names."""

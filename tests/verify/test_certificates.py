@@ -67,6 +67,19 @@ def test_a_small_value_that_a_search_found_follows(tau):
         assert DOES_NOT in {one.verdict for one in check_certificate({**made, "value": changed})}
 
 
+@parametrize("tau", [728.4, 1e5, 1e7])
+@parametrize("low", [0.25, 1e-3])
+def test_what_doubles_leave_of_a_large_free_energy_follows(tau, low):
+    """-ln Z - τa is a small difference of large numbers, and is rounded up by what these may be off."""
+    law = {"log_partition_lower_nats": -tau * low, "tau": tau, "loss_low": low, "loss_high": low + 1.0, "n": 500}
+    paid = {"failure_prob": 0.05, "log_partition_failure_prob": 0.0}
+    for made in (bounds.gibbs_pac_bayes(**law, **paid, error_loss=low + 0.5), bounds.gibbs_catoni(**law, **paid)):
+        record = made.to_dict()
+        assert {one.verdict for one in check_certificate(record)} == {FOLLOWS}
+        for changed in (0.999 * record["value"], 1.001 * record["value"]):
+            assert DOES_NOT in {one.verdict for one in check_certificate({**record, "value": changed})}
+
+
 def _skipped(name, number):
     """Numbers that nothing depends on to one per cent, in certificates of that name."""
     if number in FREE:

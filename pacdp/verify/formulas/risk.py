@@ -212,12 +212,17 @@ class Gibbs:
 
     Attributes:
         cap: KL(Q‖P) ≤ min{-ln Z - τa, τΔ, (τΔ)²/8} ("Divergence of a Gibbs posterior").
+        floor: what doubles make of a sum of ln Z, τa and τb, which may be large where it is small.
         most: the largest x that there may be, -v/τ or b, where v ≤ ln Z.
     """
 
     def __init__(self, c: Claim) -> None:
         self.c = c
         self.nats = -c.log_partition_lower_nats
+        sizes = abs(self.nats) + c.tau * (
+            abs(c.loss_low) + abs(c.loss_high)
+        )
+        self.floor = 1e-12 + 2.0**-46 * float(sizes)
         spread = c.tau * (c.loss_high - c.loss_low)
         self.cap = free_energy(c).min(spread**2 / 8)
         most = self.nats / c.tau
@@ -250,7 +255,7 @@ def gibbs_pac_bayes(c: Claim) -> arb:
     value = zero_of(law.margin, 0, 1)
     worst = c.term("worst_mean_loss")
     risk, kl = law.at(worst)
-    c.terms_are(kl_cap_nats=law.cap, worst_kl_nats=kl)
+    c.terms_are(law.floor, kl_cap_nats=law.cap, worst_kl_nats=kl)
     attained = kl_upper(risk, (kl + c.nats) / c.n)
     there = c.loss_low <= worst <= law.most + ball(1e-9)
     require(
@@ -258,7 +263,8 @@ def gibbs_pac_bayes(c: Claim) -> arb:
         f"terms.worst_mean_loss is {float(worst)!r}, which is not the worst one",
     )
     said = exactly(c.record.value)
-    return said if value <= said <= value + ball(1e-9) else value
+    room = ball(1e-9 + law.floor)
+    return said if value <= said <= value + room else value
 
 
 def free_energy(c: Claim) -> arb:

@@ -97,6 +97,21 @@ def test_a_prior_that_moved_along_with_the_training_is_remarked_upon(copies):
     assert found.to_dict()["details"].get("remarks", []) == [*found.remarks], "commands show them"
 
 
+@parametrize("taught", (False, True))
+def test_a_prior_that_knows_the_examples_already_is_remarked_upon(taught):
+    """Though the posterior went on from there: frozen weights, and a prior that was made late."""
+    generator = seeded(0)
+    inputs, labels = torch.randn(120, 130, generator=generator), torch.arange(120) % 2
+    weight = fitted(inputs, labels) if taught else torch.zeros(1, 130)
+    p, q = around(weight, 0.01), around(weight + 0.001, 0.01)
+    found = assess(q, p, (inputs, labels), module=network(130))
+    said = [one for one in found.remarks if "the prior's mean errs on 0 of 120 examples" in one]
+    assert len(said) == taught
+    elsewhere = HeldOut(rows=BoundSet(inputs=inputs + 1.0, labels=labels).rows)
+    held = assess(q, p, (inputs, labels), module=network(130), source=elsewhere)
+    assert not any("the prior's mean errs" in one for one in held.remarks), "which says so itself"
+
+
 @parametrize("alike", (1, 6))
 def test_neighbours_with_equal_labels_are_remarked_upon(alike):
     (inputs, labels), (_, q, p) = problem(60, seed=0), laws(60)

@@ -27,6 +27,7 @@ from sklearn.decomposition import PCA
 from sklearn.frozen import FrozenEstimator
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
+from sklearn.tree import DecisionTreeClassifier
 from torch.utils.data import DataLoader
 from torch.utils.data import Dataset as Examples
 
@@ -35,7 +36,7 @@ from pacdp.compress import Estimator, Groups, Looks, Stop, Torch
 from pacdp.compress.blind import require_blind, require_replayed
 from pacdp.compress.run import Records, Rule, carry_out
 from pacdp.trials.writes import Unwritten
-from tests.marks import every_case, refusal
+from tests.marks import every_case, parametrize, refusal
 
 
 def ruled(learner, data=None, **stop):
@@ -222,3 +223,24 @@ def test_what_is_certified_does_not_move_with_a_frozen_part_of_the_callers():
     before = found(points)
     frozen.fit(data.inputs[::-1] ** 3 - 5.0)
     assert torch.equal(found(points), before)
+
+
+@parametrize("learner", ("untaught", "a network", "a frozen estimator", "a fresh estimator"))
+def test_what_knows_the_sample_before_it_is_trained_is_remarked_upon(learner):
+    """No replay shows it: first weights and frozen parts go through every run."""
+    data, made = clouds(120), network()
+    if learner == "a network":
+        for _ in range(10):
+            descend(made, torch.tensor(data.inputs), torch.tensor(data.labels))
+    tree = DecisionTreeClassifier(random_state=0)
+    own = {
+        "a frozen estimator": FrozenEstimator(tree.fit(data.inputs, data.labels)),
+        "a fresh estimator": DecisionTreeClassifier(random_state=0),
+    }
+    found = pacdp.compress(own.get(learner, Torch(network=made, train_network=lambda *_: None)), data, groups=20,
+                           stop=Stop(no_errors_left=False, rounds=(2,)))  # fmt: skip
+    said = [one for one in found.report.remarks if "before it is trained" in one]
+    assert len(said) == (learner in ("a network", "a frozen estimator"))
+    (own_word,) = (one.by for one in found.certificate.hypotheses if one.name == "learner saw picked records alone")
+    assert "first weights" in own_word
+    assert "its first weights too" in found.headline()
