@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from numbers import Integral, Real
+from types import SimpleNamespace
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -46,6 +47,8 @@ from pacdp.predictions.described import alike, spelling
 from pacdp.predictions.order import told_by_order
 from pacdp.store.record import Values
 from pacdp.trials import column, later_answers, own_answers, own_rows, settle, twin
+from pacdp.trials.buffers import Holdings
+from pacdp.trials.reachable import numbers_of
 
 _KEPT = 0.5
 """The share of the examples kept back that may have inputs which the estimator was fitted on; of others, ``FEW``."""
@@ -106,6 +109,7 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
                 Rows in tables with the columns of ``X``, as those of early stopping, are among those that it saw.
 
         Raises:
+            DataError: the estimator, or a parameter of fit that is no table, refers to rows that are kept back.
             ValueError: things that do not fit each other, one class alone, or fewer than two examples to divide.
         """
         require_one_order(X=X, y=y, groups=groups)
@@ -140,15 +144,17 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
         cut = _check_method_params(X, fit_params, indices=fitted)
         if whose is not None and takes_groups(made):
             cut["groups"] = whose[fitted]  # of a search that validates by group
+        given = _like(X, [*cut.values()])
+        aside = _safe_indexing(X, kept), _safe_indexing(y, kept)
+        _require_unread(aside[0], made, cut, without=given)
         made.fit(_safe_indexing(X, fitted), _safe_indexing(y, fitted), **cut)
         if isinstance(self, ClassifierMixin) and not hasattr(made, "classes_"):
             raise ValueError(
                 f"estimator must be a classifier, which has classes_ once fitted, got {made}"
             )
         settle(made, _safe_indexing(X, fitted))
-        tables = [_safe_indexing(X, fitted), *_like(X, [*cut.values()])]
+        tables = [_safe_indexing(X, fitted), *given]
         seen = np.concatenate([table_hashes(one, name="X") for one in tables])
-        aside = _safe_indexing(X, kept), _safe_indexing(y, kept)
         said = column(twin(made).predict(_rows(aside[0])))
         # all at once: a fit that fails leaves what was there
         self._people, people = (None, None) if whose is None else (whose[fitted], whose[kept])
@@ -302,6 +308,20 @@ def _rows(X: Any, places: np.ndarray | None = None) -> Any:
     return own_rows(_safe_indexing(X, np.arange(_num_samples(X)) if places is None else places))
 
 
+def _require_unread(kept: Any, estimator: Any, given: Values, *, without: Iterable[Any]) -> None:
+    """Refuse an estimator that brings along what is kept back, or gets it in other than tables; raises DataError."""
+    if (table := numbers_of(kept)) is None or 0 in table.shape:
+        return
+    beside = {id(one) for one in without}
+    held = SimpleNamespace(**{"estimator": estimator, **given})
+    Holdings(held, around=True, without=beside).require_unread(
+        table,
+        who="the estimator, or what fit is given besides,",
+        what="fit keeps back",
+        mend="build it from other examples, or keep these out of X and y",
+    )
+
+
 def _like(X: Any, given: Any) -> list[Any]:
     """The tables with rows such as those of X in what fit is given besides, such as eval_set."""
     if (row := _row(given)) is not None and row == _row(X):
@@ -347,8 +367,8 @@ class CertifiedClassifier(ClassifierMixin, _Certified):
         n_kept_: how many examples were kept back.
 
     Formal guarantee: ``certify`` is :func:`pacdp.certify_predictions` on examples that ``fit`` did not give to the
-    estimator, chosen at random before. That it did not bring them along is the caller's word: an estimator that is
-    frozen, holds data of its own, or stands behind a selection that saw all examples.
+    estimator, chosen at random before. Rows of them are looked for in what it refers to; else it is the caller's word
+    that it learnt from none: one that is frozen, reads a file, or stands behind a selection that saw all examples.
     """
 
     def __init__(

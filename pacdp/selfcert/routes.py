@@ -46,7 +46,7 @@ from pacdp.selfcert.predictors import (
 from pacdp.store.record import Values, record
 from pacdp.trials import own_answers
 from pacdp.trials.buffers import Holdings, where_whole
-from pacdp.trials.reachable import table_of
+from pacdp.trials.reachable import are_numbers, numbers_of
 
 _LEAST_STEPS = 2000
 _PRIOR_STD, _POSTERIOR = 0.01, PosteriorSettings(steps=200, step_size=0.002)
@@ -169,15 +169,9 @@ def reason_against(route: str, model: Any, examples: Given) -> str | None:
         return (
             "BatchNorm mixes the examples of a batch, so that no example has a gradient of its own"
         )
-    if route in (COMPRESSION, NOISY) and not _are_numbers(examples.inputs):
+    if route in (COMPRESSION, NOISY) and not are_numbers(examples.inputs):
         return "it needs inputs that are one array of numbers"
     return None
-
-
-def _are_numbers(inputs: Any) -> bool:
-    """Whether inputs are one dense array or tensor of numbers."""
-    dtype = None if hasattr(inputs, "tocsr") else getattr(inputs, "dtype", None)
-    return isinstance(dtype, torch.dtype) or getattr(dtype, "kind", "O") in "biuf"
 
 
 def held_out(task: Task, failure_prob: float) -> Tried:
@@ -290,18 +284,14 @@ def _require_unheld(train: Train | None, model: Any, everything: Given, bound: G
         who, mine = "train, or the model,", [train, model]
         others |= _makers(model)
     mend = "let it use the inputs and labels that it is called with, and no others"
-    table = bound.inputs if _are_numbers(bound.inputs) else table_of(bound.inputs)
+    table = numbers_of(bound.inputs)
     forms = [] if table is None else [table]
     if is_network(model):
         forms = [tensor(bound.inputs), bound.inputs]  # in single precision, and as they were given
     for root in mine:
         holdings = Holdings(root, around=True, without=others)
         for rows in forms:
-            if found := holdings.of(rows):
-                raise DataError(
-                    f"{who} refers to {found[0].rows} of the {bound.n} inputs that the bound rests on "
-                    f"({found[0].where.strip()}): {mend}"
-                )
+            holdings.require_unread(rows, who=who, what="the bound rests on", mend=mend)
         where = where_whole(root, everything.labels, sources, without=others)
         if where is not None:
             raise DataError(

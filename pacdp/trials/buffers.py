@@ -38,16 +38,16 @@ class Holdings:
     """The tensors and arrays in a network that hold some inputs, which may come batch by batch.
 
     Looked at are parameters, buffers (saved or not) and attributes of the network and of whatever objects, classes,
-    lists, dictionaries, methods, partial functions, closures, caches and generators it refers to, as rows in their own
-    order and, with two dimensions, as columns; bytes and lists of numbers count as arrays. A row counts if its numbers
-    are exactly an input's, in any shape and number format, or an input's times 255 as bytes; data frames are read row
-    by row, and tables with up to three columns before or after those of the inputs. Of whole numbers there must be more
-    than of inputs made up of the same numbers, or half. Rows of one number over and over do not count, because zeros
-    and ones are everywhere, and where an input is a single number a tensor must hold half of all of them, and ten. Of
-    16 inputs of each batch with sixteen numbers or more it is also
-    looked whether the tensor holds a tenth of them rounded, scaled or shifted, or either half of them: rows of which a
-    correlation is at least 0.9999, where no two inputs of the batch have that. Not found: rows that were changed
-    otherwise, sparse or compressed ones, and what a file or a global variable holds.
+    lists, dictionaries, methods, partial functions, closures, caches and generators it refers to, as rows in their
+    own order and, with two dimensions, as columns; bytes and lists of numbers or rows count as arrays. A row counts
+    if its numbers are exactly an input's, in any shape and number format, or an input's times 255 as bytes; data
+    frames are read row by row, and tables with up to three columns before or after those of the inputs. Of whole
+    numbers there must be more than of inputs made up of the same numbers, or half. Rows of one number over and over
+    do not count, because zeros and ones are everywhere, and where an input is a single number a tensor must hold half
+    of all of them, and ten. Of 16 inputs of each batch with sixteen numbers or more it is also looked whether the
+    tensor holds a tenth of them rounded, scaled or shifted, or either half of them: rows of which a correlation is at
+    least 0.9999, where no two inputs of the batch have that. Not found: rows that were changed otherwise, sparse or
+    compressed ones, and what a file or a global variable holds.
 
     Args:
         network: a module, or any function.
@@ -123,6 +123,14 @@ class Holdings:
                 apart = [_told_apart(_standardised(piece)) for piece in pieces]
                 if (most := _most_alike(held, apart)) >= least:
                     yield Held(where, most)
+
+    def require_unread(self, inputs: Any, *, who: str, what: str, mend: str) -> None:
+        """Refuse training that has some of these inputs at hand; raises DataError."""
+        if found := self.of(inputs):
+            raise DataError(
+                f"{who} refers to {found[0].rows} of the {len(inputs)} inputs that {what} "
+                f"({found[0].where.strip()}): {mend}"
+            )
 
     def require_none(
         self,

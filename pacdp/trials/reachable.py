@@ -13,7 +13,7 @@ from collections import OrderedDict, deque
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from io import IOBase
-from itertools import count
+from itertools import chain, count
 from types import (
     CellType,
     CodeType,
@@ -68,10 +68,13 @@ _INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "
 _CARRIERS = (Tensor, np.ndarray, list, tuple, dict)
 """What a class of a library is searched for, and its name by which it is known; other classes are followed."""
 _LIBRARIES = {*sys.stdlib_module_names, "torch", "numpy", "opacus", "pacdp"}
+_FRAMES = {"pandas", "polars"}
+"""Libraries whose columns are looked at, and not what else they keep of them, such as caches that any use fills."""
 _LARGEST = 2**26
 """The most numbers of a sparse matrix that is looked into."""
-_MANY, _SHORT = 10, 16
-"""The fewest records of a list, and the most fields of one, that are looked at column by column."""
+_MANY, _SHORT, _LONG = 10, 16, 64
+"""The fewest records of a list, and the most fields of one, that are looked at column by column, and the longest text
+that stands there itself."""
 _OF_NO_ACCOUNT = ("training", "_flat_weights")
 """Of modules: their mode, and a recurrent layer's list of its parameters, which functional calls exchange."""
 _PICKLED = ("__reduce_ex__", "__reduce__", "__getstate__")
@@ -117,17 +120,27 @@ def reachable(root: Any, *, without: Collection[int] = (), around: bool) -> Thin
                 ahead.extend((f"{where}.{name}", child) for name, child in inside)
             continue
         seen[id(thing)] = thing  # kept, so that no other thing gets its id
+        if isinstance(thing, Tensor) and thing.is_nested:
+            thing = torch.nested.to_padded_tensor(thing, 0.0)
         if isinstance(thing, Tensor | np.ndarray):
             yield where.removeprefix("."), thing
         if isinstance(thing, _SEQUENCES) and (numbers := _as_numbers(thing)) is not None:
             yield where.removeprefix("."), numbers
+            if around and numbers.ndim > 1:  # of which any may be labels
+                yield from ((where.removeprefix("."), one) for one in _columns_of_names(thing))
             continue
         if (around or hasattr(type(thing), "to_numpy")) and (table := table_of(thing)) is not None:
             yield where.removeprefix("."), table
         if around:
-            yield from ((where.removeprefix("."), column) for column in _columns_of_names(thing))
+            columns = [*_columns_of_names(thing)]
+            yield from ((where.removeprefix("."), column) for column in columns)
+            if columns and _is_plain(thing):
+                continue
         kinds = () if isinstance(thing, type) else type(thing).__mro__
-        parts = [*_parts(thing), *(("", kind) for kind in kinds if id(kind) not in seen)]
+        frame = hasattr(type(thing), "to_numpy") and any(_is_of(kind, _FRAMES) for kind in kinds)
+        kinds = [kind for kind in kinds if not (frame and _is_of(kind, _FRAMES))]
+        held = _columns(thing) if frame else _parts(thing)
+        parts = [*held, *(("", kind) for kind in kinds if id(kind) not in seen)]
         if around and isinstance(thing, FunctionType):
             parts += _read_of_globals(thing)
         ahead.extend((where + name, part) for name, part in reversed(parts))
@@ -234,11 +247,28 @@ def _memory(of: Tensor | np.ndarray) -> tuple[int, int]:
 
 
 def _as_numbers(thing: Any) -> np.ndarray | None:
-    """A list of numbers as an array; None of any other."""
-    if not all(isinstance(one, int | float) for one in thing):
+    """A list of numbers, or of rows of them, as an array; None of any other."""
+    flat = chain.from_iterable(thing) if {*map(type, thing)} <= {list, tuple} else thing
+    if not all(isinstance(one, int | float) for one in flat):
         return None
-    found = np.asarray(thing)
-    return found if found.dtype.kind in "biuf" else None
+    with suppress(ValueError):  # rows that differ in length
+        found = np.asarray(thing)
+        return found if found.dtype.kind in "biuf" else None
+    return None
+
+
+def are_numbers(inputs: Any) -> bool:
+    """Whether inputs are one dense array or tensor of numbers."""
+    dtype = None if hasattr(inputs, "tocsr") else getattr(inputs, "dtype", None)
+    return isinstance(dtype, torch.dtype) or getattr(dtype, "kind", "O") in "biuf"
+
+
+def numbers_of(inputs: Any) -> Tensor | np.ndarray | None:
+    """Inputs as one dense array or tensor of numbers, whatever they are kept in; None of others."""
+    if are_numbers(inputs):
+        return inputs
+    found = table_of(inputs)
+    return _as_numbers(inputs) if found is None and isinstance(inputs, _SEQUENCES) else found
 
 
 def table_of(thing: Any) -> np.ndarray | None:
@@ -292,7 +322,20 @@ def _columns_of_names(thing: Any) -> Iterator[np.ndarray]:
             for column in zip(*map(_fields, rows), strict=True):
                 own = [one.item() if isinstance(one, Tensor) else one for one in column]
                 if all(isinstance(one, _VALUES) for one in own):
-                    yield np.asarray([*map(str, own)])
+                    texts = map(str, own)
+                    # each takes the room of the longest
+                    yield np.asarray(
+                        [one if len(one) <= _LONG else str(hash(one)) for one in texts]
+                    )
+
+
+def _is_plain(thing: Any) -> bool:
+    """Whether a list holds names or short records of texts and numbers alone, all of which stand in its columns."""
+    if type(thing) not in (list, tuple):
+        return False
+    if not {*map(type, thing)} <= {list, tuple, dict, str, int, float, bool}:
+        return False
+    return all(isinstance(one, str | int | float) for row in thing for one in _fields(row))
 
 
 def _fields(record: Any) -> Any:
@@ -302,6 +345,18 @@ def _fields(record: Any) -> Any:
     if isinstance(record, list | tuple):
         return record
     return (*getattr(record, "__dict__", record).values(),)
+
+
+def _columns(thing: Any) -> Things:
+    """What a frame, a column or an index holds: each column as an array, its index, and what the caller hung to it."""
+    if hasattr(type(thing), "columns"):
+        yield from ((f"[{name!r}]", thing[name].to_numpy()) for name in [*thing.columns])
+    else:
+        yield "", thing.to_numpy()
+    if hasattr(thing, "index") and hasattr(type(thing.index), "to_numpy"):
+        yield ".index", thing.index.to_numpy()
+    hung = {**getattr(thing, "__dict__", {}), "attrs": getattr(thing, "attrs", {})}
+    yield from ((f".{name}", part) for name, part in hung.items() if not name.startswith("_"))
 
 
 def _real(column: np.ndarray) -> np.ndarray | None:

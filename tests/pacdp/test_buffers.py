@@ -19,7 +19,7 @@ from torch.utils.data import TensorDataset
 from pacdp.data import DataError
 from pacdp.trials import require_given_weights, require_own_memory
 from pacdp.trials.buffers import Holdings
-from pacdp.trials.reachable import contents
+from pacdp.trials.reachable import contents, reachable
 from tests.marks import every_case, refusal
 from tests.pacdp.draws import randn
 from tests.pacdp.toys import seeded
@@ -109,7 +109,9 @@ PLACES = {
     "tree": (attribute(KDTree(FLAT)), "", 40),
     "generator": (attribute(generating(INPUTS)), "<rows>", 40),
     "cache": (attribute(cached()), "", 40),
-    "numbers in a list": (attribute(FLAT[:1].tolist()), "extra[0]", 1),
+    "numbers in a list": (attribute(FLAT[0].tolist()), "extra", 1),
+    "rows in a list": (attribute(FLAT.tolist()), "extra", 40),
+    "nested tensor": (attribute(torch.nested.nested_tensor([*INPUTS], layout=torch.jagged)), "extra", 40),
     "numbers in a key": (attribute({tuple(FLAT[0].tolist()): 1}), "extra key 0", 1),
     "buffer": (Nearest(INPUTS), "memory", 40),
     "buffer that no file holds": (Sequential(Nearest(INPUTS[:9], persistent=False)), "0.memory", 9),
@@ -271,3 +273,44 @@ def test_weights_side_by_side_in_one_block_of_memory_are_no_copies_of_each_other
     net.last = block[5:6]
     with refusal("last of module lies in the memory of its parameter 0.weight"):
         require_own_memory(net)
+
+
+class Frame:
+    """Keeps what was asked of it, as frames do, beside columns that stand elsewhere."""
+
+    __module__ = "pandas"
+
+    def __init__(self, **columns):
+        self._names, self._cache = list(columns), {}
+        self._get = lambda name: np.array(columns[name])
+
+    @property
+    def columns(self):
+        return self._names
+
+    def __getitem__(self, name):
+        self._cache[name, len(self._cache)] = Frame()
+        return SimpleNamespace(to_numpy=lambda: self._get(name))
+
+    def to_numpy(self):
+        raise NotImplementedError
+
+
+def test_of_a_frame_columns_are_looked_at_and_not_what_its_library_keeps():
+    """Any use of a frame of other rows was taken for something that training leaves; each look took seconds."""
+    frame = Frame(a=[1.0, 2.0], s=["u", "v"])
+    found = contents(frame, around=True)
+    assert {"['a']", "['s']"} <= {*found}
+    _ = frame["a"], frame["s"]
+    assert contents(frame, around=True) == found
+    assert contents(Frame(a=[1.0, 3.0], s=["u", "v"]), around=True) != found
+
+
+def test_long_lists_of_short_records_are_looked_at_by_their_columns():
+    """Each record was followed by itself, and each text took as much room as the longest."""
+    records = [(f"{place}" * (2000 if place == 7 else 1), place % 2, place / 3) for place in range(1000)]
+    listed = [*reachable(records, around=True)]
+    assert len(listed) < 10
+    assert max(one.itemsize for _, one in listed) < 300
+    changed = [*records[:7], ("7" * 1999, *records[7][1:]), *records[8:]]
+    assert contents(changed, around=True) != contents(records, around=True)

@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_diabetes, load_digits, make_regression
 from sklearn.dummy import DummyClassifier
 from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.frozen import FrozenEstimator
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, GroupKFold, PredefinedSplit
@@ -594,3 +595,31 @@ def test_answers_are_kept_though_the_next_ones_overwrite_them():
     x, y = load_digits(return_X_y=True)
     model = CertifiedClassifier(_Buffered(), random_state=0).fit(x[:400], y[:400])
     assert model.certify().n == 120
+
+
+class _Validates(KNeighborsClassifier):
+    """Learns from what it validates on, which it brings along or is given in a dictionary or a loader."""
+
+    def __init__(self, on=None):
+        super().__init__(1)
+        self.on = on
+
+    def fit(self, X, y, further=None):
+        more = [one() if callable(one) else one for one in (self.on, further) if one is not None]
+        x, labels = zip((X, y), *((one["x"], one["y"]) for one in more), strict=True)
+        return super().fit(np.concatenate(x), np.concatenate(labels))
+
+
+def test_an_estimator_that_has_the_rows_kept_back_at_hand_is_refused():
+    """With labels that are coins it had no error on them."""
+    x, y = default_rng(0).normal(size=(200, 4)), default_rng(1).integers(0, 2, 200)
+    everything = {"x": x, "y": y}
+    frozen = FrozenEstimator(KNeighborsClassifier(1).fit(x, y))
+    cases = [(_Validates(everything), None), (frozen, None),
+             (_Validates(), everything), (_Validates(), lambda: everything)]  # fmt: skip
+    for estimator, further in cases:
+        besides = {} if further is None else {"further": further}
+        with pytest.raises(DataError, match="refers to 60 of the 60 inputs that fit keeps back"):
+            CertifiedClassifier(estimator).fit(x, y, **besides)
+    others = {"x": default_rng(2).normal(size=(200, 4)), "y": y}
+    assert CertifiedClassifier(_Validates(others)).fit(x, y, further=others).certify().headline()

@@ -242,6 +242,9 @@ def test_all_labels_beside_scaled_rows_in_a_table_are_found():
     x, y = problem(60)
     with refusal("refers to all labels, or to the data set", DataError):
         self_certify(network(), (x, y), train=naming_globals(np.column_stack([x / 3, y])), routes=HELD_OUT)
+    beside = [(place, int(label), 0.5) for place, label in enumerate(y)]
+    with refusal("refers to all labels, or to the data set", DataError):
+        self_certify(network(), (x, y), train=naming_globals(beside), routes=HELD_OUT)
 
 
 def test_a_method_of_the_model_that_reads_the_bound_s_rows_is_refused_and_a_width_is_not():
