@@ -90,6 +90,7 @@ class PrivateRun:
     """C_t after the last step, where it adapts: as private as the weights are."""
 
 
+@torch.inference_mode(False)  # which ends torch.no_grad() too
 def train(
     algorithm: Algorithm,
     module: nn.Module,

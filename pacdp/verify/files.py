@@ -137,12 +137,15 @@ def content_hash(stored: Stored) -> str:
 
 
 def _read(path: Path, lines: bool = False) -> list[Fields]:
-    """The JSON objects of a file, the whole or line by line; none where there is no file."""
+    """The JSON objects of a file, the whole or line by line; none where there is no file.
+
+    A last line without its end, cut short by a crash before anyone was told of it, is left out.
+    """
     if not path.is_file():
         return []
     try:
         text = path.read_text()
-        parts = text.splitlines() if lines else [text]
+        parts = text.split("\n")[:-1] if lines else [text]
         found = [*map(parsed, parts)]
     except ValueError as error:
         why = error
