@@ -270,7 +270,9 @@ class Guard:
         few = self.tried.get(form, n // 2)
         with torch.no_grad(), WithoutDraws() if outputs is None else nullcontext():
             whole = self.module(*inputs, **named) if outputs is None else outputs
-            again, named_again, own = rows_at(torch.arange(n - few, n), (inputs, named, whole))
+            # in another order, since what is read off the last place would be the same there
+            last = torch.arange(n - few, n).flip(0)
+            again, named_again, own = rows_at(last, (inputs, named, whole))
             alone = tree_leaves(self.module(*again, **named_again))
         rewind(self.module, now)
         for one, other in zip(tree_leaves(own), alone, strict=True):

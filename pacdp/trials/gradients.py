@@ -260,15 +260,17 @@ class _Trial:
         reach: float,
         removed: bool = True,
     ) -> Seen:
-        """Refuse a batch whose other examples notice a change or the removal of example 1; return what they see."""
+        """Refuse a batch whose others notice a change, a move or the removal of example 1; return what they see."""
         kept, rows = torch.arange(size) != 1, selected(inputs, torch.arange(size))
         which, other = _labels(kind, size, targets)
         plain = self.seen(rows, selected(targets, which), kept)
-        swapped = self.seen(_changed(rows, reach), selected(targets, other), kept)
+        changed = _changed(rows, reach)
+        swapped = self.seen(changed, selected(targets, other), kept)
         if _not_finite(
             swapped
         ):  # an example that overflows leaves NaN in every sum, even with weight 0
-            swapped = self.seen(_changed(rows, 1.0), selected(targets, other), kept)
+            changed = _changed(rows, 1.0)
+            swapped = self.seen(changed, selected(targets, other), kept)
         if not _not_finite(plain):
             _require_numbers(
                 swapped,
@@ -280,7 +282,11 @@ class _Trial:
             with WithoutDraws() if draws else nullcontext():  # which depend on the batch's size
                 whole = self.seen(rows, selected(targets, which), kept) if draws else plain
                 fewer = self.seen(selected(rows, kept), selected(targets, which[kept]), None)
-            _compare(whole, fewer, "when another example leaves the batch")
+                _compare(whole, fewer, "when another example leaves the batch")
+                for order in _first_and_last(size):
+                    own = selected(targets, other[order])
+                    moved = self.seen(selected(changed, order), own, order != 1)
+                    _compare(whole, moved, "when another example comes first or last")
         own = _tensors(self.twin)
         require_no_writes(
             [name for name, one in self.kept.items() if not same_bits(own[name], one)]
@@ -366,6 +372,13 @@ def _labels(kind: int, size: int, targets: Any) -> tuple[Tensor, Tensor]:
     values = torch.arange(len(targets) if isinstance(targets, Tensor) else 1)
     which = made_up_labels(values, size)[kind]
     return which, torch.where(torch.arange(size) == 1, (which + 1) % len(values), which)
+
+
+def _first_and_last(size: int) -> tuple[Tensor, Tensor]:
+    """Orders of a batch with example 1 first and last: one that is read off a place, as ``mask[0]``, stands there."""
+    one, rest = torch.ones(1, dtype=torch.int64), torch.arange(size)
+    rest = rest[rest != 1]
+    return torch.cat([one, rest]), torch.cat([rest, one])
 
 
 def _compare(one: Seen, other: Seen, when: str) -> None:

@@ -13,8 +13,8 @@ class Made(Module):
         for name, part in parts.items():
             setattr(self, name, part)
 
-    def forward(self, x):
-        return self.way(self, x)
+    def forward(self, *inputs):
+        return self.way(self, *inputs)
 
 
 def slopes(module):

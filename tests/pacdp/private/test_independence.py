@@ -47,6 +47,8 @@ def of_kind(kind, centred=False):
 MIXING = {
     "beside a layer of another kind": of_kind(torch.bfloat16, centred=True),
     "batch size": lambda h: h / len(h),
+    "the first of a batch": lambda h: h * h[0].detach(),
+    "the last of a batch": lambda h: h + h[-1:],
     "from eighteen on": only_from(18),
     "batch maximum beyond a value": clamped_maximum,
     "memory": Bank(),
@@ -96,6 +98,13 @@ def test_networks_and_losses_that_mix_examples_are_refused(name):
     inputs, targets = made_up_batch(torch.zeros(0, 4)), torch.zeros(4, dtype=torch.int64)
     with refusal(words):
         require_independent_examples(mixing(mix), (inputs,), targets=targets, loss=loss)
+
+
+@every_case("place", [0, -1])
+def test_a_mask_that_is_read_off_one_example_is_refused_where_all_masks_of_the_probe_are_alike(place):
+    network = Made(lambda own, x, mask: own.one(x) * mask[place], one=Linear(4, 6))
+    with refusal("when another example comes first or last"):
+        require_independent_examples(network, (randn(3, 4), torch.ones(3, 6)))
 
 
 LABELS = torch.zeros(4, dtype=torch.int64)

@@ -98,16 +98,16 @@ def hook_on_the_outputs(module, optimizer, x, y):
 
 
 class Told(Module):
-    """A network that may be told to centre a batch, or how often its classes are."""
+    """A network that may be told to centre a batch, how often its classes are, or where its rows end."""
 
     def __init__(self):
         super().__init__()
         self.last = linear()
 
-    def forward(self, x, labels=None, *, centred=False, by=None):
+    def forward(self, x, labels=None, *, centred=False, by=None, ends=None):
         counts = 0.0 if labels is None else F.one_hot(labels, 3).sum(0)
         counts = torch.as_tensor(getattr(by, "counts", by)[-3:]) if by is not None else counts
-        outputs = self.last(x) + counts
+        outputs = self.last(x) + counts + (0 if ends is None else ends[-1])
         return outputs - outputs.mean(0) if centred else outputs
 
 
@@ -115,7 +115,7 @@ def told(**arguments):
     """A loop that calls the network with further arguments, of which ``labels`` are those of the batch."""
 
     def step(module, optimizer, x, y):
-        own = arguments | ({"labels": y} if "labels" in arguments else {})
+        own = arguments | {name: y for name in ("labels", "ends") if name in arguments}
         plain(lambda rows: module(rows, **own), optimizer, x, y)
 
     return step
@@ -435,6 +435,7 @@ LOOPS = {
     "the Dice score of a batch": (by(dice), NOT_OWN),
     "a flag that was not tried": ({"step": told(centred=True), "net": Told}, UNTRIED),
     "labels that were not tried": ({"step": told(labels=None), "net": Told, "sample_rate": 0.1, "steps": 9}, UNTRIED),
+    "the last one's, not tried": ({"data": (X, RARE), "step": told(ends=None), "net": Told}, UNTRIED),
     "counts in an object": ({"step": Support().tell, "net": Told, "sample_rate": 0.5, "steps": 9}, OF_INPUTS),
     "counts in an array": ({"step": told_in_an_array, "net": Told, "sample_rate": 0.5, "steps": 9}, OF_INPUTS),
     "no tensor": (lambda module, optimizer, x, y: module(["a text"] * len(y)), "needs a tensor with a batch"),

@@ -377,6 +377,7 @@ REFUSALS = [
     (lambda: trained(DPSGD(learning_rate=0.1, momentum=1.0)), "momentum < 1"),
     (lambda: trained(OURS, Sequential(nn.LazyLinear(3))), r"module has no shape .* module\(torch.zeros"),
     (lambda: private(Sequential(nn.LazyLinear(3))), "module has no shape"),
+    (lambda: private(mlp().to("meta")), r"on the device meta, where it has no numbers: .* module.to_empty\("),
     (lambda: trained(OURS, PACKED), "in place of pack_padded_sequence"),
     (lambda: private(PACKED), "in place of pack_padded_sequence"),
     (lambda: private(private()[0]), "already"),

@@ -35,6 +35,7 @@ from pacdp.step.sums import Reference
 from pacdp.step.units import Network, Units, trained
 from tests.marks import every_case, near, parametrize, refusal
 from tests.pacdp.draws import rand, randn
+from tests.pacdp.small_networks import Made
 from tests.pacdp.toys import frozen, seeded
 
 CLIP = 0.5
@@ -128,6 +129,16 @@ class BySize(torch.nn.Module):
     def forward(self, x):
         order = (x[:, 0] > 0).long().sort(stable=True).indices
         return self.other(self.one(x[order])[order.argsort()])
+
+
+def eight_places_on(own, x):
+    return own.other(own.one(x.roll(8, 0)).roll(-8, 0) if len(x) > 8 else own.one(x))
+
+
+def test_places_that_are_moved_by_eight_are_seen():
+    """Of batches of eight the trials see nothing of it."""
+    with refusal("in another order"):
+        clipped_sum(Made(eight_places_on, one=Linear(4, 4), other=Linear(4, 3)), *batch(24), mode="ghost")
 
 
 def test_examples_that_a_network_sorts_for_some_layers_have_no_ghost_clipping():
