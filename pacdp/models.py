@@ -152,7 +152,8 @@ def require_shapes(model: nn.Module, what: str) -> None:
     """Refuse a network to be trained with parameters that its first batch would make, or in which nothing can be added.
 
     Raises:
-        ValueError: lazy parameters, floats of 8 bits, or weights that a hook computes, of which there is no copy.
+        ValueError: parameters that are lazy, without numbers or floats of 8 bits, or weights that a hook computes, of
+            which there is no copy.
     """
     lazy = [name for name, p in model.named_parameters() if is_lazy(p)]
     if lazy:
@@ -161,6 +162,12 @@ def require_shapes(model: nn.Module, what: str) -> None:
             f"{what} once on zeros, {what}(torch.zeros(1, ...)), or build it without lazy layers"
         )
 
+    bare = [name for name, p in model.named_parameters() if p.is_meta]
+    if bare:
+        raise ValueError(
+            f"parameter {bare[0]} of {what} is on the device meta, where it has no numbers: build {what} on the device "
+            f"that trains it, or give it weights by {what}.to_empty(device=...)"
+        )
     small = [
         name for name, p in model.named_parameters() if p.is_floating_point() and p.itemsize == 1
     ]

@@ -54,7 +54,7 @@ from pacdp.step.units import Network, Units, rows_at
 ByParameter = dict[Any, Tensor]
 """By parameter of a layer."""
 _POWERS, _OUT_OF_ORDER = 8, 1e-2
-"""By how many powers of two places of a batch are told apart, and how far a slope may be off by rounding."""
+"""How many powers of two tell places of a batch apart, and how far a slope may be off by rounding."""
 _KEPT = 2**25
 """Numbers in the gradients of a batch by one layer that are kept until their sum."""
 
@@ -211,9 +211,13 @@ def _versions(inputs: Sequence[Any]) -> list[int]:
     return [x._version for x in inputs if isinstance(x, Tensor)]
 
 
-def _by_place(slopes: Tensor) -> Tensor:
-    """Slopes times powers of two, one for each place of a batch, so that products are exact."""
-    powers = 2.0 ** (torch.arange(len(slopes), device=slopes.device) % _POWERS)
+def _powers(count: int, number: int) -> Tensor:
+    """A power of two for each place of a batch, so that products are exact; others in each pass, by its number."""
+    generator = torch.Generator().manual_seed(number)
+    return 2.0 ** torch.randint(_POWERS, (count,), generator=generator)
+
+
+def _by_place(slopes: Tensor, powers: Tensor) -> Tensor:
     return slopes * powers.to(slopes).view(-1, *[1] * (slopes.dim() - 1))
 
 
@@ -272,7 +276,7 @@ class Ghost:
 
     def __init__(self, module: nn.Module, clip: Clip) -> None:
         self.module, self.clip = module, clip
-        self._uses, self._watches = list[Use](), False
+        self._uses, self._watches, self._passes = list[Use](), False, 0
         self._known, self._shared = of_known_layers(module), dict[Any, set[int]]()
         layers = filter(own_weights, module.modules())
         self.hooks = [layer.register_forward_hook(self._meet, with_kwargs=True) for layer in layers]
@@ -356,11 +360,13 @@ class Ghost:
         edges = [use.outputs for use in uses]
         back = grad(outputs, edges, given, allow_unused=True, retain_graph=not self._known)  # pyright: ignore
         if not self._known:
-            scaled_up = [_by_place(x) for x in given]
+            self._passes += 1
+            powers = _powers(len(given[0]), self._passes)
+            scaled_up = [_by_place(x, powers) for x in given]
             grown = grad(outputs, edges, scaled_up, allow_unused=True)  # pyright: ignore
             for one, other in zip(back, grown, strict=True):
                 if one is not None and other is not None and len(one) == len(given[0]):
-                    _require_in_order(_by_place(one), other)
+                    _require_in_order(_by_place(one, powers), other)
         met = [(use, s) for use, s in zip(uses, back, strict=True) if s is not None]
         # one row more would be added to the rows of all
         if any(slope.shape[:1] != given[0].shape[:1] for _, slope in met):
