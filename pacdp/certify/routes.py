@@ -28,6 +28,7 @@ from pacdp.certify.outputs import ClippedError, LossOf
 from pacdp.certify.priors import (
     NOISE_OF_THE_RUN,
     DataFree,
+    HeldOut,
     Prior,
     Private,
     Source,
@@ -221,6 +222,8 @@ def _of_a_network(
     seen = _source(prior, False) if seen is None else seen
     if surrogate is not None:
         known = None if isinstance(seen, DataFree) else seen
+        if isinstance(seen, HeldOut) and seen.rows is not None:
+            known = seen.rows
         return disagreement(
             law, data, surrogate, settings, seen=known, failure_prob=failure_prob, device=device
         )
