@@ -113,7 +113,8 @@ def certify(
         prior: where the prior, or a network that was released privately, came from.
         seen: what a network as it is was trained on: anything that ``data`` may be, the folder of a chain, or
             ``pacdp.data.Rows``; or ``HeldOut`` with the places in a data set, ``DataFree`` for a network that was made
-            without any of the data. That the examples are others is then proved; without it the caller vouches for it.
+            without any of the data. That the examples are others is then proved, as far as both hold their numbers in
+            one form and order; without it the caller vouches for it.
         network: the module, in eval mode, whose weights ``law`` is about; its own weights do not matter,
             but other threads may neither train nor call it meanwhile.
         test: examples that neither prior nor posterior saw; of a network as it is, more of those new to it, on which
