@@ -224,7 +224,8 @@ def batch_of(given: Any, what: str) -> Batch:
     if who.dtype.kind not in "iu" or who.shape != (n,) or (n and int(who.min()) < 0):
         raise ValueError(
             f"expected people, the third of a tuple, in {what} as one whole number from 0 on for each of {n} examples, "
-            f"got {who.dtype} {list(who.shape)}"
+            f"got {who.dtype} {list(who.shape)}: number names over all rows that are compared, as "
+            "numpy.unique(names, return_inverse=True)[1] does"
         )
     return Batch(inputs=held, labels=found, people=who.astype(np.int64))
 
