@@ -99,6 +99,7 @@ class Hashed:
         self.again = True
         self.inputs, self.pairs, self.owners = (list[np.ndarray]() for _ in range(3))
         self.mark, self._forms, self._first = 0, set[Any](), dict[str, np.uint64]()
+        self._axes = list[int]()
         self._precisions, self._parts = dict[str, int](), dict[str, list[np.ndarray]]()
 
     def add(self, batch: Batch) -> None:
@@ -119,6 +120,7 @@ class Hashed:
         given = batch.inputs.values()
         width = sum(math.prod(one.shape[1:]) for one in given)
         self._forms.add((width, *(batch.inputs[name].dtype for name in sorted(batch.inputs))))
+        self._axes = [k for name in sorted(batch.inputs) for k in batch.inputs[name].shape[1:]]
         for name, one in sorted(batch.inputs.items()):
             both = self._precisions.get(name, 0), precision_of(one)
             self._precisions[name] = max(both, key=FINER.index)
@@ -177,7 +179,7 @@ class Hashed:
         )
         return Rows.sorted(
             np.concatenate(self.pairs), np.concatenate(self.inputs), owners, self.mark, width=width,
-            precision=precision
+            precision=precision, axes=self._axes
         )  # fmt: skip
 
 
@@ -222,7 +224,8 @@ def batch_of(given: Any, what: str) -> Batch:
     if who.dtype.kind not in "iu" or who.shape != (n,) or (n and int(who.min()) < 0):
         raise ValueError(
             f"expected people, the third of a tuple, in {what} as one whole number from 0 on for each of {n} examples, "
-            f"got {who.dtype} {list(who.shape)}"
+            f"got {who.dtype} {list(who.shape)}: number names over all rows that are compared, as "
+            "numpy.unique(names, return_inverse=True)[1] does"
         )
     return Batch(inputs=held, labels=found, people=who.astype(np.int64))
 

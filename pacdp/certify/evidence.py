@@ -285,7 +285,8 @@ def _of_other_people(rows: Rows, data: Known) -> bool:
 def _unseen(seen: HeldOut, data: Known, whose: str) -> Hypothesis | None:
     """What shows that these are others than those seen; None where nothing does. DataError where some are the same."""
     if seen.rows is not None:
-        require_apart(seen.rows, data.rows, ("the prior's rows", f"{whose} rows"))
+        saw = "the rows that the network saw" if isinstance(data, Seen) else "the prior's rows"
+        require_apart(seen.rows, data.rows, (saw, f"{whose} rows"))
         if not _of_other_people(seen.rows, data):
             said = (
                 "the caller, for people: row hashes compare examples, and what it saw names nobody"

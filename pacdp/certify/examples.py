@@ -120,8 +120,10 @@ class BoundSet(Counted):
         made = cls(inputs=torch.empty(pixels.shape, device="meta"), labels=labels)
         hashed = np.concatenate([row_hashes(block, name="inputs") for block in pixels.blocks()])
         pairs = pair_hashes(hashed, row_hashes(labels, name="labels"))
-        width, few = math.prod(pixels.shape[1:]), next(pixels.blocks())
-        rows = Rows.sorted(pairs, hashed, None, width=width, precision=precision_of(few))
+        axes, precision = pixels.shape[1:], precision_of(next(pixels.blocks()))
+        rows = Rows.sorted(
+            pairs, hashed, None, width=math.prod(axes), precision=precision, axes=axes
+        )
         made._kept.update(at=made.version, rows=rows, pixels=pixels)
         return made
 

@@ -147,7 +147,7 @@ class Soft:
 
     def __init__(self) -> None:
         self._whole, self._alone, self._low, self._high = True, True, 0.0, 0.0
-        self._n, self._inside, self._slack = 0, 0, TOLERANCE
+        self._n, self._inside, self._slack, self._gaps = 0, 0, TOLERANCE, 0
 
     @property
     def _within(self) -> bool:
@@ -158,7 +158,9 @@ class Soft:
     def add(self, outputs: Tensor) -> None:
         """Take a batch's outputs [m] or [m, classes] in."""
         rows = outputs.double().reshape(len(outputs), -1 if len(outputs) else 1)
-        rows = rows[~rows.isnan().any(dim=1)]  # a gap says nothing of the others
+        gap = rows.isnan().any(dim=1)  # which says nothing of the others
+        self._gaps += int(gap.sum())
+        rows = rows[~gap]
         if not len(rows):
             return
         self._low, self._high = (
@@ -172,11 +174,18 @@ class Soft:
         self._inside += int(((rows >= 0.0) & (rows <= 1.0)).all(dim=1).sum())
 
     def remarks(self, of: str) -> tuple[str, ...]:
-        """That single outputs may be cut elsewhere, as those trained by a squared error on 0 and 1 are."""
+        """That some are NaN, and that single ones may be cut elsewhere, as of squared errors on 0 and 1."""
+        told = ()
+        if self._gaps:
+            told = (
+                f"{self._gaps} rows of {of} have an output that is NaN: each counts as an error, in which all classes "
+                "are equally probable",
+            )
         near = -1.0 <= self._low and self._high <= 2.0 and not self._within
         if not (self._alone and near and self._n >= _FEW and self._inside >= 0.75 * self._n):
-            return ()
+            return told
         return (
+            *told,
             f"most outputs of {of} lie from 0 to 1, and each is read as a logit, above 0 the second class: if yours "
             "is cut at 0.5, return z - 0.5",
         )

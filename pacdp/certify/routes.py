@@ -28,6 +28,7 @@ from pacdp.certify.outputs import ClippedError, LossOf
 from pacdp.certify.priors import (
     NOISE_OF_THE_RUN,
     DataFree,
+    HeldOut,
     Prior,
     Private,
     Source,
@@ -112,7 +113,8 @@ def certify(
         prior: where the prior, or a network that was released privately, came from.
         seen: what a network as it is was trained on: anything that ``data`` may be, the folder of a chain, or
             ``pacdp.data.Rows``; or ``HeldOut`` with the places in a data set, ``DataFree`` for a network that was made
-            without any of the data. That the examples are others is then proved; without it the caller vouches for it.
+            without any of the data. That the examples are others is then proved, as far as both hold their numbers in
+            one form and order; without it the caller vouches for it.
         network: the module, in eval mode, whose weights ``law`` is about; its own weights do not matter,
             but other threads may neither train nor call it meanwhile.
         test: examples that neither prior nor posterior saw; of a network as it is, more of those new to it, on which
@@ -221,6 +223,8 @@ def _of_a_network(
     seen = _source(prior, False) if seen is None else seen
     if surrogate is not None:
         known = None if isinstance(seen, DataFree) else seen
+        if isinstance(seen, HeldOut) and seen.rows is not None:
+            known = seen.rows
         return disagreement(
             law, data, surrogate, settings, seen=known, failure_prob=failure_prob, device=device
         )

@@ -343,7 +343,8 @@ def _same_examples(one: Any, other: Any) -> bool:
     )
     listed = [
         value
-        for value in own.values()
+        for held in own.values()
+        for value in (held if isinstance(held, tuple) else (held,))  # as of a TensorDataset
         if isinstance(value, Sized)
         and not (isinstance(value, Tensor | np.ndarray) and not value.ndim)
     ]

@@ -11,7 +11,7 @@ Certificates ask of rows that they are apart from those of a prior or a test, co
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -59,6 +59,8 @@ class Rows:
             that is not known, as of rows that an earlier version kept in a file.
         precision: of the inputs, as `pacdp.data.hashing.precision_of` says, of several by keyword in digits to the base
             8; 0 where that is not known.
+        shape: the axes of an input but those of one, of several by keyword one after the other; empty where that is not
+            known. Hashes do not tell axes, and with channels first an image is another row than with channels last.
         source: the data set or loader of this process that they were read from, whose places tell of an example that
             another transform hides from a hash; or None. It is written nowhere.
     """
@@ -69,6 +71,7 @@ class Rows:
     key_mark: int = 0
     width: int = 0
     precision: int = 0
+    shape: tuple[int, ...] = ()
     source: Any = None
 
     def __post_init__(self) -> None:
@@ -114,14 +117,16 @@ class Rows:
                     f"people must be a whole number for each example, got {people.dtype} {people.shape}."
                 )
             owners = _each(people.astype(np.int64), "people", len(hashed))
-        width = math.prod(np.shape(inputs)[1:])
+        axes = np.shape(inputs)[1:]
         precision = precision_of(inputs, name="inputs")
-        return cls.sorted(examples, hashed, owners, width=width, precision=precision)
+        return cls.sorted(
+            examples, hashed, owners, width=math.prod(axes), precision=precision, axes=axes
+        )
 
     @classmethod
     def sorted(
         cls, examples: np.ndarray, inputs: np.ndarray, owners: np.ndarray | None, mark: int = 0, *,
-        width: int = 0, precision: int = 0
+        width: int = 0, precision: int = 0, axes: Iterable[int] = ()
     ) -> "Rows":  # fmt: skip
         """The rows of hashes in any order; raises DataError as the constructor does."""
         order = _order(examples, inputs, owners)
@@ -132,6 +137,7 @@ class Rows:
             key_mark=mark,
             width=width,
             precision=precision,
+            shape=tuple(k for k in axes if k > 1),
         )
 
     @property
@@ -190,6 +196,11 @@ class Rows:
                 "inputs have several widths or types, and one that was padded or rounded otherwise is another row to a "
                 "hash"
             )
+        if self.shape != other.shape and sorted(self.shape) == sorted(other.shape):
+            return (
+                f"inputs have the axes {list(self.shape)} and {list(other.shape)}, and with channels first an image is "
+                "another row than with channels last: give both as the network reads them"
+            )
         if (self.precision == WHOLE) != (other.precision == WHOLE):
             return (
                 "some inputs are whole numbers and others are fractions, as the same images are once they are scaled: "
@@ -217,6 +228,7 @@ class Rows:
         marks = {
             "key_mark": np.array([self.key_mark], dtype=np.uint64),
             "rows_form": np.array([self.width, self.precision]).view(np.uint64),
+            "rows_shape": np.array(self.shape, dtype=np.uint64),
             "format": np.array([2], dtype=np.uint64),
         }
         return {name: array.view(np.int64) for name, array in (self._arrays() | marks).items()}
@@ -230,8 +242,9 @@ class Rows:
                 are other ones.
         """
         found: dict[str, np.ndarray] = {}
-        for name in ("examples", "inputs", "owners", "key_mark", "rows_form"):
-            if name not in arrays and name not in ("owners", "rows_form"):
+        beside = ("owners", "rows_form", "rows_shape")
+        for name in ("examples", "inputs", "key_mark", *beside):
+            if name not in arrays and name not in beside:
                 raise DataError(f"Rows lack the array {name}; give what to_arrays() wrote.")
             if name in arrays:
                 found[name] = array_of(arrays[name], name)
@@ -250,7 +263,10 @@ class Rows:
         form = found.pop("rows_form", np.zeros(2, dtype=np.uint64)).view(np.int64)
         if form.shape != (2,):
             raise DataError(f"form of Rows must hold two numbers, got shape {form.shape}.")
-        return cls(key_mark=int(mark[0]), width=int(form[0]), precision=int(form[1]), **found)
+        shape = tuple(map(int, found.pop("rows_shape", np.zeros(0, dtype=np.uint64)).ravel()))
+        return cls(
+            key_mark=int(mark[0]), width=int(form[0]), precision=int(form[1]), shape=shape, **found
+        )
 
     def _arrays(self) -> dict[str, Hashes]:
         named = {"examples": self.examples, "inputs": self.inputs}

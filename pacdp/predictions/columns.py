@@ -173,7 +173,8 @@ def require_own_name(name: str, *, counted: bool) -> None:
         ValueError: it has one.
     """
     plain = " ".join(name.replace("_", " ").split()).casefold() + " "
-    if any(plain.startswith(f"{one} ") for one in (*_OURS, *(() if counted else ("error",)))):
+    ours = any(plain.startswith(f"{one} ") for one in (*_OURS, *(() if counted else ("error",))))
+    if ours or " of a new " in plain:
         raise ValueError(
             f"a loss must have a name of its own, got {name!r}, which is that of another quantity: rename it"
         )

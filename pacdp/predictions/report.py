@@ -310,8 +310,8 @@ class Report:
         Each certificate then holds by itself: what held at once with a budget does so without the other's alone.
 
         Raises:
-            ValueError: it is about other examples, as far as numbers and digests tell, or its certificates fail with
-                another probability.
+            ValueError: it is about other examples, as far as numbers and digests tell, its certificates fail with
+                another probability, or it measured something else of a predictor of the same name.
         """
         mine, theirs = ((each.n, each.unit, each.examples) for each in (self, other))
         apart = self.rows and other.rows and self.rows["bound"] != other.rows["bound"]
@@ -330,6 +330,12 @@ class Report:
         )
         once = ("certificates", "refusals", "measured", "remarks")
         both: Values = {name: _once((*getattr(self, name), *getattr(other, name))) for name in once}
+        known = [(one.of, one.on, one.loss) for one in both["measured"]]
+        if twice := [of for place, (of, *_) in enumerate(known) if known[place] in known[:place]]:
+            raise ValueError(
+                f"two reports differ in what they measured of {twice[0]!r}: where these are two networks, name one of "
+                "them by Network(network=..., of=...)"
+            )
         sampled = (*self.monte_carlo, *other.monte_carlo)
         details = {**other.details, **self.details}
         return replace(

@@ -122,7 +122,7 @@ _PROVISOS = {
     "settings fixed beforehand": "what was asked was settled without looking at them",
     "steps fixed beforehand": "the number of steps was settled beforehand",
     "prior saw none of these rows": "the prior had seen none of them",
-    "predictor saw none of these rows": "{of} had seen none of them",
+    "predictor saw none of these rows": "{who} had seen none of {them}",
     "privacy covers these rows": "the privacy that is claimed covers them",
     "noise secret or independent": "the noise is secret or does not depend on them{start}",
     "accountant sound": "the accountant of privacy is sound",
@@ -140,7 +140,7 @@ _PROVISOS = {
     "schedule blind to the records": "the schedule does not depend on them",
     "first weights independent": "the first weights do not depend on them",
     "learner saw picked records alone": "the learner, its first weights too, saw those alone that it had picked",
-    "neither network saw the unlabelled rows": "neither network saw the unlabelled rows",
+    "neither network saw the unlabelled rows": "neither network saw those without labels",
     "thresholds fixed beforehand": "thresholds were settled beforehand",
     "order blind to the losses": "their order does not depend on the losses",
     "losses within their range": "losses lie in their range",
@@ -152,6 +152,10 @@ _PROVISOS = {
 }
 """What each hypothesis says of the records, which have been named before."""
 
+_UNLABELLED = "neither network saw the unlabelled rows"
+"""What certificates by another network rest on, whose own examples stand behind its certificate alone."""
+_ITS_OWN = "that the surrogate's certificate is that network's"
+"""Which nothing of a certificate shows."""
 _START = ", and the private run began with nothing learnt from them"
 _PAID = ("kl", "log_density_ratio", "renyi", "draw", "transfer")
 _OF_THE_FORMULA = ("log_xi", "log_two_sqrt_n")
@@ -183,8 +187,9 @@ def headline(made: Certificate, *, failure_prob: float | None = None) -> str:
     said += ", by weight" * measures.startswith(_WEIGHTED)
     said += f", on average over {UNITS[record]}" if new and record != "example" else ""
     sure = confidence(made.failure_prob if failure_prob is None else failure_prob)
-    known = records(made)
-    for one in made.hypotheses:
+    by_another = any(one.name == _UNLABELLED for one in made.hypotheses)
+    known = records(made) + " without labels" * by_another
+    for one in () if by_another else made.hypotheses:
         if one.name == "predictor saw none of these rows" and one.standing == "proved":
             told = "that {of} had not seen"
             if (
@@ -198,8 +203,11 @@ def headline(made: Certificate, *, failure_prob: float | None = None) -> str:
     # first weights are part of a promise of privacy, and stand by themselves at other prices
     private = any(one.name == "privacy covers these rows" for one in made.hypotheses)
     start = _START if private else ""
-    words = {"records": what, "of": both, "start": start}
-    stated, open_ = (_provisos(some, words) for some in (made.declared, made.unproved))
+    words = {"records": what, "who": both, "them": "them", "start": start}
+    if by_another:
+        words |= {"who": "the surrogate", "them": "the examples of its certificate"}
+    stated = _provisos(made.declared, words, *([_ITS_OWN] if by_another else ()))
+    open_ = _provisos(made.unproved, words)
     provided = [f"{stated}, which you say"] * bool(stated) + [
         f"{open_}, which nothing proves"
     ] * bool(open_)
@@ -222,9 +230,10 @@ def _said(measures: str, value: float, of: str, many: str) -> str:
     raise AssertionError("the last pattern fits everything")
 
 
-def _provisos(some: Iterable[Hypothesis], words: Mapping[str, str]) -> str:
+def _provisos(some: Iterable[Hypothesis], words: Mapping[str, str], *others: str) -> str:
     """That A, that B and that C."""
     said = ["that " + _PROVISOS[one.name].format_map(words) for one in some]
+    said += others
     return " and ".join([", ".join(said[:-1]), *said[-1:]] if len(said) > 1 else said)
 
 

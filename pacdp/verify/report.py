@@ -149,6 +149,7 @@ def check_report(
     if form.verdict != FOLLOWS:
         return [form]
     table = r.route == "predictions"
+    joined = table and "budget" not in r.part("details")
     found = []
     for made in r.certificates:
         own = check_certificate(made, r.privacy, redone, not table)
@@ -162,7 +163,9 @@ def check_report(
         for claim, (name, check) in _OF_DETAILS.items()
         if name in details
     }
-    checks |= _OF_ROUTES.get(r.route, _OF_RUNS)
+    checks |= (
+        _OF_JOINED if joined else _OF_ROUTES.get(r.route, _OF_RUNS)
+    )
     if r.route == "finite":
         checks["weights of networks"] = of_finitely_many
     found += judged("report", checks, r)
@@ -176,6 +179,21 @@ def check_report(
             for one in own
         ]
     return found
+
+
+def _each(report: Fields) -> None:
+    """Of a report that was joined from two, no certificate fails more often than is said of each."""
+    worst = max(one.failure_prob for one in report.certificates)
+    require(
+        worst <= report.failure_prob,
+        f"one fails with {worst}, and each is said to with {report.failure_prob}",
+    )
+
+
+def _at_once(_: Any) -> None:
+    raise Unchecked(
+        "there is no budget, as where two reports were joined, whose certificates then hold each by itself"
+    )
 
 
 def _of_a_run(report: Fields) -> list[Statement]:
@@ -216,6 +234,11 @@ _OF_RUNS: Checks = {
     "what is said of the prior": the_prior,
     "hypotheses of the prior": price_of_the_prior,
     "what ran": check_events,
+}
+_OF_JOINED: Checks = {
+    "failure probability of each by itself": _each,
+    "what held at once": _at_once,
+    **SHARED,
 }
 _OF_DETAILS = {
     "value at a price of zero": ("at_price_zero", at_price_zero),

@@ -15,7 +15,7 @@ class Foreign:
     """Weights of your own network: --model and --data name callables as package.module:name, --prior another file."""
 
     model: str | None = None
-    """Called without arguments, returns the network."""
+    """Called without arguments, returns the network; what the weight file does not hold must be alike at every call."""
     data: str | None = None
     """Called without arguments, returns the examples that the bound rests on: (inputs, labels) or (inputs, labels,
     people), a BoundSet, a Dataset, or a DataLoader, which is read once. With people, the number of each example's

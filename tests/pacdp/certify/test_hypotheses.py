@@ -9,6 +9,8 @@ from door_toys import MU, PURE, examples, gaussian, network, plain, split
 import bounds
 from pacdp import HeldOut, Network, Private, Settings, certify
 from pacdp.certify import Finite
+from pacdp.verify.claim import DOES_NOT, FOLLOWS
+from pacdp.verify.report import check_report
 from tests.marks import every_case, near, refusal
 
 DATA, FRESH = examples(80), examples(40, seed=2)
@@ -76,6 +78,19 @@ def test_assessments_of_the_same_examples_are_joined():
     assert "Each certificate holds by itself with 95% confidence." in str(both), "together they pay 10%"
     assert {*map(len, both.cells())} == {6}
     assert len(both.cells()) == len(both.certificates)
+
+
+def test_what_held_at_once_is_checked_each_by_itself_once_it_is_joined():
+    """Before, the checker called such a report damaged, and two networks of one name stood in it as one."""
+    one = certify(network(), DATA, ask="error")
+    said = one.joined(certify(Network(network=network(), of="another"), DATA)).to_dict()
+    verdicts = {each.claim: each.verdict for each in check_report(said) if each.subject == "report"}
+    assert DOES_NOT not in verdicts.values()
+    assert verdicts["failure probability of each by itself"] == FOLLOWS
+    (refuted,) = (each for each in check_report({**said, "failure_prob": 0.04}) if each.verdict == DOES_NOT)
+    assert refuted.claim == "failure probability of each by itself"
+    with refusal("two reports differ in what they measured of 'your network'"):
+        one.joined(certify(lambda x: -network()(x), DATA, ask="error"))
 
 
 def test_what_is_joined_is_said_at_the_confidence_that_it_has():

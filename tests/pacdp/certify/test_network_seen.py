@@ -1,6 +1,7 @@
 """What proves that a network saw none of the examples, and what only looks so."""
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from torch.utils.data import (
 
 import bounds
 from pacdp import GaussianPosterior, HeldOut, Prior, Private, Settings, certify
-from pacdp.certify import DataFree, Finite, Surrogate
+from pacdp.certify import BoundSet, DataFree, Finite, Surrogate
 from pacdp.certify.evidence import rows_of
 from pacdp.certify.loaders import bound_set
 from pacdp.data import DataError, Rows
@@ -130,6 +131,43 @@ def test_rows_of_another_width_prove_nothing_of_what_was_seen():
     fractions = INPUTS.numpy().astype(float) / 3  # which the network read in single precision
     with refusal("of double and of single precision", DataError):
         certify(NET, (torch.tensor(fractions).float(), LABELS), seen=(fractions, LABELS.numpy()))
+
+
+class Flat(Module):
+    def forward(self, x):
+        return Sums()(x.flatten(1))
+
+
+def test_images_with_channels_first_prove_nothing_of_those_with_channels_last():
+    """The same images were proved to be others, since their numbers stand in another order."""
+    first = torch.randn(300, 3, 4, 4, generator=torch.Generator().manual_seed(0))
+    last, other = first.permute(0, 2, 3, 1).contiguous(), torch.sin(first)
+    shown = rows_of((last, LABELS), "seen")
+    for seen in ((last, LABELS), [(last, LABELS)], shown, Rows.from_arrays(shown.to_arrays())):
+        for data in ((first, LABELS), BoundSet(inputs=first, labels=LABELS)):
+            kept = (
+                certify(Flat().eval(), data, seen=seen).certificates[0].hypothesis("predictor saw none of these rows")
+            )
+            assert kept.standing == "declared"
+            assert "the axes [4, 4, 3] and [3, 4, 4]" in kept.by
+    for same in (other, other.flatten(1), other[:, None]):
+        kept = certify(Flat().eval(), (first, LABELS), seen=(same, LABELS))
+        assert kept.certificates[0].hypothesis("predictor saw none of these rows").standing == "proved"
+
+
+def test_of_two_networks_it_is_said_which_one_saw_what():
+    """Of a network of which nobody said what it saw the examples were called others than those named as seen by it."""
+    known = certify(NET, OTHERS, seen=ALL, ask="error", failure_prob=0.02).certificates[0]
+    by = Surrogate(network=NET, certificate=known, saw={"its own": ALL})
+    rows = torch.cos(3.0 * INPUTS)
+    for seen in (None, HeldOut(rows=rows_of(ALL, "seen"))):
+        said = certify(NET, rows, seen=seen, surrogate=by, failure_prob=0.9).headline()
+        assert "300 examples without labels)" in said
+        assert "that the surrogate's certificate is that network's, which you say" in said
+        assert ("neither network saw those without labels" in said) == (seen is None)
+    unsaid = replace(by, certificate=certify(NET, OTHERS, ask="error", failure_prob=0.02).certificates[0])
+    said = certify(NET, rows, seen=ALL, surrogate=unsaid, failure_prob=0.9).headline()
+    assert "the surrogate had seen none of the examples of its certificate" in said
 
 
 def test_one_column_of_fractions_and_a_batch_of_few_bits_hide_no_double_precision():
@@ -301,7 +339,7 @@ def test_places_of_one_data_set_are_told_under_any_transform():
     seen = Subset(one, range(200))
     for data in (Subset(other, range(199, 300)), Changed(Subset(one, range(199, 300)), torch.cos)):
         for given in (seen, DataLoader(seen, shuffle=True), DataLoader(one, sampler=SubsetRandomSampler(range(200)))):
-            with refusal("the prior's rows and the bound's rows give 1 of the same examples", DataError):
+            with refusal("the rows that the network saw and the bound's rows give 1 of the same examples", DataError):
                 certify(NET, data, seen=given, ask="error")
         law = GaussianPosterior.around(NET, std=0.01)
         known = certify(NET, Subset(one, range(200)), ask="error").certificates[0]
@@ -319,6 +357,15 @@ def test_places_of_one_data_set_are_told_under_any_transform():
                 certify(data=data, **asked)
     for data in (Subset(other, range(200, 300)), Listed(torch.cos, range(300, 600)), STREAMS["a generator"]()):
         certify(NET, data, seen=seen, ask="error")
+
+
+def test_tensors_are_one_data_set_however_often_one_is_made_of_them():
+    def split(part, transform):
+        return Changed(Subset(TensorDataset(INPUTS, LABELS), part), transform)
+
+    with refusal("the rows that the network saw and the bound's rows give 1 of the same examples", DataError):
+        certify(NET, split(range(199, 300), torch.cos), seen=split(range(200), torch.sin))
+    assert certify(NET, split(range(200, 300), torch.cos), seen=split(range(200), torch.sin), ask="error").n == 100
 
 
 def test_images_kept_in_lists_are_the_same_under_two_transforms():

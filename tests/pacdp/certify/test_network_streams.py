@@ -92,6 +92,15 @@ def test_single_outputs_that_may_be_cut_elsewhere_are_remarked_upon():
         assert not certify(lambda x, slope=slope: slope * x[:, 0], (INPUTS, labels), ask="error").remarks
 
 
+def test_outputs_that_are_no_numbers_are_remarked_upon():
+    """They were called ties alone, and what the other rows take them for was not said."""
+    said = "7 rows of your network have an output that is NaN: each counts as an error"
+    assert not certify(NET, ALL, ask="error").remarks
+    least = INPUTS[:, 0].sort().values[7]
+    found = certify(lambda x: NET(x).where(x[:, :1] >= least, torch.nan), ALL, ask="brier")
+    assert found.remarks[0].startswith(said)
+
+
 def test_what_numpy_is_told_to_raise_is_the_callers_own():
     """Tiny probabilities and weights underflow, which is no error."""
     far, two = Network(network=lambda x: 1e3 * NET(x)), Finite(networks=[NET, Linear(6, 3).eval()])

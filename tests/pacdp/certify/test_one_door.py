@@ -173,7 +173,7 @@ def test_a_surrogate_serves_no_network_that_hides_what_it_says_or_holds():
 
 
 def test_names_of_ours_one_keyword_and_settings_that_were_chosen_among():
-    for name in ("0-1 risk", "error", "0-1_risk of a new person", "Ece"):
+    for name in ("0-1 risk", "error", "0-1_risk of a new person", "Ece", "loss_of_a_new_person"):
         named_like_ours.__name__ = name
         with refusal("a name of its own"):
             certify(NET, (INPUTS, TARGETS), loss=named_like_ours)
