@@ -172,7 +172,7 @@ def check_certificate(
 def _beside(c: Claim) -> None:
     """Nothing is told that no check asked for, and no hypothesis that is in no table here."""
     names = standings(c.record).keys() - KNOWN
-    require_asked([*unasked(c.record, TOLD), *names])
+    require_asked([*unasked(c.record, TOLD), *sorted(names)])
 
 
 def _failure(c: Claim) -> None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from flint import arb  # pyright: ignore[reportMissingImports]
 
 from pacdp.verify.arithmetic import ONE, ZERO, ball
-from pacdp.verify.claim import Unchecked, Wrong, require
+from pacdp.verify.claim import Unchecked, Wrong, number, require
 
 _MOST_ON_A_SAMPLE = 6
 _MOST_STEPS = 10**7
@@ -122,7 +122,7 @@ def _on_one_sample(
             noises.append(_noise_in(part))
         elif kind == "ExponentialMechanism" and (replaced or added):
             twice = 2 if added and replaced else 1
-            epsilons.append(twice * float(part["epsilon"]))
+            epsilons.append(twice * float(number(part["epsilon"])))
         else:
             raise Unchecked(
                 f"this checker composes no {kind} of these neighbours on one sample"
@@ -141,7 +141,7 @@ def _on_one_sample(
 def _noise_in(event: Any) -> float:
     """The noise multiplier of a Gaussian mechanism."""
     _kind_of(event)
-    noise = float(event["noise_multiplier"])
+    noise = float(number(event["noise_multiplier"]))
     require(noise >= 0, f"a noise multiplier is {noise!r}")
     return noise
 

@@ -91,7 +91,6 @@ result.steps = header.step
 last.step? = told
 """
 _SUBJECT = """
-report.subject.content_hash = header.content_hash
 report.subject.step? = header.step
 report.subject.loss? = header.loss
 report.subject.sampler? = header.sampler
@@ -270,6 +269,10 @@ def _report(f: Folder) -> None:
         raise Unchecked(
             "it does not say that it is of this checkpoint"
         )
+    require(
+        subject.content_hash == header["content_hash"],
+        "it is about another checkpoint than the one that is there: certify that one again",
+    )
     f.hold(_SUBJECT)
     way = report.route
     own = way not in ("predictions", "self-certified")

@@ -53,6 +53,8 @@ def _about(
 
     def mixed(t: ndarray, inside: Any) -> ndarray:
         exponent = inside + t / step.noise - 0.5 / step.noise**2
+        if step.rate == 1.0:
+            return exponent
         return np.log1p(
             step.rate * np.expm1(np.minimum(exponent, 600.0))
         )

@@ -23,7 +23,7 @@ from pacdp.verify.claim import (
     require_asked,
     same,
 )
-from pacdp.verify.events import Step, replaces, steps_of
+from pacdp.verify.events import Step, last_alone, replaces, steps_of
 from pacdp.verify.files import (
     SETTINGS,
     Folder,
@@ -163,6 +163,13 @@ def _settings(f: Folder) -> None:
         require_same(made, steps_of_chain(run.sampler, n, planned))
         check_moments(f.certificates, listed or [planned])
         return
+    size = run.sampling.public_size
+    counts = f.report.details.counts
+    require(
+        not (size and last_alone(event))
+        or number(counts.n) - _FAR * number(counts.std_n) <= size,
+        f"the sum over about {counts.n!r} records is divided by {size!r}, so that no contraction is known",
+    )
     tempered = run.method["convention"] == "tempered"
     if tempered and not run.sampling.public_size:
         _records(f, made[0])

@@ -106,6 +106,10 @@ def check_path(
         beside = check(path, report)
     if report is None:
         return beside
+    if not beside and type(report["format"]) is not str:
+        raise ValueError(
+            f"{file.name}: it names no format, as every file of certificates does"
+        )
     redone = proofs_redone(path, report, beside)
     if data or model:
         stored = read_checkpoint(
@@ -224,7 +228,7 @@ def _beside(report: Fields) -> None:
         *held_by_nothing(report),
     ]
     for made in report.certificates:
-        names += {*unasked(made)} & TOLD
+        names += sorted({*unasked(made)} & TOLD)
     require_asked(names)
 
 

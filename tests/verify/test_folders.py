@@ -3,6 +3,7 @@
 import copy
 import json
 import shutil
+import subprocess
 import sys
 import types
 from dataclasses import replace
@@ -11,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from cli_tools import forge, read, succeed
+from cli_tools import forge, one_sentence, read, succeed
 from made import verdicts, wrong
 from numpy.random import default_rng
 from tiny_runs import RUNTIME, leave, tiny
@@ -167,6 +168,32 @@ def test_a_file_that_is_there_has_its_format(folder):
     for form in (0, False, None):
         written(folder / "config.json", {**config, "format": form})
         assert {one.claim: one.verdict for one in check_folder(folder, None)} == {"format": CANNOT}, form
+
+
+def test_json_that_names_no_format_is_nothing_to_read(tmp_path, capsys):
+    for content in ({}, {"cells": []}, {"format": None}, {"format": ["pacdp-certificates/2"]}):
+        written(tmp_path / "other.json", content)
+        assert main([str(tmp_path / "other.json")]) == 2, content
+        assert "other.json: it names no format" in capsys.readouterr().err
+
+
+def test_a_report_on_an_earlier_checkpoint_says_what_helps(folder):
+    """As one of a run that was certified on the way, and went on."""
+    report = read(folder / "certificates.json")
+    report["subject"] |= {"content_hash": "0" * 64, "step": 9}
+    written(folder / "certificates.json", report)
+    (said,) = [one for one in check_path(folder) if one.claim == "report"]
+    assert said.verdict == DOES_NOT
+    assert "certify that one again" in said.why
+
+
+def test_a_pipe_that_closes_or_a_full_disk_is_no_verdict(folder):
+    """Status 1 would say that something does not follow."""
+    given = [sys.executable, "-m", "pacdp.verify", str(folder)]
+    with Path("/dev/full").open("w") as full:
+        ran = subprocess.run(given, check=False, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert ran.returncode == 2
+    assert one_sentence(ran.stderr).startswith("pacdp verify: cannot write what was found")
 
 
 def test_names_that_are_no_text_or_make_lines_of_their_own_are_printed_escaped(folder, capsys):

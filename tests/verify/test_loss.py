@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from flint import arb
 
-from bounds import GaussianDP
+from bounds import Accounted, GaussianDP, kl_chernoff
 from bounds.accounting import (
     Composed,
     ExponentialMechanism,
@@ -20,11 +20,13 @@ from bounds.accounting import (
     SelfComposed,
     event_to_dict,
     privacy_epsilon,
+    privacy_record,
 )
 from bounds.transfer import transfer_cost
 from pacdp.verify import events, loss, loss_of_a_step
 from pacdp.verify.arithmetic import ball
-from pacdp.verify.claim import Unchecked, Wrong
+from pacdp.verify.certificate import check_certificate
+from pacdp.verify.claim import DOES_NOT, Unchecked, Wrong
 from pacdp.verify.formulas.transfer import Transfer, excess, gaussian
 from tests.marks import every_case, near, parametrize, refusal
 
@@ -138,12 +140,43 @@ def test_events_that_are_not_covered_say_so():
 
 @every_case(
     ("rate", "noise", "times", "epsilon", "replaced"),
-    [(0.01, 0.0574, 1, 200.0, True), (1e-4, 0.0877, 1000, 200.0, True), (1.0, 0.1654, 40, 1000.0, False)],
+    [(0.01, 0.0574, 1, 200.0, True), (1e-4, 0.0877, 1000, 200.0, True), (1.0, 1e-3, 1, 6e5, False)],
 )
 def test_so_little_noise_that_arithmetic_fails_cannot_be_checked(rate, noise, times, epsilon, replaced):
     """Runs at budgets such as 200 and 1000, which stand for training without privacy, are as honest as others."""
+    ran = [events.Step(rate, noise)] * times
     with np.errstate(all="ignore"), refusal("too large for this checker", Unchecked):
-        loss.private([events.Step(rate, noise)] * times, epsilon, 1e-5, replaced)
+        loss.private(ran, epsilon, 1e-5, replaced)
+    # but what more noise would cost refutes
+    assert loss.private(ran, 0.1, 1e-5, replaced) is False
+
+
+@every_case(("noise", "times"), [(0.1654, 40), (0.2, 30)])
+def test_little_noise_on_all_records_is_judged_by_its_closed_form(noise, times):
+    event = SelfComposed(event=_noise(noise), count=times)
+    exact = privacy_epsilon(event=event, delta=1e-5, adjacency="add-remove").upper
+    for share, due in ((0.9, False), (1.2, True)):
+        assert loss.private([events.Step(1.0, noise)] * times, share * exact, 1e-5, False) is due
+
+
+def test_a_price_of_little_noise_is_refuted_by_what_more_noise_costs():
+    """Numbers that leave double precision decide nothing, and hide no price that is too small."""
+    event = _sampled(0.1, 6, _noise(1e-3))
+    claim = privacy_record(event=_sampled(0.1, 6, _noise(2.0)), adjacency="add-remove")
+    made = kl_chernoff(price=Accounted(privacy=claim), risk=0.1, n=2000, failure_prob=0.05).to_dict()
+    made["inputs"]["privacy_event"] = json.dumps(event_to_dict(event))
+    (said,) = [one for one in check_certificate(made) if one.claim == "costs"]
+    assert said.verdict == DOES_NOT
+    assert "and what ran costs" in said.why
+
+
+def test_numbers_of_an_event_are_no_words():
+    for noise in ("2.0", True):
+        told = {"event": "Gaussian", "noise_multiplier": noise}
+        with refusal("is no number", Wrong):
+            events.steps_of(told)
+    with refusal("is no number", Wrong):
+        events.steps_of({"event": "ExponentialMechanism", "epsilon": "0.1", "adjacency": "replace-one"}, True)
 
 
 @parametrize("rate", [0.3, 1.0])

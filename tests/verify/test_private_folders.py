@@ -422,6 +422,19 @@ def test_a_last_iterate_whose_contraction_is_not_proved_does_not_follow(private_
     assert "steps" in forged("last", step=header["step"] - 1)
 
 
+def test_an_exported_last_iterate_has_no_more_records_than_its_sums_are_divided_by(private_runs, tmp_path):
+    """Or no step is known to contract; the released number shows it."""
+    run, out = Path(shutil.copytree(private_runs["last"], tmp_path / "run")), tmp_path / "out"
+    (run / "released.json").unlink(missing_ok=True)
+    leave(run, out, ledger=tmp_path / "ledger", correct=True)
+    settings = read(out / "settings.json")
+    for size, due in ((0.0, FOLLOWS), (200.0, DOES_NOT)):
+        settings["run"]["sampling"]["public_size"] = size
+        written(out / "settings.json", {**settings, "config_hash": digest(settings["run"])})
+        assert verdicts(check_path(out), "settings") == {due}
+    assert "no contraction is known" in next(one.why for one in check_path(out) if one.claim == "settings")
+
+
 def test_of_exported_settings_what_no_check_asks_for_is_named(exported, tmp_path):
     """Learning rates and data sets, which no number rests on; settings of another format do not follow."""
     out = Path(shutil.copytree(exported / "out", tmp_path / "out"))
