@@ -198,6 +198,7 @@ class Certified(NamedTuple):
     """Σ_i ‖∇ℓ_i‖² of every step, over examples or people, of which the price was made."""
 
 
+@torch.autocast("cpu", enabled=False)
 @torch.inference_mode(False)  # which ends torch.no_grad() too
 def train_certified(
     model: nn.Module,

@@ -90,12 +90,20 @@ def stream_of(books: Books, randomness: object) -> Stream:
     """The identity of a run's noise: that of the system, or of a seed, which a ledger takes once.
 
     Nothing names all that fixes what a run releases, its code among it, and two roundings of one noise cancel it: a
-    second run with the seed, one that goes on from a checkpoint too, is refused as shared noise.
+    second run with the seed, one that goes on from a checkpoint too, is refused as shared noise. The class of the
+    source is no part of it, as one around another draws that one's noise.
+
+    Raises:
+        ValueError: a source that says it can draw again, and not by which seed, beside a ledger.
     """
     base = of_all(randomness)
     seed = getattr(base, "seed", None)
-    if seed is None:
-        return SYSTEM
-    # a class of somebody's own draws the same noise from the same seed
-    kind = SeededRandomness if isinstance(base, SeededRandomness) else type(base)
-    return books.stream(keyed_by=[kind.__name__, seed], settings=secrets.token_hex())
+    if seed is not None:
+        keyed_by = [SeededRandomness.__name__, seed]
+        return books.stream(keyed_by=keyed_by, settings=secrets.token_hex())
+    if not isinstance(books, NoLedger) and getattr(base, "state", dict)():
+        raise ValueError(
+            "randomness has a state and no seed, by which a ledger knows noise that can be drawn again: give "
+            f"{type(base).__name__} the seed of what it draws from as its attribute, or take SystemRandomness()"
+        )
+    return SYSTEM

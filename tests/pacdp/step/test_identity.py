@@ -14,7 +14,7 @@ from torch.nn import Linear, Module, ReLU, Sequential, Tanh
 from torch.utils.data import Dataset, TensorDataset
 
 from pacdp import _mkl
-from pacdp.private import DPSGD, Mechanism, SeededRandomness, UserDPSGD, train
+from pacdp.private import DPSGD, Mechanism, SeededRandomness, SystemRandomness, UserDPSGD, train
 from pacdp.random.kernels import config
 from pacdp.step.identity import arithmetic, identity
 from pacdp.store.ledger import Ledger, SharedNoise
@@ -126,6 +126,18 @@ class Told(SeededRandomness):
     """A source that draws what its class does."""
 
 
+class Around:
+    """A source that draws what another does, and tells what that tells."""
+
+    def __init__(self, source, *hidden):
+        self.source, self.hidden = source, hidden
+
+    def __getattr__(self, name):
+        if name in self.hidden:
+            raise AttributeError(name)
+        return getattr(self.source, name)
+
+
 OTHERS = {
     "another loss": ({}, {"loss": squares}),
     "a loss of other constants": ({"loss": lambda o, t: loss(1.0 * o, t)}, {"loss": lambda o, t: loss(2.0 * o, t)}),
@@ -145,6 +157,7 @@ OTHERS = {
     "other people": (PEOPLE, {**PEOPLE, "people": torch.arange(60) // 5}),
     "numbers that the seed drew before": ({"randomness": USED}, {"randomness": USED}),
     "a class made of it": ({}, {"randomness": Told(7), "rate": 0.2}),
+    "a class around it": ({}, {"randomness": Around(SeededRandomness(7)), "rate": 0.2}),
     "data of a kind of its own": ({"data": Late(X, Y)}, {"data": Late(X, Y)}),
     "data that nobody can name": ({"data": Unseen()}, {"data": Unseen()}),
 }
@@ -177,6 +190,15 @@ def test_a_ledger_takes_a_seed_once_since_nothing_says_that_a_release_is_the_sam
     run(book, randomness=SeededRandomness(8))
     run(NoLedger())
     assert len(book.entries) == 3
+
+
+def test_noise_that_can_be_drawn_again_and_has_no_name_is_refused_beside_a_ledger(tmp_path):
+    book, nameless = Ledger.open(tmp_path), Around(SeededRandomness(7), "seed")
+    with refusal("has a state and no seed, .* give Around the seed of what it draws from"):
+        run(book, randomness=nameless)
+    run(book, randomness=Around(SystemRandomness(), "seed"))
+    run(NoLedger(), randomness=nameless)
+    assert len(book.entries) == 1
 
 
 AROUND = {
