@@ -173,6 +173,11 @@ def margins(rows: Array, mean: Array, factor: Array, tau: float) -> Margins:
     """The law of ⟨x_i, w⟩ for w ~ N(mean, factor factorᵀ/τ), which is normal."""
     dim, length = rows.shape[1], float(np.linalg.norm(rows, axis=1).max())
     spreads = np.concatenate([np.linalg.norm(rows[at] @ factor, axis=1) for at in _blocks(len(rows))])
+    if not 0.0 < float(spreads.min()) <= float(spreads.max()) < inf:
+        raise ValueError(
+            f"factor must give every row a margin of positive, finite deviation, got {spreads.min()!r} to "
+            f"{spreads.max()!r} for tau = 1; give the factor of a covariance of full rank."
+        )
     size = float(np.linalg.norm(mean)) + float(np.linalg.norm(factor)) / sqrt(tau)
     return Margins(rows @ mean, spreads / sqrt(tau), _gamma(2 * dim + 8) * length * size)
 

@@ -46,7 +46,7 @@ def rows_of(data: Any, name: str) -> Rows:
     if isinstance(data, Rows):
         return data
     if isinstance(data, BoundSet):
-        return data.rows
+        return data.read_again().rows
     if isinstance(data, str | os.PathLike):
         return _rows_of_run(data, name)
     require_whole(data, name)

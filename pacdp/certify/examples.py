@@ -162,6 +162,13 @@ class BoundSet(Counted):
         self._kept.update(at=self.version, rows=replace(self.rows, width=READ_ONCE))
         return self
 
+    def read_again(self) -> "BoundSet":
+        """Itself, to hash its rows anew: nothing counts what NumPy or ``.data`` wrote on tensors since they were."""
+        kept = self._kept
+        if "pixels" not in kept and ("rows" not in kept or kept["rows"].width != READ_ONCE):
+            kept.pop("at", None)
+        return self
+
     @property
     def version(self) -> int:
         """How often inputs and labels were written on in place."""

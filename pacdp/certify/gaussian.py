@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -30,13 +29,13 @@ from pacdp.losses import brier, zero_one
 from pacdp.posterior import GaussianPosterior
 from pacdp.predictions.bounding import about, clopper_pearson
 from pacdp.predictions.report import Measured, Refusal, Report
+from pacdp.random.keys import of_one_draw
 from pacdp.stochastic import MonteCarloRisk, mean_risks
 from pacdp.stochastic.law import require_law_of
 from pacdp.store.record import Values, record
 
 MONTE_CARLO, PAC_STEP = "Monte Carlo", "PAC step"
 _FIRST = "prior mean"
-_ONE_DRAW = 0x6F6E65  # key of the one draw among all uses of a seed
 _MOVED_ALONG = (
     "all means of the posterior are the prior's: a prior that is made of a state_dict after training, which moves "
     "along with the network, has seen the examples; make it before training, or of copies"
@@ -259,6 +258,5 @@ def one_draw_weights(posterior: GaussianPosterior, *, seed: int) -> dict[str, Te
     With the posterior's buffers, which a network that was trained on may have moved. The draw depends on the order of
     the posterior's parameters, which safetensors sorts: keep the weights themselves.
     """
-    words = np.random.SeedSequence(seed, spawn_key=(_ONE_DRAW,)).generate_state(1, np.uint64)
-    drawn = posterior.sample(torch.Generator().manual_seed(int(words[0] >> np.uint64(1))))
+    drawn = posterior.sample(of_one_draw(seed))
     return {**{name: one.clone() for name, one in posterior.buffers.items()}, **drawn}

@@ -168,7 +168,7 @@ def bound_set(data: Any) -> BoundSet:
         ValueError: nothing of the kind.
     """
     if isinstance(data, BoundSet | Images):
-        return data if isinstance(data, BoundSet) else BoundSet.part(data)
+        return data.read_again() if isinstance(data, BoundSet) else BoundSet.part(data)
     require_each_once(data)
     both = collated(data)
     lasts = isinstance(data, tuple | list)  # what is no list may write each batch into one

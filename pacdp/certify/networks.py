@@ -201,6 +201,10 @@ def released_certificate(
 
 
 SEEN = "neither network saw the unlabelled rows"
+_ONE_SURROGATE = (
+    "the surrogate's certificate pays for one network that was not chosen by it: where it is the least of several, "
+    "give bounds.best_of of them all, which pays for the choice"
+)
 _DRAWN_ANEW = {"randomised", "ensemble", "Gibbs classifier", "Gibbs posterior"}
 """What certificates are of whose risk is a mean over networks, of which none has to be as good."""
 
@@ -212,7 +216,7 @@ class Surrogate:
     Attributes:
         network: any function from inputs to one row of logits an example.
         certificate: of its 0-1 risk; that it is this network's is yours to declare. Where it is the least of several,
-            ``found.best()`` pays for the choice.
+            ``bounds.best_of`` of all of them pays for the choice.
         saw: all data that it depends on, or their rows, by what to call them.
 
     Raises:
@@ -307,7 +311,8 @@ def disagreement(
     differ = Measured(of=law.of, on="bound", loss="differs from the surrogate", mean=error_share(k, found.n),
                       errors=k, n=found.n)  # fmt: skip
     details = {"surrogate_saw": {name: one.summary() for name, one in saw.items()}}
-    return Report.of([made, differ], found, route="disagreement", failure_prob=made.failure_prob,
+    remarks = () if surrogate.certificate.name == "best_of" else (_ONE_SURROGATE,)
+    return Report.of([made, differ], found, route="disagreement", failure_prob=made.failure_prob, remarks=remarks,
                      rows=summaries(found), details=details, choices={"count": settings.count})  # fmt: skip
 
 

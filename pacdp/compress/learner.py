@@ -86,6 +86,10 @@ class Stop:
         """J, how many ends share the failure probability."""
         return max(1, len(self.rounds))
 
+    def may_end(self, number: int, errors: int) -> bool:
+        """Whether a run may end after this round, with so many errors left."""
+        return number in self.rounds or (self.no_errors_left and not errors)
+
     @property
     def last(self) -> float:
         """The last round; infinite where errors alone decide."""

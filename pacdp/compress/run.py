@@ -238,6 +238,10 @@ class Trace:
                 "place for this, and call torch.manual_seed before a network is made"
             )
         made = cls.of(found, file)
+        if made.best is not None and not rule.stop.may_end(made.best.number, made.best.errors):
+            raise CheckpointError(
+                f"{file} ends after round {made.best.number}, where this run may not end: run it again"
+            )
         if made.picks.max(initial=0) >= records.n:
             raise CheckpointError(
                 f"{file} picks records that the data do not have: choose another place for this"
@@ -323,7 +327,7 @@ def carry_out(
         number, done = len(at.rounds), stop.no_errors_left and not len(errors)
         here = Round(number, len(at.picks), len(errors), len(at.picks) + len(errors))
         better = at.best is None or here.kept < at.best.kept
-        if better and (done or number in stop.rounds):
+        if better and stop.may_end(number, len(errors)):
             at.best, at.best_state, at.errors = here, state, errors
         if done or number >= stop.last:
             break

@@ -26,7 +26,9 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, one_hot
 
 from bounds.gibbs_around import LEAST_SCALE
+from pacdp.errors import require_finite
 from pacdp.features.head import Labels, Rows, require_features
+from pacdp.random.keys import of_one_draw
 from pacdp.store.record import record
 
 _BATCH = 4096
@@ -63,7 +65,7 @@ class GibbsHead:
     normaliser: int
     """N, a constant; usually how many records there will be."""
     seed: int
-    """Of the one draw. Trying several seeds is a choice that has to be paid for."""
+    """Of the one draw, by a key of its own. Trying several seeds is a choice that has to be paid for."""
     features: str
     """Where the features come from."""
 
@@ -80,11 +82,16 @@ class GibbsHead:
             object.__setattr__(self, name, getattr(self, name).detach().clone())
         if isinstance(self.seed, np.integer):
             object.__setattr__(self, "seed", int(self.seed))
-        fits = self.normaliser >= 1 and LEAST_SCALE <= self.tau / self.normaliser < math.inf
-        if not (fits and 0 <= self.seed < 2**63):
+        if not bool(self.anchor.isfinite().all() and self.metric.isfinite().all()):
             raise ValueError(
-                f"expected tau/normaliser from {LEAST_SCALE:g} on and finite, normaliser >= 1 and seed >= 0, got "
-                f"{self.tau}, {self.normaliser} and {self.seed}"
+                "anchor or metric holds a NaN or an infinity: check the rows that taught them"
+            )
+        require_finite(tau=self.tau, normaliser=self.normaliser)
+        fits = self.normaliser >= 1 and LEAST_SCALE <= self.tau / self.normaliser <= 1 / LEAST_SCALE
+        if not (fits and type(self.seed) is int and 0 <= self.seed < 2**63):
+            raise ValueError(
+                f"expected tau/normaliser from {LEAST_SCALE:g} to {1 / LEAST_SCALE:g}, normaliser >= 1 and a whole "
+                f"number >= 0 as seed, got {self.tau}, {self.normaliser} and {self.seed}"
             )
 
     def draw(
@@ -113,9 +120,8 @@ class GibbsHead:
                 "the metric is too small in some direction for the rounding of doubles: raise ridge, or scale features"
             )
         factor = torch.linalg.cholesky(precision)
-        generator = torch.Generator().manual_seed(self.seed)
         noise = torch.randn(
-            (dim, len(self.anchor)), generator=generator, dtype=torch.float64
+            (dim, len(self.anchor)), generator=of_one_draw(self.seed), dtype=torch.float64
         ) / math.sqrt(self.tau)
         mean = torch.cholesky_solve(-pull.T, factor)
         move = mean + torch.linalg.solve_triangular(factor.T, noise, upper=True)

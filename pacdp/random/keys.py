@@ -22,6 +22,8 @@ NOISE, OUTER_NOISE, BATCH, PRIOR, PROBE = range(5)
 """Streams: purposes whose numbers must not coincide at one step."""
 CERTIFY = 1
 """Purpose of keys: the randomness of a certificate, which must not be that of training."""
+_ONE_DRAW = 0x6F6E65
+"""Key of the one draw among all uses of a seed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +119,15 @@ class Keys:
 
 def _halves(keys: np.ndarray) -> np.ndarray:
     return np.stack([keys & np.uint64(0xFFFFFFFF), keys >> np.uint64(32)]).astype(np.int64)
+
+
+def of_one_draw(seed: int) -> torch.Generator:
+    """The generator of a draw that is certified, by a key of its own.
+
+    So neither training nor data that were seeded with the same number have met its numbers.
+    """
+    drawn = np.random.SeedSequence(seed, spawn_key=(_ONE_DRAW,)).generate_state(1, np.uint64)
+    return torch.Generator().manual_seed(int(drawn[0] >> np.uint64(1)))
 
 
 class SecretKeys(Keys):

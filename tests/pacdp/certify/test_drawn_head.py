@@ -14,7 +14,9 @@ import bounds
 from bounds.numbers import up
 from pacdp import HeldOut, certify
 from pacdp.certify import BoundSet, Finite, Network
+from pacdp.certify.evidence import rows_of
 from pacdp.certify.heads import DRAWN, draw_price
+from pacdp.data import DataError
 from pacdp.features import GibbsHead, anchored_head
 from pacdp.features.ridge_head import UndrawnHeads
 from pacdp.posterior import GaussianPosterior, LocalGibbs, Point
@@ -47,6 +49,17 @@ def exponent(law, move):
 
 def test_a_seed_of_numpy_draws_the_same_head():
     assert torch.equal(*(head(seed=kind(3)).draw(ROWS, LABELS).weights for kind in (int, np.int64)))
+
+
+def test_the_draw_has_none_of_the_numbers_that_its_seed_made_the_data_of():
+    """Before, labels by ``torch.manual_seed(0)`` and a head of seed 0 agreed on what no head can know."""
+    n = 300
+    rows = 10.0 * torch.eye(n).double() + 0.3 * randn((n, n), seed=7).double()
+    labels = torch.randn(n, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).argmax(1)
+    law = GibbsHead(anchor=torch.zeros(2, n).double(), metric=torch.eye(n).double(), tau=0.01, normaliser=n,
+                    seed=0, features="one column a record")  # fmt: skip
+    errors = (rows @ law.draw(rows, labels).weights.T).argmax(1) != labels
+    assert float(errors.double().mean()) > 0.35, "labels are coins, and hot heads do not learn them"
 
 
 @parametrize("people", [None, np.arange(N) // 4])
@@ -139,6 +152,18 @@ def test_it_holds_as_often_as_it_says_and_not_without_the_price(whole):
     require_held(missed, runs, failure_prob)
 
 
+def test_rows_are_hashed_again_since_nothing_counts_what_numpy_writes():
+    """Before, the hashes of an earlier call proved of rows written since that the anchor saw none of them."""
+    memory, others = ROWS.numpy().copy(), BoundSet(inputs=randn((30, DIM), seed=2), labels=LABELS[:30]).rows
+    used, known = (BoundSet(inputs=torch.from_numpy(memory), labels=LABELS) for _ in range(2))
+    certify(head(), used, prior=OTHERS)
+    assert rows_of(known, "seen").shared(others, "inputs") == 0
+    memory[:30] = randn((30, DIM), seed=2).numpy()
+    with refusal("share 30 ", DataError):
+        certify(head(), used, prior=OTHERS)
+    assert rows_of(known, "seen").shared(others, "inputs") == 30
+
+
 def test_an_anchor_does_not_move_with_the_network_that_it_was_made_of():
     layer = torch.nn.Linear(4, 2, bias=False).double()
     law = GibbsHead(anchor=layer.weight.detach(), metric=torch.eye(4).double(), tau=1.0,
@@ -165,6 +190,11 @@ def test_numbers_that_doubles_cannot_price_are_refused():
     """Squares of 1e-165 are 0, so that a head which learns coins by heart would pay nothing."""
     with refusal("expected tau/normaliser from 1e-60"):
         replace(head(), tau=1e-165)
+    for told in ({"tau": 1e200}, {"seed": 1.5}, {"seed": True}):
+        with refusal("expected tau/normaliser from 1e-60 to 1e.60, normaliser >= 1 and a whole number >= 0 as seed"):
+            replace(head(), **told)
+    with refusal("metric holds a NaN"):
+        replace(head(), metric=torch.eye(3).double() * torch.nan)
     with refusal("raise ridge"):
         replace(head(), metric=torch.tensor([1.0, 1.0, 1e-12]).double().diag()).draw(ROWS, LABELS)
 

@@ -79,3 +79,11 @@ def test_refusals(told, words):
         certify(found, **({"data": (ROWS, LABELS), "prior": SEEN} | told))
     with refusal("expected 3 Gaussians over 5 weights"):
         replace(found, around=found.around[:2])
+
+
+@parametrize("size", [0.0, 1e-200])
+def test_a_posterior_without_a_deviation_is_refused(size):
+    found = nearest(law(2), ROWS, LABELS.clamp_max(1))
+    flat = replace(found, around=tuple(one._replace(factor=size * one.factor) for one in found.around))
+    with refusal("of positive, finite deviation"):
+        certify(flat, (ROWS, LABELS.clamp_max(1)), prior=SEEN)

@@ -452,6 +452,21 @@ def test_counts_of_a_file_are_those_of_its_records(tmp_path, change):
         pacdp.compress(LEARNERS["kernel"], noise, **how)
 
 
+def test_a_file_s_run_ends_where_the_rule_lets_it(tmp_path):
+    """Before, a header that named the best of all rounds was certified as if no choice had been made."""
+    noise = replace(DATA, labels=default_rng(0).integers(0, DATA.classes, DATA.n))
+    run = partial(pacdp.compress, LEARNERS["kernel"], noise, groups=4)
+    late, early = (Stop(no_errors_left=False, rounds=(r,)) for r in (3, 2))
+    run(stop=late, file=tmp_path / "late")
+    run(stop=early, file=tmp_path / "early")
+    found, other = (load_checkpoint(tmp_path / name) for name in ("late", "early"))
+    header = {**found.header, "compression": {**found.header["compression"], "best": 2}}
+    state = {**found.state, "errors": other.state["errors"]}
+    save_checkpoint(tmp_path / "late", replace(found, header=header, state=state, model=other.model))
+    with refusal("ends after round 2, where this run may not end", CheckpointError):
+        run(stop=late, file=tmp_path / "late")
+
+
 def compressed(file):
     """The rounds that were made now, and the certificate."""
     rounds, stop = [], Stop(no_errors_left=False, rounds=(12,))

@@ -160,6 +160,10 @@ def test_a_held_out_count_serves_as_well(network):
     (certificate,) = made.certificates
     assert certificate.inputs["k"] == 0
     assert certificate.value == near(of_h.value + bounds.clopper_pearson_upper(0, FRESH.n, 0.025))
+    assert any("least of several" in one for one in made.remarks), "before, nothing said whose choice is paid for"
+    of_two = bounds.best_of([of_h, of_h], budget=0.05)
+    paid = Surrogate(network=network, certificate=of_two, saw=saw)
+    assert certify(network, FRESH, surrogate=paid, failure_prob=0.1).remarks == ()
 
 
 def test_ties_and_nans_are_differences_and_classes_must_agree(found):
