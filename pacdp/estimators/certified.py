@@ -42,7 +42,7 @@ from pacdp.data import DataError
 from pacdp.data.hashing import require_no_mask, table_hashes
 from pacdp.data.rows import FEW
 from pacdp.predictions import Report, certify_predictions
-from pacdp.predictions.columns import coded, require_one_order
+from pacdp.predictions.columns import coded, require_no_gaps, require_one_order
 from pacdp.predictions.described import alike, spelling
 from pacdp.predictions.order import told_by_order
 from pacdp.store.record import Values
@@ -93,6 +93,9 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
         require_no_mask(y, "y")
         X, y = indexable(X, y)
         validate_data(self, X, skip_check_array=True)
+        if (targets := np.asarray(y)).dtype.kind in "OT":  # where scikit-learn's own look fails
+            require_no_gaps("y", targets.ravel().tolist())
+            y = targets.astype(object) if targets.dtype.kind == "T" else y
         return X, column_or_1d(
             check_array(y, ensure_2d=False, dtype=cast(Any, None), input_name="y"), warn=True
         )
@@ -479,7 +482,7 @@ class CertifiedRegressor(RegressorMixin, _Certified):
         return ClippedError(at=self.clip, kind=self.kind)
 
     def _require(self, y: Any) -> None:
-        _ = self._loss
+        _ = self._loss.of_arrays(np.zeros(len(y)), y)  # which names what is no real number
 
     @property
     def _scale(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]

@@ -93,14 +93,11 @@ def coded(name: str, values: Any, *, known: Collection[Name] = ()) -> Coded:
 
 def _coded(name: str, values: Any) -> Coded:
     array = _array(name, values)
-    if array.dtype.kind == "O":
+    if array.dtype.kind in "OT":  # of texts of any length gaps may be anything
         own = np.str_ | np.integer | np.bool_  # what NumPy calls text, whole number and truth value
         rows = [one.item() if isinstance(one, own) else one for one in array.tolist()]
         kinds = {type(one) for one in rows}
-        if (
-            gap := next((place for place, one in enumerate(rows) if _missing(one)), None)
-        ) is not None:
-            raise ValueError(_gap(name, gap))
+        require_no_gaps(name, rows)
         if kinds == {str}:  # whose lengths may differ too much for an array of one width
             names = sorted(set(rows))
             places = {one: place for place, one in enumerate(names)}
@@ -351,6 +348,13 @@ def _array(name: str, values: Any) -> NDArray[Any]:
             f"{name} must have at least one row, got none: pass the examples that you predicted"
         )
     return array
+
+
+def require_no_gaps(name: str, rows: Sequence[Any]) -> None:
+    """Refuse objects among which one stands for none, as NA of data frames does; raises ValueError."""
+    for row, one in enumerate(rows):
+        if _missing(one):
+            raise ValueError(_gap(name, row))
 
 
 def _missing(one: Any) -> bool:

@@ -352,6 +352,44 @@ def test_classes_may_be_whole_floats_and_answers_and_new_classes_a_column():
             CertifiedClassifier(Odd(answer), random_state=0).fit(x, y).certify()
 
 
+class NotAvailable:
+    """What pandas has for a gap, which is neither equal to anything nor true or false."""
+
+    def __ne__(self, other):
+        return self
+
+    __hash__ = object.__hash__
+
+    def __bool__(self):
+        raise TypeError("boolean value of NA is ambiguous")
+
+    def __repr__(self):
+        return "<NA>"
+
+
+@parametrize("kind", [NotAvailable, lambda: float("nan"), lambda: None])
+def test_a_gap_among_texts_is_named_whatever_it_is(kind):
+    gap = kind()
+    x, texts = np.arange(20.0)[:, None], np.array(["ill", "well"] * 10, dtype=object)
+    any_length = np.dtypes.StringDType(na_object=None)
+    whole = CertifiedClassifier(NEAREST, random_state=0).fit(x, texts).certify()
+    assert CertifiedClassifier(NEAREST, random_state=0).fit(x, texts.astype(any_length)).certify() == whole
+    texts[0] = gap
+    forms = [texts, *([texts.astype(any_length)] if gap is None else [])]
+    for form in forms:
+        for one in (CertifiedClassifier(NEAREST), CertifiedRegressor()):
+            with refusal("y must have no gaps, got none in row 0: fill it in"):
+                one.fit(x, form)
+        with refusal("labels must have no gaps, got none in row 0: fill it in"):
+            self_certify(NEAREST, (x, form))
+
+
+@parametrize("targets", [np.array(["1", "2"] * 10), np.arange(20).astype("M8[s]"), np.arange(20) + 2**60])
+def test_targets_that_are_no_real_numbers_are_refused_before_the_fit(targets):
+    with refusal("targets must be real numbers, one for each example: "):
+        CertifiedRegressor(DummyClassifier()).fit(np.arange(20.0)[:, None], targets)
+
+
 class Odd(DummyClassifier):
     """Forgot to return, or to detach."""
 
