@@ -20,11 +20,14 @@ def require_array(name: str, given: object, kinds: str, what: str) -> None:
     """Check that an argument is a NumPy array whose numbers are of one of these kinds, as ``dtype.kind`` names them.
 
     Raises:
-        ValueError: it is something else, or has a mask, which would count wrongly or fail deep inside.
+        ValueError: it is something else, or has a mask, is a matrix or wider than a double, which would count wrongly
+            or fail deep inside.
     """
-    masked = np.ma.isMaskedArray(given)
-    if masked or not isinstance(given, np.ndarray) or given.dtype.kind not in kinds:
-        kind = "one with a mask" if masked else getattr(given, "dtype", type(given).__name__)
+    odd = {np.ma.MaskedArray: "one with a mask", np.matrix: "a matrix"}
+    found = [said for kind, said in odd.items() if isinstance(given, kind)]
+    plain = isinstance(given, np.ndarray) and given.dtype.kind in kinds and given.itemsize <= 8
+    if found or not plain:
+        kind = found[0] if found else getattr(given, "dtype", type(given).__name__)
         raise ValueError(
             f"expected {name} as a NumPy array of {what}, got {kind}: convert it, a tensor by .numpy()"
         )

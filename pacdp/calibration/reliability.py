@@ -98,9 +98,14 @@ def accuracy_bands(
     open_probability(failure_prob=failure_prob)
     for name, given in {"counts": counts, "correct": correct}.items():
         require_array(name, given, "iu", "whole numbers")
-    if counts.shape != correct.shape or (correct < 0).any() or (correct > counts).any():
+    if (
+        counts.ndim != 1
+        or counts.shape != correct.shape
+        or (correct < 0).any()
+        or (correct > counts).any()
+    ):
         raise ValueError(
-            "expected 0 <= correct <= counts in each bin, got other numbers: count both over the same bins"
+            "expected 0 <= correct <= counts in each bin, got other numbers: count both over the same list of bins"
         )
     side = failure_prob / (2 * len(counts) if simultaneous else 2)
     bands = [

@@ -54,7 +54,8 @@ def certify_predictions(
     >>> print(found.headline())
 
     Formal guarantee: all rows hold at once with probability at least 1 - failure_prob, if the examples (of ``people``:
-    the people) are independent draws of one law that the model did not see, and nothing that was asked depends on them.
+    the people) are independent draws of one law that the model did not see, and neither their number nor anything that
+    was asked depends on them.
 
     Args:
         labels: one whole number, text or truth value an example.
@@ -69,7 +70,8 @@ def certify_predictions(
             numbers of the columns. A class called like a gap, such as "NA", must stand here.
         groups: a name for each example: the error in each group, and the largest gap between groups.
         people: whose each example is, where somebody has several: then people are counted, not examples.
-        weights: of each example, in (0, 1]: the error is then that of the weighted population.
+        weights: of each example, in (0, 1]: the error is then that of the weighted population. A weight follows from
+            its example by a rule that the others did not make: divide by the largest that is possible, not by theirs.
         ids: a name for each example, to have it checked that none stands twice.
         failure_prob: of everything together.
         ask: some of error, recall, precision, false-alarms, groups, differences, leaderboard (of all pairs of models),

@@ -307,7 +307,8 @@ class Report:
     def joined(self, other: "Report") -> "Report":
         """This report with the certificates, measurements and refusals of another about the same examples.
 
-        Each certificate then holds by itself: what held at once with a budget does so without the other's alone.
+        Each certificate then holds by itself: what held at once with a budget does so without the other's alone. Ranks,
+        and what follows from several rows, are left to the report they are of, which knows no other's models.
 
         Raises:
             ValueError: it is about other examples, as far as numbers and digests tell, its certificates fail with
@@ -338,6 +339,12 @@ class Report:
             )
         sampled = (*self.monte_carlo, *other.monte_carlo)
         details = {**other.details, **self.details}
+        for name in (
+            "positive",
+            "named",
+            "leaderboard",
+        ):  # which follow from all rows of one report
+            details.pop(name, None)
         return replace(
             self,
             **both,

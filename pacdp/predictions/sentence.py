@@ -119,7 +119,7 @@ _SAYINGS = (
 _PROVISOS = {
     "records independent": "{records} are independent",
     "new data follow the same law": "new ones are of the same kind and answered in the same way",
-    "settings fixed beforehand": "what was asked was settled without looking at them",
+    "settings fixed beforehand": "{asked} did not depend on them",
     "steps fixed beforehand": "the number of steps was settled beforehand",
     "prior saw none of these rows": "the prior had seen none of them",
     "predictor saw none of these rows": "{who} had seen none of {them}",
@@ -203,7 +203,12 @@ def headline(made: Certificate, *, failure_prob: float | None = None) -> str:
     # first weights are part of a promise of privacy, and stand by themselves at other prices
     private = any(one.name == "privacy covers these rows" for one in made.hypotheses)
     start = _START if private else ""
-    words = {"records": what, "who": both, "them": "them", "start": start}
+    asked = "what was asked"
+    if made.name.endswith("weighted_betting"):
+        asked = f"their number, the rule of their weights and {asked}"
+    elif unit(made):  # a limit that holds at all times has no number of records
+        asked = f"their number and {asked}"
+    words = {"records": what, "who": both, "them": "them", "start": start, "asked": asked}
     if by_another:
         words |= {"who": "the surrogate", "them": "the examples of its certificate"}
     stated = _provisos(made.declared, words, *([_ITS_OWN] if by_another else ()))

@@ -61,7 +61,13 @@ class PredictiveAverage:
         self.members += 1
 
     def result(self) -> ClassUncertainty:
-        """Every uncertainty of the members so far, of which there is one or more."""
+        """Every uncertainty of the members so far.
+
+        Raises:
+            ValueError: there is none.
+        """
+        if not self.members:
+            raise ValueError("expected one member or more, got none: add its probabilities first")
         mean, expected = self._probabilities / self.members, self._entropies / self.members
         total = special.entr(mean).sum(axis=-1)
         return ClassUncertainty(

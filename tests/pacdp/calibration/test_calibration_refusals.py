@@ -30,6 +30,9 @@ REFUSED = [
     *((partial(of, GOOD.tolist(), LABELS), "probabilities as a NumPy array of numbers, got list") for of in MEASURES),
     *((partial(of, np.ma.masked_array(GOOD, MARKED), LABELS), "got one with a mask") for of in MEASURES),
     (partial(c.ece, GOOD, np.ma.masked_equal(LABELS, 1)), "labels as a NumPy array of whole numbers, got one with"),
+    (partial(c.ece, GOOD.view(np.matrix), LABELS), "got a matrix"),
+    (partial(c.ece, GOOD.astype(np.longdouble), LABELS), f"got {np.dtype(np.longdouble)}"),
+    (partial(c.accuracy_bands, np.full((1, 2), 9), np.full((1, 2), 3), simultaneous=True), "the same list of bins"),
     *((partial(c.ece, GOOD, LABELS, bins=bins), "bins must be a whole number")
       for bins in (0, 2.5, True, "9", None, np.array(5))),
     (partial(c.auc, np.arange(4.0), LABELS), "positive as a NumPy array of truth values, got int64"),

@@ -205,6 +205,24 @@ def test_counts_that_happened_to_be_none_or_one_are_taken_for_errors_in_print():
     assert all(made.hypothesis("losses within their range") for made in both.certificates)
 
 
+def test_that_neither_number_nor_weights_look_at_the_examples_is_taken_for_true_in_print():
+    """As coins show that were thrown until the bound was low, and weights that were divided by the largest of them."""
+    assert "that their number and what was asked did not depend on them and that" in certified().headline()
+    heavy = certified(weights=np.linspace(0.1, 1.0, 2000))
+    assert "that their number, the rule of their weights and what was asked did not depend on" in heavy.headline()
+
+
+def test_joined_reports_rank_no_model_beside_others_that_they_do_not_know():
+    """Before, b was "rank 2" of a and b under the numbers of c, which lie between theirs."""
+    answers = {"a": LABELS, "b": LABELS[::-1]}
+    both = certified(answers, ask=["leaderboard", "recall"])
+    joined = both.joined(certified({"c": SAID}))
+    assert "b: rank 2" in str(both)
+    assert "rank" not in str(joined)
+    assert "leaderboard" not in joined.details
+    assert len(joined.cells()) == len(joined.certificates)
+
+
 @every_case(
     "given",
     [

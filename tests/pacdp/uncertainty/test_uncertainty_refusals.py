@@ -21,6 +21,7 @@ SPREADS = [
 REFUSED = [
     *((partial(u.class_uncertainty, members), "expected") for members in (*MEMBERS, GOOD.tolist())),
     *((partial(u.predictive_spread, *given), "expected") for given in SPREADS),
+    (u.PredictiveAverage().result, "expected one member or more"),
     (partial(u.gaussian_nll_nats, torch.zeros(4, 2), torch.zeros(5)), "expected outputs"),
     (partial(u.gaussian_head, torch.zeros(4, 3)), "two outputs"),
 ]
