@@ -269,6 +269,8 @@ class Guard:
         form, now = form_of(inputs, named), random_state(self.module)
         tried = self.tried.get(form, {n // 2})
         beyond = n > max(tried)
+        if outputs is None and not beyond and n > MOST:
+            return  # a whole pass more at many steps, which would cost too much
         # a size between two that were tried is compared with few examples, which cost little
         smaller = (k for k in tried if k < n and (beyond or k <= MOST))
         few = max(smaller, default=min(MOST, n // 2))
