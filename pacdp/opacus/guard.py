@@ -270,7 +270,8 @@ class Guard:
         tried = self.tried.get(form, {n // 2})
         beyond = n > max(tried)
         if outputs is None and not beyond and n > MOST:
-            return  # a whole pass more at many steps, which would cost too much
+            self.tried[form].add(n)  # unseen: a whole pass more at many steps would cost too much
+            return
         # a size between two that were tried is compared with few examples, which cost little
         smaller = (k for k in tried if k < n and (beyond or k <= MOST))
         few = max(smaller, default=min(MOST, n // 2))
