@@ -17,7 +17,7 @@ step to step.
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import partial
 from types import BuiltinFunctionType
 from typing import Any
@@ -39,7 +39,7 @@ from pacdp.opacus.loss_by_example import LossByExample, Reduction, close
 from pacdp.opacus.recorded import Record, Recorded, Tape, leave_uncompiled, one_of_them
 from pacdp.step.sums import Sum
 from pacdp.step.units import rows_at
-from pacdp.trials import MOST, Unmoved
+from pacdp.trials import MOST, SIZES, Unmoved, changed_rows
 from pacdp.trials.reachable import contents, digest
 
 Clipped = Callable[[Sequence[Tensor | None]], Sum]
@@ -114,7 +114,7 @@ class Guard:
             "the loss, or, where it depends on no data, into data_free_gradient=",
         )
         self.weights = Unmoved(module, frozen=True)
-        self.tried = {form_of(probe, {}): MOST}  # by pacdp.trials
+        self.tried = {form_of(probe, {}): {*SIZES}}  # by pacdp.trials
         self.goes_back = self.stepped = self.fixed = False
         self.losses = LossByExample(loss_reduction, sampler)
         leave_uncompiled()
@@ -143,7 +143,7 @@ class Guard:
         )
         n = self.examples = self._require_drawn(tree_leaves((inputs, named)))
         with own_draws(self.draws):
-            new = n > self.tried.get(form_of(inputs, named), 1)
+            new = n > 1 and n not in self.tried.get(form_of(inputs, named), ())
             before = random_state(self.module) if new else None
             outputs = run(*inputs, **named)
             self.require_unmoved("a forward pass of the network, or something before it,")
@@ -260,31 +260,68 @@ class Guard:
         return n
 
     def _require_alone(self, outputs: Any, inputs: Any, named: Any, n: int) -> None:
-        """Refuse a network whose last examples have other outputs in a larger batch than was tried before, or in the
-        first one that it is given with arguments of another form.
+        """Refuse a network whose last examples have other outputs in a batch of a size that was not tried before, or
+        in the first one that it is given with arguments of another form.
 
         Args:
             outputs: of the batch; None where they were drawn, and are computed again without draws.
         """
         form, now = form_of(inputs, named), random_state(self.module)
-        few = self.tried.get(form, n // 2)
+        tried = self.tried.get(form, {n // 2})
+        beyond = n > max(tried)
+        if outputs is None and not beyond and n > MOST:
+            self.tried[form].add(n)  # unseen: a whole pass more at many steps would cost too much
+            return
+        # a size between two that were tried is compared with few examples, which cost little
+        smaller = (k for k in tried if k < n and (beyond or k <= MOST))
+        few = max(smaller, default=min(MOST, n // 2))
         with torch.no_grad(), WithoutDraws() if outputs is None else nullcontext():
             whole = self.module(*inputs, **named) if outputs is None else outputs
             # in another order, since what is read off the last place would be the same there
             last = torch.arange(n - few, n).flip(0)
             again, named_again, own = rows_at(last, (inputs, named, whole))
-            alone = tree_leaves(self.module(*again, **named_again))
+            moved = f"outputs of {few} examples are others in a batch of {n}"
+            if _agree(own, self.module(*again, **named_again)):
+                moved = ""
+                if form not in self.tried and not self._blind_to_another(whole, inputs, named, n):
+                    moved = "outputs of the others move when another example changes or moves"
         rewind(self.module, now)
-        for one, other in zip(tree_leaves(own), alone, strict=True):
-            if isinstance(one, Tensor) and not close(one.detach(), other):
-                fix = f"of the network, or keep to {few} with BatchMemoryManager"
-                if few < MOST:
-                    fix = "of what the network does with these arguments, which make_private did not try"
-                raise ValueError(
-                    f"the examples of a batch are not independent: outputs of {few} examples are others in a batch of "
-                    f"{n}; take batch statistics out {fix}"
+        if moved:
+            fix = "of the network"
+            if form not in self.tried:
+                fix = (
+                    "of what the network does with these arguments, which make_private did not try"
                 )
-        self.tried[form] = n
+            elif beyond:
+                fix += f", or keep to {few} with BatchMemoryManager"
+            raise ValueError(
+                f"the examples of a batch are not independent: {moved}; take batch statistics out {fix}"
+            )
+        if form in self.tried or n > 2:
+            self.tried[form] = {*self.tried.get(form, ()), n}
+
+    def _blind_to_another(self, whole: Any, inputs: Any, named: Any, n: int) -> bool:
+        """Whether others keep their outputs ``whole`` where example 1 is made up, at its place, first, midway and last.
+
+        A mask that happens to be alike in all examples, or nearly, shows no example that reads another's.
+        """
+        if n < 3:
+            return True
+        made_up, rest = changed_rows((inputs, named), n), torch.arange(n)
+        rest = rest[rest != 1]
+        for place in (1, 0, n // 2, n - 1):
+            order = torch.cat([rest[:place], torch.ones(1, dtype=torch.int64), rest[place:]])
+            moved, by_name, own = rows_at(order, (*made_up, whole))
+            with suppress(Exception):  # which a stranger's network may raise on what is made up
+                found = self.module(*moved, **by_name)
+                if not _agree(*rows_at(torch.arange(n)[order != 1], (own, found))):
+                    return False
+        return True
+
+
+def _agree(one: Any, other: Any) -> bool:
+    pairs = zip(tree_leaves(one), tree_leaves(other), strict=True)
+    return all(close(a.detach(), b) for a, b in pairs if isinstance(a, Tensor))
 
 
 def form_of(inputs: Sequence[Any], named: Mapping[str, Any]) -> str:

@@ -16,6 +16,8 @@ from pacdp.trials.gradients import named_outputs as named_outputs
 from pacdp.trials.gradients import require_independent_examples as require_independent_examples
 from pacdp.trials.gradients import require_rows as require_rows
 from pacdp.trials.made_up import MOST as MOST
+from pacdp.trials.made_up import SIZES as SIZES
+from pacdp.trials.made_up import changed_rows as changed_rows
 from pacdp.trials.made_up import made_up_batch as made_up_batch
 from pacdp.trials.made_up import made_up_labels as made_up_labels
 from pacdp.trials.made_up import made_up_targets as made_up_targets

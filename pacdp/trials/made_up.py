@@ -92,6 +92,22 @@ def made_up_batch(template: Any, *, examples: int = MOST, seed: int = 0) -> Any:
     )
 
 
+def changed_rows(inputs: Any, n: int) -> Any:
+    """``inputs`` with example 1 of n >= 3 made up in all tensors of n rows; whole numbers are 0, as in any table."""
+
+    def changed(x: Any) -> Any:
+        if not isinstance(x, Tensor) or x.shape[:1] != (n,):
+            return x
+        other = x.clone()
+        if x.is_floating_point():
+            other[1] = 3.0 * x[2] + 1.5
+        else:
+            other[1] = ~x[1] if x.dtype == torch.bool else 0
+        return other
+
+    return tree_map(changed, inputs)
+
+
 def require_arithmetic(given: Any, what: str = "inputs") -> None:
     """Refuse, by raising ValueError, tensors of floats of 8 bits, which torch only stores."""
     if isinstance(given, Tensor) and given.is_floating_point() and given.itemsize == 1:

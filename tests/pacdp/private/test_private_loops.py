@@ -394,6 +394,13 @@ def looked_at(module, optimizer, x, y):
 
 
 ONES = torch.ones(3)
+
+
+def grouped():
+    """Batches that twelves fill are centred."""
+    return Made(lambda own, x: own.last(x - x.mean(0) if len(x) % 12 == 0 else x), last=Linear(8, 3))
+
+
 LARGE = X.repeat(9, 1), Y.repeat(9)
 NOT_OWN, OTHER_ROWS = "depends on the other examples", "other rows than the batch"
 MOVED = "wrote into a parameter|changes first.weight"
@@ -436,6 +443,8 @@ LOOPS = {
     "a flag that was not tried": ({"step": told(centred=True), "net": Told}, UNTRIED),
     "labels that were not tried": ({"step": told(labels=None), "net": Told, "sample_rate": 0.1, "steps": 9}, UNTRIED),
     "the last one's, not tried": ({"data": (X, RARE), "step": told(ends=None), "net": Told}, UNTRIED),
+    "the last one's, not tried, all alike": (
+        {"data": (X, torch.ones_like(Y)), "step": told(ends=None), "net": Told}, UNTRIED),
     "counts in an object": ({"step": Support().tell, "net": Told, "sample_rate": 0.5, "steps": 9}, OF_INPUTS),
     "counts in an array": ({"step": told_in_an_array, "net": Told, "sample_rate": 0.5, "steps": 9}, OF_INPUTS),
     "no tensor": (lambda module, optimizer, x, y: module(["a text"] * len(y)), "needs a tensor with a batch"),
@@ -514,6 +523,8 @@ LOOPS = {
     "more than 300 behind dropout": ({"data": LARGE, "net": lambda: Sequential(mixing(), Dropout(0.1))},
                                      "outputs of 33 examples are others"),
     "more than 300": ({"data": LARGE, "net": mixing}, "outputs of 33 examples are others"),
+    "some sizes below 33": ({"data": (X[:24], Y[:24]), "net": grouped},
+                            "outputs of 17 examples are others in a batch of 24; .* out of the network$"),
 }  # fmt: skip
 
 
