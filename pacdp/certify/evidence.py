@@ -51,6 +51,13 @@ def rows_of(data: Any, name: str) -> Rows:
         return _rows_of_run(data, name)
     require_whole(data, name)
     require_steady(data, name)
+    pair = type(data) is list and len(data) == 2
+    shapes = [tuple(getattr(one, "shape", ())) for one in data] if pair else []
+    if shapes and len(shapes[0]) > 1 and shapes[0] == shapes[1]:
+        raise ValueError(
+            f"{name} is a list of two arrays of one shape, which may be inputs and targets or two sets of inputs: give "
+            "the former as a tuple, and join the latter, with their labels, into one set"
+        )
     hashed = Hashed()
     try:
         for one in batches_of(data):

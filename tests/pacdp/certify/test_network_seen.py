@@ -125,6 +125,13 @@ def test_loaders_that_read_all_of_their_places_say_what_was_seen():
         assert kept.standing == "proved"
 
 
+def test_two_sets_of_inputs_in_a_list_are_not_read_as_inputs_and_targets():
+    two = [INPUTS[:10].clone(), INPUTS[10:20].clone()]
+    with refusal("seen is a list of two arrays of one shape, which may be inputs and targets or two sets of inputs"):
+        rows_of(two, "seen")
+    assert rows_of((*two,), "seen").n == 10
+
+
 def test_rows_of_another_width_prove_nothing_of_what_was_seen():
     with refusal("inputs of 7 and of 6 numbers", DataError):
         certify(NET, ALL, seen=(torch.cat([INPUTS, LABELS[:, None]], dim=1) + 1.0, LABELS))
