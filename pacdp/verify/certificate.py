@@ -42,7 +42,7 @@ from pacdp.verify.formulas import (
     counts,
     prices,
 )
-from pacdp.verify.formulas.risk import Gibbs
+from pacdp.verify.formulas.risk import SUMMED, Gibbs
 from pacdp.verify.formulas.transfer import SPLIT
 from pacdp.verify.needs import (
     KNOWN,
@@ -294,14 +294,11 @@ def _costs(c: Claim) -> None:
             0 <= float(one) <= most + 1e-9
             for one in str(said).split(",")
         )
-        require(
-            within,
-            f"inputs.{name} is {said}, and none is below 0 or above {most}",
-        )
+        why = f"inputs.{name} is {said}, and none is below 0 or above {most}"
+        require(within, why)
     price = "transfer" if c.prefix else "confidence"
-    expected = {*PRICED.get(c.formula, ())}
-    if c.formula in PRICED:
-        expected.add(price)
+    priced = c.formula in PRICED
+    expected = {*PRICED[c.formula], price} if priced else set()
     drawn = NEEDED[c.formula] == "drawn"
     if drawn and c.prefix in prices.OF_PRIVACY:
         expected.add("draw")
@@ -314,13 +311,9 @@ def _costs(c: Claim) -> None:
         if one.name == price:
             prices.check_price(Price(c, what, c.costs[price], c.n))
         else:
-            floor = (
-                Gibbs(c).floor
-                if one.name == "free_energy"
-                and "log_partition_lower_nats" in c.inputs
-                else 1e-12
-            )
-            agree(what, one.nats, COSTS[one.name](c), floor=floor)
+            summed = {one.name, *c.inputs} >= SUMMED
+            room = Gibbs(c).floor if summed else 1e-12
+            agree(what, one.nats, COSTS[one.name](c), floor=room)
 
 
 def _terms(c: Claim) -> None:

@@ -144,10 +144,7 @@ def _format(r: Fields) -> None:
 def check_report(
     report: Mapping[str, Any], redone: Collection[str] = ()
 ) -> list[Statement]:
-    """All statements of a report, and of the reports in it.
-
-    ``redone`` names the hypotheses whose proofs were done again from the files beside the report.
-    """
+    """All statements of a report and those in it; ``redone`` names hypotheses proved again by the files beside it."""
     r = parsed(report)
     (form,) = judged("report", {"format": _format}, r)
     if form.verdict != FOLLOWS:

@@ -207,12 +207,17 @@ def _bar_2018(c: Claim) -> tuple[arb, arb]:
     return bar, (ONE / c.n).sqrt()
 
 
+SUMMED = {"free_energy", "log_partition_lower_nats"}
+"""The cost that is a sum of ln Z, τa and τb, and the input that says so."""
+
+
 class Gibbs:
     """A Gibbs posterior at the inverse temperature τ whose mean loss x lies between a and b ("Conventions").
 
     Attributes:
         cap: KL(Q‖P) ≤ min{-ln Z - τa, τΔ, (τΔ)²/8} ("Divergence of a Gibbs posterior").
         floor: what doubles make of a sum of ln Z, τa and τb, which may be large where it is small.
+        room: by how much a certificate may lie above what is recomputed.
         most: the largest x that there may be, -v/τ or b, where v ≤ ln Z.
     """
 
@@ -223,6 +228,7 @@ class Gibbs:
             abs(c.loss_low) + abs(c.loss_high)
         )
         self.floor = 1e-12 + 2.0**-46 * float(sizes)
+        self.room = ball(1e-9 + self.floor)
         spread = c.tau * (c.loss_high - c.loss_low)
         self.cap = free_energy(c).min(spread**2 / 8)
         most = self.nats / c.tau
@@ -263,8 +269,7 @@ def gibbs_pac_bayes(c: Claim) -> arb:
         f"terms.worst_mean_loss is {float(worst)!r}, which is not the worst one",
     )
     said = exactly(c.record.value)
-    room = ball(1e-9 + law.floor)
-    return said if value <= said <= value + room else value
+    return said if value <= said <= value + law.room else value
 
 
 def free_energy(c: Claim) -> arb:

@@ -212,6 +212,7 @@ def test_one_draw_s_numbers_are_its_own():
 
 
 def test_one_draw_has_the_buffers_of_its_law_and_not_those_that_a_network_moved_to():
+    torch.manual_seed(0)  # of others all outputs may lie between 0 and 1
     module = Sequential(Linear(5, 4), BatchNorm1d(4), Linear(4, 1)).eval()
     law = GaussianPosterior.around(module, std=0.1)
     module[1].running_mean += 3.0
