@@ -93,16 +93,11 @@ def assess(asked: Question) -> Report:
     unmoved = all(torch.equal(mean, prior.law.means[name]) for name, mean in law.means.items())
     moved_along = unmoved and isinstance(prior.source, DataFree | HeldOut)
     drawn = any(isinstance(one, bounds.Certificate) and one.of == "one draw" for one in found)
-    first = [
-        one for one in found if isinstance(one, Measured) and (one.of, one.on) == (_FIRST, "bound")
-    ]
-    known = isinstance(prior.source, DataFree) and [
-        one for one in first if knows_already(one.errors or 0, asked.data.labels)
-    ]
     remarks = {_MOVED_ALONG: moved_along, _WHICH_DRAW.format(seed=asked.seed): drawn}
-    remarks |= {
-        _KNOWS_ALREADY.format(errors=one.errors, n=asked.data.n): True for one in known or ()
-    }
+    for one in found if isinstance(prior.source, DataFree) else ():
+        if isinstance(one, Measured) and (one.of, one.on) == (_FIRST, "bound"):
+            said = _KNOWS_ALREADY.format(errors=one.errors, n=asked.data.n)
+            remarks[said] = knows_already(one.errors or 0, asked.data.labels)
     return asked.report("gaussian", found, prior=prior.to_dict(), details={"kl_nats": nats},
                         remarks=tuple(one for one, holds in remarks.items() if holds))  # fmt: skip
 

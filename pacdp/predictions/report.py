@@ -339,11 +339,8 @@ class Report:
             )
         sampled = (*self.monte_carlo, *other.monte_carlo)
         details = {**other.details, **self.details}
-        for name in (
-            "positive",
-            "named",
-            "leaderboard",
-        ):  # which follow from all rows of one report
+        # which follow from all rows of one report
+        for name in ("positive", "named", "leaderboard"):
             details.pop(name, None)
         return replace(
             self,
