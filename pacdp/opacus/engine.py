@@ -133,7 +133,8 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
     def get_epsilon(self, delta: float, *, adjacency: Adjacency | None = None) -> float:
         """See :func:`pacdp.private.epsilon`; :func:`pacdp.private.privacy_spent` of ``event`` has the lower end.
 
-        It is for the neighbours of ``accountant.adjacency`` unless others are named. A delta above 1/n is
+        It is for the neighbours of ``accountant.adjacency`` unless others are named. It takes for true that each
+        example entered the sums by itself, which trials and the guard of the loop can only refute. A delta above 1/n is
         remarked upon: it allows that some example is published as it is.
         """
         found = self.accountant.get_epsilon(delta, adjacency=adjacency)

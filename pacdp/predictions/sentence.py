@@ -118,7 +118,7 @@ _SAYINGS = (
 
 _PROVISOS = {
     "records independent": "{records} are independent",
-    "new data follow the same law": "new ones are of the same kind and answered in the same way",
+    "new data follow the same law": "new ones are of the same kind and answered in the same way, each by itself",
     "settings fixed beforehand": "{asked} did not depend on them",
     "steps fixed beforehand": "the number of steps was settled beforehand",
     "prior saw none of these rows": "the prior had seen none of them",
@@ -156,7 +156,7 @@ _UNLABELLED = "neither network saw the unlabelled rows"
 """What certificates by another network rest on, whose own examples stand behind its certificate alone."""
 _ITS_OWN = "that the surrogate's certificate is that network's"
 """Which nothing of a certificate shows."""
-_START = ", and the private run began with nothing learnt from them"
+_START = ", and the private run began with nothing learnt from them and took each by itself"
 _PAID = ("kl", "log_density_ratio", "renyi", "draw", "transfer")
 _OF_THE_FORMULA = ("log_xi", "log_two_sqrt_n")
 """Costs that are a price, and that remain where it is zero; ln(1/failure_prob) besides."""

@@ -43,8 +43,8 @@ def test_every_hypothesis_without_a_proof_is_in_the_sentence():
     made = MADE.resting_on(proved, unproved("chain stationary", "nothing shows it"))
     assert headline(made).endswith(
         "This holds provided that examples are independent, that new ones are of the same kind and answered "
-        "in the same way and that the prior had seen none of them, which you say, and that the chain is stationary, "
-        "which nothing proves. So the number is optimistic."
+        "in the same way, each by itself and that the prior had seen none of them, which you say, and that the chain "
+        "is stationary, which nothing proves. So the number is optimistic."
     )
     assert "optimistic" not in headline(MADE)
     seen = replace(MADE, hypotheses=(*MADE.hypotheses, bounds.proved("predictor saw none of these rows", "hashes")))
