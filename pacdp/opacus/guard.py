@@ -39,7 +39,7 @@ from pacdp.opacus.loss_by_example import LossByExample, Reduction, close
 from pacdp.opacus.recorded import Record, Recorded, Tape, leave_uncompiled, one_of_them
 from pacdp.step.sums import Sum
 from pacdp.step.units import rows_at
-from pacdp.trials import MOST, SIZES, Unmoved, changed_rows
+from pacdp.trials import MOST, SIZES, Unmoved, moved_to, with_another
 from pacdp.trials.reachable import contents, digest
 
 Clipped = Callable[[Sequence[Tensor | None]], Sum]
@@ -307,10 +307,9 @@ class Guard:
         """
         if n < 3:
             return True
-        made_up, rest = changed_rows((inputs, named), n), torch.arange(n)
-        rest = rest[rest != 1]
+        made_up = with_another((inputs, named), n)
         for place in (1, 0, n // 2, n - 1):
-            order = torch.cat([rest[:place], torch.ones(1, dtype=torch.int64), rest[place:]])
+            order = moved_to(place, n)
             moved, by_name, own = rows_at(order, (*made_up, whole))
             with suppress(Exception):  # which a stranger's network may raise on what is made up
                 found = self.module(*moved, **by_name)

@@ -17,13 +17,14 @@ from pacdp.trials.gradients import require_independent_examples as require_indep
 from pacdp.trials.gradients import require_rows as require_rows
 from pacdp.trials.made_up import MOST as MOST
 from pacdp.trials.made_up import SIZES as SIZES
-from pacdp.trials.made_up import changed_rows as changed_rows
 from pacdp.trials.made_up import made_up_batch as made_up_batch
 from pacdp.trials.made_up import made_up_labels as made_up_labels
 from pacdp.trials.made_up import made_up_targets as made_up_targets
+from pacdp.trials.made_up import moved_to as moved_to
 from pacdp.trials.made_up import pool as pool
 from pacdp.trials.made_up import pool_for as pool_for
 from pacdp.trials.made_up import require_arithmetic as require_arithmetic
+from pacdp.trials.made_up import with_another as with_another
 from pacdp.trials.made_up import with_other_weights as with_other_weights
 from pacdp.trials.outputs import column as column
 from pacdp.trials.outputs import later_answers as later_answers

@@ -22,7 +22,16 @@ from pacdp.layers.random import (
     same_state,
 )
 from pacdp.losses import PerExampleLoss
-from pacdp.trials.made_up import ALONE, MOST, SIZES, made_up_labels, values_of, with_other_weights
+from pacdp.trials.made_up import (
+    ALONE,
+    MOST,
+    SIZES,
+    made_up_labels,
+    moved_to,
+    values_of,
+    with_another,
+    with_other_weights,
+)
 from pacdp.trials.writes import Unwritten, require_no_writes, same_bits
 
 _TOLERANCE = {torch.float32: 1e-4, torch.float16: 3e-2, torch.bfloat16: 3e-2}
@@ -194,7 +203,8 @@ class _Trial:
     def no_first_impression(self, rows: Sequence[Any]) -> None:
         """Refuse a network that keeps something of the first batch that it ever sees."""
         found, given = list[Seen](), selected(rows, torch.arange(_examples(rows)))
-        for twin, first in ((copy.deepcopy(self.twin), _changed(rows, 10.0)), (self.twin, rows)):
+        another = with_another(rows, _examples(rows), reach=10.0)
+        for twin, first in ((copy.deepcopy(self.twin), another), (self.twin, rows)):
             for each in (first, rows):
                 rewind(twin, self.state)
                 outputs = twin(*each)
@@ -264,12 +274,12 @@ class _Trial:
         kept, rows = torch.arange(size) != 1, selected(inputs, torch.arange(size))
         which, other = _labels(kind, size, targets)
         plain = self.seen(rows, selected(targets, which), kept)
-        changed = _changed(rows, reach)
+        changed = with_another(rows, size, reach=reach)
         swapped = self.seen(changed, selected(targets, other), kept)
         if _not_finite(
             swapped
         ):  # an example that overflows leaves NaN in every sum, even with weight 0
-            changed = _changed(rows, 1.0)
+            changed = with_another(rows, size)
             swapped = self.seen(changed, selected(targets, other), kept)
         if not _not_finite(plain):
             _require_numbers(
@@ -283,7 +293,8 @@ class _Trial:
                 whole = self.seen(rows, selected(targets, which), kept) if draws else plain
                 fewer = self.seen(selected(rows, kept), selected(targets, which[kept]), None)
                 _compare(whole, fewer, "when another example leaves the batch")
-                for order in _first_and_last(size):
+                # what is read off a place, as mask[0] is, stands there
+                for order in (moved_to(0, size), moved_to(size - 1, size)):
                     own = selected(targets, other[order])
                     moved = self.seen(selected(changed, order), own, order != 1)
                     _compare(whole, moved, "when another example comes first or last")
@@ -374,13 +385,6 @@ def _labels(kind: int, size: int, targets: Any) -> tuple[Tensor, Tensor]:
     return which, torch.where(torch.arange(size) == 1, (which + 1) % len(values), which)
 
 
-def _first_and_last(size: int) -> tuple[Tensor, Tensor]:
-    """Orders of a batch with example 1 first and last: one that is read off a place, as ``mask[0]``, stands there."""
-    one, rest = torch.ones(1, dtype=torch.int64), torch.arange(size)
-    rest = rest[rest != 1]
-    return torch.cat([one, rest]), torch.cat([rest, one])
-
-
 def _compare(one: Seen, other: Seen, when: str) -> None:
     for name, value in one.items():
         own, found = value.double(), other[name].double()
@@ -451,22 +455,6 @@ def _require_numbers(found: Seen, where: str = "on made-up inputs") -> None:
             "probe=(inputs,), a batch on which it is, holding no private data, or divide by no number that may be 0, "
             "as a mask's sum: mask.sum(1).clamp(min=1)"
         )
-
-
-def _changed(inputs: Any, reach: float) -> Any:
-    """``inputs`` with the second example replaced by something quite different."""
-
-    def changed(x: Any) -> Any:
-        if not isinstance(x, Tensor):
-            return x
-        other = x.clone()
-        if x.is_floating_point():
-            other[1] = reach * (3.0 * x[2] + 1.5)
-        else:
-            other[1] = ~x[1] if x.dtype == torch.bool else 1 - x[1].clamp(0, 1)
-        return other
-
-    return tree_map(changed, inputs)
 
 
 def selected(inputs: Any, rows: Tensor) -> Any:

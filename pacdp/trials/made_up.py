@@ -92,20 +92,30 @@ def made_up_batch(template: Any, *, examples: int = MOST, seed: int = 0) -> Any:
     )
 
 
-def changed_rows(inputs: Any, n: int) -> Any:
-    """``inputs`` with example 1 of n >= 3 made up in all tensors of n rows; whole numbers are 0, as in any table."""
+def with_another(inputs: Any, n: int, *, reach: float = 1.0) -> Any:
+    """``inputs`` with example 1 of n >= 3 replaced by something quite different, in all tensors of n rows.
+
+    Whole numbers become 0, as any table has, and 0 becomes 1.
+    """
 
     def changed(x: Any) -> Any:
         if not isinstance(x, Tensor) or x.shape[:1] != (n,):
             return x
         other = x.clone()
         if x.is_floating_point():
-            other[1] = 3.0 * x[2] + 1.5
+            other[1] = reach * (3.0 * x[2] + 1.5)
         else:
-            other[1] = ~x[1] if x.dtype == torch.bool else 0
+            other[1] = ~x[1] if x.dtype == torch.bool else 1 - x[1].clamp(0, 1)
         return other
 
     return tree_map(changed, inputs)
+
+
+def moved_to(place: int, n: int) -> Int64[Tensor, " n"]:
+    """The order of n examples in which example 1 stands at this place, and the others as they did."""
+    rest = torch.arange(n)
+    rest = rest[rest != 1]
+    return torch.cat([rest[:place], torch.ones(1, dtype=torch.int64), rest[place:]])
 
 
 def require_arithmetic(given: Any, what: str = "inputs") -> None:
