@@ -29,6 +29,7 @@ from pacdp.data.places import require_other_places
 from pacdp.data.rows import require_plain
 from pacdp.predictions.bounding import about, clopper_pearson
 from pacdp.predictions.report import Measured, Refusal, Report
+from pacdp.predictions.sentence import UNLABELLED
 from pacdp.stochastic import MonteCarloRisk
 from pacdp.stochastic.risk import at_or_above
 from pacdp.store.record import Values, record
@@ -200,7 +201,6 @@ def released_certificate(
     return about(made, of=of, measures=measures)
 
 
-SEEN = "neither network saw the unlabelled rows"
 _ONE_SURROGATE = (
     "the surrogate's certificate pays for one network that was not chosen by it: where it is the least of several, "
     "give bounds.best_of of them all, which pays for the choice"
@@ -295,9 +295,9 @@ def disagreement(
     by = f"row hashes show that they are not among {', '.join(known)}"
     silent = "".join(dict.fromkeys(found.rows.silent(one) for one in known.values()))
     if silent or seen is None:
-        unseen = declared(SEEN, f"the caller, for the network; {silent or by}")
+        unseen = declared(UNLABELLED, f"the caller, for the network; {silent or by}")
     else:
-        unseen = proved(SEEN, by)
+        unseen = proved(UNLABELLED, by)
     settings.standing(found)
     for network in (law.network, surrogate.network):
         Holdings(network).require_none(

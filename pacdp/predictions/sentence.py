@@ -152,7 +152,7 @@ _PROVISOS = {
 }
 """What each hypothesis says of the records, which have been named before."""
 
-_UNLABELLED = "neither network saw the unlabelled rows"
+UNLABELLED = "neither network saw the unlabelled rows"
 """What certificates by another network rest on, whose own examples stand behind its certificate alone."""
 _ITS_OWN = "that the surrogate's certificate is that network's"
 """Which nothing of a certificate shows."""
@@ -187,7 +187,7 @@ def headline(made: Certificate, *, failure_prob: float | None = None) -> str:
     said += ", by weight" * measures.startswith(_WEIGHTED)
     said += f", on average over {UNITS[record]}" if new and record != "example" else ""
     sure = confidence(made.failure_prob if failure_prob is None else failure_prob)
-    by_another = any(one.name == _UNLABELLED for one in made.hypotheses)
+    by_another = any(one.name == UNLABELLED for one in made.hypotheses)
     known = records(made) + " without labels" * by_another
     for one in () if by_another else made.hypotheses:
         if one.name == "predictor saw none of these rows" and one.standing == "proved":
