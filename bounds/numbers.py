@@ -4,16 +4,19 @@ Rounding starts from the shortest decimal that is the float, so that 0.05 is wri
 """
 
 from collections.abc import Callable
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
 from math import isinf, isnan
 
-_SUMS = 1 - Decimal(2) ** -50  # what a ledger's sums may exceed their decimal totals by
+EXACT = Context(prec=1000)
+"""In which sums and products of doubles are exact, where the caller's ``decimal.getcontext()`` may round them."""
 
 
 def confidence(failure_prob: float) -> str:
     """One minus a failure probability, in per cent with at most two decimals, and no larger than it is: never 100%."""
-    sure = 100 - Decimal(repr(float(failure_prob))) * _SUMS * 100
-    return f"{min(sure.quantize(Decimal('0.01'), ROUND_FLOOR), Decimal('99.99')).normalize():f}%"
+    with localcontext(EXACT):
+        sums = 1 - Decimal(2) ** -50  # what a ledger's sums may exceed their decimal totals by
+        sure = 100 - Decimal(repr(float(failure_prob))) * sums * 100
+        return f"{min(sure.quantize(Decimal('0.01'), ROUND_FLOOR), Decimal('99.99')).normalize():f}%"
 
 
 def up(value: float, places: int = 4) -> str:
@@ -47,7 +50,8 @@ def percent(share: float) -> str:
 
 def percent_of(share: Decimal) -> Decimal:
     """A share of one in per cent, rounded up to two decimals."""
-    return (share * 100).quantize(Decimal("0.01"), ROUND_CEILING)
+    with localcontext(EXACT):
+        return (share * 100).quantize(Decimal("0.01"), ROUND_CEILING)
 
 
 def _rounded(value: float, exponent: Callable[[Decimal], int], rounding: str) -> str:
@@ -58,5 +62,6 @@ def _rounded(value: float, exponent: Callable[[Decimal], int], rounding: str) ->
     exact = Decimal(repr(float(value)))
     if not exact:
         return "0"
-    shown = exact.quantize(Decimal(1).scaleb(exponent(exact)), rounding=rounding)
-    return f"{shown:f}" if abs(shown.adjusted()) < 7 else f"{shown.normalize():g}"
+    with localcontext(EXACT):
+        shown = exact.quantize(Decimal(1).scaleb(exponent(exact)), rounding=rounding)
+        return f"{shown:f}" if abs(shown.adjusted()) < 7 else f"{shown.normalize():g}"

@@ -142,7 +142,8 @@ def certify(
         if not callable(law):
             raise ValueError(
                 "expected law to be a network, as a module or a function, or a law of pacdp such as GaussianPosterior, "
-                f"got {type(law).__name__}: load weights into their module first"
+                f"got {type(law).__name__}: load weights into their module first, and give an estimator's answers to "
+                "certify_predictions"
             )
         law = Network(network=law)
     settings = Settings.declared() if settings is None else settings

@@ -111,7 +111,8 @@ def _remarks(found: Examples, coded: Mapping[str, Coded]) -> Iterator[str]:
         if answers.confidence is not None and (ties := int((answers.predicted == -1).sum())):
             yield (
                 f"{_rows(ties, model)} {'ties' if ties == 1 else 'tie'} for the largest probability, which counts as "
-                "an error, where predict() names one of the classes: give predictions to certify what it names"
+                "an error that names no class: precision and false alarms of what argmax or predict() names there may "
+                "be worse; give its predictions to pacdp.certify_predictions to certify them"
             )
         if groups is not None and _made_from_errors(answers, found.labels, groups):
             yield (

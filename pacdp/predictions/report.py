@@ -345,6 +345,8 @@ class Report:
         return replace(
             self,
             **both,
+            # whose certificates may fail less often than the report says, as shares of a budget
+            route=other.route if other.route == "predictions" else self.route,
             monte_carlo=sampled,
             details=details,
             statements=(),

@@ -3,14 +3,14 @@
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from typing import Any
 
 from bounds.certificate import Certificate
 from bounds.hypotheses import UNITS, Hypothesis
 from bounds.kl import binary_kl_upper
 from bounds.means import clopper_pearson_upper
-from bounds.numbers import confidence, percent, percent_of, up
+from bounds.numbers import EXACT, confidence, percent, percent_of, up
 
 _ERROR = "0-1 risk"
 _NEW = " of a new "
@@ -223,15 +223,18 @@ def headline(made: Certificate, *, failure_prob: float | None = None) -> str:
 def _said(measures: str, value: float, of: str, many: str) -> str:
     """That a risk is at most its value."""
     if pair := _DIFFERENCE.fullmatch(measures):
-        apart = 2 * Decimal(repr(float(value))) - 1
-        points = abs(percent_of(apart))
+        with localcontext(EXACT):
+            apart = 2 * Decimal(repr(float(value))) - 1
+            points = abs(percent_of(apart))
         how = f"below the {pair[2]} by at least" if apart < 0 else f"above the {pair[2]} by at most"
         return f"On {many} the {pair[1]} is {how} {points:f} points"
     for pattern, saying in _SAYINGS:
         if found := re.fullmatch(pattern, measures):
             named = [part or "" for part in found.groups()]
             p = percent(value)
-            return saying.format(*named, p=p, q=100 - Decimal(p), of=of, many=many)
+            with localcontext(EXACT):
+                q = 100 - Decimal(p)
+            return saying.format(*named, p=p, q=q, of=of, many=many)
     raise AssertionError("the last pattern fits everything")
 
 

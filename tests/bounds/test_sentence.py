@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from decimal import ROUND_FLOOR, localcontext
 from fractions import Fraction
 from math import inf, nan
 from pathlib import Path
@@ -108,6 +109,18 @@ def test_numbers_as_text_lie_on_their_safe_side(value):
 )
 def test_numbers_as_text(call, said):
     assert call() == said
+
+
+@pytest.mark.parametrize("digits", [1, 4])
+def test_the_callers_context_of_decimals_rounds_nothing(digits):
+    """Before, 4 digits printed 3.637% as 3.63%, and 3 stopped at a raw error."""
+    difference = replace(MADE, of="b against a", measures="(1 + error of b - error of a)/2", value=0.5512349)
+    least = replace(MADE, measures="1 - score", value=0.12345678)
+    texts = [lambda: up(0.123456789), lambda: down_digits(123456.789, 5), lambda: percent(0.024712550046472215)]
+    texts += [lambda: confidence(0.0506001175), lambda: headline(difference), lambda: headline(least)]
+    known = [each() for each in texts]
+    with localcontext(prec=digits, rounding=ROUND_FLOOR):
+        assert [each() for each in texts] == known
 
 
 def test_what_is_no_number_is_refused():

@@ -93,6 +93,13 @@ def test_what_held_at_once_is_checked_each_by_itself_once_it_is_joined():
         one.joined(certify(lambda x: -network()(x), DATA, ask="error"))
 
 
+def test_a_report_on_a_law_is_joined_with_one_on_answers_from_either_side():
+    """Before, the checker called the one that began with the law false, and the other not."""
+    law, answers = gaussian(DATA), certify(Network(network=network(), of="another"), DATA)
+    for one in (law.joined(answers), answers.joined(law)):
+        assert DOES_NOT not in {each.verdict for each in check_report(one.to_dict())}
+
+
 def test_what_is_joined_is_said_at_the_confidence_that_it_has():
     """Before, a certificate at 80% stood under "each certificate holds by itself with 99.9% confidence"."""
     one, tried = plain(DATA, failure_prob=0.01), plain(DATA, failure_prob=0.08, settings=Settings.tried(8))

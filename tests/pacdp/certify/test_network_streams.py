@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from numpy import array_equal
+from sklearn.dummy import DummyClassifier
 from torch import Tensor, equal
 from torch.nested import nested_tensor
 from torch.nn import Dropout, Linear, Module, Sequential
@@ -251,6 +252,7 @@ REFUSED = {
     "gaps": (NET, (np.ma.masked_greater(INPUTS.numpy(), 1), LABELS), "inputs in data are a masked array"),
     "people in some batches": (NET, [part(0, 50), (*part(50, 300), PEOPLE[50:])], "all or none"),
     "no network": ({"weight": INPUTS}, ALL, "expected law to be a network, as a module or a function"),
+    "an estimator": (DummyClassifier(), ALL, "DummyClassifier: .* an estimator's answers to certify_predictions"),
     "names of people": (NET, (INPUTS, LABELS, ["a"] * 300), "people in data are no tensor"),
     "people that are none": (NET, (INPUTS, LABELS, None), "people in data are no tensor"),
     "classes": (lambda x: NET(x).argmax(1), ALL, "Tensor of torch.int64.* a dense tensor of logits, in floats"),

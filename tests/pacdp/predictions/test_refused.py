@@ -230,7 +230,8 @@ REMARKS = {
     "folders of classes": ({"labels": np.arange(480) // 240, "predictions": (np.arange(480) // 240 + OFTEN) % 2},
         "95% of neighbours with one label are both right or both wrong"),
     "several labels flattened": ({"labels": FLAT, "predictions": 1 - FLAT}, "labels come in turns of 4 rows"),
-    "ties": ({"labels": MIXED, "probabilities": np.full((40, 2), 0.5)}, "40 rows of your model tie for the largest"),
+    "ties": ({"labels": MIXED, "probabilities": np.full((40, 2), 0.5)}, "40 rows of your model tie for the largest "
+        "probability, which counts as an error that names no class: precision and false alarms of what argmax"),
 }  # fmt: skip
 
 
