@@ -117,7 +117,7 @@ class Monitor:
         """A monitor that has seen nothing, of the risk that a certificate or a number promises.
 
         Args:
-            promised: a certificate, or what the risk is to stay below.
+            promised: a certificate of the mean of such losses, without weights, or what it is to stay below.
             failure_prob: probability that the limits of the running risk are wrong at any time.
             false_alarm_prob: probability of an alarm, ever, while the risk stays below what was promised.
         """
@@ -221,8 +221,9 @@ class Monitor:
             )
         either = fsum((self.false_alarm_prob, self.promise_failure_prob)) * (1.0 - 2.0**-50)  # decimals add up
         return (
-            f"{said} ALARM after {self.alarm} losses: if they are independent draws of the law for which a risk of at "
-            f"most {self.promised:.4g} was promised, an alarm is ever raised with probability at most {up(either)}."
+            f"{said} ALARM after {self.alarm} losses: if they are independent draws of the law for which their mean, "
+            f"without weights, was promised to be at most {self.promised:.4g}, an alarm is ever raised with "
+            f"probability at most {up(either)}."
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -117,7 +117,7 @@ _SAYINGS = (
 """What is said of each risk, by its name."""
 
 _PROVISOS = {
-    "records independent": "{records} are independent",
+    "records independent": "{records} are independent{named}",
     "new data follow the same law": "new ones are of the same kind and answered in the same way, each by itself",
     "settings fixed beforehand": "{asked} did not depend on them",
     "steps fixed beforehand": "the number of steps was settled beforehand",
@@ -156,6 +156,8 @@ UNLABELLED = "neither network saw the unlabelled rows"
 """What certificates by another network rest on, whose own examples stand behind its certificate alone."""
 _ITS_OWN = "that the surrogate's certificate is that network's"
 """Which nothing of a certificate shows."""
+_NAMED = ", each under one name of their own"
+"""Which whoever names people vouches for: two of one name count as one, and one of two names as two."""
 _START = ", and the private run began with nothing learnt from them and took each by itself"
 _PAID = ("kl", "log_density_ratio", "renyi", "draw", "transfer")
 _OF_THE_FORMULA = ("log_xi", "log_two_sqrt_n")
@@ -209,6 +211,7 @@ def headline(made: Certificate, *, failure_prob: float | None = None) -> str:
     elif unit(made):  # a limit that holds at all times has no number of records
         asked = f"their number and {asked}"
     words = {"records": what, "who": both, "them": "them", "start": start, "asked": asked}
+    words["named"] = _NAMED if what == UNITS["person"] else ""
     if by_another:
         words |= {"who": "the surrogate", "them": "the examples of its certificate"}
     stated = _provisos(made.declared, words, *([_ITS_OWN] if by_another else ()))
