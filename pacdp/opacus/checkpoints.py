@@ -144,6 +144,7 @@ class Files:
                 counts where it has none.
         """
         state, account = self._state(module, optimizer, None, **of_opacus), optimizer.account
+        optimizer.guard.set_up.require()  # what is read is kept as what was tried
 
         def check(read: RunState) -> None:
             _require_schedule(path, account, read)

@@ -133,7 +133,9 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
     def get_epsilon(self, delta: float, *, adjacency: Adjacency | None = None) -> float:
         """See :func:`pacdp.private.epsilon`; :func:`pacdp.private.privacy_spent` of ``event`` has the lower end.
 
-        It is for the neighbours of ``accountant.adjacency`` unless others are named. It takes for true that each
+        It is for the neighbours of ``accountant.adjacency`` unless others are named: "add-remove" where sample rate and
+        expected batch size were given, if neither was computed from the number of examples, as batch_size/len(dataset)
+        is; name "replace-one" for such, which tell that number. It takes for true that each
         example entered the sums by itself, which trials and the guard of the loop can only refute. A delta above 1/n is
         remarked upon: it allows that some example is published as it is.
         """
@@ -173,7 +175,7 @@ class PrivateEngine(Files, PrivacyEngine):  # pyright: ignore[reportIncompatible
             module: the network, or a ``DifferentiallyPrivateDistributedDataParallel`` of it, which is taken off: then
                 all processes must make the same calls, and the loader gives each its own, possibly empty, part of
                 every batch.
-            noise_multiplier: σ, or σ_t as a function of the logical step.
+            noise_multiplier: σ, or σ_t as a function of the logical step alone, in which nothing of the data enters.
             max_grad_norm: C, the norm to which each example's gradient is clipped.
             data_loader: of which dataset, collate function and workers are taken; or ``dataset`` alone.
             sample_rate: q; public. Without it, one over the number of batches of ``data_loader``: then the number of

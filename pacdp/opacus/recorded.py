@@ -34,11 +34,19 @@ class Call(NamedTuple):
     """All arguments; recorded tensors are held as :class:`Made`."""
     form: Any
     """How they make positional and named arguments."""
+    held: bool = False
+    """Whether it was called under ``torch.no_grad``, so that its results are constants."""
 
     @property
     def name(self) -> str:
         """The function's name."""
         return getattr(self.function, "__name__", str(self.function))
+
+    def again(self, leaves: list[Any]) -> list[Any]:
+        """What it gives of other arguments."""
+        args, named = tree_unflatten(leaves, self.form)
+        with torch.set_grad_enabled(not self.held):
+            return tree_leaves(self.function(*args, **named))
 
     def resized(self, examples: int) -> list[Any]:
         """The arguments, a size, a divisor or places among them divided by so many examples."""
@@ -139,7 +147,7 @@ def recorded(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
             return found
         if function is Tensor.__getitem__ and _is_every_place(leaves[1]):
             leaves[1] = Places(len(leaves[1]))
-        tape.calls.append(Call(function, leaves, form))
+        tape.calls.append(Call(function, leaves, form, not torch.is_grad_enabled()))
         return tape.noted(found)
 
 
@@ -203,9 +211,7 @@ class Record:
             return next(rest) if isinstance(leaf, Tensor) else leaf
 
         for number, call in self.calls.items():
-            leaves = [value(leaf) for leaf in call.resized(examples)]
-            args, named = tree_unflatten(leaves, call.form)
-            known[number] = tree_leaves(call.function(*args, **named))
+            known[number] = call.again([value(leaf) for leaf in call.resized(examples)])
         return known[self.end.number][self.end.place].reshape(())
 
     def multiplies_by(self, number: int) -> bool:
@@ -215,9 +221,11 @@ class Record:
 
     def text(self, examples: int) -> list[str]:
         """Name each call and its plain numbers, sizes and divisors divided by ``examples``."""
-        given = ((call.name, call.resized(examples)) for call in self.calls.values())
+        given = ((call, call.resized(examples)) for call in self.calls.values())
         return [
-            f"{name}({', '.join(map(repr, filter(_is_no_tensor, own)))})" for name, own in given
+            f"{call.name}({', '.join(map(repr, filter(_is_no_tensor, own)))})"
+            + call.held * " under no_grad"
+            for call, own in given
         ]
 
 

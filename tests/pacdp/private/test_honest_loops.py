@@ -96,6 +96,14 @@ def stacked(examples):
     return tuple(map(torch.stack, zip(*examples, strict=True)))
 
 
+def by_confidence(out, y):
+    """Sharper where a network is sure, by a weight that has no gradient."""
+    losses = F.cross_entropy(out, y, reduction="none")
+    with torch.no_grad():
+        wrong = 1.0 - torch.exp(-losses)
+    return (wrong.square() * losses).mean()
+
+
 weighted = partial(F.cross_entropy, weight=torch.tensor([1.0, 2.0, 40.0]), reduction="none")
 both = TensorDataset(X, Y)
 text = randint(0, 7, (40, 6), seed=1)
@@ -113,6 +121,7 @@ HONEST = {
     "a sum over the batch as a float": (
         both, linear, lambda out, y: F.cross_entropy(out, y, reduction="sum") / float(len(y)), {}),
     "class weights": (TensorDataset(X, RARE), linear, lambda out, y: weighted(out, y).mean(), {}),
+    "weights under no_grad": (both, linear, by_confidence, {}),
     "smoothed labels": (both, linear, CrossEntropyLoss(label_smoothing=0.1), {}),
     "squares": (TensorDataset(X, X[:, :3]), linear, MSELoss(), {}),
     "two classes": (TensorDataset(X, X[:, :3].sign().clamp(min=0.0)), linear, BCEWithLogitsLoss(), {}),

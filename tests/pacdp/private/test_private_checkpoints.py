@@ -91,6 +91,18 @@ def test_room_for_the_next_checkpoint_is_made_before_its_steps_are_paid_for(name
     assert os.listdir(path.parent) == ["a"]
 
 
+def test_a_network_that_was_changed_before_a_checkpoint_is_loaded_is_refused(tmp_path):
+    """It was taken for the one that set-up tried: examples mixed in parts of a size that was tried."""
+    first, second = private(steps=1), private(steps=1)
+    sweep(*first[:4])
+    of = of_checkpoint(tmp_path / "engine.safetensors", *first)
+    first[4].save_checkpoint(**of)
+    second[0]._module[0].register_forward_hook(lambda layer, given, out: out - out.mean(0))
+    with refusal("after make_private"):
+        second[4].load_checkpoint(**of_checkpoint(of["path"], *second))
+    assert second[4].event is None
+
+
 def test_the_engine_s_own_loop_resumes_at_the_right_noise(tmp_path):
     def run(steps, *, load=None, save=None):
         *loop, engine = private(noise_multiplier=DECAY, seed=2, steps=steps)

@@ -393,6 +393,19 @@ def looked_at(module, optimizer, x, y):
     module(X[:5])
 
 
+def held_at_times(out, y):
+    """A loss that has a gradient by its weights where a class is in the batch."""
+    with torch.set_grad_enabled(bool((y == 2).any())):
+        sure = out.softmax(1).amax(1)
+    return (sure * F.cross_entropy(out, y, reduction="none")).mean()
+
+
+def over_itself(out, y):
+    with torch.no_grad():
+        whole = CE(out, y)
+    return CE(out, y) / whole
+
+
 ONES = torch.ones(3)
 
 
@@ -421,6 +434,9 @@ LOOPS = {
                            / (1.0 + y).sum()), "sample_rate": 0.5}, NOT_OWN),
     "over the loss": ({"step": by(lambda out, y: CE(out, y) / CE(out, y).detach()),
                                "net": linear}, NOT_OWN),
+    "over the loss under no_grad": ({"step": by(over_itself), "net": linear}, NOT_OWN),
+    "without a gradient at times": ({"data": (X, RARE), "step": by(held_at_times), "net": linear, "sample_rate": 0.5,
+                                     "steps": 19}, "under no_grad"),
     "another's label": ({"data": (X, RARE), "step": by(lambda out, y: CE(out, y.roll(1)))}, "in another order"),
     "another's label as a number": (
         {"data": (X, RARE), "step": by(lambda out, y: F.mse_loss(out[:, 0], 1.0 * y.roll(1)))}, "in another order"),
