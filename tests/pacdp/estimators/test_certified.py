@@ -384,6 +384,21 @@ def test_a_gap_among_texts_is_named_whatever_it_is(kind):
             self_certify(NEAREST, (x, form))
 
 
+class NoAnswerAboveTwo(Ridge):
+    """One without an answer for some inputs."""
+
+    def predict(self, X):
+        return np.where(X[:, 0] > 2.0, np.nan, super().predict(X))
+
+
+def test_no_answer_is_the_largest_error_and_warns_of_nothing():
+    x, y = coins()
+    model = CertifiedRegressor(NoAnswerAboveTwo(), clip=9.0, random_state=0).fit(3.0 * x, 1.0 * y)
+    found, asked = model.certify(), model._kept[0]
+    missed = (asked[:, 0] > 2.0).mean()
+    assert 0.0 < missed <= found.statements[0].measured < missed + 0.2
+
+
 @parametrize("targets", [np.array(["1", "2"] * 10), np.arange(20).astype("M8[s]"), np.arange(20) + 2**60])
 def test_targets_that_are_no_real_numbers_are_refused_before_the_fit(targets):
     with refusal("targets must be real numbers, one for each example: "):
