@@ -112,7 +112,7 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
                 Rows in tables with the columns of ``X``, as those of early stopping, are among those that it saw.
 
         Raises:
-            DataError: the estimator, or a parameter of fit that is no table, refers to rows that are kept back.
+            DataError: the estimator, or a parameter of fit that is no table, refers to rows of numbers kept back.
             ValueError: things that do not fit each other, one class alone, or fewer than two examples to divide.
         """
         require_one_order(X=X, y=y, groups=groups)
@@ -370,8 +370,9 @@ class CertifiedClassifier(ClassifierMixin, _Certified):
         n_kept_: how many examples were kept back.
 
     Formal guarantee: ``certify`` is :func:`pacdp.certify_predictions` on examples that ``fit`` did not give to the
-    estimator, chosen at random before. Rows of them are looked for in what it refers to; else it is the caller's word
-    that it learnt from none: one that is frozen, reads a file, or stands behind a selection that saw all examples.
+    estimator, chosen at random before. Rows of numbers are looked for in what it refers to; else it is the caller's
+    word that it learnt from none: one that holds texts or an encoder that saw them, is frozen, reads a file, or stands
+    behind a selection that saw all examples.
     """
 
     def __init__(
