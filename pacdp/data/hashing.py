@@ -11,12 +11,14 @@ uint8, float32 and float64 agree (bytes and bytes/255 are other numbers), and so
 Other rows are hashed as float64, int64 or uint64. The shape of a row does not enter: [28, 28] and [784] agree.
 """
 
+import copy
 import hashlib
 import math
 import pickle
 import unicodedata
 from contextlib import suppress
 from datetime import datetime
+from functools import cached_property
 from numbers import Real
 from typing import Any
 
@@ -79,7 +81,7 @@ def table_hashes(values: Any, *, name: str = "values") -> Hashes:
     Numbers agree to the 24 bits of single precision, whole ones exactly, and with their texts, as truth values do;
     texts without case and outer spaces, however their letters are composed, bytes too; dates with their texts, whatever
     their zone; a gap is a gap, be it NaN, None or empty; lists, sets and dicts agree if what they hold does; and
-    objects of other kinds if they are pickled alike.
+    objects of other kinds if they are pickled alike, but for what their cached properties keep.
 
     Args:
         values: an array, tensor, data frame, sparse matrix or list, [n] or [n, ...]; rows of a list may have lengths of
@@ -223,7 +225,7 @@ def _plain(cell: Any) -> str:
     telling = type(cell).__module__.partition(".")[0] in _TELLING and " at 0x" not in text
     if not (telling or isinstance(cell, str)):  # but where it lies, or what it is called
         try:
-            text = pickle.dumps(cell).hex()
+            text = pickle.dumps(_uncached(cell)).hex()
         except (pickle.PickleError, AttributeError, TypeError) as error:
             raise DataError(
                 f"inputs must be numbers, texts or what pickle takes, so that equal ones are known, got "
@@ -231,6 +233,16 @@ def _plain(cell: Any) -> str:
             ) from error
     text = unicodedata.normalize("NFKC", text).casefold()
     return "" if text in ("nan", "none", "<na>", "nat") else text
+
+
+def _uncached(cell: Any) -> Any:
+    """An object without what its cached properties have worked out, since whoever asks first decides about that."""
+    own = getattr(cell, "__dict__", {})
+    kept = [name for name in own if isinstance(getattr(type(cell), name, None), cached_property)]
+    made = copy.copy(cell) if kept else cell
+    for name in kept:
+        del made.__dict__[name]
+    return made
 
 
 def array_of(values: Any, name: str) -> Shaped[np.ndarray, "..."]:

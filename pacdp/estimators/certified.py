@@ -4,7 +4,7 @@
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Integral, Number, Real
 from types import SimpleNamespace
 from typing import Any, Literal, cast
 
@@ -112,7 +112,7 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
                 Rows in tables with the columns of ``X``, as those of early stopping, are among those that it saw.
 
         Raises:
-            DataError: the estimator, or a parameter of fit that is no table, refers to rows that are kept back.
+            DataError: the estimator, or a parameter of fit that is no table, refers to rows of numbers kept back.
             ValueError: things that do not fit each other, one class alone, or fewer than two examples to divide.
         """
         require_one_order(X=X, y=y, groups=groups)
@@ -148,16 +148,17 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
         if whose is not None and takes_groups(made):
             cut["groups"] = whose[fitted]  # of a search that validates by group
         given = _like(X, [*cut.values()])
-        aside = _safe_indexing(X, kept), _safe_indexing(y, kept)
+        aside = _rows(X, kept), _safe_indexing(y, kept)
         _require_unread(aside[0], made, cut, without=given)
-        made.fit(_safe_indexing(X, fitted), _safe_indexing(y, fitted), **cut)
+        # fit may write into what it is given, or have objects keep what it asks of them
+        others = [table_hashes(one, name="X") for one in given]
+        made.fit(_rows(X, fitted), _safe_indexing(y, fitted), **cut)
         if isinstance(self, ClassifierMixin) and not hasattr(made, "classes_"):
             raise ValueError(
                 f"estimator must be a classifier, which has classes_ once fitted, got {made}"
             )
-        settle(made, _safe_indexing(X, fitted))
-        tables = [_safe_indexing(X, fitted), *given]
-        seen = np.concatenate([table_hashes(one, name="X") for one in tables])
+        settle(made, _rows(X, fitted))
+        seen = np.concatenate([table_hashes(_safe_indexing(X, fitted), name="X"), *others])
         said = column(twin(made).predict(_rows(aside[0])))
         # all at once: a fit that fails leaves what was there
         self._people, people = (None, None) if whose is None else (whose[fitted], whose[kept])
@@ -334,14 +335,15 @@ def _like(X: Any, given: Any) -> list[Any]:
 
 
 def _row(table: Any) -> Any:
-    """What a row of a table is known by: its shape, or that it is a text or a record; None of anything else."""
+    """What a row of a table is known by: its shape, or its kind, such as a text or record; None of single numbers."""
     shape = getattr(table, "shape", ())
     if len(shape) > 1:  # of which sparse ones have no length
         return shape[1:] if shape[0] else None
     if not isinstance(table, str | dict):
         with suppress(Exception):
             one = np.asarray(_safe_indexing(table, [0]))
-            return one.shape[1:] or next(kind for kind in (str, dict) if isinstance(one[0], kind))
+            kinds = (str, dict, *(() if isinstance(one[0], Number) else (type(one[0]),)))
+            return one.shape[1:] or next(kind for kind in kinds if isinstance(one[0], kind))
     return None
 
 
@@ -370,8 +372,9 @@ class CertifiedClassifier(ClassifierMixin, _Certified):
         n_kept_: how many examples were kept back.
 
     Formal guarantee: ``certify`` is :func:`pacdp.certify_predictions` on examples that ``fit`` did not give to the
-    estimator, chosen at random before. Rows of them are looked for in what it refers to; else it is the caller's word
-    that it learnt from none: one that is frozen, reads a file, or stands behind a selection that saw all examples.
+    estimator, chosen at random before. Rows of numbers are looked for in what it refers to; else it is the caller's
+    word that it learnt from none: one that holds texts or an encoder that saw them, is frozen, reads a file, or stands
+    behind a selection that saw all examples.
     """
 
     def __init__(

@@ -44,10 +44,10 @@ class Holdings:
     frames are read row by row, and tables with up to three columns before or after those of the inputs. Of whole
     numbers there must be more than of inputs made up of the same numbers, or half. Rows of one number over and over
     do not count, because zeros and ones are everywhere, and where an input is a single number a tensor must hold half
-    of all of them, and ten. Of 16 inputs of each batch with sixteen numbers or more it is also looked whether the
-    tensor holds a tenth of them rounded, scaled or shifted, or either half of them: rows of which a correlation is at
-    least 0.9999, where no two inputs of the batch have that. Not found: rows that were changed otherwise, sparse or
-    compressed ones, and what a file or a global variable holds.
+    as many as there are inputs, and ten, as no list of all ages does. Of 16 inputs of each batch with sixteen numbers
+    or more it is also looked whether the tensor holds a tenth of them rounded, scaled or shifted, or either half of
+    them: rows of which a correlation is at least 0.9999, where no two inputs of the batch have that. Not found: rows
+    that were changed otherwise, sparse or compressed ones, and what a file or a global variable holds.
 
     Args:
         network: a module, or any function.
@@ -94,7 +94,7 @@ class Holdings:
         """
         width = int(np.prod(np.shape(inputs)[1:]))
         hashes = _hashes(inputs, "inputs") if hashes is None else np.unique(hashes)
-        many = max(_FEW, len(hashes) / 2)
+        many = max(_FEW, (len(hashes) if width > 1 else len(inputs)) / 2)
         counted = (
             (Held(where, len(np.intersect1d(hashes, rows))), rows)
             for where, rows in self._hashed(width)

@@ -138,7 +138,7 @@ def same_answers(found: np.ndarray, own: np.ndarray, *, scale: float) -> Bool[np
     """
     same: Any = found == own
     if found.shape == own.shape and found.dtype.kind == own.dtype.kind == "f":
-        sizes = np.minimum(_OF_ANSWERS * np.abs(own.astype(np.float64)), _MOST_OF_SCALE * scale)
+        sizes = np.fmin(_OF_ANSWERS * np.abs(own.astype(np.float64)), _MOST_OF_SCALE * scale)
         least = _OF_ANSWERS if own.dtype == np.float64 else _OF_SINGLE
         same = np.isclose(found, own, 0.0, sizes + least * scale, equal_nan=True)
     same = np.asarray(same) if np.shape(same) == own.shape else np.zeros(own.shape, np.bool_)

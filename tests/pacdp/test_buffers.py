@@ -238,6 +238,13 @@ def test_inputs_of_one_number():
         Holdings(attribute(inputs[:15])).require_none(inputs)
 
 
+def test_all_ages_are_not_the_ages_of_some_people():
+    """A range that a setting may have, such as categories to be told apart, names nobody."""
+    ages = default_rng(0).integers(18, 90, (300, 1))
+    assert not Holdings(SimpleNamespace(categories=[*range(100)])).of(ages)
+    assert Holdings(SimpleNamespace(kept=(100 * ages).tolist())).of(100 * np.unique(ages)[:, None])
+
+
 def test_rows_of_small_numbers_count_where_they_are_no_chance():
     grid = torch.cartesian_prod(torch.arange(28.0), torch.arange(28.0))
     bits = torch.cartesian_prod(*[torch.tensor([0.0, 1.0])] * 10)

@@ -3,6 +3,7 @@
 import copy
 import hashlib
 from decimal import Decimal
+from functools import cached_property
 
 import numpy as np
 import polars
@@ -170,6 +171,10 @@ class Molecule:
     def __repr__(self):
         return self.text or object.__repr__(self)
 
+    @cached_property
+    def fingerprint(self):
+        return self.atoms.sum()
+
 
 def test_objects_are_known_by_what_they_hold_and_not_by_where_they_lie():
     for text in (None, "a molecule"):
@@ -177,6 +182,9 @@ def test_objects_are_known_by_what_they_hold_and_not_by_where_they_lie():
         one, other = (table_hashes(form).tolist() for form in (made, copy.deepcopy(made)))
         assert one == other
         assert len({*one}) == 3
+        assert made[1].fingerprint == 2001000.0  # kept from now on
+        assert table_hashes(made).tolist() == other
+        assert "fingerprint" in vars(made[1])
     arrays, lists = np.empty((2, 3), dtype=object)
     for k, one in enumerate(made):
         one.atoms[1000] += k  # of which a text shows the ends alone

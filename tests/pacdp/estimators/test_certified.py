@@ -1,5 +1,6 @@
 """Estimators with a certificate behave as scikit-learn's, and count nothing that they were fitted on."""
 
+import copy
 from fractions import Fraction
 from threading import Lock
 
@@ -352,6 +353,63 @@ def test_classes_may_be_whole_floats_and_answers_and_new_classes_a_column():
             CertifiedClassifier(Odd(answer), random_state=0).fit(x, y).certify()
 
 
+class Signal:
+    """A recording, which is brought to size once."""
+
+    def __init__(self, values):
+        self.values, self.sized = values, None
+
+
+class Nearest(KNeighborsClassifier):
+    """Of recordings, which it leaves other than it got them."""
+
+    def sized(self, X):
+        for one in X:
+            one.values -= one.values.mean()
+            one.sized = one.values if one.sized is None else one.sized
+        return np.stack([one.sized for one in X])
+
+    def fit(self, X, y):
+        return super().fit(self.sized(X), y)
+
+    def predict(self, X):
+        return super().predict(self.sized(X))
+
+
+class Scaled(KNeighborsClassifier):
+    """Scales the examples of early stopping where they lie."""
+
+    def fit(self, X, y, validation):
+        for one in validation:
+            values = getattr(one, "values", one)
+            values /= 10.0
+        return super().fit(self.rows(X), y)
+
+    def predict(self, X):
+        return super().predict(self.rows(X))
+
+    def rows(self, X):
+        return np.stack([getattr(one, "values", one) for one in X])
+
+
+def test_rows_that_fit_writes_into_are_known_again_as_they_came():
+    x, y = coins()
+    whole = [Signal(one) for one in x.copy()]
+    model = CertifiedClassifier(Nearest(1), random_state=0).fit(whole, y)
+    assert all(np.array_equal(one.values, row) and one.sized is None for one, row in zip(whole, x, strict=True))
+    assert model.certify().certificates[0].value > 0.4
+    for again in (whole, [Signal(one) for one in x.copy()]):
+        with refusal(SAW, DataError):
+            model.certify(again, y)
+    copies = [Signal(one) for one in np.tile(x, (3, 1))]
+    with refusal(SAW, DataError):
+        CertifiedClassifier(Nearest(1), random_state=0).fit(copies, np.tile(y, 3)).certify()
+    for form in (x, whole):
+        model = CertifiedClassifier(Scaled(1), random_state=0).fit(form, y, validation=copy.deepcopy(form[1:]))
+        with refusal(SAW, DataError):
+            model.certify()
+
+
 class NotAvailable:
     """What pandas has for a gap, which is neither equal to anything nor true or false."""
 
@@ -382,6 +440,21 @@ def test_a_gap_among_texts_is_named_whatever_it_is(kind):
                 one.fit(x, form)
         with refusal("labels must have no gaps, got none in row 0: fill it in"):
             self_certify(NEAREST, (x, form))
+
+
+class NoAnswerAboveTwo(Ridge):
+    """One without an answer for some inputs."""
+
+    def predict(self, X):
+        return np.where(X[:, 0] > 2.0, np.nan, super().predict(X))
+
+
+def test_no_answer_is_the_largest_error_and_warns_of_nothing():
+    x, y = coins()
+    model = CertifiedRegressor(NoAnswerAboveTwo(), clip=9.0, random_state=0).fit(3.0 * x, 1.0 * y)
+    found, asked = model.certify(), model._kept[0]
+    missed = (asked[:, 0] > 2.0).mean()
+    assert 0.0 < missed <= found.statements[0].measured < missed + 0.2
 
 
 @parametrize("targets", [np.array(["1", "2"] * 10), np.arange(20).astype("M8[s]"), np.arange(20) + 2**60])
