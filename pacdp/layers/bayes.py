@@ -2,7 +2,8 @@
 
 w = mean + softplus(rho) ⊙ ε, one ε for the whole batch and pass. With g_i the gradient of example i's loss at w, that
 example's gradients are g_i for the mean and g_i ⊙ ε ⊙ sigmoid(rho) for rho (Blundell et al. 2015). The ε of a pass is
-kept until its backward pass, where ghost clipping needs it (:mod:`pacdp.step.ghost`).
+kept until its backward pass, where ghost clipping needs it (:mod:`pacdp.step.ghost`). All parts of a batch have one ε
+there: with an ε each, one example more would push others into the next part, and move their gradients too.
 """
 
 import math
@@ -92,6 +93,12 @@ def laws(module: nn.Module) -> list[tuple[nn.Parameter, nn.Parameter]]:
         pairs += [(layer.weight_mean, layer.weight_rho)]
         pairs += [(layer.bias_mean, layer.bias_rho)] if layer.bias_mean is not None else []
     return pairs
+
+
+def weight_generators(module: nn.Module) -> list[torch.Generator]:
+    """What draws the weights of all layers that have a law."""
+    layers: list[Any] = [layer for layer in module.modules() if isinstance(layer, BAYES_LAYERS)]
+    return [layer.generator for layer in layers]
 
 
 def _lay_out(self: Any, layer: Any, initial_std: float, generator: torch.Generator) -> None:

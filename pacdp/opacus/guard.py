@@ -89,16 +89,18 @@ class Guard:
     Args:
         module: the network, without wrapper.
         clipped: of the private module around it.
+        next_batch: told that a step was made, and that what passes now is of another batch.
         loss_reduction: how the loss adds up the losses of the examples.
         sampler: what drew the batches; None where the caller draws them.
         draws: makes the generators that layers draw from; None where the caller's do, as all comes from a seed.
         probe: the positional inputs on which the network was tried.
     """
 
-    def __init__(self, module: nn.Module, *, clipped: Clipped, loss_reduction: Reduction,
+    def __init__(self, module: nn.Module, *, clipped: Clipped, next_batch: Look, loss_reduction: Reduction,
                  sampler: PoissonSampler | None, draws: Draws | None,
                  probe: Sequence[Any]) -> None:  # fmt: skip
         self.module, self.clipped, self.sampler = module, clipped, sampler
+        self.next_batch = next_batch
         self.draws = draws
         self.set_up = Settled(
             partial(set_up, module),
@@ -212,6 +214,7 @@ class Guard:
     def step_over(self) -> None:
         """Go on to the next batch: the weights have moved."""
         self.stepped = True
+        self.next_batch()
         self.keep()
 
     def keep(self) -> None:

@@ -273,6 +273,10 @@ def _handed_out(batches: Iterator[Any], drawn_by: PoissonSampler) -> Iterator[An
 class BatchMemoryManager(batch_memory_manager.BatchMemoryManager):
     """Opacus's: the loader within it cuts batches into parts of at most ``max_physical_batch_size`` examples.
 
+    Each example must draw its own masks. Of a network that draws a number for a whole part, as a coin of a batch,
+    epsilon does not hold: one example more pushes others into the next part, with another coin. Bayesian layers of
+    pacdp draw once a batch, or once an example.
+
     Raises:
         ValueError: no whole number of at least 1, or an optimizer or a loader that make_private did not return.
     """

@@ -37,7 +37,7 @@ class PrivateModule(AbstractGradSampleModule):
     def __init__(self, module: nn.Module, way: "Ghost | ByReference", **watched: Any) -> None:
         super().__init__(module, loss_reduction="sum")
         self.way, self.leaves = way, list[Any]()
-        self.guard = Guard(module, clipped=self.clipped_sum, **watched)
+        self.guard = Guard(module, clipped=self.clipped_sum, next_batch=way.next_batch, **watched)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget all gradients, as the optimizer's does."""
@@ -129,6 +129,9 @@ class ByReference:
             rows, module = inputs[0].detach(), self.module
         units = Units.group(TensorDataset(rows, places), None)
         return Reference(Network.of(module, loss), units, self.clip)
+
+    def next_batch(self) -> None:
+        """Nothing lasts from a pass to the next: each example draws weights of its own."""
 
     @torch.no_grad()
     def __call__(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> Any:

@@ -31,7 +31,7 @@ from torch.nn import functional
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 from pacdp.errors import said
-from pacdp.layers.bayes import BAYES_LAYERS, BayesLinear, Draw
+from pacdp.layers.bayes import BAYES_LAYERS, BayesLinear, Draw, weight_generators
 from pacdp.layers.plain import of_known_layers
 from pacdp.layers.random import random_state, rewind
 from pacdp.step.clip import (
@@ -271,18 +271,23 @@ def _outer_sum_norms(b: Tensor, products: Tensor, width: int) -> Tensor:
 class Ghost:
     """A network with hooks at its layers, which keep what went into each in the last forward pass.
 
-    Calling it is that pass; ``sum`` is the clipped sum of its examples' gradients.
+    Calling it is that pass; ``sum`` is the clipped sum of its examples' gradients. Weights are drawn once a batch: its
+    parts, whose examples share them, have the same ones until ``next_batch``.
     """
 
     def __init__(self, module: nn.Module, clip: Clip) -> None:
         self.module, self.clip = module, clip
         self._uses, self._watches, self._passes = list[Use](), False, 0
         self._known, self._shared = of_known_layers(module), dict[Any, set[int]]()
+        self._draws, self._begins = weight_generators(module), list[Tensor]()
         layers = filter(own_weights, module.modules())
         self.hooks = [layer.register_forward_hook(self._meet, with_kwargs=True) for layer in layers]
 
     def __call__(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> Any:
-        """The outputs of a batch of examples."""
+        """The outputs of a batch of examples, or of a part of one."""
+        self._begins = self._begins or [own.get_state() for own in self._draws]
+        for own, state in zip(self._draws, self._begins, strict=True):
+            own.set_state(state)
         if self._known:
             return self._pass(inputs, named)
         before = random_state(self.module)
@@ -294,6 +299,10 @@ class Ghost:
             rewind(self.module, now)
         self._uses = [use._replace(shared=self._shared.get(use.layer, set())) for use in uses]
         return outputs
+
+    def next_batch(self) -> None:
+        """From the next pass on, other weights are drawn."""
+        self._begins = []
 
     def _pass(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> Any:
         self._uses, self._watches = [], True
@@ -405,6 +414,7 @@ class GhostSums:
     def __call__(self, chosen: Tensor, weights: Weights) -> Sum:
         """Forward and backward passes of one part after the other."""
         device = next(iter(weights.values())).device
+        self.ghost.next_batch()
         return added_up(weights, (self._part(part, device) for part in parts(chosen, self.most)))
 
     def _part(self, part: Tensor, device: torch.device) -> Sum:

@@ -84,7 +84,9 @@ class Mechanism:
     it can do what is asked and agrees with the reference at set-up, and the reference elsewhere; "ghost" is refused
     where it cannot, as by people, whose contributions go by the reference."""
     max_physical_batch: int | None = None
-    """More units than that are cut into parts for memory's sake; changes no number but rounding."""
+    """More units than that are cut into parts for memory's sake, which changes no number but rounding. Bayesian layers
+    draw once for all parts. A network of your own that draws a number for a whole pass, as a coin of a batch, draws
+    another in each part where "ghost" is asked for, and epsilon does not cover that."""
     budget: PrivacyBudget | None = None
     """Training halts before the step that would overspend it."""
     clipping: ClippingRule | QuantileClipping = "flat"

@@ -2,16 +2,20 @@
 
 import pytest
 import torch
-from private_toys import bayes_network, fresh, mechanism, mlp, trained
+from private_loops import total
+from private_toys import bayes_network, data, fresh, mechanism, mlp, trained
 from torch import distributions
 from torch.func import grad, vmap
 from torch.nn import Conv2d, Embedding, Linear, functional
 from torch.testing import assert_close
 from torch.utils.data import TensorDataset
 
-from pacdp.private import DPBBP, BayesLinear, Laplace, Normal, bayesian, with_weights
+from pacdp.losses import cross_entropies
+from pacdp.private import DPBBP, BayesLinear, Laplace, Normal, Units, bayesian, with_weights
 from pacdp.step.clip import Clip
-from pacdp.step.ghost import Ghost
+from pacdp.step.ghost import Ghost, GhostSums
+from pacdp.step.units import Network
+from pacdp.step.units import trained as weights_of
 from tests.marks import every_case, near, parametrize
 from tests.pacdp.draws import randn
 from tests.pacdp.toys import seeded
@@ -80,6 +84,27 @@ def test_the_norms_of_an_embedding_are_those_of_its_gradients(padding):
     for i, row in enumerate(words):
         (own,) = torch.autograd.grad(torch.sin(layer(row)).square().sum(), layer.weight)
         assert float(found[layer.weight][i].detach()) == near(float(own.norm()), rel=1e-9, abs=1e-9)
+
+
+def test_all_parts_of_a_batch_have_one_draw_of_the_weights():
+    """With a draw each, one example more pushed others into the next part, and the sum moved by several clip norms."""
+
+    def sums(most):
+        module = bayes_network(initial_std=0.5)
+        summer = GhostSums(Network.of(module, cross_entropies), Units.group(data(), None), Clip(0.5), most)
+        return [summer(torch.arange(40), weights_of(module)).total for _ in range(2)]
+
+    whole, in_parts = sums(None), sums(7)
+    assert_close(in_parts, whole)
+    assert not torch.equal(whole[1]["0.bias_rho"], whole[0]["0.bias_rho"])
+
+
+def test_all_parts_of_a_batch_of_a_loop_have_one_draw_of_the_weights():
+    def build():
+        return bayesian(mlp(inputs=8), initial_std=0.5, generator=seeded())
+
+    whole, in_parts = (total(net=build, mode="ghost", parts=parts) for parts in (None, 7))
+    assert_close(in_parts, whole)
 
 
 every_prior = parametrize("prior", PRIORS)
