@@ -396,8 +396,8 @@ class Objective:
 
 @contextmanager
 def _unwritten(weights: Tensor) -> Iterator[None]:
-    """Whatever the network does within, it must leave its weights as they are: the sum is that of these alone."""
+    """Whatever the network does within, it must leave the bits of its weights: the sum is that of these alone."""
     before = weights.clone()
     yield
-    if not torch.equal(before, weights):
+    if not torch.equal(before.view(torch.uint8), weights.view(torch.uint8)):  # a NaN is not itself
         require_no_writes(["its weights"])

@@ -29,6 +29,11 @@ Settings = SGD | SGLD | PSGLD | SGHMC | EntropySGD
 KINDS = get_args(Settings)
 """The settings classes, one an algorithm."""
 State = Position | Motion | Preconditioned
+NOT_LISTED = (
+    f"settings must be of {', '.join(one.__name__ for one in KINDS)} themselves, got {{}}: a class of one's own may "
+    "move otherwise than its numbers say, off which promises are read; list it in pacdp/algorithms/__init__.py"
+)
+"""What is said of settings whose class is none of :data:`KINDS`."""
 
 
 def build(settings: Settings | Sequence[Settings], potential: Potential) -> Sampler:

@@ -30,7 +30,7 @@ import bounds
 from bounds import _check
 from bounds.accounting import Composed, Event, Gaussian
 from bounds.hypotheses import Hypothesis, declared, proved
-from pacdp.algorithms import SGHMC, SGLD, Chain, EntropySGD, build
+from pacdp.algorithms import KINDS, NOT_LISTED, SGHMC, SGLD, Chain, EntropySGD, build
 from pacdp.certify.evidence import Settings, evidence_of
 from pacdp.certify.examples import BoundSet, require_kind
 from pacdp.certify.networks import released_certificate
@@ -81,8 +81,10 @@ def noisy_sums_event(settings: Chain, steps: int) -> Event:
     not accounted for.
 
     Raises:
-        ValueError: the noise of these chains enters otherwise, or is missing in a step.
+        ValueError: the noise of these chains enters otherwise, may do so, or is missing in a step.
     """
+    if type(settings) not in KINDS:
+        raise ValueError(NOT_LISTED.format(settings.name))
     noises = settings.noise_path(steps).noise_multipliers(settings.batch_size)
     return Composed(events=tuple(Gaussian(noise_multiplier=float(one)) for one in noises))
 
@@ -214,8 +216,8 @@ def train_certified(
 
     Where ``data`` name people, they are the records, and the certificate is about the risk for a new person.
 
-    Formal guarantee: that of :func:`realised_price`, if the network's first weights, ``settings``, ``steps`` and
-    ``seed`` were fixed without the examples.
+    Formal guarantee: that of :func:`realised_price`, if the network's first weights, ``settings``, ``loss``, ``steps``
+    and ``seed`` were fixed without the examples. Weights of an earlier call on them were not.
 
     Args:
         model: the network, in eval mode, all of whose parameters are trained; it is not changed.
@@ -238,6 +240,7 @@ def train_certified(
         require_kind(name, given, kind)
     _check.count(steps=steps)
     _check.open_probability(failure_prob=failure_prob)
+    noisy_sums_event(settings, 1)  # before work is lost
     named = [name for name, _ in model.named_parameters()]
     if frozen := [name for name, each in model.named_parameters() if not each.requires_grad]:
         raise ValueError(
@@ -256,7 +259,7 @@ def train_certified(
     for part in run_chains(sampler, state, Keys.derive([seed]), until=steps, chunk=steps):
         state, norms = part.state, [one for one in (*norms, part.squared_norms) if one is not None]
     kept = torch.cat(norms, dim=1)[0]
-    start = "the caller, whose network came with its first weights"
+    start = "the caller, whose network came with its first weights: no training on these examples made them"
     examples = BoundSet.of_records(objective)
     price = realised_price(settings, kept, steps=steps, n=examples.units, start=start)
     made = weights_at(

@@ -124,13 +124,9 @@ class Compression:
 
     @property
     def _as_written(self) -> bool:
-        """Whether a recipe has these settings, as it has them for this problem and seed."""
+        """Whether a recipe has these settings, its own seed among them, as it has them for this problem."""
         problem = self.problem
-        given: Values = {
-            "random_labels": problem.random_labels,
-            "train_size": problem.train_size,
-            "seed": self.seed,
-        }
+        given: Values = {"random_labels": problem.random_labels, "train_size": problem.train_size}
         scales: tuple[Scale, ...] = ("smoke", "cpu", "paper")
         known = (
             compression(learner, problem.dataset, scale=scale, **given)

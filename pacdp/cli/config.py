@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, ClassVar, get_args
 
 from bounds._check import open_probability
-from pacdp.algorithms import SGD, Settings
+from pacdp.algorithms import KINDS, NOT_LISTED, SGD, Settings
 from pacdp.certify.gibbs import GibbsSettings
 from pacdp.cli.folder import Folder
 from pacdp.cli.runtime import Scale
@@ -77,6 +77,8 @@ class Run:
     keeps; with a clip norm only."""
 
     def __post_init__(self) -> None:
+        if type(self.sampler) not in KINDS:
+            raise ValueError(NOT_LISTED.format(self.sampler.name))
         require_positive(epochs=self.epochs, records=self.records)
         open_probability(failure_prob=self.failure_prob)
         if self.chain < 0:

@@ -47,10 +47,16 @@ class View:
 
     @torch.no_grad()
     def __call__(self, inputs: Tensor) -> Tensor:
-        """Each image's own features; ValueError for numbers that are not in single precision."""
+        """Each image's own features; ValueError for other numbers than float32, or what must be images and is not."""
         if inputs.dtype != torch.float32:
             raise ValueError(
                 f"data of pacdp's own learners must be in single precision, got {inputs.dtype}: call .float()"
+            )
+        square = inputs.ndim == 4 and inputs.shape[2] == inputs.shape[3]
+        if (self.gradients and not square) or (self.shift and inputs.ndim < 3):
+            raise ValueError(
+                f"data must be images where view shifts them, square ones [n, channels, side, side] for gradients, got "
+                f"shape {tuple(inputs.shape)}: give view=View()"
             )
         if not self.gradients:
             return inputs

@@ -15,9 +15,10 @@ from pacdp import certify as certify_law
 from pacdp.algorithms import SGHMC, SGLD, EntropySGD, build
 from pacdp.certify import BoundSet
 from pacdp.certify.priors import NoisySum
-from pacdp.certify.trajectory import around, noisy_sums_event, realised_price
+from pacdp.certify.trajectory import around, noisy_sums_event, realised_price, train_certified
 from pacdp.chains import SQUARED_NORMS, Keys
 from pacdp.cli.certifying import certify
+from pacdp.cli.config import Run
 from pacdp.cli.folder import write_json
 from pacdp.cli.run import train
 from pacdp.cli.runtime import Certifying, Training
@@ -26,7 +27,7 @@ from pacdp.verify.certificate import check_certificate
 from pacdp.verify.folder import check_folder
 from pacdp.verify.report import check_path, check_report
 from tests.edits import seen
-from tests.marks import every_case, made_once, near, parametrize
+from tests.marks import every_case, made_once, near, parametrize, refusal
 from tests.pacdp.certify.trajectory_toys import (
     FULL,
     LOSS,
@@ -227,6 +228,27 @@ def test_drawn_batches_and_unknown_losses_are_not_replayed(folder, tmp_path):
     settings = EntropySGD(tau=1000.0, inner_steps=2, batch_size=200, keep_norms=True, every_record=True)
     train(replace(RUN, sampler=settings, epochs=10.0), run, Training())
     assert replayed(run) == {"norms of steps 0, 3": "follows", "noise": "cannot be checked"}
+
+
+class Otherwise(SGLD):
+    """Clean steps between would make coin flips a certificate of 18%, of noisy sums that the settings prove."""
+
+
+def test_a_class_of_ones_own_may_move_otherwise_than_its_numbers_say():
+    settings, data = Otherwise(tau=10.0), toy_data(n=9, classes=3, shape=(1, 4, 4))
+    for take in (
+        lambda: train_certified(network("linear"), data, settings=settings, steps=1),
+        lambda: realised_price(settings, torch.zeros(1), steps=1, n=9),
+        lambda: Run(sampler=settings),
+    ):
+        with refusal("themselves, got Otherwise"):
+            take()
+
+
+def test_weights_that_diverge_are_not_said_to_be_changed_by_the_network():
+    data = toy_data(n=20, classes=3, shape=(1, 4, 4))
+    objective = Objective(network("fc"), LOSS, data, batch_size=20, keep_norms=True, every_record=True)
+    objective.estimate(torch.full_like(objective.weights(), torch.nan), Keys.derive([0]), 0)
 
 
 def test_endless_contributions_certify_nothing():

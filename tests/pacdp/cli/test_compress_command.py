@@ -65,9 +65,10 @@ def test_settings_that_were_tried_on_the_sample_are_paid_for(folder):
 
 
 def test_settings_of_a_recipe_are_those_that_the_test_set_chose():
-    written = recipe("kernel-digits", scale="smoke", seed=3)
+    """No other seed is: seeds 0 and 5 of kernel-digits2 keep 170 and 120 records, of which one can be picked."""
+    written, other = (recipe("kernel-digits", scale="smoke", seed=seed) for seed in (0, 3))
     _, test, _ = written.parts(Runtime())
-    for config, alone in ((written, True), (replace(written, failure_prob=0.01), True),
+    for config, alone in ((written, True), (replace(written, failure_prob=0.01), True), (other, False),
                           (replace(written, groups=Groups(sizes=(7,))), False)):  # fmt: skip
         assert config.settings(test).alone == alone
 

@@ -293,6 +293,8 @@ REFUSED = {
     **{f"{name} of {bad!r}": (partial(pacdp.compress, estimator(), DATA, **{name: bad}), f"{name} must")
        for name, bad in (("groups", True), ("groups", 2.5), ("seed", -1), ("every", "10"), ("every", float("nan")))},
     "pixels below 0": (lambda: View(pixels=-1), "pixels must be"),
+    "gradients of what is no image": (lambda: View(gradients=True)(torch.zeros(4, 5)), "square ones .* got shape"),
+    "shifts of what is no image": (lambda: View(shift=1)(torch.zeros(4, 5)), "data must be images where view shifts"),
 }  # fmt: skip
 
 
