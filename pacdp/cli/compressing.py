@@ -10,7 +10,6 @@ is large, which is a random one, as all records tie before the first round; then
 and each may be its end.
 """
 
-import itertools
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -118,21 +117,7 @@ class Compression:
         made = Settings.tried(tried, "whoever wrote the recipe or gave its fields")
         if not self.chosen_on_test:
             return made
-        if tried == 1 and self._as_written:
-            return Settings.chosen_on(test.rows, "rows of the test set")
         return replace(made, elsewhere=test.rows, alone=False)
-
-    @property
-    def _as_written(self) -> bool:
-        """Whether a recipe has these settings, its own seed among them, as it has them for this problem."""
-        problem = self.problem
-        given: Values = {"random_labels": problem.random_labels, "train_size": problem.train_size}
-        scales: tuple[Scale, ...] = ("smoke", "cpu", "paper")
-        known = (
-            compression(learner, problem.dataset, scale=scale, **given)
-            for learner, scale in itertools.product(_KNOWN["learner"], scales)
-        )
-        return problem.dataset in _KNOWN["data"] and replace(self, failure_prob=0.05) in known
 
 
 def run(config: Compression, out: Path, how: Training) -> Values:
