@@ -92,6 +92,7 @@ def check_path(
     path: Path, *, data: str | None = None, model: str | None = None
 ) -> list[Statement]:
     """All statements of a file of certificates, or of a run's folder."""
+    path = path.absolute()  # which has a name, as "." has not
     file = path / "certificates.json" if path.is_dir() else path
     report = read_json(file)
     beside = []
@@ -315,7 +316,7 @@ def _told(error: BaseException) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print a verdict on each statement, on one line, with what is not printable escaped.
+    """Print a verdict on each statement, on one line, with what cannot be printed escaped.
 
     Returns the exit status: 0 where everything follows, or ``UNREADABLE``, ``UNSOUND`` or ``OPEN``, which say when.
     """
@@ -348,7 +349,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         shown = (
             c if c.isprintable() else ascii(c)[1:-1] for c in line
         )
-        print("".join(shown))
+        code = sys.stdout.encoding or "utf-8"
+        coded = "".join(shown).encode(code, "backslashreplace")
+        print(coded.decode(code))
     verdicts = {one.verdict for one in found}
     if DOES_NOT in verdicts:
         return UNSOUND

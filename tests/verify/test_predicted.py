@@ -506,6 +506,7 @@ def test_what_has_no_answer_excuses_no_other_counts_and_no_remarks():
 
 def test_ends_of_differences_at_a_tiny_failure_probability_are_accused_of_no_slack():
     """There rates that are refuted lie closer to 1 than what doubles are rounded by, and the end may be larger."""
-    made = paired(1950, 2393, 5000, 1e-12).to_dict()
-    assert DOES_NOT not in verdicts(check_certificate(made))
+    for counts in ((3, 37, 700, 2.5e-8), (1950, 2393, 5000, 1e-12)):
+        made = paired(*counts).to_dict()
+        assert DOES_NOT not in verdicts(check_certificate(made)), counts
     assert DOES_NOT in verdicts(check_certificate({**made, "value": made["value"] - 0.02}), "value")

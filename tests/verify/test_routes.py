@@ -421,7 +421,7 @@ def test_a_bound_of_numbers_that_no_report_measures_is_in_none(name):
     report = json.loads(json.dumps(ROUTES["independent prior"](*_sets()).to_dict()))
     (old,) = (one for one in report["certificates"] if one["name"] == "one_draw_disintegrated")
     made = getattr(bounds, name)(**FREE_NUMBERS[name], kl_nats=0.0, n=N, failure_prob=0.05)
-    said = _counted(made, of="prior", measures="0-1 risk", hypotheses=old["hypotheses"])
+    said = _counted(made, of="Gibbs classifier", measures="0-1 risk", hypotheses=old["hypotheses"])
     report["certificates"].append(json.loads(json.dumps(said)))
     wrong = {(one.subject, one.claim) for one in check_report(report) if one.verdict == DOES_NOT}
     assert wrong == {("report", "measured errors")}
