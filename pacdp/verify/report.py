@@ -316,7 +316,7 @@ def _told(error: BaseException) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print a verdict on each statement, on one line, with what cannot be printed escaped.
+    """Print a verdict on each statement, on one line, with what is not printable escaped.
 
     Returns the exit status: 0 where everything follows, or ``UNREADABLE``, ``UNSOUND`` or ``OPEN``, which say when.
     """
@@ -349,9 +349,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         shown = (
             c if c.isprintable() else ascii(c)[1:-1] for c in line
         )
-        code = sys.stdout.encoding or "utf-8"
-        coded = "".join(shown).encode(code, "backslashreplace")
-        print(coded.decode(code))
+        print("".join(shown))
     verdicts = {one.verdict for one in found}
     if DOES_NOT in verdicts:
         return UNSOUND

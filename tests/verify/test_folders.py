@@ -3,6 +3,7 @@
 import copy
 import io
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -225,8 +226,9 @@ def test_letters_that_the_output_has_no_code_for_are_no_verdict(code, tmp_path, 
         assert ended == status, words
         shown.seek(0)
         assert r"\u732b" in shown.read()
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding=code))
-    assert main(["."]) == 3
+    given = [sys.executable, "-m", "pacdp.verify", "."]
+    ran = subprocess.run(given, check=False, capture_output=True, env={**os.environ, "PYTHONIOENCODING": code})
+    assert (ran.returncode, ran.stderr) == (3, b"")
     assert "" not in {one.subject for one in check_path(Path())}, "the folder has a name"
 
 
