@@ -2,9 +2,13 @@
 
 import os
 import sys
+from io import TextIOWrapper
 
 from pacdp.verify.report import UNREADABLE, main
 
+if isinstance(sys.stdout, TextIOWrapper):
+    # a letter without a code there is no verdict
+    sys.stdout.reconfigure(errors="backslashreplace")
 try:
     status = main()
     sys.stdout.flush()

@@ -53,6 +53,15 @@ def check_told(report: Fields) -> None:
     rounds = [Round(*one) for one in dict.get(said, "rounds", ())]
     end = rounds[said.number - 1] if said.number else _BEGINNING
     hold(_ROUND, said=said, end=end._asdict())
+    for one in report.measured:
+        counted = (one.on, one.loss) == ("bound", "zero-one")
+        why = f"{one.errors} are in error, and {said.errors} were left"
+        require(
+            not counted
+            or one.errors is None
+            or one.errors >= said.errors,
+            why,
+        )
     for made in _of_compression(report.certificates):
         same("what was kept", said.kept, made.inputs.k)
         share = ball(made.failure_prob) / said.ends

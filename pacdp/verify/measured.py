@@ -215,10 +215,11 @@ def agrees(report: Fields) -> None:
         inputs = made.inputs
         own = of_rows[_bounds(report, made)[1]]
         # examples are no records where people, who are fewer, are
-        require(
-            inputs["n"] in (None, min(filter(None, own))),
-            f"{name} counts {inputs.get('n')} records, and the report {own}",
-        )
+        for entry, end in (("n", min), ("examples", max)):
+            require(
+                inputs[entry] in (None, end(filter(None, own))),
+                f"{name} has {inputs[entry]} as {entry}, and the report {own}",
+            )
         about(f"failure_prob of {name}", made.failure_prob, whole)
         if "privacy_notion" in inputs:
             for entry in privacy.part("record"):
@@ -363,9 +364,8 @@ def _check_counted(made: Fields, said: Fields) -> None:
         if entry in inputs:
             what = f"{entry} of {name}"
             mean = exactly(said.mean)
-            if name.startswith(
-                _OF_A_RAMP
-            ):  # which is above the errors
+            # that of a ramp is above the errors
+            if name.startswith(_OF_A_RAMP):
                 mean = mean.max(exactly(inputs[entry]))
             about(what, inputs[entry], mean)
             return

@@ -142,11 +142,11 @@ def require_one_or_a_mean(c: Claim) -> None:
     of = c.record.of
     needs = NEEDED[c.formula]
     what = "the mean over draws"
-    wrong = of in ONE_NETWORK and needs == "prior"
+    wrong = of in _ONE_NETWORK and needs == "prior"
     wrong = wrong and "kl_nats" in c.inputs and c.kl_nats > 0
     if c.head in ("one_draw", "vote"):
         wrong = False
-    if of in _OF_A_LAW:
+    if of in OF_A_LAW:
         what = "the risk of one network"
         released = needs == "new_rows" and c.prefix
         wrong = released or needs in ("drawn", "private")
@@ -156,14 +156,14 @@ def require_one_or_a_mean(c: Claim) -> None:
     )
     other = parsed(c.inputs.get("surrogate", "{}"))["of"]
     require(
-        other not in _OF_A_LAW,
+        other not in OF_A_LAW,
         f"the other certificate is that of {other!r}, a mean over networks of which none has to be as good",
     )
 
 
-_OF_A_LAW = ("randomised", "Gibbs classifier", "ensemble")
+OF_A_LAW = ("randomised", "Gibbs classifier", "ensemble")
 """Predictors in a report whose weights are drawn anew for every answer."""
-ONE_NETWORK = (
+_ONE_NETWORK = (
     "weights",
     "mean weights",
     "released weights",

@@ -1,5 +1,8 @@
 """What rows of a report on predictions are parts of: their families, and counts that add up to those of the whole."""
 
+from collections.abc import Iterator
+from typing import Any
+
 from pacdp.verify.arithmetic import ball, total
 from pacdp.verify.claim import (
     Fields,
@@ -52,15 +55,22 @@ _FAMILIES = {
 }
 
 
+def _parts(
+    report: Fields, family: str
+) -> Iterator[tuple[str, str, Fields]]:
+    """Whose, of which name, and the inputs of the certificate that counts errors, of a family's parts."""
+    begins, counting = _PARTITIONS.get(family, ("", ""))
+    for row, end, place in ends(of_family(report, family)):
+        if end == counting and row.quantity.startswith(begins):
+            made = report.certificates[place]
+            name = row.quantity.removeprefix(begins)
+            yield row.of, name, made.inputs
+
+
 def parts_of(report: Fields, family: str, of: str) -> list[Fields]:
     """The inputs of the certificates that count the errors of a family's parts; none of another family."""
-    begins, counting = _PARTITIONS.get(family, ("", ""))
-    return [
-        report.certificates[place].inputs
-        for row, end, place in ends(of_family(report, family))
-        if (row.of, end) == (of, counting)
-        and row.quantity.startswith(begins)
-    ]
+    parts = _parts(report, family)
+    return [inputs for whose, _, inputs in parts if whose == of]
 
 
 def have_counts(parts: list[Fields]) -> bool:
@@ -120,6 +130,7 @@ def counts_of_parts(report: Fields) -> None:
                 f"{row.n} of {report.n} records are more than the smaller class can have",
             )
     pairs(report)
+    _same_counts(report)
     for row in of_family(report, "error"):
         what = f"the error of {row.of}"
         same(f"the records behind {what}", row.n, report.n)
@@ -136,6 +147,30 @@ def counts_of_parts(report: Fields) -> None:
             for bins in of_family(report, "bins"):
                 if bins.of == row.of:
                     _bins_add_up(report, bins, made.inputs)
+
+
+def _same_counts(report: Fields) -> None:
+    """Rows of one class count the same right answers and false alarms; those of all models have the same examples."""
+    known = dict[Any, int]()
+    for family in _PARTITIONS:
+        for of, name, made in _parts(report, family):
+            if "k" not in made:
+                continue
+            n, k = made.n, made.k
+            counts = {
+                "recall": {"right": n - k, "size": n},
+                "precision": {"right": n - k, "alarms": k},
+                "false-alarms": {"alarms": k, "size": report.n - n},
+                "groups": {"in group": n},
+            }
+            for what, count in counts[family].items():
+                whose = of if what in ("right", "alarms") else ""
+                first = known.setdefault((what, whose, name), count)
+                same(
+                    f"what {family} of {name} of {of} count",
+                    count,
+                    first,
+                )
 
 
 def _add_up(
@@ -196,11 +231,19 @@ def _bins_add_up(
 ) -> None:
     """Every example is in one bin, and right there where it is no error; their gaps make the calibration error."""
     bins = report.certificates[row.upper_by].inputs
-    counts, corrects, confidences = (
+    names = "counts corrects mean_confidences lows highs"
+    counts, corrects, confidences, lows, highs = (
         [*map(float, bins[name].split(","))]
-        for name in ("counts", "corrects", "mean_confidences")
+        for name in names.split()
     )
     size = sum(counts)
+    # a right answer is off by 1 minus its confidence, and a wrong one by that
+    least = sum(
+        right * (1 - high) ** 2 + (count - right) * low**2
+        for count, right, low, high in zip(
+            counts, corrects, lows, highs, strict=True
+        )
+    )
     said = size, size - sum(corrects)
     same("what bins count", said, (whole.n, whole.k))
     gaps = total(
@@ -213,3 +256,9 @@ def _bins_add_up(
         if one.of == row.of:
             what = f"the {one.quantity} of {one.of}"
             about(what, one.measured, gaps / size)
+            made = report.certificates[one.upper_by].inputs
+            said = made["mean_squared_gap"] or 0.0
+            require(
+                least <= size * (said + 1e-6),
+                f"the mean squared gap of {one.of} is {said!r}, less than that in its bins",
+            )

@@ -6,7 +6,7 @@ from typing import Any
 
 from flint import arb  # pyright: ignore[reportMissingImports]
 
-from pacdp.verify.arithmetic import ZERO, total
+from pacdp.verify.arithmetic import ZERO, largest, least, total
 from pacdp.verify.claim import (
     Checks,
     Fields,
@@ -290,6 +290,13 @@ def _gaps(report: Fields) -> None:
             own = ", ".join(repr(float(row[end])) for row in rows)
             what = f"the {end} ends of groups"
             same(what, gap.inputs[f"{end}s"], own)
+        errors = [exactly(row.measured) for row in rows]
+        widest = largest(errors) - least(errors)
+        about(
+            "the gap that was measured",
+            gap.terms.empirical_gap,
+            widest,
+        )
         exact = total(
             exactly(report.certificates[one].failure_prob)
             for one in {one for *_, one in ends(rows)}

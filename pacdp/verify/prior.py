@@ -21,7 +21,7 @@ from pacdp.verify.formulas import NEEDED
 from pacdp.verify.needs import (
     BY_SUMS,
     COVERED,
-    ONE_NETWORK,
+    OF_A_LAW,
     PRIOR,
     PURE,
     require_named,
@@ -158,7 +158,7 @@ def _learnt_rows(c: Claim, report: Fields) -> None:
     of = c.record.of
     drawn = needs == "prior" and c.head in ("one_draw", "vote")
     if needs != "new_rows" and (
-        needs != "prior" or drawn or of not in ONE_NETWORK
+        needs != "prior" or drawn or of in OF_A_LAW
     ):
         return
     prior = report.part("prior")
@@ -166,9 +166,12 @@ def _learnt_rows(c: Claim, report: Fields) -> None:
     chosen = dict.get(prior, "choice_nats")
     untouched = c.head == "prior_mean" and fixed and not chosen
     new = report.route == "new examples" and not report["subject"]
+    # of a law that moved, the mean over draws alone is bounded
+    moved = "kl_nats" in c.inputs and c.kl_nats > 0
+    paid = c.prefix and of not in _MADE_WITH_ROWS and not moved
     require(
         untouched
-        or (c.prefix and of not in _MADE_WITH_ROWS)
+        or paid
         or c.formula == "one_of_finitely_many"
         or new,
         f"{c.name} counts rows that {of} was made from",

@@ -92,6 +92,7 @@ def check_path(
     path: Path, *, data: str | None = None, model: str | None = None
 ) -> list[Statement]:
     """All statements of a file of certificates, or of a run's folder."""
+    path = path.absolute()  # which has a name, as "." has not
     file = path / "certificates.json" if path.is_dir() else path
     report = read_json(file)
     beside = []

@@ -93,6 +93,21 @@ def test_what_a_compression_repeats_is_compared(compressed, tmp_path):
         assert {one.verdict for one in check_path(folder) if one.claim == "kept records"} == {due}
 
 
+def test_no_fewer_records_are_in_error_than_a_compression_left(compressed, tmp_path):
+    """Of those that it had not picked; the certificate counts them, whatever is said to have been measured."""
+    report = read(compressed / "certificates.json")
+    told = report["details"]["compression"]
+    told |= {"picked": told["picked"] - 1, "errors": told["errors"] + 1}
+    told["rounds"][told["number"] - 1][1:3] = told["picked"], told["errors"]
+    for errors, due in ((told["errors"], FOLLOWS), (told["errors"] - 1, DOES_NOT)):
+        for one in report["measured"]:
+            if (one["on"], one["loss"]) == ("bound", "zero-one"):
+                one |= {"errors": errors, "mean": errors / one["n"]}
+        written(tmp_path / "certificates.json", report)
+        path = tmp_path / "certificates.json"
+        assert {one.verdict for one in check_path(path) if one.claim == "rounds"} == {due}, errors
+
+
 def test_a_compression_counts_as_many_records_as_its_file_names(compressed, tmp_path):
     """Three times as many in report and result alike make k of n a third."""
     folder = Path(shutil.copytree(compressed, tmp_path / "run"))

@@ -1,7 +1,9 @@
 """A run's folder: everything in it follows, and no number of header, rows or certificates changes without notice."""
 
 import copy
+import io
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -20,6 +22,7 @@ from torch import nn
 
 from bounds import printed
 from pacdp import certify_predictions, load_checkpoint, save_checkpoint
+from pacdp.cli.__main__ import run as command
 from pacdp.cli.run import train
 from pacdp.data.rows import Rows
 from pacdp.models import Architecture, build
@@ -204,6 +207,29 @@ def test_names_that_are_no_text_or_make_lines_of_their_own_are_printed_escaped(f
     told = capsys.readouterr().out
     assert r"\ud800\nfollows: everything\x1b[2J" in told
     assert "\nfollows: everything" not in told
+
+
+@parametrize("code", ["ascii", "cp1252"])
+def test_letters_that_the_output_has_no_code_for_are_no_verdict(code, tmp_path, monkeypatch):
+    """Status 1 would say that something does not follow; so of the command that certifies."""
+    (tmp_path / "said.csv").write_text("label,prediction\n" + "\u732b,\u732b\nchien,chien\n" * 9, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    for words, status in (("certify --predictions said.csv", 0), ("verify .", 3)):
+        shown = io.TextIOWrapper(io.BytesIO(), encoding=code)
+        monkeypatch.setattr(sys, "stdout", shown)
+        monkeypatch.setattr(sys, "argv", ["pacdp", *words.split()])
+        ended = 0
+        try:
+            command()
+        except SystemExit as ending:
+            ended = ending.code
+        assert ended == status, words
+        shown.seek(0)
+        assert r"\u732b" in shown.read()
+    given = [sys.executable, "-m", "pacdp.verify", "."]
+    ran = subprocess.run(given, check=False, capture_output=True, env={**os.environ, "PYTHONIOENCODING": code})
+    assert (ran.returncode, ran.stderr) == (3, b"")
+    assert "" not in {one.subject for one in check_path(Path())}, "the folder has a name"
 
 
 @parametrize("cut", [slice(1, None), slice(None, -1)])

@@ -121,7 +121,17 @@ def other_counts_below(r):
             row["lower"] = 1.0 - 2.0 * other["value"]
 
 
+def gap_between_no_groups(r):
+    """Another one than between the errors that were measured in them, behind the same ends."""
+    (gap,) = (one for one in r["certificates"] if one["name"] == "largest_gap" and one["of"] == "m")
+    gap["terms"]["empirical_gap"] = 0.0
+    for row in r["details"]["statements"]:
+        if (row["quantity"], row["of"]) == ("largest gap between groups", "m"):
+            row["measured"] = 0.0
+
+
 EDITS = {
+    "a gap between no groups": gap_between_no_groups,
     "other counts below": other_counts_below,
     "classes exchanged": exchanged("class 0", "class 1"),
     "groups exchanged": exchanged("'a'", "'b'"),
@@ -188,6 +198,34 @@ def test_an_area_under_the_curve_counts_no_more_than_the_smaller_class():
         assert {one.claim for one in check_report(said) if one.verdict == DOES_NOT} == due
 
 
+def spliced(mine, others, family, of="your model"):
+    """The report with a family's rows of this model, and the certificates behind them, from one of the same form."""
+    said = copy.deepcopy(mine)
+    pairs = zip(mine["details"]["statements"], others["details"]["statements"], strict=True)
+    for place, (_, other) in enumerate(pairs):
+        if (other["family"], other["of"]) == (family, of):
+            said["details"]["statements"][place] = other
+            for at in {other["upper_by"], other["lower_by"]} - {None}:
+                said["certificates"][at] = others["certificates"][at]
+    return said
+
+
+def test_rows_of_other_answers_do_not_stand_beside_these():
+    """Classes have the same right answers, false alarms and examples in all rows, groups the same for all models."""
+    labels = np.arange(400) % 2
+    wrong = [labels ^ np.isin(np.arange(400), np.arange(50, 130, 2) + odd) for odd in (0, 1)]
+    mine, others = (certify_predictions(labels, one).to_dict() for one in wrong)
+    for family in ("recall", "precision"):
+        edited = spliced(mine, others, family)
+        assert {one.claim for one in check_report(edited) if one.verdict == DOES_NOT} == {"counts"}, family
+    names = {"m": wrong[0], "o": wrong[1]}
+    mine, others = (
+        certify_predictions(labels, names, groups=np.arange(400) // size, ask="groups").to_dict() for size in (200, 210)
+    )
+    assert DOES_NOT not in verdicts(check_report(mine))
+    assert DOES_NOT in verdicts(check_report(spliced(mine, others, "groups", "o")), "counts")
+
+
 def test_bins_of_other_answers_do_not_stand_beside_these():
     """Every example is in one bin, and as many of them are right as are no errors."""
     mine, others = (
@@ -195,12 +233,8 @@ def test_bins_of_other_answers_do_not_stand_beside_these():
         for labels in (LABELS, LABELS ^ WRONG[0])
     )
     assert DOES_NOT not in verdicts(check_report(mine))
-    for place, made in enumerate(others["certificates"]):
-        if "corrects" in made["inputs"]:
-            mine["certificates"][place] = made
-    rows = mine["details"]["statements"], others["details"]["statements"]
-    mine["details"]["statements"] = [b if b["family"] == "bins" else a for a, b in zip(*rows, strict=True)]
-    assert {one.claim for one in check_report(mine) if one.verdict == DOES_NOT} == {"counts"}
+    edited = spliced(mine, others, "bins")
+    assert {one.claim for one in check_report(edited) if one.verdict == DOES_NOT} == {"counts"}
 
 
 @parametrize("ask", [["false-alarms"], ["false-alarms", "precision"]])
@@ -294,10 +328,12 @@ def test_a_calibration_error_is_that_of_the_bins_beside_it():
         assert DOES_NOT not in verdicts(check_report(said))
         (row,) = (one for one in said["details"]["statements"] if one["family"] == "calibration")
         made = said["certificates"][row["upper_by"]]
-        other = ece_second_moment(**{**made["inputs"], "calibration_error": 0.0}).to_dict()
-        made |= {part: other[part] for part in ("inputs", "terms", "value")}
-        row |= {"measured": 0.0, "upper": made["value"]}
-        assert {one.claim for one in check_report(said) if one.verdict == DOES_NOT} == due
+        error = made["inputs"]["calibration_error"]
+        for told in ({"calibration_error": 0.0}, {"mean_squared_gap": error**2}):
+            other = ece_second_moment(**{**made["inputs"], "calibration_error": error, **told}).to_dict()
+            made |= {part: other[part] for part in ("inputs", "terms", "value")}
+            row |= {"measured": made["inputs"]["calibration_error"], "upper": made["value"]}
+            assert {one.claim for one in check_report(said) if one.verdict == DOES_NOT} == due, told
 
 
 @every_case("name", sorted(GIVEN.keys() - {"counts"}))
@@ -470,6 +506,7 @@ def test_what_has_no_answer_excuses_no_other_counts_and_no_remarks():
 
 def test_ends_of_differences_at_a_tiny_failure_probability_are_accused_of_no_slack():
     """There rates that are refuted lie closer to 1 than what doubles are rounded by, and the end may be larger."""
-    made = paired(1950, 2393, 5000, 1e-12).to_dict()
-    assert DOES_NOT not in verdicts(check_certificate(made))
+    for counts in ((3, 37, 700, 2.5e-8), (1950, 2393, 5000, 1e-12)):
+        made = paired(*counts).to_dict()
+        assert DOES_NOT not in verdicts(check_certificate(made)), counts
     assert DOES_NOT in verdicts(check_certificate({**made, "value": made["value"] - 0.02}), "value")

@@ -280,6 +280,14 @@ def test_examples_are_not_counted_where_people_are_the_records():
     assert [one.claim for one in wrong] == ["certificates agree with it"]
 
 
+def test_people_have_as_many_examples_as_the_report_says():
+    """With three times as many of each person's there would be as many effective people as people."""
+    report = json.loads(json.dumps(ROUTES["independent prior"](*_sets(people=True)).to_dict()))
+    (made,) = (one for one in report["certificates"] if one["name"] == "test_set_new_person_kl")
+    made["inputs"]["examples"] *= 3
+    assert [one.claim for one in check_report(report) if one.verdict == DOES_NOT] == ["certificates agree with it"]
+
+
 @parametrize("name", ["clopper_pearson", "new_person_clopper_pearson"])
 def test_people_who_gave_several_examples_are_no_count_of_errors(name):
     """The mean of people's own errors is bounded by betting, whose losses are in no file; a count would follow."""
@@ -364,6 +372,12 @@ def _at_no_divergence(report):
     return _counted(made, of="one draw", measures="0-1 risk", hypotheses=old["hypotheses"])
 
 
+def _under_another_name(report):
+    """The mean over draws from a law that moved, said of one network, which no list of names holds."""
+    old = next(one for one in report["certificates"] if one["name"] == "randomised_private_pac_bayes")
+    return {**old, "name": "private_pac_bayes", "of": "w\u0435ights"}
+
+
 def _by_a_log_partition(report):
     """What a chain draws, and there is none."""
     old = next(one for one in report["certificates"] if one["name"] == "one_draw_disintegrated")
@@ -379,6 +393,7 @@ CHEAPER = {
     _at_a_bare_epsilon: "a released network",
     _at_no_divergence: "independent prior",
     _by_a_log_partition: "held-out prior",
+    _under_another_name: "private prior, gaussian",
 }
 
 
@@ -406,7 +421,7 @@ def test_a_bound_of_numbers_that_no_report_measures_is_in_none(name):
     report = json.loads(json.dumps(ROUTES["independent prior"](*_sets()).to_dict()))
     (old,) = (one for one in report["certificates"] if one["name"] == "one_draw_disintegrated")
     made = getattr(bounds, name)(**FREE_NUMBERS[name], kl_nats=0.0, n=N, failure_prob=0.05)
-    said = _counted(made, of="prior", measures="0-1 risk", hypotheses=old["hypotheses"])
+    said = _counted(made, of="Gibbs classifier", measures="0-1 risk", hypotheses=old["hypotheses"])
     report["certificates"].append(json.loads(json.dumps(said)))
     wrong = {(one.subject, one.claim) for one in check_report(report) if one.verdict == DOES_NOT}
     assert wrong == {("report", "measured errors")}

@@ -19,7 +19,7 @@ _DEEPEST = 60
 _TINY = ball(1e-6)
 _NEEDED = ball(0.99)
 """How much of the way from what was measured to the value is needed at least."""
-_ROUGH = 1e-8
+_ROUGH = 1e-7
 """Below this failure probability rates that are refuted lie closer to 1 than rounding, and a value may be larger."""
 
 
