@@ -162,6 +162,11 @@ _SAW = {
     UNLABELLED: "both networks",
 }
 """Who saw what was named."""
+_OF_NAMED = {
+    **_PROVISOS,
+    **{name: f"{who} had seen nothing but what was named" for name, who in _SAW.items()},
+}
+"""What a proof by named rows leaves to whoever named them, who may leave some out, as those of early stopping."""
 _ITS_OWN = "that the surrogate's certificate is that network's"
 """Which nothing of a certificate shows."""
 _NAMED = ", each under one name of their own"
@@ -250,15 +255,12 @@ def _said(measures: str, value: float, of: str, many: str) -> str:
 
 def _provisos(some: Iterable[Hypothesis], words: Mapping[str, str], *others: str) -> str:
     """That A, that B and that C."""
-    said = ["that " + _proviso(one).format_map(words) for one in some]
+    said = [
+        "that " + (_OF_NAMED if one.standing == "proved" else _PROVISOS)[one.name].format_map(words)
+        for one in some
+    ]
     said += others
     return " and ".join([", ".join(said[:-1]), *said[-1:]] if len(said) > 1 else said)
-
-
-def _proviso(one: Hypothesis) -> str:
-    if one.name in _SAW and _of_named_rows(one):  # some may be left out, as those of early stopping
-        return f"{_SAW[one.name]} had seen nothing but what was named"
-    return _PROVISOS[one.name]
 
 
 def _of_named_rows(one: Hypothesis) -> bool:
