@@ -74,7 +74,8 @@ class AtWeights:
     def __call__(self, inputs: Tensor) -> Any:
         """Its outputs, where the inputs are."""
         state = {name: value.to(inputs.device) for name, value in self.state.items()}
-        if any(one.device != inputs.device for one in self.module.state_dict().values()):
+        own = (*self.module.parameters(), *self.module.buffers())
+        if any(one.device != inputs.device for one in own):
             self.module.to(inputs.device)
         return call_with(self.module, state, inputs)
 

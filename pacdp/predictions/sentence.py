@@ -154,6 +154,19 @@ _PROVISOS = {
 
 UNLABELLED = "neither network saw the unlabelled rows"
 """What certificates by another network rest on, whose own examples stand behind its certificate alone."""
+_BY_ROWS = "row hashes"
+"""What shows which named rows the records are; that all were named, and rightly, remains somebody's word."""
+_SAW = {
+    "prior saw none of these rows": "the prior",
+    "predictor saw none of these rows": "{who}",
+    UNLABELLED: "both networks",
+}
+"""Who saw what was named."""
+_OF_NAMED = {
+    **_PROVISOS,
+    **{name: f"{who} had seen nothing but what was named" for name, who in _SAW.items()},
+}
+"""What a proof by named rows leaves to whoever named them, who may leave some out, as those of early stopping."""
 _ITS_OWN = "that the surrogate's certificate is that network's"
 """Which nothing of a certificate shows."""
 _NAMED = ", each under one name of their own"
@@ -191,17 +204,15 @@ def headline(made: Certificate, *, failure_prob: float | None = None) -> str:
     sure = confidence(made.failure_prob if failure_prob is None else failure_prob)
     by_another = any(one.name == UNLABELLED for one in made.hypotheses)
     known = records(made) + " without labels" * by_another
+    both = of.replace(" against ", " and ") if _DIFFERENCE.fullmatch(measures) else of
     for one in () if by_another else made.hypotheses:
-        if one.name == "predictor saw none of these rows" and one.standing == "proved":
-            told = "that {of} had not seen"
-            if (
-                "the caller says" in one.by
-            ):  # who may have left some out, as those of early stopping
-                told = "that are none of those named as seen by {of}"
-            known += f" {told.format(of=of)}"
+        if one.name in _SAW and one.standing == "proved":
+            named = (
+                "are none of those named as seen by {}" if _BY_ROWS in one.by else "{} had not seen"
+            )
+            known += f" that {named.format(_SAW[one.name].format(who=both))}"
     said += f" ({sure} confidence; {known})." if known else f" ({sure} confidence)."
     what = UNITS.get(unit(made), "draws")
-    both = of.replace(" against ", " and ") if _DIFFERENCE.fullmatch(measures) else of
     # first weights are part of a promise of privacy, and stand by themselves at other prices
     private = any(one.name == "privacy covers these rows" for one in made.hypotheses)
     start = _START if private else ""
@@ -214,7 +225,8 @@ def headline(made: Certificate, *, failure_prob: float | None = None) -> str:
     words["named"] = _NAMED if what == UNITS["person"] else ""
     if by_another:
         words |= {"who": "the surrogate", "them": "the examples of its certificate"}
-    stated = _provisos(made.declared, words, *([_ITS_OWN] if by_another else ()))
+    word = (one for one in made.hypotheses if one.standing == "declared" or _of_named_rows(one))
+    stated = _provisos(word, words, *([_ITS_OWN] if by_another else ()))
     open_ = _provisos(made.unproved, words)
     provided = [f"{stated}, which you say"] * bool(stated) + [
         f"{open_}, which nothing proves"
@@ -243,9 +255,17 @@ def _said(measures: str, value: float, of: str, many: str) -> str:
 
 def _provisos(some: Iterable[Hypothesis], words: Mapping[str, str], *others: str) -> str:
     """That A, that B and that C."""
-    said = ["that " + _PROVISOS[one.name].format_map(words) for one in some]
+    said = [
+        "that " + (_OF_NAMED if one.standing == "proved" else _PROVISOS)[one.name].format_map(words)
+        for one in some
+    ]
     said += others
     return " and ".join([", ".join(said[:-1]), *said[-1:]] if len(said) > 1 else said)
+
+
+def _of_named_rows(one: Hypothesis) -> bool:
+    """Whether rows that somebody named prove it, which says nothing of what was not named."""
+    return one.standing == "proved" and _BY_ROWS in one.by
 
 
 def first_sentence(

@@ -57,6 +57,24 @@ def test_every_hypothesis_without_a_proof_is_in_the_sentence():
         assert " provided that " in headline(replace(MADE, hypotheses=(unproved(name, "nobody says so"),)))
 
 
+@every_case(
+    ("name", "word"),
+    [
+        ("prior saw none of these rows", "the prior had seen nothing but what was named"),
+        ("predictor saw none of these rows", "the weights had seen nothing but what was named"),
+        ("neither network saw the unlabelled rows", "both networks had seen nothing but what was named"),
+        ("settings fixed beforehand", "their number and what was asked did not depend on them"),
+        ("privacy covers these rows", "the privacy that is claimed covers them"),
+    ],
+)
+def test_what_named_rows_prove_rests_on_the_word_that_all_were_named(name, word):
+    """Of coins that a prior or a network had met beside the rows that were named, every printed proviso was true."""
+    by_rows = (declared("records independent", "you", "example"), bounds.proved(name, "row hashes, of those named"))
+    said = headline(replace(MADE, hypotheses=by_rows))
+    assert f" that {word}" in said
+    assert ("1000 examples that are none of those named as seen by the prior)" in said) == name.startswith("prior")
+
+
 LINES = Path(__file__).with_name("sentences.txt").read_text().splitlines()
 """To be read by eye: risk, predictor, record, number of records and value; below it what is said of them."""
 

@@ -198,6 +198,24 @@ def test_the_test_set_counts_a_draw_for_each_example():
         assert min(c.value for c in named(found, "randomised")) > 0.5, "the risk is 1/2, by the sign of the draw"
 
 
+class Scales(Linear):
+    """Keeps something beside its weights in its state, as quantised layers do."""
+
+    def get_extra_state(self):
+        return {"scale": 2}
+
+    def set_extra_state(self, state):
+        assert state == {"scale": 2}
+
+
+def test_a_layer_may_keep_other_things_than_tensors_in_its_state():
+    """Of such a network it was said that it does not accept the inputs."""
+    module = Scales(5, 1).eval()
+    law = GaussianPosterior.around(module, std=0.1)
+    found = certify(law, problem(30, seed=0), prior=Prior(law=law, source=DataFree()), network=module)
+    assert found.certificate(of="prior mean").status == "rigorous"
+
+
 def test_one_draw_s_numbers_are_its_own():
     data, _, _ = laws(60, seed=5)
     q = around(torch.zeros(1, 5), 1.0)
