@@ -295,6 +295,13 @@ def _gaps(report: Fields) -> None:
             for one in {one for *_, one in ends(rows)}
         )
         about("what the groups fail with", gap.failure_prob, exact)
+        by_weight = {
+            report.certificates[row.upper_by].name
+            == "new_examples_weighted_betting"
+            for row in rows
+        }
+        said = gap.measures.startswith("weighted ")
+        same("whether the gap is by weight", {said}, by_weight)
 
 
 def _remarks(report: Fields) -> None:

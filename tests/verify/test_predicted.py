@@ -138,6 +138,11 @@ EDITS = {
     "recall of another model": recall_of_another_model,
     "recall among losses": of_another_family("losses"),
     "no range": lambda r: [made["hypotheses"].pop() for made in r["certificates"]],
+    "gap of all alike": lambda r: [
+        made.update(measures=made["measures"].removeprefix("weighted "))
+        for made in r["certificates"]
+        if made["name"] == "largest_gap"
+    ],
     "no differences": without("differences"),
     "no recall": recall_is_gone,
     "nothing measured": lambda r: r["measured"].clear(),
@@ -149,10 +154,10 @@ EDITS = {
 REMARKS = "no remarks", "another remark", "the last remark gone"
 CASES = {
     "from errors": {*REMARKS},
-    "counts": set(EDITS) - {"below the mean", "no range", *REMARKS} | {*WHOLE},
+    "counts": set(EDITS) - {"below the mean", "no range", "gap of all alike", *REMARKS} | {*WHOLE},
     "people": {"another unit", "classes exchanged", "groups exchanged",
                "below the mean", "no groups", "a row twice"},
-    "weights": {"groups exchanged", "below the mean", "no recall"},
+    "weights": {"groups exchanged", "below the mean", "no recall", "gap of all alike"},
     "losses": {"another unit", "no range", "groups exchanged", "below the mean",
                "no groups"},
     "probabilities": {"another unit"},
