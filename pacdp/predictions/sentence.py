@@ -179,7 +179,7 @@ def headline(made: Certificate, *, failure_prob: float | None = None) -> str:
         failure_prob: of all that is said together with it, where that is more than its own.
     """
     # of predictions that were given the model has whatever name its owner gave it
-    of = made.of if made.name.startswith("new_examples") else whose(made.of)
+    of = made.of if made.name.startswith(("new_examples", "largest_gap")) else whose(made.of)
     measures, new, record = (
         made.measures.rpartition(_NEW)
         if made.measures.endswith(_RECORDS)

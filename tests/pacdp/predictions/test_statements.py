@@ -112,8 +112,11 @@ def test_the_largest_gap_by_weight_is_not_said_of_all_alike():
     """Light examples of one group are all wrong: by weight the groups are 1 point apart, without it 50."""
     groups, light = np.arange(2000) % 2, np.arange(2000) % 4 < 2
     said = np.where(light & (groups == 0), (LABELS + 1) % 3, LABELS)
-    found = certified(said, groups=groups, weights=np.where(light, 0.01, 1.0), ask="groups")
+    weights = np.where(light, 0.01, 1.0)
+    found = certified({"ensemble": said}, groups=groups, weights=weights, ask="groups")
     gap = found.certificates[-1]
+    assert any("every row is by weight" in one for one in found.remarks)
+    assert " of ensemble in any two groups" in headline(gap), "by the name that its owner gave it"
     assert gap.value < 0.03
     assert gap.measures == "weighted largest gap between groups"
     assert "points, by weight (" in headline(gap)
