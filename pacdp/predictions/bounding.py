@@ -257,7 +257,7 @@ def largest_gap(found: Sequence[Found], examples: Examples, *, of: str, groups: 
         value=min(1.0, math.nextafter(max(0.0, value), math.inf)),
         failure_prob=paid,
         of=of,
-        measures=called + examples.new,
+        measures="weighted " * (examples.weights is not None) + called + examples.new,
         hypotheses=together(*(one.hypotheses for one in made)),
         terms={"empirical_gap": empirical},
         budget={"groups": paid},

@@ -193,6 +193,8 @@ def certified(
     if given.people is not None and {*families} & {"recall", "precision", "false-alarms"}:
         each = f"every {given.unit} counts alike: recall and precision of a class are means of each one's own share, "
         remarks = (*remarks, f"{each}not shares of all examples")
+    if given.weights is not None:
+        remarks = (*remarks, "every row is by weight, of the population that the weights make")
     found = Report.of(
         [*certificates, *refusals, *measured], given, route="predictions", failure_prob=failure_prob,
         statements=tuple(statements), budget=budget, remarks=remarks,

@@ -156,7 +156,7 @@ def is_whole(values: Any) -> bool:
 
 _OURS = (
     "0-1 risk", "zero-one", "ece", "mce", "half the brier risk", "brier risk", "calibration error", "recall of",
-    "precision of", "specificity of", "false-alarm rate of", "accuracy", "weighted error", "largest gap",
+    "precision of", "specificity of", "false-alarm rate of", "accuracy", "weighted", "largest gap",
     "error on class", "error in group", "share of errors among", "share of people with", "mean set size", "auc",
     "1 - auc", "empirical risk", "absolute error over", "squared error over"
 )  # fmt: skip

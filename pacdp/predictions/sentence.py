@@ -37,7 +37,8 @@ _WHOSE = {
         )
     },
 }
-_DIFFERENCE = re.compile(r"\(1 \+ (.+) - (.+)\)/2")
+_DIFFERENCE = re.compile(r"\(1 \+ ((.+) of .+) - (\2 of .+)\)/2")
+"""Of one loss of two models, so that neither a name with a dash nor "1 - acc" is cut in two."""
 
 _SAYINGS = (
     (r"0-1 risk|error", "At most {p}% of {many} are misclassified by {of}"),
@@ -72,11 +73,11 @@ _SAYINGS = (
     ),
     (
         r"largest gap between groups",
-        "On {many} the errors of {of} in any two groups differ by at most {p} points",
+        "On {many} the mean losses of {of} in any two groups differ by at most {p} points",
     ),
     (
         r"largest gap between (\d+) of (\d+) groups",
-        "On {many} the errors of {of} in any two of {0} groups (of {1}) differ by at most {p} points",
+        "On {many} the mean losses of {of} in any two of {0} groups (of {1}) differ by at most {p} points",
     ),
     (
         r"1 - AUC",
@@ -88,7 +89,11 @@ _SAYINGS = (
     ),
     (r"1 - (.+)", "By {0}, {of} scores at least {q}% on {many}"),
     (r"ECE", "The calibration error of {of} on {many} is at most {p}%"),
-    (r"MCE", "In every bin confidence and accuracy of {of} on {many} differ by at most {p} points"),
+    (
+        r"MCE",
+        "In every bin with enough examples to be certified confidence and accuracy of {of} on {many} differ by at most "
+        "{p} points",
+    ),
     (r"half the Brier risk", "Half the Brier risk of {of} on {many} is at most {p}%"),
     (
         r"absolute error clipped at (\S+), as a share of it",
@@ -187,7 +192,7 @@ def headline(made: Certificate, *, failure_prob: float | None = None) -> str:
         failure_prob: of all that is said together with it, where that is more than its own.
     """
     # of predictions that were given the model has whatever name its owner gave it
-    of = made.of if made.name.startswith("new_examples") else whose(made.of)
+    of = made.of if made.name.startswith(("new_examples", "largest_gap")) else whose(made.of)
     measures, new, record = (
         made.measures.rpartition(_NEW)
         if made.measures.endswith(_RECORDS)
@@ -198,13 +203,14 @@ def headline(made: Certificate, *, failure_prob: float | None = None) -> str:
         risk = "error" if measures == _ERROR else measures
         rounded = "" if made.vacuous else ", rounded up"
         return f"Nothing is known of the {risk} of {of} on {many}: its certificate is 1{rounded}."
-    said = _said(measures.removeprefix(_WEIGHTED), made.value, of, many)
-    said += ", by weight" * measures.startswith(_WEIGHTED)
+    plain = measures.removeprefix(_WEIGHTED)
+    said = _said(plain, made.value, of, many)
+    said += ", by weight" * (plain != measures)
     said += f", on average over {UNITS[record]}" if new and record != "example" else ""
     sure = confidence(made.failure_prob if failure_prob is None else failure_prob)
     by_another = any(one.name == UNLABELLED for one in made.hypotheses)
     known = records(made) + " without labels" * by_another
-    both = of.replace(" against ", " and ") if _DIFFERENCE.fullmatch(measures) else of
+    both = of.replace(" against ", " and ") if _DIFFERENCE.fullmatch(plain) else of
     for one in () if by_another else made.hypotheses:
         if one.name in _SAW and one.standing == "proved":
             named = (
@@ -217,7 +223,7 @@ def headline(made: Certificate, *, failure_prob: float | None = None) -> str:
     private = any(one.name == "privacy covers these rows" for one in made.hypotheses)
     start = _START if private else ""
     asked = "what was asked"
-    if made.name.endswith("weighted_betting"):
+    if plain != measures:
         asked = f"their number, the rule of their weights and {asked}"
     elif unit(made):  # a limit that holds at all times has no number of records
         asked = f"their number and {asked}"
@@ -241,7 +247,7 @@ def _said(measures: str, value: float, of: str, many: str) -> str:
         with localcontext(EXACT):
             apart = 2 * Decimal(repr(float(value))) - 1
             points = abs(percent_of(apart))
-        how = f"below the {pair[2]} by at least" if apart < 0 else f"above the {pair[2]} by at most"
+        how = f"below the {pair[3]} by at least" if apart < 0 else f"above the {pair[3]} by at most"
         return f"On {many} the {pair[1]} is {how} {points:f} points"
     for pattern, saying in _SAYINGS:
         if found := re.fullmatch(pattern, measures):

@@ -259,13 +259,15 @@ def _labels(c: Claim) -> None:
     people = {*re.findall(_NEW, measures)}
     if measures.startswith("share of people with more than "):
         people = {"person"}
-    holds = measures.startswith(begins)
+    plain = measures.removeprefix("weighted ")
+    holds = plain.startswith(begins)
     holds = holds and ("new_person" not in c.name or people)
     calibrated = measures.startswith(("ECE", "MCE"))
     odd = calibrated and begins not in ("ECE", "MCE")
-    if measures.startswith("weighted "):
-        holds = holds and c.formula.endswith("betting")
-        odd = odd or c.formula != "weighted_betting"
+    if plain != measures:
+        by_weight = {"weighted_betting", "largest_gap"}
+        holds = holds and c.formula.endswith(("betting", "gap"))
+        odd = odd or c.formula not in by_weight
     whose = units(c.record)
     grouped = whose.intersection(GROUPED)
     if grouped and measures.endswith(" of a new example"):

@@ -213,11 +213,9 @@ def _measures(row: Fields) -> tuple[str, str]:
     if row.family == "bins":
         return "MCE", ""
     if row.family in OF_TWO:
-        loss = said.split(" of ", 1)[0]
-        one, other = (
-            f"{loss} of {model}"
-            for model in row.of.rsplit(" against ", 1)
-        )
+        models = row.of.rsplit(" against ", 1)
+        loss = said.partition(f" of {models[0]} minus ")[0]
+        one, other = (f"{loss} of {model}" for model in models)
         same(
             "the name of a difference", said, f"{one} minus {other}"
         )
@@ -302,6 +300,13 @@ def _gaps(report: Fields) -> None:
             for one in {one for *_, one in ends(rows)}
         )
         about("what the groups fail with", gap.failure_prob, exact)
+        by_weight = {
+            report.certificates[row.upper_by].name
+            == "new_examples_weighted_betting"
+            for row in rows
+        }
+        said = gap.measures.startswith("weighted ")
+        same("whether the gap is by weight", {said}, by_weight)
 
 
 def _remarks(report: Fields) -> None:

@@ -26,6 +26,7 @@ GIVEN = {
     "people": {"predictions": LABELS ^ WRONG[0], "people": np.arange(400) // 2},
     "weights": {"predictions": LABELS ^ WRONG[0], "weights": RNG.uniform(0.2, 1.0, 400)},
     "losses": {"losses": {"own": RNG.uniform(size=400)}},
+    "named": {"losses": {m: {"share of wrong words - long": RNG.uniform(size=400)} for m in ("m of a - b", "o")}},
     "from errors": {"predictions": LABELS ^ WRONG[0], "groups": np.where(WRONG[0], "a b", "AB")},
     "probabilities": {
         "probabilities": np.eye(2)[LABELS ^ WRONG[0]] * 0.8 + 0.1,
@@ -36,7 +37,7 @@ GIVEN = {
 
 @functools.cache
 def report(name):
-    labels = None if name == "losses" else LABELS
+    labels = None if "losses" in GIVEN[name] else LABELS
     given = {"groups": None if name == "probabilities" else GROUPS, **GIVEN[name]}
     return certify_predictions(labels, interval=True, **given).to_dict()
 
@@ -148,6 +149,11 @@ EDITS = {
     "recall of another model": recall_of_another_model,
     "recall among losses": of_another_family("losses"),
     "no range": lambda r: [made["hypotheses"].pop() for made in r["certificates"]],
+    "gap of all alike": lambda r: [
+        made.update(measures=made["measures"].removeprefix("weighted "))
+        for made in r["certificates"]
+        if made["name"] == "largest_gap"
+    ],
     "no differences": without("differences"),
     "no recall": recall_is_gone,
     "nothing measured": lambda r: r["measured"].clear(),
@@ -159,12 +165,13 @@ EDITS = {
 REMARKS = "no remarks", "another remark", "the last remark gone"
 CASES = {
     "from errors": {*REMARKS},
-    "counts": set(EDITS) - {"below the mean", "no range", *REMARKS} | {*WHOLE},
+    "counts": set(EDITS) - {"below the mean", "no range", "gap of all alike", *REMARKS} | {*WHOLE},
     "people": {"another unit", "classes exchanged", "groups exchanged",
                "below the mean", "no groups", "a row twice"},
-    "weights": {"groups exchanged", "below the mean", "no recall"},
+    "weights": {"groups exchanged", "below the mean", "no recall", "gap of all alike"},
     "losses": {"another unit", "no range", "groups exchanged", "below the mean",
                "no groups"},
+    "named": {"no differences", "groups exchanged"},
     "probabilities": {"another unit"},
 }  # fmt: skip
 

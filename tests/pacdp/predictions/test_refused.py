@@ -89,6 +89,7 @@ WRONG = {
     "ends of rounded numbers": ({"labels": [17 * 10**17 + 100], "predictions": [17 * 10**17],
         "within": (17 * 10**17, 17 * 10**17 + 1000)}, "subtract what labels, predictions and both ends share"),
     "a text cut off": (said(labels=["a", "a\0", "b", "c"], predictions=["a"] * 4), "labels must not end in a NUL"),
+    "by weight, without weights": ({"losses": {"weighted loss": [0.5] * 4}}, "a loss must have a name of its own"),
     "a name of two lines": ({"losses": {"a\nAt most 0%": [0.5]}}, "no name for a sentence"),
     "another order of rows": (said(labels=Frame(Y), people=Frame(P, [3, 0, 1, 2])),
         "labels and people name the same rows in another order"),

@@ -11,6 +11,7 @@ from sklearn.metrics import balanced_accuracy_score, f1_score, precision_score, 
 import bounds
 from pacdp import certify_predictions
 from pacdp.predictions.area import _coins
+from pacdp.predictions.sentence import headline
 from tests.coverage.labelled import THREE, probabilities
 from tests.marks import every_case, near, refusal
 from tests.schema import validate
@@ -105,6 +106,31 @@ def test_the_largest_gap_is_that_of_the_groups_intervals():
     assert gap.upper >= expected
     assert gap.measured == near(max(row.measured for row in rows) - min(row.measured for row in rows))
     assert found.certificates[-1].failure_prob == near(0.025), "that of the groups, and no more"
+
+
+def test_the_largest_gap_by_weight_is_not_said_of_all_alike():
+    """Light examples of one group are all wrong: by weight the groups are 1 point apart, without it 50."""
+    groups, light = np.arange(2000) % 2, np.arange(2000) % 4 < 2
+    said = np.where(light & (groups == 0), (LABELS + 1) % 3, LABELS)
+    weights = np.where(light, 0.01, 1.0)
+    found = certified({"ensemble": said}, groups=groups, weights=weights, ask="groups")
+    gap = found.certificates[-1]
+    assert any("every row is by weight" in one for one in found.remarks)
+    assert " of ensemble in any two groups" in headline(gap), "by the name that its owner gave it"
+    assert gap.value < 0.03
+    assert gap.measures == "weighted largest gap between groups"
+    assert "points, by weight (" in headline(gap)
+    assert "the rule of their weights" in headline(gap)
+
+
+def test_bins_that_were_not_certified_are_in_no_sentence():
+    """Twenty sure answers are all wrong, in a bin too small to be certified."""
+    sure = np.repeat([0.97, 0.75], [3600, 20])
+    labels = np.where(sure == 0.75, 0, RNG.random(3620) < sure).astype(int)
+    found = certify_predictions(labels, probabilities=np.stack([1 - sure, sure], axis=1), ask="bins")
+    made = found.certificates[-1]
+    assert made.value < 0.1
+    assert headline(made).startswith("In every bin with enough examples to be certified confidence and accuracy ")
 
 
 def test_two_models_on_the_same_examples_are_compared_example_by_example():
