@@ -209,14 +209,8 @@ def headline(made: Certificate, *, failure_prob: float | None = None) -> str:
     said += f", on average over {UNITS[record]}" if new and record != "example" else ""
     sure = confidence(made.failure_prob if failure_prob is None else failure_prob)
     by_another = any(one.name == UNLABELLED for one in made.hypotheses)
-    known = records(made) + " without labels" * by_another
     both = of.replace(" against ", " and ") if _DIFFERENCE.fullmatch(plain) else of
-    for one in () if by_another else made.hypotheses:
-        if one.name in _SAW and one.standing == "proved":
-            named = (
-                "are none of those named as seen by {}" if _BY_ROWS in one.by else "{} had not seen"
-            )
-            known += f" that {named.format(_SAW[one.name].format(who=both))}"
+    known = records(made) + (" without labels" if by_another else _unseen(made, both))
     said += f" ({sure} confidence; {known})." if known else f" ({sure} confidence)."
     what = UNITS.get(unit(made), "draws")
     # first weights are part of a promise of privacy, and stand by themselves at other prices
@@ -231,8 +225,12 @@ def headline(made: Certificate, *, failure_prob: float | None = None) -> str:
     words["named"] = _NAMED if what == UNITS["person"] else ""
     if by_another:
         words |= {"who": "the surrogate", "them": "the examples of its certificate"}
-    word = (one for one in made.hypotheses if one.standing == "declared" or _of_named_rows(one))
-    stated = _provisos(word, words, *([_ITS_OWN] if by_another else ()))
+    by_word = [
+        one
+        for one in made.hypotheses
+        if one.standing == "declared" or (one.standing == "proved" and _BY_ROWS in one.by)
+    ]
+    stated = _provisos(by_word, words, *([_ITS_OWN] if by_another else ()))
     open_ = _provisos(made.unproved, words)
     provided = [f"{stated}, which you say"] * bool(stated) + [
         f"{open_}, which nothing proves"
@@ -259,6 +257,18 @@ def _said(measures: str, value: float, of: str, many: str) -> str:
     raise AssertionError("the last pattern fits everything")
 
 
+def _unseen(made: Certificate, who: str) -> str:
+    """Of the records, that they were not seen, where that is proved, and by whom."""
+    said = ""
+    for one in made.hypotheses:
+        if one.name in _SAW and one.standing == "proved":
+            unseen = (
+                "are none of those named as seen by {}" if _BY_ROWS in one.by else "{} had not seen"
+            )
+            said += f" that {unseen.format(_SAW[one.name].format(who=who))}"
+    return said
+
+
 def _provisos(some: Iterable[Hypothesis], words: Mapping[str, str], *others: str) -> str:
     """That A, that B and that C."""
     said = [
@@ -267,11 +277,6 @@ def _provisos(some: Iterable[Hypothesis], words: Mapping[str, str], *others: str
     ]
     said += others
     return " and ".join([", ".join(said[:-1]), *said[-1:]] if len(said) > 1 else said)
-
-
-def _of_named_rows(one: Hypothesis) -> bool:
-    """Whether rows that somebody named prove it, which says nothing of what was not named."""
-    return one.standing == "proved" and _BY_ROWS in one.by
 
 
 def first_sentence(
