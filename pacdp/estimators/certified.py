@@ -268,7 +268,9 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
         if people is not None and self._people is not None:  # those of one side alone were compared
             both = coded("groups", [*self._people, *coded("groups", people).names])
             remarks = tuple(dict.fromkeys((*alike("people", both.names), *remarks)))
-        return replace(found.each(lambda one: one.resting_on(unseen, _FIXED, *shared)), remarks=remarks)
+        return replace(
+            found.each(lambda one: one.resting_on(unseen, _FIXED, *shared)), remarks=remarks
+        )
 
     def _of_a_search(self) -> list[str]:
         """What is said of the copy of an estimator that a search around it kept, of its third one on."""
