@@ -55,6 +55,11 @@ _KEPT = 0.5
 _SPLIT = 0x73706C
 """What sets the draws of the split apart from those of ``random_state``, and of NumPy's global numbers, themselves."""
 
+_FIXED = declared(
+    "settings fixed beforehand",
+    "the caller: estimator, its settings, the share, random_state and clip; the best of several calls was chosen on "
+    "these examples, which is not paid for",
+)
 _OTHERS = (
     "estimator_ answers other than when fit ended: what it was fitted on since may be the examples that are counted, "
     "so fit anew"
@@ -263,7 +268,9 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
         if people is not None and self._people is not None:  # those of one side alone were compared
             both = coded("groups", [*self._people, *coded("groups", people).names])
             remarks = tuple(dict.fromkeys((*alike("people", both.names), *remarks)))
-        return replace(found.each(lambda one: one.resting_on(unseen, *shared)), remarks=remarks)
+        return replace(
+            found.each(lambda one: one.resting_on(unseen, _FIXED, *shared)), remarks=remarks
+        )
 
     def _of_a_search(self) -> list[str]:
         """What is said of the copy of an estimator that a search around it kept, of its third one on."""
@@ -374,7 +381,8 @@ class CertifiedClassifier(ClassifierMixin, _Certified):
     Formal guarantee: ``certify`` is :func:`pacdp.certify_predictions` on examples that ``fit`` did not give to the
     estimator, chosen at random before. Rows of numbers are looked for in what it refers to; else it is the caller's
     word that it learnt from none: one that holds texts or an encoder that saw them, is frozen, reads a file, or stands
-    behind a selection that saw all examples.
+    behind a selection that saw all examples. The best of several that were certified one by one, by model or by
+    ``random_state``, was chosen on what is counted, and its number is not paid for: give a search as the estimator.
     """
 
     def __init__(

@@ -202,6 +202,7 @@ def self_certify(
     if lost := [budget.share(one.name, 1) for one in tried if one.certificate is None]:
         smallest = smallest.charged("routes that came to nothing", math.fsum(lost))
     estimate = _other_splits(tried, n, failure_prob=budget.share(chosen.name, 1))
+    halved = {HELD_OUT, PAC_BAYES} & {one.route for one in tried}
     made = {one.name: place for place, one in enumerate(found, start=1)}
     told = [{**one.to_dict(), "certificate": made.get(one.name)} for one in tried]
     kept = [] if before is None else before.changed()
@@ -214,7 +215,7 @@ def self_certify(
     )
     report = Report.of(
         [smallest, *found.values(), *refused], examples, route="self-certified", failure_prob=failure_prob,
-        budget=budget, remarks=(*of_rows, *_remarks(budget, n, size, estimate)),
+        budget=budget, remarks=(*of_rows, *_remarks(budget, n, size if halved else None, estimate)),
         details={"chosen": chosen.name, "train": size, "tried": told, "estimate": estimate and estimate.to_dict()},
     )  # fmt: skip
     return SelfCertified(
@@ -224,10 +225,14 @@ def self_certify(
 
 
 def _remarks(
-    budget: bounds.FailureBudget, n: int, train: int, estimate: RoutePlan | None
+    budget: bounds.FailureBudget, n: int, train: int | None, estimate: RoutePlan | None
 ) -> Iterator[str]:
-    """What was done with how many records, who pays for the choice, and what other splits would have promised."""
-    yield f"of {n:,} records, {train:,} were drawn by the seed for training, without a look at any label"
+    """What was done with how many records, who pays for the choice, and what other splits would have promised.
+
+    Routes that hold nothing out train on no part that was drawn: ``train`` is None where there are no others.
+    """
+    if train is not None:
+        yield f"of {n:,} records, {train:,} were drawn by the seed for training, without a look at any label"
     if len(budget.spent) > 1:
         shares = ", ".join(f"{name}: {amount:.4g}" for name, amount in budget.spent.items())
         yield (

@@ -230,6 +230,7 @@ def test_a_fit_that_was_broken_off_leaves_the_one_before_and_columns_are_cut_wit
         model.set_params(random_state=1).fit(x, y + 1)
     assert model.certify() == before
     assert "set aside by place" in before.certificates[0].hypothesis("predictor saw none of these rows").by
+    assert "the best of several calls" in before.certificates[0].hypothesis("settings fixed beforehand").by
 
 
 def test_an_estimator_that_learnt_more_since_fit_is_refused_and_hidden_labels_are():

@@ -262,6 +262,7 @@ def test_a_predictor_that_a_later_fit_changed_is_refused():
 def test_an_estimator_s_probabilities_stay_what_they_are_where_it_is_compressed():
     x, y = (one[::4] for one in (load("digits2")[0].inputs.reshape(1437, -1), load("digits2")[0].labels))
     found = self_certify(KNeighborsClassifier(3), (x, y), routes=[COMPRESSION])
+    assert not any("drawn by the seed for training" in one for one in found.report.remarks)  # nothing is held out
     threes = found.predict_proba(x) * 3.0
     assert np.allclose(threes, np.rint(threes), atol=1e-9)
     assert {*np.rint(threes).ravel()} > {0.0, 3.0}
