@@ -243,6 +243,18 @@ def of_one_radius(count):
     return radius * angles[0].cos(), radius * angles[1].cos()
 
 
+def of_one_seed(plant):
+    """Noise of which all tensors of a step have the first numbers."""
+    noised = Together.noised
+
+    def alike(self, total, std, source):
+        longest = max(total.values(), key=torch.Tensor.numel)
+        noise = noised(self, {"": torch.zeros_like(longest.flatten())}, std, source)[""]
+        return {name: one + noise[: one.numel()].view_as(one) for name, one in total.items()}
+
+    plant(Together, "noised", alike)
+
+
 def in_common(count):
     return 0.8 * torch.randn(count) + 0.6 * torch.randn(())
 
@@ -404,6 +416,7 @@ FAULTS = [
     slow(halves(reused), "DP-SGD", {LAG, "noise: covariance at large"}),
     (halves(of_one_radius), "DP-SGD", {LAG}),
     slow(halves(antithetic), "DP-SGD", {LAG}),
+    (of_one_seed, "DP-SGD", {LAG}),
     (of_torch(in_common), "DP-SGD", {"noise: covariance by direction"}),
     (empty_batches_without_noise, "DP-SGD", {"empty batches: noise"}),
     (empty_batches_without_an_update, "DP-SGD", {"empty batches: weights"}),
