@@ -12,6 +12,7 @@ direction at all.
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -104,7 +105,10 @@ def visible_cut(count: int, p_value: float = 1e-4) -> float:
 
 
 def covariance_by_lag(z: Noise, tensors: Sequence[slice]) -> Found:
-    """Coordinates do not vary together, at lags near and far, in halves of tensors and of all, in mirror images."""
+    """Coordinates do not vary together, at lags near and far, in halves of tensors and of all, in mirror images.
+
+    Nor do the first of a tensor and of the next one, in order or by size, as where one seed draws both.
+    """
     dim, signs = z.shape[1], np.where(np.abs(z) < _QUARTILE, -1.0, 1.0).astype(z.dtype)
     near = {*range(1, min(_LAGS, dim - 1) + 1), *(1 << k for k in range((dim - 1).bit_length()))}
     lags, pairs = {(0, dim, lag) for lag in near}, list[Pair]()
@@ -113,6 +117,11 @@ def covariance_by_lag(z: Noise, tensors: Sequence[slice]) -> Found:
         lags |= {(a, b, lag) for lag in (half, b - a - half) if half}
         mirror = slice(a, a + half), slice(b - 1, b - 1 - half, -1), f"mirror images in {a}:{b}"
         pairs += [mirror] if half > 1 else []
+    by_size = sorted(tensors, key=lambda one: one.stop - one.start)
+    for one, other in (*pairwise(by_size), *pairwise(tensors)):
+        size = min(one.stop - one.start, other.stop - other.start)
+        first, second = (slice(each.start, each.start + size) for each in (one, other))
+        pairs += [(first, second, f"the beginnings of {first.start}: and {second.start}:")]
     pairs += [
         (slice(a, b - lag), slice(a + lag, b), f"lag {lag} in {a}:{b}")
         for a, b, lag in sorted(lags)

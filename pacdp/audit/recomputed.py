@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from pacdp.audit.observed import Observer, flat, put
+from pacdp.layers.bayes import weight_generators
 from pacdp.layers.random import generators, random_state, rewind
 from pacdp.step.clip import STABILITY, Weights
 from pacdp.step.event import Told, told_of
@@ -78,8 +79,8 @@ def evidence_of(observed: Observer) -> Evidence:
 def reference_of(observed: Observer) -> Reference:
     """The reference of a run that was watched, on a network and a list of whose records are whose of the auditor's own.
 
-    Where random layers draw what they drew in the run, if asked in its order, ``most`` is how many examples passed them
-    as one batch.
+    Random layers draw what they drew in the run, if asked in its order: ``vectorised`` says whether examples passed
+    them together, and ``most`` how many at a time.
     """
     subject, algorithm = observed.subject, observed.algorithm
     module, mechanism = copy.deepcopy(subject.module).train(), observed.mechanism
@@ -96,7 +97,7 @@ def reference_of(observed: Observer) -> Reference:
         width=algorithm.width,
         draws=algorithm.draws,
         most=mechanism.max_physical_batch if together else 1,
-        vectorised=False,
+        vectorised=together,
     )
 
 
@@ -127,10 +128,15 @@ def _gradients(reference: Reference, live: Weights, units: Tensor) -> Iterator[W
     """Gradients of single examples.
 
     Where examples passed random layers as one batch, each is put in its own place, with copies of itself for the
-    others: so it meets the masks and weights that it met in the run, and nobody else's numbers.
+    others: so it meets the masks and weights that it met in the run, and nobody else's numbers. All parts of a batch
+    have one draw of weights, and masks of their own.
     """
     network = reference.network
+    drawn = weight_generators(network.module) if reference.vectorised else []
+    begins = [own.get_state() for own in drawn]
     for part in parts(units, reference.most):
+        for own, state in zip(drawn, begins, strict=True):
+            own.set_state(state)
         before = random_state(network.module)
         for place, unit in enumerate(part):
             rewind(network.module, before)

@@ -243,6 +243,26 @@ def of_one_radius(count):
     return radius * angles[0].cos(), radius * angles[1].cos()
 
 
+def of_one_seed(*, layer):
+    """Noise of which all tensors of a step, or of a ``layer``, have the first numbers."""
+
+    def fault(plant):
+        noised = Together.noised
+
+        def alike(self, total, std, source):
+            longest, made = max(map(torch.numel, total.values())), {}
+            for name, one in total.items():
+                key = name.split(".")[0] if layer else ""
+                if key not in made:
+                    made |= noised(self, {key: one.new_zeros(longest)}, std, source)
+                total = {**total, name: one + made[key][: one.numel()].view_as(one)}
+            return total
+
+        plant(Together, "noised", alike)
+
+    return fault
+
+
 def in_common(count):
     return 0.8 * torch.randn(count) + 0.6 * torch.randn(())
 
@@ -404,6 +424,8 @@ FAULTS = [
     slow(halves(reused), "DP-SGD", {LAG, "noise: covariance at large"}),
     (halves(of_one_radius), "DP-SGD", {LAG}),
     slow(halves(antithetic), "DP-SGD", {LAG}),
+    (of_one_seed(layer=False), "DP-SGD", {LAG}),
+    (of_one_seed(layer=True), "DP-SGD", {LAG}),
     (of_torch(in_common), "DP-SGD", {"noise: covariance by direction"}),
     (empty_batches_without_noise, "DP-SGD", {"empty batches: noise"}),
     (empty_batches_without_an_update, "DP-SGD", {"empty batches: weights"}),

@@ -6,14 +6,14 @@ import pytest
 import torch
 from mechanism_faults import ALONE, FAULTS, SIZES, WEIGHTS, a_patient_cut_in_two, noting_sizes
 from numpy.random import default_rng
-from private_toys import SOUND, M, cross_entropy, mlp
+from private_toys import GHOST, SOUND, M, bayes_network, cross_entropy, mlp
 from scipy import stats
 from torch import nn
 from torch.nn import Sequential
 
 from pacdp.algorithms.algorithm import Descent
 from pacdp.audit.mechanism import audit_mechanism, made_up
-from pacdp.private import DPSGD, DPSGLD, SeededRandomness, SystemRandomness, Table
+from pacdp.private import DPBBP, DPSGD, DPSGLD, SeededRandomness, SystemRandomness, Table
 from tests.marks import at_most, every_case, near, parametrize, refusal
 
 pytestmark = pytest.mark.usefixtures("known_network")
@@ -65,6 +65,16 @@ def test_noise_of_the_system_is_not_refuted():
     two = audited("P3SGD", randomness=SystemRandomness, steps=8, failure_prob=1e-6)
     assert refuted(two) == set()
     assert not {check.name: check for check in two.checks}["choices"].unchecked
+
+
+@parametrize("most", [1, 5])
+def test_parts_of_a_batch_have_one_draw_of_weights_as_the_auditor_has(most, monkeypatch):
+    for part in ("resuming", "few_units", "noise_alone"):
+        monkeypatch.setattr(f"pacdp.audit.mechanism.of_{part}", lambda *_, **__: ())
+    numbers = replace(GHOST, max_physical_batch=most)
+    audit = audited(DPBBP(learning_rate=0.1), numbers=numbers, network=bayes_network(), steps=4)
+    assert refuted(audit) == set()
+    assert moved(audit) > 0.99
 
 
 @parametrize("steps", [4, 8])
