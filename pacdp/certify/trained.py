@@ -210,9 +210,9 @@ class Trained:
 
         The Gaussian, whose prior is itself, pays the last of the prices. ``read`` says what the records are.
         """
-        data, share = self.objective, found.failure_prob
+        data, share, std = self.objective, found.failure_prob, self.settings.thermal_std
         examples, test = read(data), read(self.test)
-        risk, std = error_of(self.weights, data), self.settings.thermal_std
+        risk = error_of(self.weights, data, examples)
         how: Values = {"examples": examples, "failure_prob": share, "fixed": self.fixed}
         weights = [weights_at(one, risk=risk, **how) for one in sources]
         law = around(data, self.weights, std=std)

@@ -174,9 +174,9 @@ def around(data: Objective, weights: Float[Tensor, " dim"], *, std: float) -> Ga
     )
 
 
-def error_of(weights: Float[Tensor, " dim"], data: Objective) -> float:
-    """The share of errors, or the mean over people of their own shares, rounded up."""
-    if data.people is not None:
+def error_of(weights: Float[Tensor, " dim"], data: Objective, records: BoundSet) -> float:
+    """The share of errors, or where people are the records the mean of their own shares, rounded up."""
+    if records.people is not None:
         return seen_of(weights, data).error
     (risks,) = data.risks(weights[None])
     return error_share(risks.errors, risks.n)
@@ -264,7 +264,7 @@ def train_certified(
     price = realised_price(settings, kept, steps=steps, n=examples.units, start=start)
     made = weights_at(
         NoisySum(price=price, unit=examples.unit),
-        risk=error_of(state.weights[0], objective),
+        risk=error_of(state.weights[0], objective, examples),
         examples=examples,
         failure_prob=failure_prob,
         fixed=fixed,

@@ -329,7 +329,8 @@ class Batch:
         else:
             share /= plan.charged(step).stopping_times
         made = chain_certificates(objective, privacy, train, gibbs, share)
-        if not isinstance(privacy, NoPrivacy):
+        # which count examples, whoever gave them
+        if not isinstance(privacy, NoPrivacy) and objective.people is None:
             row["bounds"] = {c.name: c.value for c in made if isinstance(c, bounds.Certificate)}
         return row
 

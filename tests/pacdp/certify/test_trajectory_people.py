@@ -11,12 +11,13 @@ from torch.testing import assert_close
 
 from pacdp import Prior, load_checkpoint, load_trained
 from pacdp import certify as certify_law
-from pacdp.algorithms import SGHMC
+from pacdp.algorithms import SGHMC, SGLD
 from pacdp.certify import BoundSet
 from pacdp.certify.priors import NoisySum
 from pacdp.certify.trajectory import around, realised_price, train_certified
 from pacdp.chains import SQUARED_NORMS, Keys
 from pacdp.cli.config import Run
+from pacdp.cli.folder import Folder
 from pacdp.data import load
 from pacdp.errors import CheckpointError
 from pacdp.objective import Objective
@@ -191,3 +192,24 @@ def test_other_people_than_those_of_the_run_are_refused(folder, monkeypatch):
     monkeypatch.setattr("pacdp.problem.load", lambda name, **how: load(name))
     with refusal("its run and data make it", CheckpointError):
         load_trained(path)
+
+
+def test_a_clipped_chain_counts_the_errors_of_examples_whoever_gave_them(tmp_path, monkeypatch):
+    """Its promise is about examples; people who gave many and err on all are no single record."""
+
+    def loaded(name, **how):
+        for first, each in zip((0, 10_000), load(name), strict=True):
+            whose = first + np.where(each.labels < 5, 1 + np.arange(each.n), 0)
+            yield replace(each, people=whose, unit="writer")
+
+    for place in ("pacdp.problem.load", "pacdp.cli.run.load"):
+        monkeypatch.setattr(place, loaded)
+    clipped = SGLD(tau=10.0, step_size=1e-3, batch_size=32, clip_norm=1.0)
+    path, report = certified(Run(problem=problem(train_size=100), sampler=clipped, epochs=0.5, records=1), tmp_path)
+    counted = next(one for one in report["measured"] if (one["of"], one["on"]) == ("weights", "bound"))
+    own = [one for one in report["certificates"] if one["name"].endswith("sum_kl_chernoff")]
+    assert [one["inputs"]["risk"] for one in own] == [near(counted["errors"] / 100, rel=1e-9)]
+    assert {one["status"] for one in report["certificates"]} == {"optimistic"}
+    assert "does not follow" not in seen(check_report(report))
+    (row,) = Folder(path).rows()
+    assert "bounds" not in row  # which the console would call rigorous
