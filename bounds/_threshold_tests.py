@@ -15,7 +15,7 @@ from bounds.budget import FailureBudget
 from bounds.certificate import Certificate
 from bounds.hypotheses import Hypothesis, declared_by, merged
 from bounds.means import betting_upper, clopper_pearson_upper
-from bounds.numbers import percent
+from bounds.numbers import confidence, percent, up
 from bounds.record import record
 
 THRESHOLDS = "thresholds"
@@ -81,11 +81,13 @@ class RiskControl:
     def __str__(self) -> str:
         if self.qualifies:
             made = self.certificate
-            return f"Threshold {self.threshold!r}: {made.measures} of {made.of} at most {percent(made.value)}%."
+            sure = confidence(made.failure_prob)
+            said = f"{made.measures} of {made.of} at most {percent(made.value)}% ({sure} confidence)."
+            return f"Threshold {self.threshold!r}: {said}"
         best = min(self.tests, key=lambda one: one.limit)
         return (
             f"No threshold qualifies: of {len(self.tests)} tested, {best.threshold!r} comes closest, with an upper "
-            f"limit of {best.limit:.4g} from {best.records} records, above the target {self.target:g}; take more "
+            f"limit of {up(best.limit)} from {best.records} records, above the target {self.target:g}; take more "
             f"records, a larger target or other starts."
         )
 

@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike
 
 from bounds._arithmetic import jit
 from bounds._check import Array, Integers, as_given, open_probability, vector, whole
+from bounds.numbers import up_digits
 
 _AT_ONCE = 2**16
 _LARGEST = 2.0**900
@@ -112,7 +113,7 @@ class Exchangeability:
     def __str__(self) -> str:
         return (
             f"{self.new} new scores against {self.old} old ones: if they follow one law, evidence this strong ever "
-            f"appears with probability at most {self.p_value:.4g}."
+            f"appears with probability at most {up_digits(self.p_value, 4)}."
         )
 
 

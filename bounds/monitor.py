@@ -222,7 +222,7 @@ class Monitor:
         either = fsum((self.false_alarm_prob, self.promise_failure_prob)) * (1.0 - 2.0**-50)  # decimals add up
         return (
             f"{said} ALARM after {self.alarm} losses: if they are independent draws of the law for which their mean, "
-            f"without weights, was promised to be at most {self.promised:.4g}, an alarm is ever raised with "
+            f"without weights, was promised to be at most {self.promised!r}, an alarm is ever raised with "
             f"probability at most {up(either)}."
         )
 

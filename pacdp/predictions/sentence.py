@@ -39,6 +39,9 @@ _WHOSE = {
 }
 _DIFFERENCE = re.compile(r"\(1 \+ ((.+) of .+) - (\2 of .+)\)/2")
 """Of one loss of two models, so that neither a name with a dash nor "1 - acc" is cut in two."""
+_CUT = re.compile(r"(absolute|squared) error over \S+")
+_NO_MEAN = ("ECE", "AUC", "1 - AUC", "largest gap ")
+"""What is no mean of losses, and not the average over people of what it is on the examples of each."""
 
 _SAYINGS = (
     (r"0-1 risk|error", "At most {p}% of {many} are misclassified by {of}"),
@@ -88,7 +91,10 @@ _SAYINGS = (
         "Of a new positive and a new negative example {of} ranks at most {p}% of pairs rightly",
     ),
     (r"1 - (.+)", "By {0}, {of} scores at least {q}% on {many}"),
-    (r"ECE", "The calibration error of {of} on {many} is at most {p}%"),
+    (
+        r"ECE",
+        "The calibration error of {of} on {many}, over bins of confidence, is at most {p}%",
+    ),
     (
         r"MCE",
         "In every bin with enough examples to be certified confidence and accuracy of {of} on {many} differ by at most "
@@ -104,9 +110,9 @@ _SAYINGS = (
         "The mean squared error of {of} on {many}, clipped at {0}, is at most {p}% of the square of that",
     ),
     (
-        r"(absolute|squared) error over (\S+)",
-        "The mean {0} error of {of}, whose predictions are cut off at the ends of the range, on {many} is at most {p}% "
-        "of {1}, the largest possible",
+        r"(absolute|squared) error over (\S+)( in group .+)?",
+        "The mean {0} error of {of}, whose predictions are cut off at the ends of the range, on {many}{2} is at most "
+        "{p}% of {1}, the largest possible",
     ),
     (
         r"mean set size as a share of the labels",
@@ -198,15 +204,21 @@ def headline(made: Certificate, *, failure_prob: float | None = None) -> str:
         if made.measures.endswith(_RECORDS)
         else (made.measures, "", "")
     )
-    many = f"a new {record}'s examples" if new and record != "example" else "new examples"
+    plain = measures.removeprefix(_WEIGHTED)
+    many, over = "new examples", ""
+    if new and record != "example":
+        many, over = f"a new {record}'s examples", f", on average over {UNITS[record]}"
+        if plain.startswith(_NO_MEAN):
+            many = f"examples of new {UNITS[record]}"
+            over = f", with all {UNITS[record]} counted alike"
+            over += f" and no pair of one {record}'s examples" * plain.endswith("AUC")
     if made.vacuous or percent_of(Decimal(repr(float(made.value)))) >= 100:
         risk = "error" if measures == _ERROR else measures
         rounded = "" if made.vacuous else ", rounded up"
-        return f"Nothing is known of the {risk} of {of} on {many}: its certificate is 1{rounded}."
-    plain = measures.removeprefix(_WEIGHTED)
+        return f"This certificate says nothing of the {risk} of {of} on {many}: it is 1{rounded}."
     said = _said(plain, made.value, of, many)
     said += ", by weight" * (plain != measures)
-    said += f", on average over {UNITS[record]}" if new and record != "example" else ""
+    said += over
     sure = confidence(made.failure_prob if failure_prob is None else failure_prob)
     by_another = any(one.name == UNLABELLED for one in made.hypotheses)
     both = of.replace(" against ", " and ") if _DIFFERENCE.fullmatch(plain) else of
@@ -246,7 +258,8 @@ def _said(measures: str, value: float, of: str, many: str) -> str:
             apart = 2 * Decimal(repr(float(value))) - 1
             points = abs(percent_of(apart))
         how = f"below the {pair[3]} by at least" if apart < 0 else f"above the {pair[3]} by at most"
-        return f"On {many} the {pair[1]} is {how} {points:f} points"
+        cut = ", with predictions cut off at the ends of the range" * bool(_CUT.match(pair[2]))
+        return f"On {many} the {pair[1]} is {how} {points:f} points{cut}"
     for pattern, saying in _SAYINGS:
         if found := re.fullmatch(pattern, measures):
             named = [part or "" for part in found.groups()]

@@ -88,4 +88,5 @@ def test_it_is_a_record():
     assert certain.alarm(0.05) is None  # the last digit decides against an alarm
     assert certain.alarm(0.051) == 2
     assert 0.05 < certain.p_value < 0.05 + 1e-15
+    assert str(certain).endswith("with probability at most 0.05001."), "what is printed is rounded up"
     assert certain.e_value == 3.0

@@ -124,7 +124,7 @@ def test_what_is_printed_errs_to_the_safe_side():
     assert f"after {made.alarm} losses" in said
     assert "at most 0.0400" in said
     assert "if they are independent draws of the law" in said  # images of one person are none
-    assert f"their mean, without weights, was promised to be at most {made.promised:.4g}, an" in said  # nor by weight
+    assert f"their mean, without weights, was promised to be at most {made.promised!r}, an" in said  # nor by weight
     lower, upper = said.split("lies between ")[1].split(",")[0].split(" and ")
     assert float(lower) <= made.lower
     assert float(upper) >= made.upper

@@ -172,3 +172,12 @@ def test_scores_of_half_a_precision_in_single_meet_the_threshold_that_comparison
                 control_set_size(scores=scores[:, None], thresholds=[0.9], most_labels=1, failure_prob=0.1)
             found = tested(confidence=scores, thresholds=[near])
             assert found.tests[0].records == (scores >= near).sum()
+
+
+def test_what_is_printed_names_its_confidence_and_is_rounded_up():
+    chosen = control_risk(losses=np.zeros((100, 1), dtype=bool), thresholds=[1], target=0.5, failure_prob=0.05)
+    assert str(chosen) == "Threshold 1.0: risk of rule at most 2.96% (95% confidence)."
+    limit = chosen.tests[0].limit
+    short = control_risk(losses=np.zeros((100, 1), dtype=bool), thresholds=[1], target=0.029, failure_prob=0.05)
+    assert limit > 0.0295
+    assert "an upper limit of 0.0296 from 100 records" in str(short)

@@ -35,7 +35,7 @@ def test_the_percentages_are_never_better_than_the_certificate(value, failure_pr
 
 def test_a_certificate_that_is_printed_as_all_of_them_says_that_it_says_nothing():
     said = headline(replace(MADE, value=0.99990001))
-    assert said == "Nothing is known of the error of the weights on new examples: its certificate is 1, rounded up."
+    assert said == "This certificate says nothing of the error of the weights on new examples: it is 1, rounded up."
     assert headline(replace(MADE, value=0.9999)).startswith("At most 99.99% ")
 
 

@@ -25,7 +25,7 @@ class Bound:
     kl_nats: float | None = None
     """KL divergence of posterior from prior, in nats."""
     n: int | None = None
-    """Independent records: examples, or people where the risk is a mean over people."""
+    """Independent records, called examples in the answer: people where the risk is a mean over people."""
     n_bound: int | None = None
     """For a prior that saw other examples freely: the examples that the bound uses."""
     failure_prob: float = 0.05
