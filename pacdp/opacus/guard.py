@@ -36,7 +36,7 @@ from pacdp.layers.random import (
 )
 from pacdp.opacus.loader import PoissonSampler
 from pacdp.opacus.loss_by_example import LossByExample, Reduction, close
-from pacdp.opacus.recorded import Record, Recorded, Tape, leave_uncompiled, one_of_them
+from pacdp.opacus.recorded import Record, Recorded, Tape, as_written, leave_uncompiled, one_of_them
 from pacdp.step.sums import Sum
 from pacdp.step.units import rows_at
 from pacdp.trials import MOST, SIZES, Unmoved, moved_to, with_another
@@ -133,6 +133,7 @@ class Guard:
             "write PrivateEngine.save_checkpoint or export"
         )
 
+    @as_written
     def forward(
         self, run: Callable[..., Any], inputs: tuple[Any, ...], named: dict[str, Any]
     ) -> Any:

@@ -23,6 +23,7 @@ from torch.utils._pytree import tree_leaves
 from pacdp.opacus.accountant import Account
 from pacdp.opacus.epochs import OnceAnEpochSampler
 from pacdp.opacus.guard import Guard, Settled
+from pacdp.opacus.recorded import as_written
 from pacdp.schedules import value_at
 from pacdp.step.noise import Randomness
 from pacdp.step.sums import Sum, added_up
@@ -102,6 +103,7 @@ class PrivateOptimizer(DPOptimizer):
             "them again: leave it out"
         )
 
+    @as_written
     def step(self, closure: Callable[[], float] | None = None) -> float | None:
         """Clip, add noise and update, or only clip where the batch has further parts.
 

@@ -16,6 +16,8 @@ _SIZES = ("view", "reshape", "expand", "div", "true_divide", "divide")
 """Calls whose first number may be that of the examples of the batch, or a multiple of it."""
 _PRODUCTS = ("mul", "multiply", "__rmul__")
 _ONE_A_CLASS = ("weight", "pos_weight")
+as_written = torch._disable_dynamo  # pyright: ignore[reportPrivateImportUsage]
+"""``torch.compile`` of what is around such a function runs it, and all that it calls, as it is written."""
 _OF_ITSELF = (Tensor.__format__, Tensor.__deepcopy__, Tensor.__reduce_ex__)
 """Calls that print, copy or write a tensor, without the record of how it was made."""
 
@@ -127,6 +129,7 @@ def leave_uncompiled() -> None:
     config.nontraceable_tensor_subclasses.add(Recorded)
 
 
+@as_written
 def _backward(loss: Recorded, gradient: Tensor | None = None, **options: Any) -> None:
     """Hand the loss over; losses of single examples and a gradient by them are the sum of their products."""
     if gradient is not None:
@@ -135,7 +138,7 @@ def _backward(loss: Recorded, gradient: Tensor | None = None, **options: Any) ->
         loss.made.tape.backward(loss, **options)
 
 
-@torch._disable_dynamo  # pyright: ignore[reportPrivateImportUsage]
+@as_written
 def recorded(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
     """Call the function and note it down where arguments are recorded, as one call whatever it does inside."""
     with torch._C.DisableTorchFunctionSubclass():

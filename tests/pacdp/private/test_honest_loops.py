@@ -206,6 +206,18 @@ def test_a_compiled_loss_or_network_is_followed_as_it_is_written():
     assert_close(total(step=by(CE), net=lambda: compiled(linear()), **steps), own)
 
 
+def test_a_step_that_is_compiled_as_a_whole_runs_as_it_is_written():
+    """The compiler could not read how gradients of single examples are taken, nor how weights are compared."""
+
+    def step(module, optimizer, x, y):
+        optimizer.zero_grad()
+        CE(module(x, torch.tensor(2.0)), y).backward()
+        optimizer.step()
+
+    build = lambda: fresh(Made(lambda own, x, by=1.0: own.out(x) * by, out=Linear(8, 3, bias=False)))  # noqa: E731
+    assert_close(total(step=torch.compile(step, backend="eager"), net=build), total(step=step, net=build))
+
+
 def test_losses_of_single_examples_go_back_with_a_weight_for_each():
     """As Opacus's own test of its noise does."""
     own = total(step=back_from(lambda y: 1.0 + y), net=linear, loss_reduction="sum")
