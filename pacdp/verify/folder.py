@@ -64,6 +64,7 @@ from pacdp.verify.plan import (
     require_same,
     steps_paid_for,
 )
+from pacdp.verify.prior import OF_A_RUN
 
 _READ = """
     checkpoint.safetensors config.json metrics.jsonl result.json certificates.json provenance.json
@@ -275,7 +276,7 @@ def _report(f: Folder) -> None:
     )
     f.hold(_SUBJECT)
     way = report.route
-    own = way not in ("predictions", "self-certified")
+    own = way in OF_A_RUN
     require(own, f"the route is {way!r}, and no run's is")
     listed = header["listed_steps"]
     times = len(listed or [0])

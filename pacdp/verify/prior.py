@@ -50,16 +50,18 @@ _MADE_WITH_ROWS = (
     "best network",
 )
 """What is made with the bound's rows out of a law or of networks: the privacy of these is not its own."""
+_LEARNT = ("released", "gibbs")
+"""Ways to certificates of what learnt from the bound's rows, which have a price therefore."""
 _OWN = {"compression", "disagreement"}
 """Ways to a certificate that are called as the bound is."""
-_RUNS = (
+OF_A_RUN = (*_LEARNT, "compression")
+"""The ways that the report in a run's folder may be on."""
+_ALL = (
+    *OF_A_RUN,
     "gaussian",
-    "gibbs",
     "drawn",
     "undrawn",
-    "released",
     "finite",
-    "compression",
     "disagreement",
     "new examples",
 )
@@ -71,7 +73,7 @@ def the_prior(report: Fields) -> None:
     prior = report.part("prior")
     source = prior["source"]
     require(
-        report.route in _RUNS,
+        report.route in _ALL,
         f"{report.route!r} is no way to a certificate",
     )
     require(
@@ -112,6 +114,7 @@ def price_of_the_prior(report: Fields) -> None:
         if not chain:
             _without_a_chain(c, report)
         if c.head != "test_set":
+            _has_a_price(c, report)
             _learnt_rows(c, report)
         if "privacy_notion" in made.inputs:
             same("the prior's source", source, "Private")
@@ -139,6 +142,17 @@ def _without_a_chain(c: Claim, report: Fields) -> None:
         or free
         or report.route == "finite",
         f"{c.name} is at the price of a prior, and there is none",
+    )
+
+
+def _has_a_price(c: Claim, report: Fields) -> None:
+    """What learnt from the bound's rows, as a chain does, has no certificate for nothing."""
+    chain = report.part("subject")["sampler"]
+    require(
+        not (chain or report.route in _LEARNT)
+        or c.prefix
+        or NEEDED[c.formula] == "private",
+        f"{c.name} is at no price, and {c.record.of} learnt from these rows",
     )
 
 
