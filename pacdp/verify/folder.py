@@ -43,7 +43,6 @@ from pacdp.verify.needs import (
     COVERED,
     FIXED_STEPS,
     KNOWN_BATCHES,
-    PURE,
     UNPROVED,
     check_unit,
     require_named,
@@ -64,7 +63,7 @@ from pacdp.verify.plan import (
     require_same,
     steps_paid_for,
 )
-from pacdp.verify.prior import OF_A_RUN
+from pacdp.verify.prior import OF_A_RUN, require_a_price
 
 _READ = """
     checkpoint.safetensors config.json metrics.jsonl result.json certificates.json provenance.json
@@ -99,8 +98,6 @@ report.subject.data? = header.data
 report.subject.n? = header.n
 """
 """What has to be the same in two files of a run, or in one and by what follows from others."""
-_PRICES = ("", "private_", "poisson_sum_", "realised_sum_", *PURE)
-"""What a run pays for; what another price is made of is in none of its files."""
 
 
 def check_folder(path: Path, report: Any) -> list[Statement]:
@@ -286,10 +283,7 @@ def _report(f: Folder) -> None:
     if f.kind == "private" and f.run:
         check_unit(report, f.run)
     for one in f.certificates:
-        require(
-            read_claim(one).prefix in _PRICES,
-            f"{one.name} is at a price that no run pays",
-        )
+        require_a_price(read_claim(one), report)
     events = events_of(report)
     for event in events:
         require_same(steps_of(event), _due(f, events[0]))

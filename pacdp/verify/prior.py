@@ -51,7 +51,9 @@ _MADE_WITH_ROWS = (
 )
 """What is made with the bound's rows out of a law or of networks: the privacy of these is not its own."""
 _LEARNT = ("released", "gibbs")
-"""Ways to certificates of what learnt from the bound's rows, which have a price therefore."""
+"""Ways to certificates of what learnt from the bound's rows."""
+_PRICES = ("private_", "poisson_sum_", "realised_sum_", *PURE)
+"""What is paid for that; what another price is made of is in none of a run's files."""
 _OWN = {"compression", "disagreement"}
 """Ways to a certificate that are called as the bound is."""
 OF_A_RUN = (*_LEARNT, "compression")
@@ -113,8 +115,8 @@ def price_of_the_prior(report: Fields) -> None:
         c = read_claim(made)
         if not chain:
             _without_a_chain(c, report)
+        require_a_price(c, report)
         if c.head != "test_set":
-            _has_a_price(c, report)
             _learnt_rows(c, report)
         if "privacy_notion" in made.inputs:
             same("the prior's source", source, "Private")
@@ -145,14 +147,16 @@ def _without_a_chain(c: Claim, report: Fields) -> None:
     )
 
 
-def _has_a_price(c: Claim, report: Fields) -> None:
-    """What learnt from the bound's rows, as a chain does, has no certificate for nothing."""
+def require_a_price(c: Claim, report: Fields) -> None:
+    """What learnt from the bound's rows, as a chain does, has no certificate on them but at what a run pays."""
     chain = report.part("subject")["sampler"]
+    learnt = chain or report.route in _LEARNT
     require(
-        not (chain or report.route in _LEARNT)
-        or c.prefix
+        c.head == "test_set"
+        or not learnt
+        or c.prefix in _PRICES
         or NEEDED[c.formula] == "private",
-        f"{c.name} is at no price, and {c.record.of} learnt from these rows",
+        f"{c.name} is at a price that no run pays, and {c.record.of} learnt from these rows",
     )
 
 
