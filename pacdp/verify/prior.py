@@ -56,6 +56,8 @@ _PRICES = ("private_", "poisson_sum_", "realised_sum_", *PURE)
 """What is paid for that; what another price is made of is in none of a run's files."""
 _OWN = {"compression", "disagreement"}
 """Ways to a certificate that are called as the bound is."""
+_OF_OTHERS = ("best_of", "overall_certificate")
+"""Names that leave it to the inputs which theorem it is, of which rows."""
 OF_A_RUN = (*_LEARNT, "compression")
 """The ways that the report in a run's folder may be on."""
 _ALL = (
@@ -113,6 +115,10 @@ def price_of_the_prior(report: Fields) -> None:
     for made in report.certificates:
         standing = standings(made)
         c = read_claim(made)
+        require(
+            c.name not in _OF_OTHERS,
+            f"{c.name} is made of others, which a report lists each by itself",
+        )
         if not chain:
             _without_a_chain(c, report)
         require_a_price(c, report)

@@ -27,6 +27,7 @@ from pacdp.cli.__main__ import run as command
 from pacdp.cli.run import train
 from pacdp.data.rows import Rows
 from pacdp.models import Architecture, build
+from pacdp.predictions.bounding import clopper_pearson
 from pacdp.problem import Problem
 from pacdp.store.checkpoint import Checkpoint
 from pacdp.verify import loss
@@ -385,6 +386,20 @@ def test_what_learnt_from_its_rows_has_no_certificate_for_nothing(runs, route):
         changed["details"] = {"weights": [1.0]} if route == "finite" else {}
         found = [*check_report(changed), *check_folder(runs["entropy-sgld"], changed)]
         assert {"hypotheses of the prior", "report"} <= {one.claim for one in found if one.verdict == DOES_NOT}, of
+
+
+@every_case("inputs", [{"bound": "test_set_clopper_pearson"}, {"chosen": "test_set_clopper_pearson"}])
+def test_a_count_is_of_the_rows_that_its_name_says(runs, inputs):
+    """A certificate of the test set by its inputs alone is measured on the rows that the weights learnt."""
+    report = read(runs["sgd"] / "certificates.json")
+    (made,) = report["certificates"]
+    k = next(one["errors"] for one in report["measured"] if one["on"] == "bound")
+    other = clopper_pearson(k, report["n"], made["failure_prob"]).to_dict()
+    among = [[made["name"], made["of"], other["value"], other["failure_prob"]]]
+    more = {"chosen_position": 0, "among": json.dumps(among)} if "chosen" in inputs else {}
+    made |= {"inputs": {**other["inputs"], **inputs, **more}, "value": other["value"], "budget": other["budget"]}
+    made |= {"terms": {"compared": 1} if more else {}, "name": "best_of" if more else "overall_certificate"}
+    assert {one.claim for one in check_report(report) if one.verdict == DOES_NOT} == {"hypotheses of the prior"}
 
 
 def test_other_weights_beside_a_run_do_not_stand_for_its_checkpoint(folder):
