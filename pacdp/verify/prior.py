@@ -169,7 +169,7 @@ def require_a_price(c: Claim, report: Fields) -> None:
 def _learnt_rows(c: Claim, report: Fields) -> None:
     """It is on the report's way, within its estimates, and counts no rows that a network learnt from as new to it."""
     require(
-        c.formula == report.route
+        c.name == report.route
         or not {c.formula, report.route} & _OWN,
         f"{c.name} is on no way that is called {report.route!r}",
     )
