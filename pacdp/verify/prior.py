@@ -52,11 +52,11 @@ _MADE_WITH_ROWS = (
 """What is made with the bound's rows out of a law or of networks: the privacy of these is not its own."""
 _LEARNT = ("released", "gibbs")
 """Ways to certificates of what learnt from the bound's rows."""
-_PRICES = ("private_", "poisson_sum_", "realised_sum_", *PURE)
+PRICES = ("private_", "poisson_sum_", "realised_sum_", *PURE)
 """What is paid for that; what another price is made of is in none of a run's files."""
 _OWN = {"compression", "disagreement"}
 """Ways to a certificate that are called as the bound is."""
-_OF_OTHERS = ("best_of", "overall_certificate")
+_OF_OTHERS = {"best_of", "overall_certificate"}
 """Names that leave it to the inputs which theorem it is, of which rows."""
 OF_A_RUN = (*_LEARNT, "compression")
 """The ways that the report in a run's folder may be on."""
@@ -86,6 +86,13 @@ def the_prior(report: Fields) -> None:
         f"of a prior that is {source} it says {[*prior]}",
     )
     hold("report.prior.unit? = report.unit", report=report)
+    others = {
+        made.name for made in report.certificates
+    } & _OF_OTHERS
+    require(
+        not others,
+        f"{', '.join(others)} is made of others, which a report lists each by itself",
+    )
     chosen = number(dict.get(prior, "choice_nats") or 0.0)
     kl = (
         number(one.nats)
@@ -108,6 +115,7 @@ def price_of_the_prior(report: Fields) -> None:
     fixed = source in ("DataFree", "HeldOut")
     private = source in ("Private", "NoisySum")
     chain = report.part("subject")["sampler"]
+    learnt = chain or report.route in _LEARNT
     if law := report["gibbs"]:
         kl = -exactly(law.tau) * exactly(law.loss)
         kl = (kl - exactly(law.log_partition_nats)).max(ZERO)
@@ -115,13 +123,13 @@ def price_of_the_prior(report: Fields) -> None:
     for made in report.certificates:
         standing = standings(made)
         c = read_claim(made)
-        require(
-            c.name not in _OF_OTHERS,
-            f"{c.name} is made of others, which a report lists each by itself",
-        )
         if not chain:
             _without_a_chain(c, report)
-        require_a_price(c, report)
+        due = learnt and NEEDED[c.formula] != "private"
+        require(
+            not due or c.head == "test_set" or c.prefix in PRICES,
+            f"{c.name} is at a price that no run pays, and {made.of} learnt from these rows",
+        )
         if c.head != "test_set":
             _learnt_rows(c, report)
         if "privacy_notion" in made.inputs:
@@ -150,19 +158,6 @@ def _without_a_chain(c: Claim, report: Fields) -> None:
         or free
         or report.route == "finite",
         f"{c.name} is at the price of a prior, and there is none",
-    )
-
-
-def require_a_price(c: Claim, report: Fields) -> None:
-    """What learnt from the bound's rows, as a chain does, has no certificate on them but at what a run pays."""
-    chain = report.part("subject")["sampler"]
-    learnt = chain or report.route in _LEARNT
-    require(
-        c.head == "test_set"
-        or not learnt
-        or c.prefix in _PRICES
-        or NEEDED[c.formula] == "private",
-        f"{c.name} is at a price that no run pays, and {c.record.of} learnt from these rows",
     )
 
 
