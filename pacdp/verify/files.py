@@ -241,9 +241,10 @@ class Folder:
     def __init__(self, path: Path, report: Any) -> None:
         self.path = path
         self.report = report or Fields()
-        weights = path / WEIGHTS
+        # a run's own, whatever else lies beside it
+        weights = path / "checkpoint.safetensors"
         if not weights.is_file():
-            weights = path / "checkpoint.safetensors"
+            weights = path / WEIGHTS
         self.stored = read_checkpoint(weights)
         self.header = self.stored.header
         self.settings = read_json(path / SETTINGS)

@@ -43,7 +43,6 @@ from pacdp.verify.needs import (
     COVERED,
     FIXED_STEPS,
     KNOWN_BATCHES,
-    PURE,
     UNPROVED,
     check_unit,
     require_named,
@@ -64,6 +63,7 @@ from pacdp.verify.plan import (
     require_same,
     steps_paid_for,
 )
+from pacdp.verify.prior import OF_A_RUN, PRICES
 
 _READ = """
     checkpoint.safetensors config.json metrics.jsonl result.json certificates.json provenance.json
@@ -98,8 +98,6 @@ report.subject.data? = header.data
 report.subject.n? = header.n
 """
 """What has to be the same in two files of a run, or in one and by what follows from others."""
-_PRICES = ("", "private_", "poisson_sum_", "realised_sum_", *PURE)
-"""What a run pays for; what another price is made of is in none of its files."""
 
 
 def check_folder(path: Path, report: Any) -> list[Statement]:
@@ -275,7 +273,7 @@ def _report(f: Folder) -> None:
     )
     f.hold(_SUBJECT)
     way = report.route
-    own = way not in ("predictions", "self-certified")
+    own = way in OF_A_RUN
     require(own, f"the route is {way!r}, and no run's is")
     listed = header["listed_steps"]
     times = len(listed or [0])
@@ -286,7 +284,7 @@ def _report(f: Folder) -> None:
         check_unit(report, f.run)
     for one in f.certificates:
         require(
-            read_claim(one).prefix in _PRICES,
+            read_claim(one).prefix in ("", *PRICES),
             f"{one.name} is at a price that no run pays",
         )
     events = events_of(report)

@@ -50,16 +50,22 @@ _MADE_WITH_ROWS = (
     "best network",
 )
 """What is made with the bound's rows out of a law or of networks: the privacy of these is not its own."""
+_LEARNT = ("released", "gibbs")
+"""Ways to certificates of what learnt from the bound's rows."""
+PRICES = ("private_", "poisson_sum_", "realised_sum_", *PURE)
+"""What is paid for that; what another price is made of is in none of a run's files."""
 _OWN = {"compression", "disagreement"}
 """Ways to a certificate that are called as the bound is."""
-_RUNS = (
+_OF_OTHERS = {"best_of", "overall_certificate"}
+"""Names that leave it to the inputs which theorem it is, of which rows."""
+OF_A_RUN = (*_LEARNT, "compression")
+"""The ways that the report in a run's folder may be on."""
+_ALL = (
+    *OF_A_RUN,
     "gaussian",
-    "gibbs",
     "drawn",
     "undrawn",
-    "released",
     "finite",
-    "compression",
     "disagreement",
     "new examples",
 )
@@ -71,7 +77,7 @@ def the_prior(report: Fields) -> None:
     prior = report.part("prior")
     source = prior["source"]
     require(
-        report.route in _RUNS,
+        report.route in _ALL,
         f"{report.route!r} is no way to a certificate",
     )
     require(
@@ -80,6 +86,13 @@ def the_prior(report: Fields) -> None:
         f"of a prior that is {source} it says {[*prior]}",
     )
     hold("report.prior.unit? = report.unit", report=report)
+    others = {
+        made.name for made in report.certificates
+    } & _OF_OTHERS
+    require(
+        not others,
+        f"{', '.join(others)} is made of others, which a report lists each by itself",
+    )
     chosen = number(dict.get(prior, "choice_nats") or 0.0)
     kl = (
         number(one.nats)
@@ -102,6 +115,7 @@ def price_of_the_prior(report: Fields) -> None:
     fixed = source in ("DataFree", "HeldOut")
     private = source in ("Private", "NoisySum")
     chain = report.part("subject")["sampler"]
+    learnt = chain or report.route in _LEARNT
     if law := report["gibbs"]:
         kl = -exactly(law.tau) * exactly(law.loss)
         kl = (kl - exactly(law.log_partition_nats)).max(ZERO)
@@ -111,6 +125,11 @@ def price_of_the_prior(report: Fields) -> None:
         c = read_claim(made)
         if not chain:
             _without_a_chain(c, report)
+        due = learnt and NEEDED[c.formula] != "private"
+        require(
+            not due or c.head == "test_set" or c.prefix in PRICES,
+            f"{c.name} is at a price that no run pays, and {made.of} learnt from these rows",
+        )
         if c.head != "test_set":
             _learnt_rows(c, report)
         if "privacy_notion" in made.inputs:
@@ -145,7 +164,7 @@ def _without_a_chain(c: Claim, report: Fields) -> None:
 def _learnt_rows(c: Claim, report: Fields) -> None:
     """It is on the report's way, within its estimates, and counts no rows that a network learnt from as new to it."""
     require(
-        c.formula == report.route
+        c.name == report.route
         or not {c.formula, report.route} & _OWN,
         f"{c.name} is on no way that is called {report.route!r}",
     )

@@ -266,6 +266,10 @@ def _counts(f: Folder) -> None:
     for made in f.report.certificates:
         require_named([FIXED_STEPS], standings(made))
         hold(_REPEATED, inputs=made.inputs, counts=said)
+        require(
+            made.name.startswith("private_"),
+            f"{made.name} is not at the price of the event's privacy",
+        )
 
 
 def _nothing_else(f: Folder) -> None:

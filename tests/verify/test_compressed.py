@@ -142,6 +142,18 @@ def test_what_learnt_from_its_rows_is_certified_by_its_size(compressed, tmp_path
         assert {one.claim for one in check_path(path) if one.verdict == DOES_NOT} == {"hypotheses of the prior"}
 
 
+@every_case("name", ["new_examples_compression", "prior_mean_compression"])
+def test_a_compression_of_another_name_is_none(compressed, tmp_path, name):
+    """Its count would be held against nothing that was kept: none of the records here."""
+    report = read(compressed / "certificates.json")
+    report["details"].pop("at_price_zero")
+    (made,) = report["certificates"]
+    other = compression(k=0, n=made["inputs"]["n"], failure_prob=made["failure_prob"]).to_dict()
+    made |= {"name": name, **{part: other[part] for part in ("inputs", "terms", "value")}}
+    written(tmp_path / "report.json", report)
+    assert verdicts(check_path(tmp_path / "report.json"), "hypotheses of the prior") == {DOES_NOT}
+
+
 def _said_of_settings(record, count):
     for one in record["hypotheses"]:
         if one["name"] == "settings fixed beforehand":

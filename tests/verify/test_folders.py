@@ -20,12 +20,14 @@ from numpy.random import default_rng
 from tiny_runs import RUNTIME, leave, tiny
 from torch import nn
 
-from bounds import printed
+from bounds import maurer, printed
 from pacdp import certify_predictions, load_checkpoint, save_checkpoint
+from pacdp.certify.finite import assess_finite
 from pacdp.cli.__main__ import run as command
 from pacdp.cli.run import train
 from pacdp.data.rows import Rows
 from pacdp.models import Architecture, build
+from pacdp.predictions.bounding import clopper_pearson
 from pacdp.problem import Problem
 from pacdp.store.checkpoint import Checkpoint
 from pacdp.verify import loss
@@ -44,6 +46,7 @@ FREE = set((
     "seconds wall_seconds device runtime trace diagnosis provenance effort not_applicable gibbs weights "
     "mu_central_limit seed reference by prior std"
 ).split())  # fmt: skip
+GIVEN = ("new data follow the same law", "settings fixed beforehand")
 NOTHING = Stored(Fields(), {})
 SOME = ("half_brier_private_pac_bayes", "test_set_clopper_pearson")
 
@@ -359,6 +362,53 @@ def test_weights_are_certified_at_no_less_than_their_errors(runs):
         changed = {**made, **{part: other[part] for part in ("inputs", "terms", "value", "costs")}}
         kept = [changed if one is made else one for one in report["certificates"]]
         assert verdicts(check_report({**report, "certificates": kept}), "measured errors") == {due}
+
+
+def _for_nothing(made, like, of):
+    """The certificate of a risk of this predictor as if it had seen none of the rows that another one is about."""
+    known = [one for one in like["hypotheses"] if one["name"] in ("records independent", *GIVEN)]
+    unseen = [{"name": f"{who} saw none of these rows", "standing": "declared", "by": "the caller", "unit": ""}
+              for who in ("predictor", "prior")]  # fmt: skip
+    return {**made.to_dict(), "of": of, "measures": "0-1 risk", "hypotheses": [*known, *unseen]}
+
+
+@every_case("route", ["gibbs", "finite"])
+def test_what_learnt_from_its_rows_has_no_certificate_for_nothing(runs, route):
+    """Neither as one of finitely many networks, of which there is one, nor as a law around what was learnt."""
+    report = read(runs["entropy-sgld"] / "certificates.json")
+    like = report["certificates"][0]
+    means = {one["of"]: one for one in report["measured"] if (one["on"], one["loss"]) == ("bound", "zero-one")}
+    network = assess_finite(np.array([means["weights"]["errors"]]), n=report["n"]).one
+    kl = report["gibbs"]["kl_nats"]
+    law = maurer(risk=means["Gibbs classifier"]["mean"], kl_nats=kl, n=report["n"], failure_prob=0.05)
+    for made, of in ((network, "weights"), (law, "Gibbs classifier")):
+        changed = {**report, "route": route, "certificates": [_for_nothing(made, like, of)]}
+        changed["details"] = {"weights": [1.0]} if route == "finite" else {}
+        found = [*check_report(changed), *check_folder(runs["entropy-sgld"], changed)]
+        due = {"hypotheses of the prior", *["report"] * (route == "finite")}
+        assert due <= {one.claim for one in found if one.verdict == DOES_NOT}, of
+
+
+@every_case("inputs", [{"bound": "test_set_clopper_pearson"}, {"chosen": "test_set_clopper_pearson"}])
+def test_a_count_is_of_the_rows_that_its_name_says(runs, inputs):
+    """A certificate of the test set by its inputs alone is measured on the rows that the weights learnt."""
+    report = read(runs["sgd"] / "certificates.json")
+    (made,) = report["certificates"]
+    k = next(one["errors"] for one in report["measured"] if one["on"] == "bound")
+    other = clopper_pearson(k, report["n"], made["failure_prob"]).to_dict()
+    among = [[made["name"], made["of"], other["value"], other["failure_prob"]]]
+    more = {"chosen_position": 0, "among": json.dumps(among)} if "chosen" in inputs else {}
+    made |= {"inputs": {**other["inputs"], **inputs, **more}, "value": other["value"], "budget": other["budget"]}
+    made |= {"terms": {"compared": 1} if more else {}, "name": "best_of" if more else "overall_certificate"}
+    assert {one.claim for one in check_report(report) if one.verdict == DOES_NOT} == {"what is said of the prior"}
+
+
+def test_other_weights_beside_a_run_do_not_stand_for_its_checkpoint(folder):
+    """As somebody's own, of which no header tells anything."""
+    (folder / "weights.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")
+    assert not wrong(folder)
+    forge(folder, step=45)
+    assert {"result.json", "report"} <= set(wrong(folder))
 
 
 def test_a_report_says_alike_what_ran_and_pays_for_its_log_partition(runs):

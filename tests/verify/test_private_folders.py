@@ -19,6 +19,8 @@ from bounds import (
     GaussianDP,
     PureDP,
     RealisedPoissonSum,
+    RealisedSum,
+    WorstCaseSum,
     ZeroConcentratedDP,
     kl_chernoff,
     maurer,
@@ -188,6 +190,29 @@ def test_no_number_of_an_event_changes_without_notice(private_runs, forged, name
         assert forged(name, **moved(told, place, (1.1, 0.9)[number % 2])), place
     assert forged(name, event=None), "nothing ran"
     assert forged(name, chosen=header["chosen"][:-1])
+
+
+@parametrize(
+    ("formula", "price"),
+    [(kl_chernoff, WorstCaseSum(mu=1e-9)), (maurer, RealisedSum(contributions=0.0, records=10**6))],
+)  # fmt: skip
+def test_what_leaves_is_certified_at_the_price_of_its_privacy(exported, tmp_path, formula, price):
+    """Not at that of sums or norms of which nothing is in the folder."""
+    folder = Path(shutil.copytree(exported / "out", tmp_path / "out"))
+    report = read(folder / "certificates.json")
+    (made,) = report["certificates"]
+    told = {name: made["inputs"][name] for name in ("risk", "n", "failure_prob")}
+    if formula is maurer:
+        told["kl_nats"] = 0.0
+    other = formula(**told, price=price).to_dict()
+    counted = {name: one for name, one in made["inputs"].items() if name.startswith(("errors", "released", "std"))}
+    named = {one["name"]: one for one in [*other["hypotheses"], *made["hypotheses"]]}
+    made |= {name: other[name] for name in ("name", "value", "terms", "costs")}
+    made |= {"inputs": {**other["inputs"], **counted}, "hypotheses": [*named.values()]}
+    made["budget"] = {**other["budget"], "noise on the counts": made["budget"]["noise on the counts"]}
+    report["details"].pop("at_price_zero")
+    written(folder / "certificates.json", report)
+    assert "is not at the price" in {one.claim: one.why for one in check_path(folder)}["counts"]
 
 
 def test_what_was_chosen_is_named_or_nothing(private_runs, forged):
