@@ -147,17 +147,19 @@ def randomised(asked: Question, nats: float) -> Iterator[Finding]:
 
 def randomised_on_test(asked: Question) -> Iterator[Finding]:
     """The randomised network on the test set: a draw for each example, since Clopper and Pearson count independent
-    errors.
+    errors. Of people the mean is over them, as everywhere else, and no errors are counted.
     """
     test, of = asked.test, "randomised"
     if test is None:
         why = "no examples were kept from prior and posterior"
         yield Refusal(name="test-set bounds", reason=why)
         return
-    (fresh,) = _sampled(asked, test, losses=(zero_one(),), passes=1, seed=asked.seed + 1)
-    yield Measured(of=of, on="test", mean=fresh.mean, errors=fresh.errors, n=test.n)
-    if test.people is None:
-        yield clopper_pearson(fresh.errors, test.n, asked.failure_prob, of=of)
+    (fresh,) = _sampled(asked, test, losses=(zero_one(),), passes=1, seed=asked.seed + 1,
+                        people=test.people)  # fmt: skip
+    errors = fresh.errors if test.people is None else None
+    yield Measured(of=of, on="test", mean=fresh.mean, errors=errors, n=test.units)
+    if errors is not None:
+        yield clopper_pearson(errors, test.n, asked.failure_prob, of=of)
 
 
 def prior_mean(asked: Question) -> Iterator[Finding]:

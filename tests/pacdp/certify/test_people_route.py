@@ -76,6 +76,17 @@ def test_a_gaussian_posterior_counts_people():
     assert not any("clopper" in name or "ece" in name for name in names), "those count examples"
 
 
+def test_the_randomised_network_s_test_error_is_that_of_a_new_person():
+    data, test = examples(), examples(seed=1, start=50)
+    law = door_toys.law(0.0)
+    found = certify(law, data, prior=Prior(law=law, source=DataFree()), network=network(), test=test)
+    tested = {one.of: one for one in found.measured if (one.on, one.loss) == ("test", "zero-one")}
+    of_all = ((test.inputs[:, 0] > 0).long() != test.labels).double().mean().item()
+    drawn, plain = tested["randomised"], tested["mean weights"]
+    assert drawn.mean == near(plain.mean, rel=1e-9) != near(of_all, rel=1e-3)
+    assert (drawn.n, drawn.errors) == (len(SIZES), None)
+
+
 def test_a_private_prior_pays_for_people():
     data, law = examples(), door_toys.law(0.2)
     claim = bounds.GaussianDP(mu=0.05, adjacency="add-remove", status="accounted")
