@@ -275,12 +275,8 @@ def _labels(c: Claim) -> None:
     elif whose:
         holds = holds and grouped in (set(), people)
         odd = odd or people != grouped
-    if (
-        holds
-        and odd
-        and c.head == "new_examples"
-        and not c.losses_known
-    ):
+    unknown = holds and odd and not c.losses_known
+    if unknown and c.head == "new_examples":
         raise Unchecked(
             f"{measures!r} is right if a loss was called so, and nothing else shows it"
         )
