@@ -49,6 +49,7 @@ from pacdp.verify.parts import (
 )
 
 _GAP = "largest_gap"
+_BY_WEIGHT = "new_examples_weighted_betting"
 _WIDEST = "largest gap between groups"
 _BRIER = "half the Brier risk"
 _CALLED = {
@@ -301,8 +302,7 @@ def _gaps(report: Fields) -> None:
         )
         about("what the groups fail with", gap.failure_prob, exact)
         by_weight = {
-            report.certificates[row.upper_by].name
-            == "new_examples_weighted_betting"
+            report.certificates[row.upper_by].name == _BY_WEIGHT
             for row in rows
         }
         said = gap.measures.startswith("weighted ")
@@ -327,6 +327,13 @@ def _remarks(report: Fields) -> None:
         if parts and have_counts([whole, *parts]):
             due += made_of_errors(row.of, whole, parts)
     due += of_people(report)
+    # a gap is by weight where its groups are
+    kinds = {one.name for one in report.certificates} - {_GAP}
+    if _BY_WEIGHT in kinds:
+        same("the bounds of rows by weight", kinds, {_BY_WEIGHT})
+        due += [
+            "every row is by weight, of the population that the weights make"
+        ]
     require_due(report.details.remarks, due)
 
 
@@ -337,13 +344,18 @@ def _widths(report: Fields) -> None:
         for one in report.details["remarks"] or ()
         if (found := _CUT_OFF.fullmatch(one))
     ]
+    rows = report.details.statements
     if not said:
+        if any(_OVER.match(row.quantity) for row in rows):
+            raise Unchecked(
+                "no remark says where predictions are cut off"
+            )
         return
     low, high = map(float, said[0].groups())
     width = high - low
     # each end has six digits, and so has the width
     off = 1e-5 * (abs(low) + abs(high) + width)
-    for row in report.details.statements:
+    for row in rows:
         over = _OVER.match(row.quantity)
         largest = float(over[2]) if over else width
         if over and over[1] == "squared":

@@ -161,14 +161,16 @@ EDITS = {
     "no remarks": lambda r: r["details"].pop("remarks"),
     "another remark": lambda r: r["details"]["remarks"].__setitem__(0, r["details"]["remarks"][0].replace("a b", "c")),
     "the last remark gone": lambda r: r["details"]["remarks"].pop(),
+    "a row not by weight": lambda r: r["certificates"][-1].update(name="new_examples_betting"),
 }
 REMARKS = "no remarks", "another remark", "the last remark gone"
+OF_WEIGHTS = "gap of all alike", "a row not by weight"
 CASES = {
     "from errors": {*REMARKS},
-    "counts": set(EDITS) - {"below the mean", "no range", "gap of all alike", *REMARKS} | {*WHOLE},
+    "counts": set(EDITS) - {"below the mean", "no range", *OF_WEIGHTS, *REMARKS} | {*WHOLE},
     "people": {"another unit", "classes exchanged", "groups exchanged",
                "below the mean", "no groups", "a row twice"},
-    "weights": {"groups exchanged", "below the mean", "no recall", "gap of all alike"},
+    "weights": {"groups exchanged", "below the mean", "no recall", "the last remark gone", *OF_WEIGHTS},
     "losses": {"another unit", "no range", "groups exchanged", "below the mean",
                "no groups"},
     "named": {"no differences", "groups exchanged"},
@@ -316,6 +318,9 @@ def test_an_error_of_real_numbers_is_over_the_range_at_which_predictions_are_cut
         edited = said.replace(f"{power} error over ", f"{power} error over 9")
         edited = edited.replace("over 9x", "over x")
         assert DOES_NOT in verdicts(check_report(json.loads(edited)), "ranges of errors"), power
+    kept = json.loads(said)
+    kept["details"]["remarks"] = [one for one in kept["details"]["remarks"] if "is cut off at" not in one]
+    assert CANNOT in verdicts(check_report(kept), "ranges of errors")
     close = certify_predictions(truth * 0 + 1e6, truth, within=(1e6, 1e6 + 1)).to_dict()
     assert DOES_NOT not in verdicts(check_report(close))
 
