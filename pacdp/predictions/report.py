@@ -223,13 +223,8 @@ class Report:
             ]  # fmt: skip
         found = list[tuple[str, ...]]()
         for made in self.certificates:
-            drawn, mark = (
-                made.terms.get("monte_carlo_mean"),
-                "" if made.status == "rigorous" else "*",
-            )
-            risk = (
-                made.terms.get("empirical_risk") if drawn is None else drawn
-            )  # of draws that is an upper limit
+            risk, mark = made.terms.get("empirical_risk"), "" if made.status == "rigorous" else "*"
+            risk = made.terms.get("monte_carlo_mean", risk)  # of which the other is an upper limit
             measured, most = "–" if risk is None else f"{risk:.4f}", _end(made.value, 1.0, up)
             n = str(made.inputs.get("n", self.n))
             found.append((made.measures, made.of, measured, "–", most + mark, n))
