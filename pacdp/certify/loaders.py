@@ -232,12 +232,12 @@ def collated(data: Any) -> tuple[Batch, list[Batch]] | None:
         whole, *each, again = (batch_of(one, "data") for one in made)
     except Exception:  # it is said where all of the data are read, and a stream has no places
         return None
-    if whole.n > len(places) and whole.people is None:
+    if whole.n > len(each) and whole.people is None:
         raise ValueError(
-            f"collate_fn of the loader makes {whole.n} rows of {len(places)} examples, and n counts each row: let it "
+            f"collate_fn of the loader makes {whole.n} rows of {len(each)} examples, and n counts each row: let it "
             "make one row of each, or say by people of which example a row is"
         )
-    if whole.n != len(places) or {one.n for one in each} != {1}:
+    if whole.n != len(each) or {one.n for one in each} != {1}:
         return None
     return (whole, each) if np.array_equal(whole.hashes(), again.hashes()) else None
 
@@ -276,8 +276,15 @@ def _read(loader: DataLoader[Any], collate: Any, **how: Any) -> list[Any]:
 
 
 def _apart(collate: Any, given: list[Any]) -> list[Any]:
-    """Examples in one batch, and each in its own; of copies, since padding may be written into the examples."""
-    return [collate(twin(some)) for some in (given, *([one] for one in given))]
+    """Examples in one batch, and each in its own; of copies, since padding may be written into the examples.
+
+    An example of which no batch of its own can be made, as where those that a file lacks are left out, is in none.
+    """
+    alone = []
+    for one in given:
+        with suppress(Exception):  # a stranger's function may raise anything
+            alone.append((one, collate(twin([one]))))
+    return [collate(twin([one for one, _ in alone])), *(made for _, made in alone)]
 
 
 def _passed_on(around: Any, loader: DataLoader[Any], made: list[Any]) -> list[Any]:

@@ -77,6 +77,18 @@ def longest(inputs, labels):
     return {"inputs": inputs[:, : taken.shape[1]] * taken, "taken": taken, "labels": labels}
 
 
+class Lacking(Pairs):
+    """Examples of which some are lacking, as are those whose file cannot be read."""
+
+    def __getitem__(self, k):
+        return None if k % 70 == 0 else super().__getitem__(k)
+
+
+def those_there(given):
+    """Rows of those examples that are there, to the longest of their batch."""
+    return longest(*map(torch.stack, zip(*(one for one in given if one is not None), strict=True)))
+
+
 def padded_where_they_lie(records):
     """Batches of dictionaries whose rows are padded in the dictionaries themselves."""
     width = max(int((one["inputs"] != 0).sum()) for one in records)

@@ -196,6 +196,7 @@ def test_the_test_set_counts_a_draw_for_each_example():
     for seed in range(8):
         found = assess(q, q, data, module=absolute(), test=test, seed=seed)
         assert min(c.value for c in named(found, "randomised")) > 0.5, "the risk is 1/2, by the sign of the draw"
+        assert found.cells()[0][2] == f"{found.error('randomised', 'bound'):.4f}", "no limit is called measured"
 
 
 class Scales(Linear):

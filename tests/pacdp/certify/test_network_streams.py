@@ -48,6 +48,7 @@ from tests.pacdp.certify.stream_toys import (
     Endless,
     Ends,
     Fetched,
+    Lacking,
     Opened,
     Output,
     Pairs,
@@ -61,6 +62,7 @@ from tests.pacdp.certify.stream_toys import (
     padded_where_they_lie,
     part,
     shown,
+    those_there,
 )
 from tests.schema import validate
 
@@ -275,6 +277,9 @@ REFUSED = {
     "an axis squeezed away": (lambda x: NET(x).squeeze(), ALL, r"shape .3,.: keep the axis .* as \.squeeze\(1\) does"),
     "two rows an example": (
         NET, collated(lambda x, y: (torch.cat([x, -x]), torch.cat([y, y]))), "64 rows of 32 examples, and n counts"),
+    "padded batches without a mask, and without examples that are lacking": (
+        lambda inputs, taken: inputs.mean(dim=1, keepdim=True) * SLOPES,
+        DataLoader(Lacking(), batch_size=50, collate_fn=those_there), "others that collate_fn"),
     "rows padded where they lie": (
         lambda inputs: inputs.mean(dim=1, keepdim=True) * SLOPES,
         DataLoader(RECORDS, batch_size=50, collate_fn=padded_where_they_lie), "others that collate_fn"),
