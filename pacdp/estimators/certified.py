@@ -349,8 +349,10 @@ def _row(table: Any) -> Any:
     if not isinstance(table, str | dict):
         with suppress(Exception):
             one = np.asarray(_safe_indexing(table, [0]))
-            kinds = (str, dict, *(() if isinstance(one[0], Number) else (type(one[0]),)))
-            return one.shape[1:] or next(kind for kind in kinds if isinstance(one[0], kind))
+            if one.ndim > 1:
+                return one.shape[1:]
+            if not isinstance(one[0], Number):
+                return next(kind for kind in (str, dict, type(one[0])) if isinstance(one[0], kind))
     return None
 
 

@@ -91,7 +91,7 @@ def the_prior(report: Fields) -> None:
     } & _OF_OTHERS
     require(
         not others,
-        f"{', '.join(others)} is made of others, which a report lists each by itself",
+        f"{', '.join(sorted(others))} is made of others, which a report lists each by itself",
     )
     chosen = number(dict.get(prior, "choice_nats") or 0.0)
     kl = (
